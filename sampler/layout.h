@@ -1,0 +1,272 @@
+// The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
+//
+//   offset 0          TableHeader   identity, options, control words, exact counters, losses, hash heads
+//   after the header  records       Node, Stack, Row, Module, LiveLevel, in the order in which they were needed
+//
+// Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
+// There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
+// A record is filled first and published last, by a release store of its offset into the list that holds it;
+// a reader that finds an offset therefore finds a whole record, also when the target was killed in the next instruction.
+// Records are never removed or moved. Only counters change after publication.
+//
+// This header is included by the shim and by the tool: plain data, no code that allocates, locks or throws.
+// docs/format.md describes the same for readers in other languages; kLayoutVersion changes with any change here.
+#ifndef HOLDFAST_SAMPLER_LAYOUT_H_
+#define HOLDFAST_SAMPLER_LAYOUT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast {
+
+inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
+inline constexpr uint32_t kLayoutVersion = 1;
+
+// Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
+inline constexpr char kTablePrefix[] = "holdfast.";
+inline constexpr char kTableSuffix[] = ".table";
+
+using Offset = uint32_t;  // in units of kUnit bytes
+inline constexpr uint32_t kUnit = 8;
+
+// The file grows (is backed with pages) by at most this much at a time.
+inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
+
+// Weighted sums are fixed point, so that they add in any order to the same total, without a lock.
+// Objects and contentions: 2^48 of them fit. Bytes and nanoseconds: 2^60 (1.1 EB, 36 years) fit; a weighted size is
+// never below the interval, so 1/16 byte is an error of under 2^-4/R.
+inline constexpr int kCountFractionBits = 16;
+inline constexpr int kAmountFractionBits = 4;
+
+enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2 };
+inline constexpr int kProfileKinds = 3;
+
+// What a thread waited for or held. The names are in `kWaitKindNames`, in this order.
+enum class WaitKind : uint8_t {
+  kNone = 0, kMutex, kRwlockRead, kRwlockWrite, kCondition, kSpin, kSemaphore, kBarrier, kOnce, kJoin, kFutex,
+};
+inline constexpr int kWaitKinds = 11;
+inline constexpr const char* kWaitKindNames[kWaitKinds] = {
+    "", "mutex", "rwlock-read", "rwlock-write", "condition", "spin", "semaphore", "barrier", "once", "join", "futex"};
+
+// Why something was not recorded, or recorded with less than it should have. Each is a counter in the header and a
+// comment in every profile. The names are in `kLossNames`, in this order.
+enum class Loss : uint8_t {
+  kStackTableFull = 0,   // no room for a new stack or row: the sample went to [overflow]
+  kLiveTableFull,        // no room for a live sample: counted as allocated and at once as freed
+  kStackTruncated,       // deeper than kMaxDepth, or a frame that could not be walked
+  kStackMissing,         // no stack at all: no scratch buffer or too little stack left
+  kModuleTableFull,      // a module could not be recorded: its frames have no name
+  kTableUnavailable,     // samples taken while there was no table to keep them in
+  kGrowthFailed,         // the file system or the kernel refused a step of growth
+  kNoSystemCalls,        // growth that was not tried, because a seccomp filter is in place
+};
+inline constexpr int kLosses = 8;
+inline constexpr const char* kLossNames[kLosses] = {
+    "stack-table-full", "live-table-full", "stack-truncated", "stack-missing",
+    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls"};
+
+// Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
+inline constexpr int kMaxDepth = 256;
+
+// ---- Records ----
+
+// A program counter in a stack: bits 0..47 the return address, bits 48..55 the tag of its module (0 unless another
+// module lay at the same address before: see Module::tag), other bits 0.
+using TaggedPc = uint64_t;
+inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
+inline constexpr int kPcTagShift = 48;
+
+// One frame in a tree of calls: stacks that share their outer frames share those nodes. 30 frames that differ only in
+// the leaf cost one node, 16 bytes.
+//
+//     main ◄── run ◄── parse ◄── make_string       parent points towards main; a Stack names its leaf
+//                  ◄── reply
+struct Node {
+  TaggedPc pc;
+  Offset parent;                 // 0: outermost frame
+  Offset next;                   // next node of the same hash head
+};
+static_assert(sizeof(Node) == 16);
+
+// One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
+// share a hash is 3e-8.
+struct Stack {
+  uint64_t hash;
+  Offset next;                   // next stack of the same hash head
+  Offset leaf;                   // Node; 0 for the overflow stack and for samples without a stack
+  std::atomic<Offset> rows;      // newest Row
+  uint16_t depth;
+  uint16_t truncated;            // 1: outer frames are missing
+};
+static_assert(sizeof(Stack) == 24);
+
+// Which sums of a Row mean what. Heap rows use the first group, lock rows (mutex, block) the second.
+// k…Variance: Σ (1−p)/p² and Σ x²(1−p)/p², the bits of a double.
+enum HeapSum { kAllocObjects, kAllocSpace, kFreeObjects, kFreeSpace,
+               kAllocObjectsVariance, kAllocSpaceVariance, kFreeObjectsVariance, kFreeSpaceVariance };
+enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples };
+inline constexpr int kRowSums = 8;
+
+// One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free.
+struct Row {
+  Offset stack;
+  Offset next;                   // next row of the same stack
+  ProfileKind profile;
+  WaitKind wait;                 // kNone in heap rows
+  uint16_t size_class;           // SizeClass(bytes) in heap rows, see sampler/weight.h
+  uint32_t reserved;
+  std::atomic<uint64_t> sums[kRowSums];
+};
+static_assert(sizeof(Row) == 80);
+
+// An executable, shared library or the vdso, recorded when a stack first passes through it. Followed by `segments`
+// Segment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
+struct Module {
+  Offset next;                   // next module, newest first
+  uint16_t tag;                  // modules unloaded earlier from these addresses, modulo 256
+  uint16_t segments;
+  uint64_t start, end;           // runtime addresses of the whole object
+  uint64_t bias;                 // runtime address − ELF address
+  std::atomic<uint32_t> unloaded;  // 1 once dlclose took it away
+  uint16_t build_id_bytes;
+  uint16_t path_bytes;
+};
+static_assert(sizeof(Module) == 40);
+
+struct Segment {                 // one executable PT_LOAD, page-aligned as it is mapped
+  uint64_t start, end;           // runtime addresses
+  uint64_t file_offset;
+};
+
+// Live samples: a slot for each sampled block that has not been freed. Level 0 has kLiveSlots0 slots and each further
+// level twice as many; an address may only lie in the kLiveWindow slots after its hash, in any level. So a look-up
+// reads a fixed number of slots, a removal leaves nothing behind, and neither ever waits.
+inline constexpr int kLiveLevels = 12;
+inline constexpr uint32_t kLiveSlots0 = 2048;
+inline constexpr uint32_t kLiveWindow = 16;
+
+struct LiveSample {
+  uint64_t size;                 // requested bytes
+  Offset row;
+  uint32_t interval_index;       // TableHeader::heap_intervals: the R under which it was sampled
+};
+static_assert(sizeof(LiveSample) == 16);
+
+// A level is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
+
+// Room for both sides of a contended lock (the holder's side). None are written by this version.
+struct LockSlot {
+  std::atomic<uint64_t> lock;    // address; 0 = free
+  std::atomic<uint64_t> waiters;
+  std::atomic<uint64_t> integral_ns;  // W = ∫ waiters dt
+  uint64_t mark_ns;              // guarded by the program's own lock
+  uint64_t since_ns;
+  Offset holder;                 // Stack
+  uint32_t reserved[5];
+};
+static_assert(sizeof(LockSlot) == 64);
+
+// ---- Header ----
+
+inline constexpr uint32_t kNodeHeads = 32768;
+inline constexpr uint32_t kStackHeads = 16384;
+inline constexpr int kCounterShards = 16;
+inline constexpr int kIntervals = 32;
+
+// Exact counts of what the slow paths saw; the sum over all shards is the figure. Threads spread over the shards, so
+// that they rarely write one cache line. `alloc_calls` and `free_calls` are the program's own calls when every
+// allocation is sampled (interval 1); otherwise they count samples. `alloc_bytes` is always exact up to what each
+// thread has allocated since its last sample.
+struct alignas(64) CounterShard {
+  std::atomic<uint64_t> alloc_calls;
+  std::atomic<uint64_t> alloc_bytes;
+  std::atomic<uint64_t> free_calls;      // frees of sampled blocks
+  std::atomic<uint64_t> free_bytes;
+  std::atomic<uint64_t> contentions;     // waits for a lock that was taken
+  std::atomic<uint64_t> delay_ns;        // their length
+  std::atomic<uint64_t> lock_samples;
+  std::atomic<uint64_t> sample_ns;       // our own time in slow paths, estimated: see docs/sampling.md
+};
+static_assert(sizeof(CounterShard) == 64);
+
+struct IntervalChange {
+  int64_t wall_ns;
+  uint64_t interval;             // bytes or nanoseconds; 0 = off
+};
+
+// Who fills which control word:
+//   target → exporter   exit_request (1: an orderly end, waiting for `exported`), snapshot_request
+//   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid
+//   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
+struct TableHeader {
+  std::atomic<uint64_t> magic;   // written last: a table without it is still being made
+  uint32_t version;
+  uint32_t header_bytes;         // sizeof(TableHeader)
+  uint64_t cap_bytes;            // the file never grows above this
+  std::atomic<uint32_t> used;    // units handed out, header included; may run past `backed` or cap after a refusal
+  std::atomic<uint32_t> backed;  // units that have pages
+
+  // Identity. `process: host/pid_ns/pid/start_ticks/image` in every profile.
+  uint32_t pid;                  // as the process itself sees it
+  uint32_t uid;
+  uint64_t pid_ns;               // inode of /proc/self/ns/pid
+  uint64_t start_ticks;          // field 22 of /proc/self/stat
+  uint64_t image;                // random, new at each exec and in each forked child
+  uint64_t stack_end;            // __libc_stack_end: with entry, tells one exec of this pid from the next
+  uint64_t entry;                // AT_ENTRY
+  uint32_t parent_pid;
+  uint32_t forked;               // 1: a child that did not exec
+  int64_t start_wall_ns;
+  int64_t start_monotonic_ns;
+
+  // Control words, on a line of their own: the exporter writes here while the target writes elsewhere.
+  alignas(64) std::atomic<uint32_t> exit_request;
+  std::atomic<uint32_t> exported;
+  std::atomic<uint32_t> snapshot_request;
+  std::atomic<uint32_t> snapshot_done;
+  std::atomic<int32_t> exporter_pid;
+
+  // Options, as the target took them.
+  alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end
+  uint64_t max_disk_bytes;
+  uint64_t max_memory_bytes;
+  uint64_t seed;
+  uint32_t keep;                 // snapshots of each kind; 0 = all; kKeepThinned = the default thinning
+  uint32_t profiles;             // bit of each ProfileKind
+  uint32_t verbose;
+  std::atomic<uint32_t> heap_interval_count;
+  std::atomic<uint32_t> lock_interval_count;
+  IntervalChange heap_intervals[kIntervals];   // the newest stands at [count − 1]
+  IntervalChange lock_intervals[kIntervals];
+
+  std::atomic<uint64_t> losses[kLosses];
+  std::atomic<uint64_t> truncated_live_frees;  // reserved
+
+  // Heads of the lists of records.
+  std::atomic<Offset> modules;
+  Offset overflow_stack;
+  Offset overflow_row[kProfileKinds];
+  Offset missing_stack;          // samples whose stack could not be taken
+  std::atomic<Offset> live_levels[kLiveLevels];
+  std::atomic<Offset> lock_slots;  // 0: none yet
+  std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
+
+  // Text, zero-terminated, cut when too long.
+  char host[64];
+  char program[64];              // last part of the executable's path: the <program> of file names
+  char executable[512];
+  char out[1024];                // output folder, absolute
+  char command_line[2048];       // arguments joined by spaces
+
+  CounterShard counters[kCounterShards];
+  std::atomic<Offset> node_heads[kNodeHeads];
+  std::atomic<Offset> stack_heads[kStackHeads];
+};
+
+inline constexpr uint32_t kKeepThinned = 0xffffffff;
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_LAYOUT_H_

@@ -1,0 +1,75 @@
+// The reader of table files: from hostile bytes to a Snapshot. The only reader there is; links into the tool, never
+// into the shim.
+//
+// A table is written by a process that may be alive, dead, compromised or of another version. It is copied once, then
+// every offset, count and string of the copy is checked before it is followed; what does not fit is an error that names
+// what and where, never a crash and never an endless walk.
+#ifndef HOLDFAST_SAMPLER_SNAPSHOT_H_
+#define HOLDFAST_SAMPLER_SNAPSHOT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+
+struct ModuleInfo {
+  std::string path;              // as the program saw it
+  std::string build_id;          // lower-case hexadecimal
+  uint64_t start, end, bias;
+  uint16_t tag;
+  bool unloaded;
+  struct SegmentInfo { uint64_t start, end, file_offset; };
+  std::vector<SegmentInfo> segments;  // executable ones
+};
+
+struct RowInfo {
+  uint32_t stack;                // index into Snapshot::stacks
+  ProfileKind profile;
+  WaitKind wait;
+  uint64_t class_bytes;          // upper edge of the size class; heap rows only
+  std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
+};
+
+struct StackInfo {
+  std::vector<TaggedPc> frames;  // leaf first
+  bool truncated;
+  bool overflow;                 // the stack table was full
+  bool missing;                  // no stack could be taken
+};
+
+struct ProcessIdentity {
+  std::string host, program, executable, command_line, out;
+  uint32_t pid, parent_pid, uid;
+  uint64_t pid_ns, start_ticks, image, stack_end, entry;
+  bool forked;
+  int64_t start_wall_ns, start_monotonic_ns;
+};
+
+struct Snapshot {
+  ProcessIdentity process;
+  int64_t wall_ns;               // when it was taken
+  uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
+  uint32_t keep, profiles;
+  std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
+  std::array<uint64_t, kLosses> losses;
+  struct Totals {
+    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, contentions, delay_ns, lock_samples, sample_ns;
+  } totals;
+  uint64_t table_bytes;          // backed
+  uint32_t exit_request, exported, snapshot_request, snapshot_done;
+  std::vector<ModuleInfo> modules;
+  std::vector<StackInfo> stacks;
+  std::vector<RowInfo> rows;
+};
+
+// `bytes`: the whole of a table file, or as much of it as is backed.
+absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_SNAPSHOT_H_
