@@ -1,0 +1,13 @@
+// Marks for code paths: see "Hot path, slow path" in docs/design.md.
+#ifndef HOLDFAST_SAMPLER_HOT_H_
+#define HOLDFAST_SAMPLER_HOT_H_
+
+// Inline, one screen, ends in a likely return or a tail-jump.
+#define HOLDFAST_HOT __attribute__((always_inline, hot))
+// Out of line and away from the hot code; such functions end in `Slow`.
+#define HOLDFAST_COLD __attribute__((noinline, cold))
+#define HOLDFAST_EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#endif  // HOLDFAST_SAMPLER_HOT_H_
