@@ -1,0 +1,212 @@
+#include "sampler/options.h"
+
+#include <signal.h>
+
+#include "sampler/syscalls.h"
+#include "sampler/text.h"
+
+namespace holdfast {
+namespace {
+
+struct Unit {
+  const char* name;
+  uint64_t factor;
+};
+constexpr Unit kSizeUnits[] = {{"", 1},          {"B", 1},          {"KiB", 1 << 10},   {"MiB", 1 << 20},
+                               {"GiB", 1 << 30}, {"KB", 1'000},     {"MB", 1'000'000},  {"GB", 1'000'000'000}};
+constexpr Unit kTimeUnits[] = {{"ns", 1},
+                               {"us", 1'000},
+                               {"ms", 1'000'000},
+                               {"s", 1'000'000'000},
+                               {"m", 60'000'000'000},
+                               {"h", 3'600'000'000'000}};
+
+struct SignalName {
+  const char* name;
+  int number;
+};
+constexpr SignalName kSignals[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},   {"QUIT", SIGQUIT},
+                                   {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"URG", SIGURG}, {"IO", SIGIO},
+                                   {"VTALRM", SIGVTALRM}, {"PWR", SIGPWR}, {"CONT", SIGCONT}};
+
+// Digits with at most one point, then a unit; no sign, no blanks.
+template <size_t N>
+bool ParseQuantity(const char* text, const Unit (&units)[N], uint64_t* value) {
+  uint64_t whole = 0;
+  uint64_t fraction = 0, scale = 1;
+  const char* at = text;
+  if (*at < '0' || *at > '9') return false;
+  for (; *at >= '0' && *at <= '9'; ++at) {
+    if (whole > (UINT64_MAX - 9) / 10) return false;
+    whole = whole * 10 + static_cast<uint64_t>(*at - '0');
+  }
+  if (*at == '.') {
+    for (++at; *at >= '0' && *at <= '9'; ++at) {
+      if (scale >= 1'000'000) continue;
+      fraction = fraction * 10 + static_cast<uint64_t>(*at - '0');
+      scale *= 10;
+    }
+  }
+  for (const Unit& unit : units) {
+    if (!TextEquals(at, unit.name)) continue;
+    if (whole > (uint64_t{1} << 62) / unit.factor) return false;
+    *value = whole * unit.factor + fraction * unit.factor / scale;
+    return true;
+  }
+  return false;
+}
+
+bool ParseCount(const char* text, uint64_t* value) {
+  constexpr Unit kNone[] = {{"", 1}};
+  return ParseQuantity(text, kNone, value);
+}
+
+bool ParseYesNo(const char* text, bool* value) {
+  const bool yes = TextEquals(text, "yes") || TextEquals(text, "1");
+  if (!yes && !TextEquals(text, "no") && !TextEquals(text, "0")) return false;
+  *value = yes;
+  return true;
+}
+
+bool ParseSignal(const char* text, int* number) {
+  const char* name = TextStartsWith(text, "SIG") ? text + 3 : text;
+  if (TextEquals(name, "none") || TextEquals(name, "")) {
+    *number = 0;
+    return true;
+  }
+  for (const SignalName& signal : kSignals) {
+    if (TextEquals(name, signal.name)) {
+      *number = signal.number;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool ParseProfiles(const char* text, uint32_t* profiles) {
+  constexpr const char* kNames[kProfileKinds] = {"heap", "mutex", "block"};
+  uint32_t found = 0;
+  for (const char* at = text; *at != '\0';) {
+    int kind = 0;
+    while (kind < kProfileKinds && !TextStartsWith(at, kNames[kind])) ++kind;
+    if (kind == kProfileKinds) return false;
+    at += TextLength(kNames[kind]);
+    if (*at == ',') {
+      ++at;
+    } else if (*at != '\0') {
+      return false;
+    }
+    found |= 1u << kind;
+  }
+  *profiles = found;
+  return found != 0;
+}
+
+bool ParseInterval(const char* text, bool time, uint64_t* interval) {
+  if (time) return ParseTime(text, interval);
+  return ParseSize(text, interval);
+}
+
+// One line on standard error: the only thing that the shim ever prints unasked.
+void ComplainOf(const char* name, const char* value, const char* takes) {
+  TextBuffer<512> line;
+  line.Add("holdfast: ").Add(name).Add("=").Add(value).Add(": not ").Add(takes).Add("; the default is used.\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
+}  // namespace
+
+bool ParseSize(const char* text, uint64_t* bytes) { return ParseQuantity(text, kSizeUnits, bytes); }
+
+bool ParseTime(const char* text, uint64_t* ns) {
+  if (TextEquals(text, "0")) {
+    *ns = 0;
+    return true;
+  }
+  return ParseQuantity(text, kTimeUnits, ns);
+}
+
+void ReadOptions(const char* const* environment, Options* options) {
+  const char* out = ".";
+  constexpr const char kSizeHelp[] = "a size (B, KiB, MiB, GiB, KB, MB, GB)";
+  constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
+  uint64_t number = 0;
+  for (; *environment != nullptr; ++environment) {
+    const char* entry = *environment;
+    if (TextStartsWith(entry, "LD_PRELOAD=")) options->preload = entry + 11;
+    if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;
+    if (!TextStartsWith(entry, "HOLDFAST_")) continue;
+    TextBuffer<64> name;
+    const char* value = entry;
+    while (*value != '\0' && *value != '=') name.Add(*value++);
+    if (*value != '=') continue;
+    ++value;
+    const auto is = [&name](const char* wanted) { return TextEquals(name.text() + 9, wanted); };
+    const char* takes = nullptr;  // set when the value is bad
+    if (is("OUT")) {
+      if (*value != '\0') out = value;
+    } else if (is("HEAP_INTERVAL")) {
+      if (!ParseInterval(value, false, &options->heap_interval)) takes = kSizeHelp;
+    } else if (is("LOCK_INTERVAL")) {
+      if (!ParseInterval(value, true, &options->lock_interval_ns)) takes = kTimeHelp;
+    } else if (is("SNAPSHOT_EVERY")) {
+      if (!ParseTime(value, &options->snapshot_every_ns)) takes = kTimeHelp;
+    } else if (is("KEEP")) {
+      if (!ParseCount(value, &number) || number >= kKeepThinned) {
+        takes = "a number of snapshots (0 = all)";
+      } else {
+        options->keep = static_cast<uint32_t>(number);
+      }
+    } else if (is("MAX_DISK")) {
+      if (!ParseSize(value, &options->max_disk_bytes)) takes = kSizeHelp;
+    } else if (is("MAX_MEMORY")) {
+      // Below 1 MiB not even the empty table fits; an Offset reaches 32 GiB.
+      if (!ParseSize(value, &number) || number < (1 << 20) || number > (uint64_t{32} << 30)) {
+        takes = "a size from 1MiB to 32GiB";
+      } else {
+        options->max_memory_bytes = number;
+      }
+    } else if (is("TABLES")) {
+      if (*value != '\0') options->tables = value;
+    } else if (is("PROFILES")) {
+      if (!ParseProfiles(value, &options->profiles)) takes = "a list of heap, mutex, block";
+    } else if (is("SIGNAL")) {
+      if (!ParseSignal(value, &options->signal)) takes = "a signal's name (USR1, USR2, PROF, …)";
+    } else if (is("CHILDREN")) {
+      if (!ParseYesNo(value, &options->children)) takes = "yes or no";
+    } else if (is("SEED")) {
+      if (!ParseCount(value, &options->seed)) takes = "a number";
+    } else if (is("ENABLE")) {
+      if (!ParseYesNo(value, &options->enable)) takes = "0 or 1";
+    } else if (is("VERBOSE")) {
+      if (!ParseCount(value, &number)) {
+        takes = "a number";
+      } else {
+        options->verbose = static_cast<uint32_t>(number);
+      }
+    } else if (is("ROOT")) {
+      if (!ParseCount(value, &number)) {
+        takes = "a process id";
+      } else {
+        options->root_pid = static_cast<int>(number);
+      }
+    } else if (is("EXPORTER")) {
+      options->exporter = !TextEquals(value, "no");
+      if (options->exporter && *value != '\0') options->exporter_path = value;
+    }
+    if (takes != nullptr) ComplainOf(name.text(), value, takes);
+  }
+  TextBuffer<sizeof(options->out)> folder;
+  if (*out != '/') {
+    char here[sizeof(options->out)];
+    const long length = RawSyscall(SYS_getcwd, here, sizeof here);
+    if (!SyscallFailed(length)) folder.Add(here);
+    if (TextStartsWith(out, "./")) out += 2;
+    if (!TextEquals(out, ".") && *out != '\0') folder.Add("/").Add(out);
+  } else {
+    folder.Add(out);
+  }
+  CopyText(options->out, sizeof options->out, folder.text());
+}
+
+}  // namespace holdfast

@@ -1,0 +1,45 @@
+// When to sample: events of a Poisson process along the bytes that a thread allocates, or the nanoseconds that it waits.
+// Gaps between events are exponential with mean R, so an event lies in a block of s bytes with p = 1 − exp(−s/R), whatever
+// the blocks before it were (sampler/weight.h has what a sample stands for).
+//
+// Each thread draws from a generator of its own, seeded from the process's seed and the thread's ordinal: no sharing.
+#ifndef HOLDFAST_SAMPLER_POISSON_SAMPLER_H_
+#define HOLDFAST_SAMPLER_POISSON_SAMPLER_H_
+
+#include <cstdint>
+
+#include "sampler/weight.h"
+
+namespace holdfast {
+
+// splitmix64: a counter through a mixer; equidistributed, and any seed is a good seed.
+inline uint64_t NextRandom(uint64_t* state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// No gap is longer: a thread looks at the options at least this often (bytes or nanoseconds). An exponential gap may be
+// cut anywhere and drawn anew from there, as the process has no memory.
+inline constexpr int64_t kLongestGap = 64 << 20;
+
+struct Gap {
+  int64_t length;            // ≥ 1
+  bool is_event;             // false: the gap was cut, draw again where it ends
+};
+
+// interval 0 = off, 1 = everything.
+inline Gap DrawGap(uint64_t interval, uint64_t* random) {
+  if (interval == 0) return {kLongestGap, false};
+  if (interval == 1) return {1, true};
+  const double uniform = static_cast<double>((NextRandom(random) >> 11) + 1) * 0x1p-53;  // in (0, 1]
+  const double gap = NegativeLog(uniform) * static_cast<double>(interval);
+  if (gap >= static_cast<double>(kLongestGap)) return {kLongestGap, false};
+  const auto whole = static_cast<int64_t>(gap);
+  return {static_cast<double>(whole) < gap || whole == 0 ? whole + 1 : whole, true};  // ceil, at least 1
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_POISSON_SAMPLER_H_

@@ -1,0 +1,48 @@
+// What the sampler knows of one thread. Thread-local, initial-exec, constant-initialised, without a destructor: a new
+// thread costs nothing until its first allocation, and a thread that ends leaves nothing to clean up.
+#ifndef HOLDFAST_SAMPLER_THREAD_STATE_H_
+#define HOLDFAST_SAMPLER_THREAD_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/hot.h"
+#include "sampler/stack_trace.h"
+
+namespace holdfast {
+
+struct ThreadState {
+  // Bytes that this thread may still allocate before it takes the slow path. Zero in a new thread, so that its first
+  // allocation introduces it.
+  int64_t heap_countdown;
+  int64_t heap_gap;          // what heap_countdown was when it was last set: their difference has been allocated
+  int64_t lock_countdown;    // nanoseconds that this thread may still wait for locks before a wait is sampled
+  uint64_t random;           // state of the thread's generator
+  StackBounds stack_bounds;
+  uint32_t epoch;            // SamplerState::epoch when the thread was introduced; 0 = not yet
+  uint16_t shard;            // its CounterShard
+  bool muted;                // inside our own slow path: nested calls are plain forwards
+  bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
+};
+static_assert(sizeof(ThreadState) == 64);
+
+extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+// Charges `bytes` (1 … kHotSizeLimit) to this thread; true when its countdown has run out.
+// One instruction and one address: `sub %rdi, %fs:(%rax)`. The comparison is of what was left against `bytes`.
+HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
+  bool ran_out;
+  asm volatile("subq %[bytes], %[left]"
+               : [left] "+m"(thread_state.heap_countdown), "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes));
+  return ran_out;
+}
+
+// Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:
+// set and cleared by hand.
+inline void Mute(ThreadState& thread) { thread.muted = true; }
+inline void Unmute(ThreadState& thread) { thread.muted = false; }
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_THREAD_STATE_H_
