@@ -1,0 +1,42 @@
+# shellcheck shell=bash disable=SC2034
+# What the scripts here share. Sourced, not run.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+script=$(basename "$0")
+
+say() { printf '%s: %s\n' "$script" "$*"; }
+
+# The reason, and the exit code of the tool for "could not do it".
+fail() {
+  printf '%s: %s\n' "$script" "$*" >&2
+  exit 3
+}
+
+# --help prints the comment at the head of the script.
+help_if_asked() {
+  case "${1-}" in
+    -h | --help)
+      awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"
+      exit 0
+      ;;
+  esac
+}
+
+wrong_usage() {
+  printf '%s: %s. Try %s --help.\n' "$script" "$*" "$0" >&2
+  exit 2
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    fail "$1 needs root and there is no sudo. Run this as root, or install sudo."
+  fi
+}
+
+# Processes beside the build: as many as there are processors.
+jobs_count() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }
