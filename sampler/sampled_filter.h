@@ -1,0 +1,74 @@
+// How free() knows, without a cache miss, that a block was not sampled.
+//
+// Two tests, each of which may only err towards "perhaps":
+// 1. the tag: sampled blocks lie at multiples of 512 (or 16 above one, where glibc puts blocks that it maps), so a block
+//    elsewhere was not sampled. Of ordinary blocks 15 in 16 end here: one `test` and one branch.
+// 2. the filter: a counter for each 512 bytes of address space (modulo 2 GiB), 1 byte each, of sampled blocks that begin
+//    there. Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
+// Only then is the table of live samples asked.
+//
+// At small intervals every block would have to be moved to a tagged place, so there the tag is switched off: mask 0, all
+// blocks pass test 1. The mask also is 0 until the shim is ready, which leads every free to its careful half. It only
+// ever goes from 0 to kTagMask before the first sample, and back to 0 once, for good.
+#ifndef HOLDFAST_SAMPLER_SAMPLED_FILTER_H_
+#define HOLDFAST_SAMPLER_SAMPLED_FILTER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/hot.h"
+
+namespace holdfast {
+
+inline constexpr size_t kTagAlignment = 512;
+inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..8: bit 4 may be set
+inline constexpr size_t kFilterBytes = 4 << 20;
+
+struct SampledFilter {
+  std::atomic<uint32_t> tag_mask{0};
+  std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
+};
+
+extern SampledFilter sampled_filter;
+
+inline bool IsTagged(const void* block) { return (reinterpret_cast<uintptr_t>(block) & kTagMask) == 0; }
+
+// Test 1. Relaxed: the mask is cleared before the first untagged sample is handed to the program, and a thread that
+// frees that block got its address from there.
+HOLDFAST_HOT inline bool PassesTag(const void* block) {
+  return (sampled_filter.tag_mask.load(std::memory_order_relaxed) & static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block))) == 0;
+}
+
+inline size_t FilterIndex(const void* block) {
+  return (reinterpret_cast<uintptr_t>(block) / kTagAlignment) % kFilterBytes;
+}
+
+// Test 2.
+inline bool PassesFilter(const void* block) {
+  const uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
+  return counters != nullptr && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) != 0;
+}
+
+// A counter that has reached 255 stays there: it is then right for ever, if useless.
+inline void AddToFilter(const void* block) {
+  uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
+  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
+  while (value != 255 &&
+         !__atomic_compare_exchange_n(counter, &value, static_cast<uint8_t>(value + 1), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+inline void RemoveFromFilter(const void* block) {
+  uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
+  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
+  while (value != 255 && value != 0 &&
+         !__atomic_compare_exchange_n(counter, &value, static_cast<uint8_t>(value - 1), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+// Test 1 lets everything pass from now on: a sample could not be put at a tagged place.
+inline void GiveUpTag() { sampled_filter.tag_mask.store(0, std::memory_order_relaxed); }
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_SAMPLED_FILTER_H_

@@ -1,0 +1,149 @@
+#include "sampler/stack_table.h"
+
+#include <bit>
+
+namespace holdfast {
+namespace {
+
+uint64_t Mix(uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xe9846af9b1a615d;
+  x ^= x >> 32;
+  return x;
+}
+
+uint64_t HashOf(const StackTrace& trace) {
+  uint64_t hash = trace.depth + (trace.truncated ? 0x10000 : 0);
+  for (int i = 0; i < trace.depth; ++i) hash = (std::rotl(hash, 23) ^ trace.frames[i]) * 0x9e3779b97f4a7c15;
+  return Mix(hash);
+}
+
+// Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
+// head. Returns the one that is in the list.
+// Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
+template <typename T, typename Same>
+T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same same) {
+  const Offset mine = table->OffsetOf(record);
+  Offset first = seen;
+  while (true) {
+    record->next = first;
+    if (head.compare_exchange_weak(first, mine, std::memory_order_release, std::memory_order_acquire)) return record;
+    for (Offset at = first; at != seen && at != 0;) {
+      T* other = table->At<T>(at);
+      if (same(*other)) return other;  // ours stays unused: a few bytes lost to a race
+      at = other->next;
+    }
+    seen = first;
+  }
+}
+
+Node* InternNode(Table* table, Offset parent, TaggedPc pc) {
+  TableHeader& head = *table->header();
+  auto& list = head.node_heads[Mix(pc ^ (uint64_t{parent} << 40) ^ parent) % kNodeHeads];
+  const auto same = [parent, pc](const Node& node) { return node.pc == pc && node.parent == parent; };
+  const Offset seen = list.load(std::memory_order_acquire);
+  for (Offset at = seen; at != 0;) {
+    Node* node = table->At<Node>(at);
+    if (same(*node)) return node;
+    at = node->next;
+  }
+  Node* node = table->New<Node>();
+  if (node == nullptr) return nullptr;
+  node->pc = pc;
+  node->parent = parent;
+  Node* published = Publish(table, list, node, seen, same);
+  if (published == node) head.node_count.fetch_add(1, std::memory_order_relaxed);
+  return published;
+}
+
+}  // namespace
+
+Stack* InternStack(Table* table, const StackTrace& trace) {
+  TableHeader& head = *table->header();
+  const uint64_t hash = HashOf(trace);
+  auto& list = head.stack_heads[hash % kStackHeads];
+  const auto same = [hash](const Stack& stack) { return stack.hash == hash; };
+  const Offset seen = list.load(std::memory_order_acquire);
+  for (Offset at = seen; at != 0;) {
+    Stack* stack = table->At<Stack>(at);
+    if (same(*stack)) return stack;
+    at = stack->next;
+  }
+  Offset parent = 0;
+  for (int i = trace.depth - 1; i >= 0; --i) {
+    Node* node = InternNode(table, parent, trace.frames[i]);
+    if (node == nullptr) {
+      table->Count(Loss::kStackTableFull);
+      return table->At<Stack>(head.overflow_stack);
+    }
+    parent = table->OffsetOf(node);
+  }
+  Stack* stack = table->New<Stack>();
+  if (stack == nullptr) {
+    table->Count(Loss::kStackTableFull);
+    return table->At<Stack>(head.overflow_stack);
+  }
+  stack->hash = hash;
+  stack->leaf = parent;
+  stack->depth = trace.depth;
+  stack->truncated = trace.truncated;
+  Stack* published = Publish(table, list, stack, seen, same);
+  if (published == stack) head.stack_count.fetch_add(1, std::memory_order_relaxed);
+  return published;
+}
+
+Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
+  TableHeader& head = *table->header();
+  if (table->OffsetOf(stack) == head.overflow_stack) return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+  const auto same = [=](const Row& row) {
+    return row.size_class == size_class && row.profile == profile && row.wait == wait;
+  };
+  const Offset seen = stack->rows.load(std::memory_order_acquire);
+  for (Offset at = seen; at != 0;) {
+    Row* row = table->At<Row>(at);
+    if (same(*row)) return row;
+    at = row->next;
+  }
+  Row* row = table->New<Row>();
+  if (row == nullptr) {
+    table->Count(Loss::kStackTableFull);
+    return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+  }
+  row->stack = table->OffsetOf(stack);
+  row->profile = profile;
+  row->wait = wait;
+  row->size_class = size_class;
+  Row* published = Publish(table, stack->rows, row, seen, same);
+  if (published == row) head.row_count.fetch_add(1, std::memory_order_relaxed);
+  return published;
+}
+
+bool MakeSpecialStacks(Table* table) {
+  TableHeader& head = *table->header();
+  Stack* overflow = table->New<Stack>();
+  Stack* missing = table->New<Stack>();
+  if (overflow == nullptr || missing == nullptr) return false;
+  head.overflow_stack = table->OffsetOf(overflow);
+  head.missing_stack = table->OffsetOf(missing);
+  for (int kind = 0; kind < kProfileKinds; ++kind) {
+    Row* row = table->New<Row>();
+    if (row == nullptr) return false;
+    row->stack = head.overflow_stack;
+    row->profile = static_cast<ProfileKind>(kind);
+    row->next = overflow->rows.load(std::memory_order_relaxed);
+    head.overflow_row[kind] = table->OffsetOf(row);
+    overflow->rows.store(head.overflow_row[kind], std::memory_order_release);
+  }
+  return true;
+}
+
+void AddDouble(std::atomic<uint64_t>* sum, double value) {
+  if (value == 0) return;
+  uint64_t bits = sum->load(std::memory_order_relaxed);
+  // Relaxed: each sum stands for itself; a reader takes whatever whole value it finds.
+  while (!sum->compare_exchange_weak(bits, std::bit_cast<uint64_t>(std::bit_cast<double>(bits) + value),
+                                     std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace holdfast

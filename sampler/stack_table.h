@@ -1,0 +1,33 @@
+// Distinct stacks and their rows, in the table file.
+//
+// A stack's frames lie in a tree of calls that all stacks share (Node); a Stack names a leaf of it and is found by the
+// hash of its frames, so that a stack seen before costs one look-up and no comparison of frames.
+//
+//     stack_heads[hash] → Stack → Stack → …        rows: Stack → Row(class 64) → Row(class 96) → …
+//
+// Any thread; lock-free: lists only grow at their heads. Two threads that add the same record at the same time agree on
+// one: who loses the race finds the winner's.
+#ifndef HOLDFAST_SAMPLER_STACK_TABLE_H_
+#define HOLDFAST_SAMPLER_STACK_TABLE_H_
+
+#include "sampler/stack_trace.h"
+#include "sampler/table.h"
+
+namespace holdfast {
+
+// The stack for `trace`; the overflow stack (counted) when the table is full.
+Stack* InternStack(Table* table, const StackTrace& trace);
+
+// The row of `stack` for heap samples of a size class, or for waits of a kind. When the table is full: the profile's
+// overflow row (counted).
+Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
+
+// Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
+bool MakeSpecialStacks(Table* table);
+
+// Adds to a sum that holds the bits of a double.
+void AddDouble(std::atomic<uint64_t>* sum, double value);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_STACK_TABLE_H_

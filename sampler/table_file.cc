@@ -1,0 +1,249 @@
+#include "sampler/table_file.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "sampler/syscalls.h"
+#include "sampler/text.h"
+
+extern "C" void* __libc_stack_end;
+
+namespace holdfast {
+namespace {
+
+constexpr long kTmpfs = 0x01021994;
+constexpr long kRamfs = 0x858458f6;
+// Header, and room for a first few hundred stacks.
+constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64 * 1024;
+// Kernels before 5.14 cannot be asked for pages without a descriptor: there the whole table is backed when it is made,
+// and it is smaller.
+constexpr uint64_t kFixedBytes = 8 << 20;
+
+// Where the current table lies, for RoomForTables.
+constinit TableLocation current_location{};
+
+int64_t Now(clockid_t clock) {
+  timespec now{};
+  RawSyscall(SYS_clock_gettime, clock, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+bool InMemory(const char* folder, uint64_t* free_bytes) {
+  struct statfs info;
+  if (SyscallFailed(RawSyscall(SYS_statfs, folder, &info))) return false;
+  if (info.f_type != kTmpfs && info.f_type != kRamfs) return false;
+  // A tmpfs without a size reports no blocks at all: then memory is the limit.
+  *free_bytes = info.f_blocks == 0 ? UINT64_MAX / 8
+                                   : static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  return true;
+}
+
+// What this user's tables in `folder` take already.
+uint64_t BytesInTables(long folder_fd, uint32_t uid) {
+  struct Entry {
+    uint64_t inode;
+    int64_t next;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+  };
+  TextBuffer<32> prefix;
+  prefix.Add(kTablePrefix).AddNumber(uid).Add(".");
+  uint64_t total = 0;
+  alignas(8) char buffer[2048];
+  while (true) {
+    const long got = RawSyscall(SYS_getdents64, folder_fd, buffer, sizeof buffer);
+    if (got <= 0) return total;
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+      at += entry->length;
+      struct stat info;
+      if (TextStartsWith(entry->name, prefix.text()) &&
+          !SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW))) {
+        total += static_cast<uint64_t>(info.st_blocks) * 512;
+      }
+    }
+  }
+}
+
+// Fields of /proc/self/stat are counted from behind the program's name, which may hold anything, also ") ".
+uint64_t StartTicks() {
+  char text[1024];
+  const long length = ReadSmallFile("/proc/self/stat", text, sizeof text);
+  long at = length - 1;
+  while (at > 0 && text[at] != ')') --at;
+  if (at <= 0) return 0;
+  int field = 2;
+  for (; at < length && field < 22; ++at) {
+    if (text[at] == ' ') ++field;
+  }
+  uint64_t ticks = 0;
+  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at) ticks = ticks * 10 + static_cast<uint64_t>(text[at] - '0');
+  return ticks;
+}
+
+void FillText(TableHeader& head, const Options& options) {
+  utsname names;
+  if (!SyscallFailed(RawSyscall(SYS_uname, &names))) CopyText(head.host, sizeof head.host, names.nodename);
+  long length = RawSyscall(SYS_readlink, "/proc/self/exe", head.executable, sizeof head.executable - 1);
+  if (SyscallFailed(length)) length = 0;
+  head.executable[length] = '\0';
+  const char* name = head.executable;
+  for (const char* at = name; *at != '\0'; ++at) {
+    if (*at == '/' && at[1] != '\0') name = at + 1;
+  }
+  CopyText(head.program, sizeof head.program, *name != '\0' ? name : "program");
+  CopyText(head.out, sizeof head.out, options.out);
+  // As the kernel keeps them; the program may since have written over its own copy.
+  const long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
+  for (long i = 0; i + 1 < got; ++i) {
+    if (head.command_line[i] == '\0') head.command_line[i] = ' ';
+  }
+}
+
+void FillHeader(TableHeader& head, const Options& options, bool forked) {
+  head.version = kLayoutVersion;
+  head.header_bytes = sizeof(TableHeader);
+  head.pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
+  head.parent_pid = static_cast<uint32_t>(RawSyscall(SYS_getppid));
+  head.uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  struct stat info;
+  if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) head.pid_ns = info.st_ino;
+  head.start_ticks = StartTicks();
+  head.stack_end = reinterpret_cast<uint64_t>(__libc_stack_end);
+  head.entry = getauxval(AT_ENTRY);
+  head.forked = forked;
+  head.start_wall_ns = Now(CLOCK_REALTIME);
+  head.start_monotonic_ns = Now(CLOCK_MONOTONIC);
+  head.snapshot_every_ns = options.snapshot_every_ns;
+  head.max_disk_bytes = options.max_disk_bytes;
+  head.max_memory_bytes = options.max_memory_bytes;
+  head.seed = options.seed;
+  head.keep = options.keep;
+  head.profiles = options.profiles;
+  head.verbose = options.verbose;
+  head.heap_intervals[0] = {head.start_wall_ns, options.heap_interval};
+  head.lock_intervals[0] = {head.start_wall_ns, options.lock_interval_ns};
+  head.heap_interval_count = 1;
+  head.lock_interval_count = 1;
+  FillText(head, options);
+}
+
+// How large a table may become in `folder`; 0 = there is no room.
+uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid) {
+  uint64_t free_bytes = 0;
+  if (!InMemory(folder, &free_bytes)) return 0;
+  const uint64_t taken = BytesInTables(folder_fd, uid);
+  const uint64_t quarter = (free_bytes + taken) / 4;
+  uint64_t cap = options.max_memory_bytes;
+  if (quarter < taken + cap) cap = quarter > taken ? quarter - taken : 0;
+  rlimit limit;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap) cap = limit.rlim_cur;
+  cap = cap / 4096 * 4096;
+  return cap >= kFirstBytes ? cap : 0;
+}
+
+Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, bool forked, TableLocation* location) {
+  const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (SyscallFailed(folder_fd)) return nullptr;
+  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  uint64_t cap = CapIn(folder, folder_fd, options, uid);
+
+  // The header is filled in here while it is still private, so image, pid and start are drawn once.
+  uint64_t image = 0;
+  if (RawSyscall(SYS_getrandom, &image, sizeof image, 1 /*GRND_NONBLOCK*/) != sizeof image) {
+    image = static_cast<uint64_t>(Now(CLOCK_MONOTONIC)) * 0x9e3779b97f4a7c15;
+  }
+  TextBuffer<128> name;
+  name.Add(kTablePrefix).AddNumber(uid).Add(".").AddNumber(static_cast<uint64_t>(RawSyscall(SYS_getpid)));
+  name.Add(".").AddNumber(StartTicks()).Add(".").AddHex16(image);
+  TextBuffer<136> temporary;
+  temporary.Add(name.text()).Add(".new");
+  name.Add(kTableSuffix);
+
+  Table* made = nullptr;
+  long fd = -1;
+  if (cap != 0) {
+    fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  }
+  if (fd >= 0) {
+    void* mapped = nullptr;
+    if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
+      // Its address space is taken at once, its memory step by step.
+      const long result = RawSyscall(SYS_mmap, reuse, cap, PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
+      if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
+    }
+    uint64_t backed = kFirstBytes;
+    if (mapped != nullptr && SyscallFailed(RawSyscall(SYS_madvise, mapped, kFirstBytes, 23 /*MADV_POPULATE_WRITE*/))) {
+      if (cap > kFixedBytes) cap = kFixedBytes;
+      backed = cap;
+      if (SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, cap))) {
+        RawSyscall(SYS_munmap, mapped, cap);
+        mapped = nullptr;
+      }
+    }
+    if (mapped != nullptr) {
+      auto& head = *static_cast<TableHeader*>(mapped);
+      FillHeader(head, options, forked);
+      head.image = image;
+      head.cap_bytes = cap;
+      head.used.store(sizeof(TableHeader) / kUnit, std::memory_order_relaxed);
+      head.backed.store(static_cast<uint32_t>(backed / kUnit), std::memory_order_relaxed);
+      head.magic.store(kTableMagic, std::memory_order_release);
+      if (!SyscallFailed(RawSyscall(SYS_renameat, folder_fd, temporary.text(), folder_fd, name.text()))) {
+        made = static_cast<Table*>(mapped);
+        TextBuffer<sizeof(location->path)> path;
+        path.Add(folder).Add("/").Add(name.text());
+        CopyText(location->folder, sizeof location->folder, folder);
+        CopyText(location->path, sizeof location->path, path.text());
+      } else {
+        RawSyscall(SYS_munmap, mapped, cap);
+      }
+    }
+    if (made == nullptr) RawSyscall(SYS_unlinkat, folder_fd, temporary.text(), 0);
+    RawSyscall(SYS_close, fd);
+  }
+  RawSyscall(SYS_close, folder_fd);
+  return made;
+}
+
+}  // namespace
+
+Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocation* location) {
+  static_assert(sizeof(TableHeader) % kUnit == 0);
+  const char* folders[3] = {options.tables, nullptr, nullptr};
+  if (options.tables == nullptr) {
+    folders[0] = "/dev/shm";
+    folders[1] = options.runtime_dir;
+    folders[2] = options.out;
+  }
+  for (const char* folder : folders) {
+    if (folder == nullptr || *folder == '\0') continue;
+    if (Table* made = MakeTableIn(folder, options, reuse, forked, location)) {
+      current_location = *location;
+      return made;
+    }
+  }
+  return nullptr;
+}
+
+bool RoomForTables(uint64_t bytes) {
+  uint64_t free_bytes = 0;
+  // After chroot the folder has no name any more: then the cap from the start is what holds.
+  if (!InMemory(current_location.folder, &free_bytes)) return true;
+  return bytes <= free_bytes / 4;
+}
+
+void RingBell(const TableLocation& location) {
+  if (location.path[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return;
+  RawSyscall(SYS_utimensat, AT_FDCWD, location.path, 0, 0);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,34 @@
+// Making the table file: where it may lie, how large it may become, and what its header says of the process.
+//
+// Called by the one thread that makes the table (sampler/recorder.cc), with the calling thread muted. Uses system calls
+// only; the descriptor is closed before the function returns.
+#ifndef HOLDFAST_SAMPLER_TABLE_FILE_H_
+#define HOLDFAST_SAMPLER_TABLE_FILE_H_
+
+#include <cstdint>
+
+#include "sampler/options.h"
+#include "sampler/table.h"
+
+namespace holdfast {
+
+struct TableLocation {
+  char folder[512];
+  char path[640];            // of the table file; empty = none
+};
+
+// A new table in place, its header filled, the file renamed to its final name. Null where no file can be had: no folder
+// in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
+// child, which the new one replaces; else null.
+Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocation* location);
+
+// Whether the tables of this user may take `bytes` more: together they take at most a quarter of the free space where
+// they lie (Docker's /dev/shm is 64 MiB, and the program needs it too).
+bool RoomForTables(uint64_t bytes);
+
+// Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
+void RingBell(const TableLocation& location);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLE_FILE_H_
