@@ -1,23 +1,42 @@
 // The modules (executable, shared libraries, vdso) that stacks pass through, recorded in the table file so that names
 // can be found after the process is gone, and after a module was unloaded.
 //
-// Any thread; no lock, no allocation, no loader call but _dl_find_object (lock-free).
+// Beside the records in the table there is a mirror in private memory, which answers "is it known?" without a look at
+// shared pages: 1,024 modules, a hash of the start address, entries that are published once and then only change in
+// atomic words. Recording is under a try-lock; whoever does not get it goes on without and asks again at the next miss.
+// A module that is loaded again where it lay before (same path, same build id) gets its old record back, so a program
+// that loads and unloads a plugin a million times fills nothing.
+//
+// Any thread, signal handlers; no lock that waits, no allocation, no loader call but _dl_find_object (lock-free).
 #ifndef HOLDFAST_SAMPLER_MODULE_TABLE_H_
 #define HOLDFAST_SAMPLER_MODULE_TABLE_H_
 
 #include <cstdint>
 
+#include "sampler/unwind_cfi.h"
+
 struct dl_find_object;
 
 namespace holdfast {
 
-// The tag of the loaded module that `found` (from _dl_find_object) describes; records it in the current table at first
-// sight: path, build id, executable segments, read from the module's own mapped headers.
+// What a walk needs to know of a module.
+struct ModuleSight {
+  uint8_t tag = 0;
+  bool recorded = false;         // false: could not be recorded just now; nothing about it may be cached
+  AddressRange readable;         // the mapped part that holds its unwind tables
+};
+
+// The loaded module that `found` (from _dl_find_object) describes; records it in the current table at first sight: path,
+// build id, executable segments, read from the module's own mapped headers.
 // Full table: counted as kModuleTableFull, tag 0.
-uint8_t TagOfModule(const dl_find_object& found);
+ModuleSight SightModule(const dl_find_object& found);
+inline uint8_t TagOfModule(const dl_find_object& found) { return SightModule(found).tag; }
 
 // After a dlclose returned: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();
+
+// In a child of fork, whose table is a new one: nothing is recorded yet. Forgets the unwind rows too.
+void ForgetModules();
 
 }  // namespace holdfast
 

@@ -39,7 +39,9 @@ struct StackBounds {
 struct StackTrace {
   uint16_t depth;
   bool truncated;                // outer frames are missing
-  TaggedPc frames[kMaxDepth];    // leaf first: frames[0] is the caller
+  // Leaf first: frames[0] is the caller. Return addresses: the instruction that was under way ends at or before it. For
+  // code that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
+  TaggedPc frames[kMaxDepth];
 };
 
 // Fills `trace`. Records modules in the current table as they are first met (table() must not be null).
@@ -48,8 +50,8 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
 // The code at some addresses changed (dlclose) or the table is a new one (fork): forget all rows.
 void ForgetUnwindRows();
 
-// In a child of fork: locks that another thread of the parent held are free again.
-void ResetUnwinderAfterFork();
+// In a child of fork. Nothing that a walk uses can be left locked by another thread of the parent.
+inline void ResetUnwinderAfterFork() {}
 
 }  // namespace holdfast
 

@@ -1,0 +1,227 @@
+#include "sampler/module_table.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "sampler/hot.h"
+#include "sampler/module_image.h"
+#include "sampler/module_path.h"
+#include "sampler/stack_trace.h"
+#include "sampler/table.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kMostModules = 1024;
+constexpr uint32_t kHeads = 512;
+constexpr size_t kLongestPath = 4096;
+
+struct Entry {
+  // Written once, before the entry is published by its head and by `count`.
+  AddressRange range;
+  AddressRange readable;
+  uint64_t identity;             // hash of path and build id; 0: no build id, so never taken for the same module again
+  Offset record;                 // 0: the table was full
+  uint8_t tag;
+  uint16_t next;                 // index + 1 of the next entry with the same hash
+  // Change as the module comes and goes.
+  std::atomic<const link_map*> map;
+  std::atomic<bool> unloaded;
+};
+
+constinit Entry entries[kMostModules] = {};
+constinit std::atomic<uint16_t> heads[kHeads] = {};
+constinit std::atomic<uint32_t> count{0};
+constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
+
+std::atomic<uint16_t>& HeadOf(uintptr_t start) { return heads[(start >> 12 ^ start >> 21) % kHeads]; }
+
+AddressRange RangeOf(const dl_find_object& found) {
+  return {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
+}
+bool Same(AddressRange a, AddressRange b) { return a.start == b.start && a.end == b.end; }
+bool Overlap(AddressRange a, AddressRange b) { return a.start < b.end && b.start < a.end; }
+
+const Entry* FindLoaded(AddressRange range, const link_map* map) {
+  // Acquire: pairs with the release in AddEntry; `next` of a published entry never changes.
+  uint16_t index = HeadOf(range.start).load(std::memory_order_acquire);
+  for (; index != 0; index = entries[index - 1].next) {
+    const Entry& entry = entries[index - 1];
+    if (Same(entry.range, range) && !entry.unloaded.load(std::memory_order_relaxed) &&
+        entry.map.load(std::memory_order_relaxed) == map) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+void SetUnloaded(Entry* entry, bool unloaded) {
+  entry->unloaded.store(unloaded, std::memory_order_relaxed);
+  Table* const now = table();
+  if (entry->record != 0 && now != nullptr) {
+    // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
+    now->At<Module>(entry->record)->unloaded.store(unloaded, std::memory_order_release);
+  }
+}
+
+uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
+  for (size_t i = 0; i < length; ++i) hash = (hash ^ static_cast<const uint8_t*>(bytes)[i]) * 0x100000001b3;  // FNV-1a
+  return hash;
+}
+
+struct Path {
+  const char* text = "";
+  size_t length = 0;
+};
+
+Path PathOf(const dl_find_object& found) {
+  const char* name = found.dlfo_link_map->l_name;
+  if (name == nullptr) name = "";
+  if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
+  Path path{name, strnlen(name, kLongestPath)};
+  if (name[0] != '/') {  // the main program, or loaded by a relative name
+    size_t length;
+    const char* mapped = FindMappedPath(reinterpret_cast<uintptr_t>(found.dlfo_map_start), &length);
+    if (mapped != nullptr) path = {mapped, length < kLongestPath ? length : kLongestPath};
+  }
+  return path;
+}
+
+// Writes the record into the table and publishes it there. 0 when there is no room.
+Offset WriteRecord(Table* now, AddressRange range, uint8_t tag, const ModuleImage& image, const Path& path) {
+  const size_t segments_bytes = image.segment_count * sizeof(Segment);
+  auto* record = static_cast<Module*>(now->Allocate(
+      static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
+  if (record == nullptr) {
+    now->Count(Loss::kModuleTableFull);
+    return 0;
+  }
+  record->tag = tag;
+  record->segments = image.segment_count;
+  record->start = range.start;
+  record->end = range.end;
+  record->bias = image.bias;
+  record->build_id_bytes = image.build_id_bytes;
+  record->path_bytes = static_cast<uint16_t>(path.length);
+  char* tail = reinterpret_cast<char*>(record + 1);
+  memcpy(tail, image.segments, segments_bytes);
+  tail += segments_bytes;
+  if (image.build_id_bytes != 0) memcpy(tail, image.build_id, image.build_id_bytes);
+  memcpy(tail + image.build_id_bytes, path.text, path.length);
+
+  const Offset offset = now->OffsetOf(record);
+  std::atomic<Offset>& list = now->header()->modules;
+  record->next = list.load(std::memory_order_relaxed);
+  // Release: a reader that finds the offset finds the whole record.
+  while (!list.compare_exchange_weak(record->next, offset, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  now->header()->module_count.fetch_add(1, std::memory_order_relaxed);
+  return offset;
+}
+
+// Holding `recording`. Null when the mirror is full.
+const Entry* Record(Table* now, const dl_find_object& found) {
+  const AddressRange range = RangeOf(found);
+  const ModuleImage image = ReadModuleImage(found);
+  const Path path = PathOf(found);
+  const uint64_t identity =
+      image.build_id_bytes == 0
+          ? 0
+          : Hash(image.build_id, image.build_id_bytes, Hash(path.text, path.length, 0xcbf29ce484222325)) | 1;
+  const uint32_t known = count.load(std::memory_order_relaxed);
+  Entry* again = nullptr;
+  uint32_t earlier = 0;          // other modules that lay here
+  bool stale = false;
+  for (uint32_t i = 0; i < known; ++i) {
+    Entry& entry = entries[i];
+    if (!Overlap(entry.range, range)) continue;
+    if (identity != 0 && entry.identity == identity && Same(entry.range, range)) {
+      again = &entry;
+      continue;
+    }
+    ++earlier;
+    if (!entry.unloaded.load(std::memory_order_relaxed)) {  // it went away unseen: two modules cannot lie at one address
+      SetUnloaded(&entry, true);
+      stale = true;
+    }
+  }
+  if (stale) ForgetUnwindRows();
+  if (again != nullptr) {
+    again->map.store(found.dlfo_link_map, std::memory_order_relaxed);
+    SetUnloaded(again, false);
+    return again;
+  }
+  if (known == kMostModules) {
+    now->Count(Loss::kModuleTableFull);
+    return nullptr;
+  }
+  Entry& entry = entries[known];
+  entry.range = range;
+  entry.readable = image.readable;
+  entry.identity = identity;
+  entry.tag = static_cast<uint8_t>(earlier);
+  entry.map.store(found.dlfo_link_map, std::memory_order_relaxed);
+  entry.unloaded.store(false, std::memory_order_relaxed);
+  entry.record = WriteRecord(now, range, entry.tag, image, path);
+  std::atomic<uint16_t>& head = HeadOf(range.start);
+  entry.next = head.load(std::memory_order_relaxed);
+  head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
+  count.store(known + 1, std::memory_order_release);
+  return &entry;
+}
+
+// A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's.
+ModuleSight Unrecorded(const dl_find_object& found) {
+  uint8_t earlier = 0;
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) earlier += Overlap(entries[i].range, RangeOf(found));
+  return {earlier, false, ReadModuleImage(found).readable};
+}
+
+HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
+  Table* const now = table();
+  if (now == nullptr || recording.exchange(true, std::memory_order_acquire)) return Unrecorded(found);
+  // Another thread may have been quicker.
+  const Entry* entry = FindLoaded(RangeOf(found), found.dlfo_link_map);
+  if (entry == nullptr) entry = Record(now, found);
+  recording.store(false, std::memory_order_release);
+  if (entry == nullptr) return Unrecorded(found);
+  return {entry->tag, true, entry->readable};
+}
+
+}  // namespace
+
+ModuleSight SightModule(const dl_find_object& found) {
+  const Entry* entry = FindLoaded(RangeOf(found), found.dlfo_link_map);
+  if (LIKELY(entry != nullptr)) return {entry->tag, true, entry->readable};
+  return SightModuleSlow(found);
+}
+
+void MarkUnloadedModules() {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  bool any = false;
+  for (uint32_t i = 0; i < known; ++i) {
+    Entry& entry = entries[i];
+    if (entry.unloaded.load(std::memory_order_relaxed)) continue;
+    dl_find_object found;
+    if (_dl_find_object(reinterpret_cast<void*>(entry.range.start), &found) == 0 && Same(RangeOf(found), entry.range) &&
+        found.dlfo_link_map == entry.map.load(std::memory_order_relaxed)) {
+      continue;
+    }
+    SetUnloaded(&entry, true);
+    any = true;
+  }
+  if (any) ForgetUnwindRows();
+}
+
+void ForgetModules() {
+  for (auto& head : heads) head.store(0, std::memory_order_relaxed);
+  count.store(0, std::memory_order_relaxed);
+  recording.store(false, std::memory_order_relaxed);
+  ForgetUnwindRows();
+}
+
+}  // namespace holdfast
