@@ -7,6 +7,8 @@
 // Out of line and away from the hot code; such functions end in `Slow`.
 #define HOLDFAST_COLD __attribute__((noinline, cold))
 #define HOLDFAST_EXPORT __attribute__((visibility("default")))
+// For data that several files share: known to be ours, so reached by one PC-relative access and no GOT.
+#define HOLDFAST_HIDDEN __attribute__((visibility("hidden")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -30,7 +30,7 @@ struct SampledFilter {
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
 };
 
-extern SampledFilter sampled_filter;
+extern HOLDFAST_HIDDEN SampledFilter sampled_filter;
 
 inline bool IsTagged(const void* block) { return (reinterpret_cast<uintptr_t>(block) & kTagMask) == 0; }
 

@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include "sampler/hot.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +18,7 @@
 namespace holdfast {
 
 // Set once, just before the program installs a seccomp filter: from then on the shim makes no system call.
-extern std::atomic<bool> no_system_calls;
+extern HOLDFAST_HIDDEN std::atomic<bool> no_system_calls;
 
 template <typename... Args>
 inline long RawSyscall(long number, Args... args) {

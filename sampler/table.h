@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sampler/hot.h"
 #include "sampler/layout.h"
 
 namespace holdfast {
@@ -43,7 +44,7 @@ class Table {
 };
 
 // The process's table, or null. One relaxed load.
-extern std::atomic<Table*> current_table;
+extern HOLDFAST_HIDDEN std::atomic<Table*> current_table;
 inline Table* table() { return current_table.load(std::memory_order_acquire); }
 
 }  // namespace holdfast

@@ -19,14 +19,15 @@ struct ThreadState {
   int64_t lock_countdown;    // nanoseconds that this thread may still wait for locks before a wait is sampled
   uint64_t random;           // state of the thread's generator
   StackBounds stack_bounds;
-  uint32_t epoch;            // SamplerState::epoch when the thread was introduced; 0 = not yet
+  uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
+  uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
   uint16_t shard;            // its CounterShard
   bool muted;                // inside our own slow path: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
 };
 static_assert(sizeof(ThreadState) == 64);
 
-extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
+extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 // Charges `bytes` (1 … kHotSizeLimit) to this thread; true when its countdown has run out.
 // One instruction and one address: `sub %rdi, %fs:(%rax)`. The comparison is of what was left against `bytes`.

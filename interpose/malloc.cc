@@ -1,0 +1,203 @@
+// The malloc family. Each wrapper's hot path is the whole of its first lines; the rest is out of line.
+//
+// The one malloc, from end to end:
+//   malloc → ChargeHeap (one subtraction) → the real malloc
+//        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
+//   free   → PassesTag (one test) → the real free
+//        └→ FreeSlow → PassesFilter → TakeSample, RecordFree → the real free
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "interpose/early_arena.h"
+#include "interpose/real.h"
+#include "interpose/sampled_block.h"
+
+namespace holdfast {
+namespace {
+
+inline bool IsHotSize(size_t bytes) { return bytes - 1 < hot_size_limit; }  // neither 0, nor absurd, nor too early
+
+// ---- Slow halves ----
+
+// Size 0, sizes that no allocator has, calls that come too early, and the sampled ones. `charged`: the hot path has
+// found the countdown to have run out.
+template <bool kCharged>
+HOLDFAST_COLD void* MallocSlow(size_t bytes) {
+  if (!kCharged) {
+    if (!Ready()) return AllocateEarly(bytes, 1);
+    if (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes))) return real.malloc(bytes);
+  }
+  if (!HeapEventDue(bytes)) return real.malloc(bytes);
+  void* block = AllocateSampled(bytes);
+  RecordAlloc(HOLDFAST_CALLER(), block, bytes);
+  return block;
+}
+
+template <bool kCharged>
+HOLDFAST_COLD void* CallocSlow(size_t count, size_t each) {
+  size_t bytes;
+  if (!kCharged && !Ready()) return __builtin_mul_overflow(count, each, &bytes) ? nullptr : AllocateEarly(bytes, 1);
+  if (__builtin_mul_overflow(count, each, &bytes)) return real.calloc(count, each);  // fails, with its own errno
+  if (!kCharged && (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes)))) return real.calloc(count, each);
+  if (!HeapEventDue(bytes)) return real.calloc(count, each);
+  void* block = AllocateZeroedSampled(count, each, bytes);
+  RecordAlloc(HOLDFAST_CALLER(), block, bytes);
+  return block;
+}
+
+HOLDFAST_COLD void FreeSlow(void* block) {
+  if (PassesFilter(block)) RecordFree(block);
+  if (IsEarly(block)) return;
+  if (!Ready()) return;
+  real.free(block);
+}
+
+void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
+  void* moved;
+  if (!Ready()) {
+    moved = AllocateEarly(bytes, 1);
+  } else {
+    const bool due = (bytes == 0 || (bytes <= kHotSizeLimit && ChargeHeap(bytes))) && HeapEventDue(bytes);
+    moved = due ? AllocateSampled(bytes) : real.malloc(bytes);
+    if (due) RecordAlloc(caller, moved, bytes);
+  }
+  if (moved != nullptr) memcpy(moved, block, bytes < EarlySize(block) ? bytes : EarlySize(block));
+  return moved;
+}
+
+// The four cases: grown in place, moved, failed (the old block stays as it is, and so does its sample), size 0 (freed).
+template <bool kCharged>
+HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
+  if (block == nullptr) {
+    if (!kCharged && !Ready()) return AllocateEarly(bytes, 1);
+  } else if (IsEarly(block)) {
+    return ReallocEarly(block, bytes, HOLDFAST_CALLER());
+  }
+  bool due = kCharged;
+  if (!kCharged && bytes <= kHotSizeLimit) {
+    // realloc(p, 0) frees, so it allocates nothing to be charged; realloc(NULL, 0) is malloc(0).
+    due = bytes != 0 ? ChargeHeap(bytes) : block == nullptr;
+  }
+  due = due && HeapEventDue(bytes);
+  TakenLive old{};
+  if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
+  void* moved = real.realloc(block, bytes);
+  if (moved == nullptr && bytes != 0) {
+    PutBackSample(old, block);
+    return nullptr;
+  }
+  if (old.key != nullptr) RecordFree(old, block);
+  if (due && moved != nullptr) {
+    moved = MoveToSampledPlace(moved, bytes);
+    RecordAlloc(HOLDFAST_CALLER(), moved, bytes);
+  }
+  return moved;
+}
+
+// The aligned family: one slow half for all, as they differ only in which real function allocates.
+template <typename Allocate>
+inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate) {
+  if (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes)) || !HeapEventDue(bytes)) return allocate(alignment);
+  const bool powerOfTwo = alignment != 0 && (alignment & (alignment - 1)) == 0;  // else: the real function's own error
+  void* block = allocate(powerOfTwo && alignment < kTagAlignment && TagInUse() ? kTagAlignment : alignment);
+  RecordAlloc(caller, KeepSampleable(block), bytes);
+  return block;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT void* malloc(size_t bytes) noexcept {
+  if (LIKELY(IsHotSize(bytes))) {
+    if (LIKELY(!ChargeHeap(bytes))) return real.malloc(bytes);
+    return MallocSlow<true>(bytes);
+  }
+  return MallocSlow<false>(bytes);
+}
+
+HOLDFAST_EXPORT void free(void* block) noexcept {
+  if (LIKELY(!PassesTag(block))) return real.free(block);
+  return FreeSlow(block);
+}
+
+HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
+  size_t bytes;
+  if (LIKELY(!__builtin_mul_overflow(count, each, &bytes) && IsHotSize(bytes))) {
+    if (LIKELY(!ChargeHeap(bytes))) return real.calloc(count, each);
+    return CallocSlow<true>(count, each);
+  }
+  return CallocSlow<false>(count, each);
+}
+
+HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
+  if (LIKELY(!PassesTag(block) && IsHotSize(bytes))) {
+    if (LIKELY(!ChargeHeap(bytes))) return real.realloc(block, bytes);
+    return ReallocSlow<true>(block, bytes);
+  }
+  return ReallocSlow<false>(block, bytes);
+}
+
+// glibc's own reallocarray reaches an interposed realloc, another allocator's may not: so the product is made here, and
+// the call counted once, as realloc.
+HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexcept {
+  size_t bytes;
+  if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return ReallocSlow<false>(block, bytes);
+}
+
+HOLDFAST_EXPORT void cfree(void* block) noexcept { return free(block); }
+HOLDFAST_EXPORT void free_sized(void* block, size_t) noexcept { return free(block); }
+HOLDFAST_EXPORT void free_aligned_sized(void* block, size_t, size_t) noexcept { return free(block); }
+
+HOLDFAST_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) {
+    *result = AllocateEarly(bytes, alignment);
+    return *result != nullptr ? 0 : ENOMEM;
+  }
+  int error = 0;
+  void* block = nullptr;
+  AllocateAligned(HOLDFAST_CALLER(), alignment, bytes, [&](size_t with) {
+    error = real.posix_memalign(&block, with, bytes);
+    return error == 0 ? block : nullptr;
+  });
+  if (error == 0) *result = block;
+  return error;
+}
+
+HOLDFAST_EXPORT void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  return AllocateAligned(HOLDFAST_CALLER(), alignment, bytes,
+                         [bytes](size_t with) { return real.aligned_alloc(with, bytes); });
+}
+
+HOLDFAST_EXPORT void* memalign(size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  return AllocateAligned(HOLDFAST_CALLER(), alignment, bytes,
+                         [bytes](size_t with) { return real.memalign(with, bytes); });
+}
+
+HOLDFAST_EXPORT void* valloc(size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, 4096);
+  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.valloc(bytes); });
+}
+
+HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly((bytes + 4095) / 4096 * 4096, 4096);
+  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.pvalloc(bytes); });
+}
+
+HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
+  if (UNLIKELY(IsEarly(block))) return EarlySize(block);
+  return Ready() ? real.malloc_usable_size(block) : 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,137 @@
+#include "interpose/operators.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "sampler/hot.h"
+
+#define HOLDFAST_NEW(name, parameters) extern "C" void* name parameters;
+#define HOLDFAST_DELETE(name, parameters) extern "C" void name parameters;
+#include "interpose/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+
+namespace holdfast {
+
+constinit size_t hot_new_limit = 0;
+
+namespace {
+
+enum Stage : int { kUnknown, kLooking, kGlobal, kByModule };
+constinit std::atomic<int> stage{kUnknown};
+constinit Operators global_operators{};
+
+// Operators found for one module of a program that has none in its global scope.
+struct ModuleOperators {
+  std::atomic<const void*> module;
+  Operators operators;
+};
+constexpr int kModules = 64;
+constinit ModuleOperators by_module[kModules]{};
+constinit std::atomic<bool> adding{false};
+
+void Find(void* scope, Operators* found) {
+#define HOLDFAST_NEW(name, parameters) found->name = reinterpret_cast<void*(*) parameters>(dlsym(scope, #name));
+#define HOLDFAST_DELETE(name, parameters) found->name = reinterpret_cast<void(*) parameters>(dlsym(scope, #name));
+#include "interpose/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+}
+
+bool IsCxxLibrarys(const void* function) {
+  Dl_info info{};
+  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return false;
+  const char* name = strrchr(info.dli_fname, '/');
+  name = name != nullptr ? name + 1 : info.dli_fname;
+  return strncmp(name, "libstdc++.so", 12) == 0 || strncmp(name, "libc++.so", 9) == 0 || strncmp(name, "libc++abi.so", 12) == 0;
+}
+
+// Whether every form is a C++ library's own. A form that it does not have (an old library) is nobody's.
+bool AreCxxLibrarys(const Operators& found) {
+  bool all = found._Znwm != nullptr && found._ZdlPv != nullptr;
+#define HOLDFAST_NEW(name, parameters) all = all && (found.name == nullptr || IsCxxLibrarys(reinterpret_cast<void*>(found.name)));
+#define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
+#include "interpose/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+  return all;
+}
+
+// Whether the program's own look-up of every form arrives at us: an executable with one form of its own comes before us,
+// and the C++ library's other forms would have called that one.
+bool ReachUs() {
+  bool all = true;
+#define HOLDFAST_NEW(name, parameters) all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&name);
+#define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
+#include "interpose/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+  return all;
+}
+
+Operators OfModule(uintptr_t caller) {
+  dl_find_object place{};
+  if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return {};
+  void* module = place.dlfo_link_map;
+  for (const ModuleOperators& entry : by_module) {
+    if (entry.module.load(std::memory_order_acquire) == module) return entry.operators;
+  }
+  Operators found{};
+  Find(module, &found);  // a link map is what dlopen returns as a handle
+  found.skippable = AreCxxLibrarys(found);
+  // Remembered if no other thread is doing so now and there is a place; else looked up again next time.
+  if (!adding.exchange(true, std::memory_order_acquire)) {
+    for (ModuleOperators& entry : by_module) {
+      if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
+      entry.operators = found;
+      entry.module.store(module, std::memory_order_release);
+      break;
+    }
+    adding.store(false, std::memory_order_release);
+  }
+  return found;
+}
+
+void LookOnce() {
+  int unknown = kUnknown;
+  if (!stage.compare_exchange_strong(unknown, kLooking, std::memory_order_acquire)) return;
+  Operators found{};
+  Find(RTLD_NEXT, &found);
+  if (found._Znwm == nullptr) {
+    stage.store(kByModule, std::memory_order_release);
+    return;
+  }
+  found.skippable = AreCxxLibrarys(found) && ReachUs();
+  global_operators = found;
+  stage.store(kGlobal, std::memory_order_release);
+  if (found.skippable) hot_new_limit = size_t{1} << 47;
+}
+
+}  // namespace
+
+Operators OperatorsFor(uintptr_t caller) {
+  if (UNLIKELY(stage.load(std::memory_order_acquire) == kUnknown)) LookOnce();
+  switch (stage.load(std::memory_order_acquire)) {
+    case kGlobal:
+      return global_operators;
+    case kLooking: {  // dlsym itself, or another thread meanwhile: look up without remembering
+      Operators found{};
+      Find(RTLD_NEXT, &found);
+      if (found._Znwm != nullptr) return found;
+      break;
+    }
+    default:
+      break;
+  }
+  return OfModule(caller);
+}
+
+void ForgetOperatorsByModule() {
+  if (stage.load(std::memory_order_acquire) != kByModule) return;
+  for (ModuleOperators& entry : by_module) entry.module.store(nullptr, std::memory_order_release);
+}
+
+}  // namespace holdfast

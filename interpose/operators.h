@@ -1,0 +1,38 @@
+// The real operators new and delete, and whether they may be skipped.
+//
+// libstdc++'s and libc++'s operator new is malloc with a loop around it, so a program whose operators are theirs pays
+// less with us than without: our operator goes straight to the next malloc. Any other operator (a program's, a
+// plugin's, an allocator's own) is called, and its blocks are counted once, whether or not it comes to malloc.
+#ifndef HOLDFAST_INTERPOSE_OPERATORS_H_
+#define HOLDFAST_INTERPOSE_OPERATORS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace holdfast {
+
+struct Operators {
+#define HOLDFAST_NEW(name, parameters) void*(*name) parameters;
+#define HOLDFAST_DELETE(name, parameters) void(*name) parameters;
+#include "sampler/hot.h"
+#include "interpose/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+  bool skippable;  // all of them are a C++ library's own
+};
+
+// The operators that the code at `caller` would have reached without us: the next ones in the global scope; where there
+// are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module.
+// May call dlsym, so not for the hot path and not under a lock of ours. A form that nobody defines is null.
+Operators OperatorsFor(uintptr_t caller);
+
+// What the hot paths of new and delete compare with (as hot_size_limit and the tag mask): 0 until it is known that the
+// operators of the whole program may be skipped.
+extern HOLDFAST_HIDDEN size_t hot_new_limit;
+
+// After dlclose: what was found by module may be another module's now.
+void ForgetOperatorsByModule();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_OPERATORS_H_

@@ -1,0 +1,37 @@
+// The real functions: what the program would have called without us, found by dlsym(RTLD_NEXT).
+#ifndef HOLDFAST_INTERPOSE_REAL_H_
+#define HOLDFAST_INTERPOSE_REAL_H_
+
+#include <pthread.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "sampler/recorder.h"
+
+namespace holdfast {
+
+struct Real {
+#define HOLDFAST_WRAP(result, name, parameters) result(*name) parameters;
+#include "interpose/wrapped.inc"
+#undef HOLDFAST_WRAP
+};
+extern HOLDFAST_HIDDEN Real real;
+
+// Sizes from 1 up to this take the hot path; 0 until the shim is ready, so that before then everything is led to the
+// careful half. Above it the real malloc fails (47 bits of address space).
+extern HOLDFAST_HIDDEN size_t hot_size_limit;
+inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
+
+// Whether the shim is relocated and has found the real functions; begins doing so on the first call. False: too early
+// (an ifunc resolver before our relocation, or dlsym's own allocations): use the early arena, touch nothing else.
+bool ReadySlow();
+inline bool Ready() { return LIKELY(hot_size_limit != 0) || ReadySlow(); }
+
+// What the caller of a lock function that comes too early gets: with one thread, every lock is free.
+inline constexpr int kTooEarly = 0;
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_REAL_H_

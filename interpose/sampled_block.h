@@ -1,0 +1,65 @@
+// Where a sampled block lies. With the tag in use (sampler/sampled_filter.h) it must lie at a tagged place, so that free
+// knows all others at a glance; it is an ordinary block of the real allocator all the same, safe in any free.
+#ifndef HOLDFAST_INTERPOSE_SAMPLED_BLOCK_H_
+#define HOLDFAST_INTERPOSE_SAMPLED_BLOCK_H_
+
+#include <errno.h>
+#include <string.h>
+
+#include "interpose/real.h"
+#include "sampler/recorder.h"
+
+namespace holdfast {
+
+// A block of up to this size may be cleared or copied to bring it to a tagged place: some 30 µs. Larger ones mostly lie
+// at a tagged place by themselves, as they are mapped; where not, the tag is given up for this process.
+inline constexpr size_t kLargestMoved = 1 << 20;
+
+inline bool TagInUse() { return sampled_filter.tag_mask.load(std::memory_order_relaxed) != 0; }
+
+// Any block is sampleable once the tag is given up.
+inline void* KeepSampleable(void* block) {
+  if (block != nullptr && !IsTagged(block) && TagInUse()) GiveUpTag();
+  return block;
+}
+
+inline void* AllocateSampled(size_t bytes) {
+  if (TagInUse()) {
+    const int error = errno;
+    if (void* block = real.memalign(kTagAlignment, bytes)) return block;
+    errno = error;  // out of memory for the alignment, perhaps not for the block
+  }
+  return KeepSampleable(real.malloc(bytes));
+}
+
+inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
+  if (!TagInUse()) return real.calloc(count, each);
+  // A large block that the real calloc maps is zero already, and its pages must stay untouched.
+  constexpr size_t kMayBeMapped = 32 << 10;
+  if (bytes >= kMayBeMapped) {
+    void* block = real.calloc(count, each);
+    if (block == nullptr || IsTagged(block) || bytes > kLargestMoved) return KeepSampleable(block);
+    real.free(block);
+  }
+  void* block = AllocateSampled(bytes);
+  return block != nullptr ? memset(block, 0, bytes) : nullptr;
+}
+
+// Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up.
+inline void* MoveToSampledPlace(void* block, size_t bytes) {
+  if (!TagInUse() || IsTagged(block)) return block;
+  if (bytes <= kLargestMoved) {
+    const int error = errno;
+    if (void* moved = real.memalign(kTagAlignment, bytes)) {
+      memcpy(moved, block, bytes);
+      real.free(block);
+      return moved;
+    }
+    errno = error;
+  }
+  return KeepSampleable(block);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_SAMPLED_BLOCK_H_

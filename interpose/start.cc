@@ -1,0 +1,121 @@
+// How the shim comes to life: on the first call that reaches it, or in its constructor, whichever comes first; and its
+// part at the end.
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+#include "interpose/real.h"
+#include "interpose/text_of_environment.h"
+
+// The first words of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
+extern "C" void* __libc_stack_end;
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+
+namespace holdfast {
+
+constinit Real real{};
+constinit size_t hot_size_limit = 0;
+
+namespace {
+
+enum class Stage { kBefore, kResolving, kReady };
+constinit Stage stage = Stage::kBefore;
+
+// Holds its own address once the dynamic linker has relocated us, and nothing before.
+struct SelfPointer {
+  const void* self;
+};
+extern "C" {
+__attribute__((visibility("hidden"))) extern SelfPointer holdfast_self_pointer;
+SelfPointer holdfast_self_pointer = {&holdfast_self_pointer};
+}
+
+bool Relocated() {
+  const void* self;
+  asm volatile("movq holdfast_self_pointer(%%rip), %0" : "=r"(self));  // never through the GOT, never a constant
+  return self != nullptr;
+}
+
+void FindRealFunctions() {
+#define HOLDFAST_WRAP(result, name, parameters) \
+  real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
+#include "interpose/wrapped.inc"
+#undef HOLDFAST_WRAP
+  // Names that not every glibc has: what a program of that time would have called instead.
+  if (real.cfree == nullptr) real.cfree = real.free;
+}
+
+// Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
+bool SomebodyElseIsAtWork(const char* const* environment) {
+  for (const char* name : {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"}) {
+    if (dlsym(RTLD_DEFAULT, name) != nullptr) return true;
+  }
+  return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
+}
+
+// A sampled block may only be put at a tagged place if memalign belongs to the same allocator as malloc and free do.
+bool AllocatorCanAlign() {
+  Dl_info of_malloc{}, of_free{}, of_memalign{};
+  if (real.memalign == nullptr || dladdr(reinterpret_cast<void*>(real.malloc), &of_malloc) == 0 ||
+      dladdr(reinterpret_cast<void*>(real.free), &of_free) == 0 ||
+      dladdr(reinterpret_cast<void*>(real.memalign), &of_memalign) == 0) {
+    return false;
+  }
+  return of_malloc.dli_fbase == of_free.dli_fbase && of_malloc.dli_fbase == of_memalign.dli_fbase;
+}
+
+// Snapshot on demand: the handler that the program had for this signal still gets it.
+constinit struct sigaction previous_action {};
+
+void OnSnapshotSignal(int number, siginfo_t* info, void* context) {
+  RequestSnapshot();
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    if (previous_action.sa_sigaction != nullptr) previous_action.sa_sigaction(number, info, context);
+  } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    previous_action.sa_handler(number);
+  }
+}
+
+void InstallSnapshotSignal() {
+  const int number = SnapshotSignal();
+  if (number == 0) return;
+  struct sigaction action {};
+  action.sa_sigaction = OnSnapshotSignal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigaction(number, &action, &previous_action);
+}
+
+__attribute__((constructor)) void Constructor() {
+  Ready();
+  InstallSnapshotSignal();
+  at_quick_exit(AwaitLastProfile);
+}
+
+__attribute__((destructor)) void Destructor() {
+  if (stage == Stage::kReady) AwaitLastProfile();
+}
+
+}  // namespace
+
+HOLDFAST_COLD bool ReadySlow() {
+  if (stage == Stage::kReady) return true;
+  if (stage == Stage::kResolving || !Relocated()) return false;
+  // There is one thread now, or the program's first threads all wait for their creator's first allocation.
+  stage = Stage::kResolving;
+  FindRealFunctions();
+  const auto* words = static_cast<const char* const*>(__libc_stack_end);
+  const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
+  const char* const* environment = words + 1 + argument_count + 1;
+  Dl_info self{};
+  dladdr(__ehdr_start, &self);
+  StartRecording(environment, self.dli_fname != nullptr ? self.dli_fname : "", SomebodyElseIsAtWork(environment));
+  AllowTag(AllocatorCanAlign());
+  stage = Stage::kReady;
+  hot_size_limit = kHotSizeLimit;
+  return true;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,145 @@
+// The heap half of recorder.h.
+#include <time.h>
+
+#include "sampler/poisson_sampler.h"
+#include "sampler/process.h"
+#include "sampler/recorder.h"
+#include "sampler/sample_stack.h"
+#include "sampler/stack_table.h"
+#include "sampler/weight.h"
+
+namespace holdfast {
+namespace {
+
+// The interval in force: the table's newest, so that it can be changed from outside; before there is a table, the option.
+uint64_t CurrentInterval(uint32_t* index) {
+  Table* recorded = table();
+  *index = 0;
+  if (recorded == nullptr) return process.options.heap_interval;
+  TableHeader& head = *recorded->header();
+  const uint32_t count = head.heap_interval_count.load(std::memory_order_acquire);
+  *index = count == 0 || count > kIntervals ? 0 : count - 1;
+  return head.heap_intervals[*index].interval;
+}
+
+uint64_t IntervalAt(Table* recorded, uint32_t index) { return recorded->header()->heap_intervals[index].interval; }
+
+CounterShard& ShardOf(Table* recorded, const ThreadState& thread) { return recorded->header()->counters[thread.shard]; }
+
+void CountBytes(const ThreadState& thread, uint64_t bytes) {
+  if (bytes == 0) return;
+  if (Table* recorded = table()) {
+    ShardOf(recorded, thread).alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  } else {
+    process.bytes_before_table.fetch_add(bytes, std::memory_order_relaxed);
+  }
+}
+
+void AddSums(Row* row, int first_count, int first_variance, const Weight& weight) {
+  row->sums[first_count].fetch_add(weight.count, std::memory_order_relaxed);
+  row->sums[first_count + 1].fetch_add(weight.amount, std::memory_order_relaxed);
+  AddDouble(&row->sums[first_variance], weight.count_variance);
+  AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
+}
+
+void AddAlloc(Row* row, const Weight& weight) { AddSums(row, kAllocObjects, kAllocObjectsVariance, weight); }
+void AddFree(Row* row, const Weight& weight) { AddSums(row, kFreeObjects, kFreeObjectsVariance, weight); }
+
+}  // namespace
+
+bool HeapEventDue(size_t bytes) {
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) {
+    // Switched off: far away from the next look. Or a signal handler inside a sample of this thread: its event is lost,
+    // and the next gap is drawn as after any other.
+    const Gap next = process.recording.load(std::memory_order_relaxed) ? DrawGap(process.options.heap_interval, &thread.random)
+                                                                        : Gap{kLongestGap, false};
+    thread.heap_countdown = thread.heap_gap = next.length;
+    thread.heap_gap_is_event = next.is_event;
+    return false;
+  }
+  // Blocks of 0 bytes weigh 1 in the countdown and nothing in the sums.
+  if (bytes == 0) {
+    thread.heap_gap -= 1;
+    if (--thread.heap_countdown > 0) return false;
+  }
+  const auto allocated = static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
+  bool due = thread.heap_gap_is_event;
+  int64_t over = -thread.heap_countdown;  // bytes of this block behind the end of the gap
+  uint32_t index;
+  const uint64_t interval = CurrentInterval(&index);
+  Gap gap = DrawGap(interval, &thread.random);
+  // A gap that was cut short, or a new thread: the process goes on from where the gap ended, inside this block.
+  while (!due && gap.length <= over) {
+    due = gap.is_event;
+    over -= gap.length;
+    gap = DrawGap(interval, &thread.random);
+    // A block of many gigabytes would be cut into as many pieces as 64 MiB fit: with sampling on, all but certain to be
+    // sampled long before; with sampling off, let it be.
+    if (interval == 0) over = 0;
+  }
+  // After an event the next gap begins behind this block, whatever lay in the rest of it: p counts "at least one".
+  if (due) over = 0;
+  thread.heap_countdown = gap.length - over;
+  thread.heap_gap = thread.heap_countdown;
+  thread.heap_gap_is_event = gap.is_event;
+  thread.interval_index = index;
+  // This block's own bytes are counted by RecordAlloc, once it is there.
+  CountBytes(thread, due ? allocated - bytes : allocated);
+  return due;
+}
+
+void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
+  ThreadState& thread = thread_state;
+  if (block == nullptr || !EnterSlow(thread)) return;
+  Mute(thread);
+  Table* recorded = GetTable();
+  if (recorded == nullptr) {
+    process.lost_before_table.fetch_add(1, std::memory_order_relaxed);
+    Unmute(thread);
+    return;
+  }
+  const OwnTime own_time(recorded, thread);
+  Stack* stack = SampleStack(recorded, thread, caller);
+  Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
+  const Weight weight = WeightOf(bytes, IntervalAt(recorded, thread.interval_index));
+  CounterShard& counters = ShardOf(recorded, thread);
+  counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
+  counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  AddAlloc(row, weight);
+  AddToFilter(block);
+  if (!InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.interval_index})) {
+    RemoveFromFilter(block);
+    recorded->Count(Loss::kLiveTableFull);
+    AddFree(row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
+  }
+  own_time.Add();
+  Unmute(thread);
+}
+
+TakenLive TakeSample(const void* block) {
+  ThreadState& thread = thread_state;
+  // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
+  if (!thread.muted) EnterSlow(thread);
+  Table* recorded = table();
+  if (recorded == nullptr) return {};
+  return TakeLive(recorded, reinterpret_cast<uintptr_t>(block));
+}
+
+void RecordFree(const TakenLive& taken, const void* block) {
+  Table* recorded = table();
+  if (recorded == nullptr) return;
+  const LiveSample sample = taken.sample;
+  RemoveFromFilter(block);
+  DropLive(taken);
+  AddFree(recorded->At<Row>(sample.row), WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
+  CounterShard& counters = ShardOf(recorded, thread_state);
+  counters.free_calls.fetch_add(1, std::memory_order_relaxed);
+  counters.free_bytes.fetch_add(sample.size, std::memory_order_relaxed);
+}
+
+void PutBackSample(const TakenLive& taken, const void* block) {
+  if (taken.key != nullptr) PutBackLive(taken, reinterpret_cast<uintptr_t>(block));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,83 @@
+// The lock half of recorder.h.
+#include "sampler/poisson_sampler.h"
+#include "sampler/process.h"
+#include "sampler/recorder.h"
+#include "sampler/sample_stack.h"
+#include "sampler/stack_table.h"
+#include "sampler/weight.h"
+
+namespace holdfast {
+namespace {
+
+uint64_t CurrentInterval() {
+  Table* recorded = table();
+  if (recorded == nullptr) return process.options.lock_interval_ns;
+  TableHeader& head = *recorded->header();
+  const uint32_t count = head.lock_interval_count.load(std::memory_order_acquire);
+  return head.lock_intervals[count == 0 || count > kIntervals ? 0 : count - 1].interval;
+}
+
+}  // namespace
+
+void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  *wait = {};
+  if (!EnterSlow(thread)) return;
+  const uint64_t interval = CurrentInterval();
+  if (interval == 0) return;
+  wait->active = true;
+  // Unlike bytes, waited time needs no look at the options now and then: a gap that was cut is drawn to its end.
+  if (thread.lock_countdown <= 0) {
+    Gap gap{};
+    do {
+      gap = DrawGap(interval, &thread.random);
+      thread.lock_countdown += gap.length;
+    } while (!gap.is_event && thread.lock_countdown < INT64_MAX / 2);
+  }
+  wait->budget_ns = thread.lock_countdown;
+  if (wait->budget_ns <= kCaptureFirstNs) CaptureWait(caller, kind, wait);
+  wait->start_ns = MonotonicNs();
+}
+
+void CaptureWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  if (Table* recorded = GetTable()) {
+    const OwnTime own_time(recorded, thread);
+    Stack* stack = SampleStack(recorded, thread, caller);
+    wait->row = FindRow(recorded, stack, ProfileKind::kBlock, kind, 0);
+    own_time.Add();
+  }
+  Unmute(thread);
+}
+
+void EndWait(LockWait* wait) {
+  if (!wait->active) return;
+  ThreadState& thread = thread_state;
+  const int64_t elapsed = MonotonicNs() - wait->start_ns;
+  const uint64_t waited = elapsed > 0 ? static_cast<uint64_t>(elapsed) : 0;
+  Table* recorded = table();
+  if (recorded == nullptr) return;
+  CounterShard& counters = recorded->header()->counters[thread.shard];
+  counters.contentions.fetch_add(1, std::memory_order_relaxed);
+  counters.delay_ns.fetch_add(waited, std::memory_order_relaxed);
+  const auto charged = static_cast<int64_t>(waited == 0 ? 1 : waited);
+  thread.lock_countdown = wait->budget_ns - charged;
+  if (thread.lock_countdown > 0) return;
+  thread.lock_countdown = 0;  // drawn anew before the next wait
+  if (wait->row == nullptr) return;
+  const Weight weight = WeightOf(waited, CurrentInterval());
+  counters.lock_samples.fetch_add(1, std::memory_order_relaxed);
+  auto& sums = wait->row->sums;
+  sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);
+  sums[kDelay].fetch_add(weight.amount, std::memory_order_relaxed);
+  sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
+  AddDouble(&sums[kContentionsVariance], weight.count_variance);
+  AddDouble(&sums[kDelayVariance], weight.amount_variance);
+  uint64_t longest = sums[kLongest].load(std::memory_order_relaxed);
+  while (longest < waited && !sums[kLongest].compare_exchange_weak(longest, waited, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace holdfast

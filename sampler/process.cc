@@ -1,0 +1,252 @@
+#include "sampler/process.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "sampler/module_table.h"
+#include "sampler/poisson_sampler.h"
+#include "sampler/recorder.h"
+#include "sampler/sampled_filter.h"
+#include "sampler/scratch.h"
+#include "sampler/spawn_exporter.h"
+#include "sampler/stack_table.h"
+#include "sampler/syscalls.h"
+#include "sampler/text.h"
+
+namespace holdfast {
+
+constinit std::atomic<bool> no_system_calls{false};
+constinit SampledFilter sampled_filter{};
+constinit Process process{};
+__thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
+
+namespace {
+
+// A page that the kernel empties in every child of fork, also of _Fork and raw clone: how a child knows itself, without
+// a system call on the way. kOurs: the state belongs to this process. Null: the kernel cannot (before 4.14).
+enum Ownership : uint32_t { kEmptied = 0, kOurs = 1, kBecomingOurs = 2 };
+constinit std::atomic<uint32_t>* ownership = nullptr;
+
+enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
+constinit std::atomic<uint32_t> table_state{kNone};
+// Where the table is mapped; a forked child maps its own over it.
+constinit Table* table_address = nullptr;
+
+void MakeOwnershipPage() {
+  void* page = MapAnonymous(4096);
+  if (page == nullptr) return;
+  if (SyscallFailed(RawSyscall(SYS_madvise, page, 4096, MADV_WIPEONFORK))) {
+    RawSyscall(SYS_munmap, page, 4096);
+    return;
+  }
+  ownership = static_cast<std::atomic<uint32_t>*>(page);
+  ownership->store(kOurs, std::memory_order_relaxed);
+}
+
+void DrawSeed() {
+  process.seed = process.options.seed;
+  if (process.seed == 0 &&
+      RawSyscall(SYS_getrandom, &process.seed, sizeof process.seed, 1 /*GRND_NONBLOCK*/) != sizeof process.seed) {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    process.seed = static_cast<uint64_t>(now.tv_nsec) * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(process.pid);
+  }
+}
+
+// The program is the same, but all that was recorded belongs to the parent. Nothing to wait for: other threads of the
+// parent are not here, whatever they were doing.
+void BeginChild() {
+  Table* old = current_table.load(std::memory_order_relaxed);
+  current_table.store(nullptr, std::memory_order_relaxed);
+  if (old != nullptr) {
+    // Not the parent's file any more. Left readable and writable: a handler that interrupted a sample in the parent may
+    // return into it here.
+    RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  }
+  if (uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed)) {
+    RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
+  }
+  ResetScratch();
+  ResetUnwinderAfterFork();
+  ForgetModules();
+  process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  process.forked = true;
+  process.bytes_before_table = 0;
+  process.lost_before_table = 0;
+  process.location = {};
+  // With a seed given, a child's samples are reproducible too, and not those of its parent.
+  process.seed = process.options.seed == 0 ? 0 : process.seed + 0x632be59bd9b4e019;
+  if (process.seed == 0) DrawSeed();
+  process.threads = 0;
+  if (!process.options.children) process.recording = false;
+  table_state.store(kNone, std::memory_order_relaxed);
+  process.epoch.fetch_add(1, std::memory_order_release);
+}
+
+bool OwnedByUs() {
+  if (ownership == nullptr || LIKELY(ownership->load(std::memory_order_acquire) == kOurs)) return true;
+  uint32_t emptied = kEmptied;
+  // A second thread of the child that comes here meanwhile just does not record.
+  if (!ownership->compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) return false;
+  BeginChild();
+  ownership->store(kOurs, std::memory_order_release);
+  return true;
+}
+
+// Looks whether somebody serves our output folder, and starts an exporter if not.
+void StartExporter() {
+  if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return;
+  if (ExporterServes(process.location.folder, process.options.out)) return;
+  const char* arguments[] = {process.exporter, "exporter", "--out", process.options.out,
+                             "--tables", process.location.folder, nullptr};
+  if (!SpawnExporter(process.exporter, arguments, nullptr)) process.exporter[0] = '\0';
+}
+
+Table* MakeTableSlow() {
+  uint32_t state = kNone;
+  if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
+    // Another thread is at it: some 100 µs. A bounded wait (2 ms at most), so that no sample of a start-up is lost.
+    for (int i = 0; i < 2'000 && state == kBeingMade; ++i) {
+      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_sched_yield);
+      state = table_state.load(std::memory_order_acquire);
+    }
+    return table();
+  }
+  if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) {
+    table_state.store(kNone, std::memory_order_release);
+    return nullptr;
+  }
+  if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
+    sampled_filter.counters.store(static_cast<uint8_t*>(MapAnonymous(kFilterBytes, MAP_NORESERVE)), std::memory_order_release);
+  }
+  Table* made = nullptr;
+  if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
+    made = MakeTable(process.options, table_address, process.forked, &process.location);
+  }
+  if (made == nullptr || !MakeSpecialStacks(made)) {
+    // No place to keep anything: step aside for good, the program runs on as if we were not there.
+    process.recording.store(false, std::memory_order_relaxed);
+    table_state.store(kImpossible, std::memory_order_release);
+    if (process.options.verbose > 0) {
+      constexpr char kLine[] = "holdfast: no table file could be made (no space in memory, or no folder): nothing is recorded.\n";
+      RawSyscall(SYS_write, 2, kLine, sizeof kLine - 1);
+    }
+    return nullptr;
+  }
+  table_address = made;
+  made->header()->losses[static_cast<int>(Loss::kTableUnavailable)] = process.lost_before_table.load();
+  made->header()->counters[0].alloc_bytes = process.bytes_before_table.load();
+  current_table.store(made, std::memory_order_release);
+  table_state.store(kMade, std::memory_order_release);
+  StartExporter();
+  return made;
+}
+
+}  // namespace
+
+bool InBorrowedMemory() { return RawSyscall(SYS_getpid) != process.pid; }
+
+bool EnterSlow(ThreadState& thread) {
+  if (thread.muted || !OwnedByUs() || !process.recording.load(std::memory_order_relaxed)) return false;
+  const uint32_t epoch = process.epoch.load(std::memory_order_acquire);
+  if (UNLIKELY(thread.epoch != epoch)) {
+    const uint32_t ordinal = process.threads.fetch_add(1, std::memory_order_relaxed);
+    uint64_t seed = process.seed + ordinal * 0xd1342543de82ef95;
+    thread.random = NextRandom(&seed);
+    thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
+    thread.lock_countdown = 0;
+    thread.epoch = epoch;
+  }
+  return true;
+}
+
+Table* GetTable() {
+  Table* found = table();
+  return LIKELY(found != nullptr) ? found : MakeTableSlow();
+}
+
+void StartRecording(const char* const* environment, const char* library_path, bool dormant) {
+  ReadOptions(environment, &process.options);
+  Options& options = process.options;
+  process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
+  if (dormant || !options.enable || !wanted) return;
+  if ((options.profiles & (1u << static_cast<int>(ProfileKind::kHeap))) == 0) options.heap_interval = 0;
+  if ((options.profiles & ((1u << static_cast<int>(ProfileKind::kMutex)) | (1u << static_cast<int>(ProfileKind::kBlock)))) == 0) {
+    options.lock_interval_ns = 0;
+  }
+  if (options.exporter) {
+    if (options.exporter_path != nullptr) {
+      CopyText(process.exporter, sizeof process.exporter, options.exporter_path);
+    } else {
+      // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
+      TextBuffer<sizeof process.exporter> path;
+      int slashes = 0;
+      size_t end = TextLength(library_path);
+      while (end > 0 && slashes < 3) slashes += library_path[--end] == '/';
+      for (size_t i = 0; i < end; ++i) path.Add(library_path[i]);
+      path.Add("/bin/holdfast");
+      CopyText(process.exporter, sizeof process.exporter, path.text());
+    }
+  }
+  MakeOwnershipPage();
+  DrawSeed();
+  process.recording.store(true, std::memory_order_release);
+}
+
+void AllowTag(bool allocator_can_align) {
+  // Below 256 KiB so many blocks would have to lie at multiples of 512 that the heap would grow by more than 0.5 %.
+  const uint64_t interval = process.options.heap_interval;
+  const bool rare = interval == 0 || interval >= (256 << 10);
+  if (!process.recording || (allocator_can_align && rare)) sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
+}
+
+int SnapshotSignal() { return process.recording.load(std::memory_order_relaxed) ? process.options.signal : 0; }
+
+void RequestSnapshot() {
+  if (!OwnedByUs()) return;
+  Table* recorded = table();
+  if (recorded == nullptr) return;
+  recorded->header()->snapshot_request.fetch_add(1, std::memory_order_release);
+  RingBell(process.location);
+}
+
+void AwaitLastProfile() {
+  if (!OwnedByUs() || no_system_calls.load(std::memory_order_relaxed)) return;
+  Table* recorded = table();
+  if (recorded == nullptr || process.exporter[0] == '\0' || InBorrowedMemory()) return;
+  TableHeader& head = *recorded->header();
+  head.exit_request.store(1, std::memory_order_release);
+  RingBell(process.location);
+  timespec start{}, now{};
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  now = start;
+  const auto waited_ns = [&] { return (now.tv_sec - start.tv_sec) * 1'000'000'000 + (now.tv_nsec - start.tv_nsec); };
+  while (head.exported.load(std::memory_order_acquire) == 0 && waited_ns() < 2'000'000'000) {
+    const timespec pause = {0, 100'000'000};
+    RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  }
+}
+
+void BeforeSeccomp() {
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  // Enough for some thousand further stacks; then growth stops, and is counted.
+  if (Table* made = GetTable()) made->Back(2 << 20);
+  no_system_calls.store(true, std::memory_order_release);
+  Unmute(thread);
+}
+
+void AfterUnload() {
+  ThreadState& thread = thread_state;
+  if (table() == nullptr || !EnterSlow(thread)) return;
+  Mute(thread);
+  MarkUnloadedModules();
+  Unmute(thread);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,45 @@
+// The sampler's state of this process: options, its table, which process it is (fork makes another), and its end.
+// Inside the sampler only; wrappers see recorder.h.
+#ifndef HOLDFAST_SAMPLER_PROCESS_H_
+#define HOLDFAST_SAMPLER_PROCESS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "sampler/hot.h"
+#include "sampler/options.h"
+#include "sampler/table.h"
+#include "sampler/table_file.h"
+#include "sampler/thread_state.h"
+
+namespace holdfast {
+
+struct Process {
+  Options options;
+  std::atomic<bool> recording{false};      // false: nothing is sampled, everything passes through
+  std::atomic<uint32_t> epoch{1};          // +1 in each forked child: its threads seed anew
+  std::atomic<uint32_t> threads{0};        // ordinal of the next thread to be introduced
+  std::atomic<uint64_t> bytes_before_table{0};
+  std::atomic<uint64_t> lost_before_table{0};
+  uint64_t seed = 0;
+  int pid = 0;                             // of the process that this state belongs to; a vfork child has another
+  bool forked = false;
+  TableLocation location{};
+  char exporter[640] = {};                 // path of the `holdfast` tool; empty = none is to be started
+};
+
+extern HOLDFAST_HIDDEN Process process;
+
+// First thing on every slow path. False: do not record (muted, switched off, or a state that belongs to someone else).
+// In a forked child the first call here begins its own, empty profile.
+bool EnterSlow(ThreadState& thread);
+
+// The table, made now if there is none yet. Null: none can be had.
+Table* GetTable();
+
+// Whether the caller runs in a child that shares this memory (vfork, CLONE_VM).
+bool InBorrowedMemory();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_PROCESS_H_

@@ -1,0 +1,83 @@
+// All that the wrappers (interpose/) see of the sampler: decide, then record.
+//
+//     malloc:  if (LIKELY(!ChargeHeap(n))) return real(n);          // the hot path, whole
+//              if (!HeapEventDue(n)) return real(n);                // slow: draw the next gap
+//              block = real(n); RecordAlloc(caller, block, n);
+//     free:    if (LIKELY(!PassesTag(p))) return real(p);           // the hot path, whole
+//              if (PassesFilter(p)) RecordFree(p);                  // before the real free
+//              real(p);
+//
+// Every function here may be called by any thread, also in a signal handler and in a child of fork or vfork; none
+// allocates, takes a lock that it could wait long for, prints, or changes errno. What cannot be recorded is counted.
+#ifndef HOLDFAST_SAMPLER_RECORDER_H_
+#define HOLDFAST_SAMPLER_RECORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/hot.h"
+#include "sampler/live_table.h"
+#include "sampler/sampled_filter.h"
+#include "sampler/stack_trace.h"
+#include "sampler/thread_state.h"
+
+namespace holdfast {
+
+// ---- The process ----
+
+// Reads the options and decides whether to sample at all. `environment` as the kernel gave it. Called once, before any
+// other function here. `dormant`: pass everything through (a sanitizer is there, say).
+void StartRecording(const char* const* environment, const char* library_path, bool dormant);
+// Whether free may rely on sampled blocks lying at tagged places: the allocator below has an aligned entry point of its
+// own, and the interval is large enough for it to be worth it.
+void AllowTag(bool allocator_can_align);
+// An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns
+// at once. In a vfork child: does nothing.
+void AwaitLastProfile();
+// The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.
+void BeforeSeccomp();
+// dlclose returned.
+void AfterUnload();
+// HOLDFAST_SIGNAL, 0 = none; and what its handler does: asks for a snapshot.
+int SnapshotSignal();
+void RequestSnapshot();
+
+// ---- The heap ----
+
+// Slow half of ChargeHeap, to be called when it said true, or for a block of 0 bytes (which is charged 1 here).
+// True: this allocation is to be sampled. False: not this one.
+bool HeapEventDue(size_t bytes);
+// Records a sampled block. Must come before the program learns the address. `block` null (the allocation failed):
+// nothing happened.
+void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes);
+
+// Takes a block's sample, if it has one, out of reach; then says how it ended.
+TakenLive TakeSample(const void* block);
+void RecordFree(const TakenLive& taken, const void* block);
+void PutBackSample(const TakenLive& taken, const void* block);
+inline void RecordFree(const void* block) {
+  const TakenLive taken = TakeSample(block);
+  if (taken.key != nullptr) RecordFree(taken, block);
+}
+
+// ---- Waits for locks ----
+
+// One wait, from before it to after it. Lives on the waiter's stack.
+struct LockWait {
+  int64_t start_ns;          // CLOCK_MONOTONIC
+  int64_t budget_ns;         // sampled if the wait lasts at least this long
+  Row* row;                  // where the sample goes; null until captured
+  bool active;               // false: this thread or process does not record; just call the real function
+};
+
+// Before a wait that is sure to come. If `budget_ns` is below kCaptureFirstNs the stack is captured here; else the
+// caller waits until start_ns + budget_ns first, and calls CaptureWait when that time has passed.
+inline constexpr int64_t kCaptureFirstNs = 2'000;
+void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait);
+void CaptureWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait);
+// After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
+void EndWait(LockWait* wait);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_RECORDER_H_

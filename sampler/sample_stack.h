@@ -1,0 +1,56 @@
+// What every sample does, of whatever kind: take the stack, and keep account of our own time. Inside the sampler only;
+// the calling thread is muted.
+#ifndef HOLDFAST_SAMPLER_SAMPLE_STACK_H_
+#define HOLDFAST_SAMPLER_SAMPLE_STACK_H_
+
+#include <time.h>
+
+#include "sampler/scratch.h"
+#include "sampler/stack_table.h"
+#include "sampler/thread_state.h"
+
+namespace holdfast {
+
+inline int64_t MonotonicNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
+inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {
+  StackTrace* trace = TakeScratch(thread.shard);
+  if (trace == nullptr) {
+    table->Count(Loss::kStackMissing);
+    return table->At<Stack>(table->header()->missing_stack);
+  }
+  CaptureStack(caller, &thread.stack_bounds, trace);
+  if (trace->truncated) table->Count(Loss::kStackTruncated);
+  Stack* stack = InternStack(table, *trace);
+  ReturnScratch(trace);
+  return stack;
+}
+
+// Our own time in samples, estimated from every 32nd: two readings of the clock would be a tenth of what they measure.
+class OwnTime {
+ public:
+  static constexpr uint64_t kOneIn = 32;
+  OwnTime(Table* table, ThreadState& thread) : counter_(nullptr), start_ns_(0) {
+    if ((thread.random >> 7) % kOneIn != 0) return;
+    counter_ = &table->header()->counters[thread.shard].sample_ns;
+    start_ns_ = MonotonicNs();
+  }
+  void Add() const {
+    if (counter_ != nullptr) {
+      counter_->fetch_add(static_cast<uint64_t>(MonotonicNs() - start_ns_) * kOneIn, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::atomic<uint64_t>* counter_;
+  int64_t start_ns_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_SAMPLE_STACK_H_

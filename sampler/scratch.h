@@ -1,0 +1,21 @@
+// Buffers for a stack that is being captured: too large for the program's stack, too rarely used for every thread to
+// have its own.
+//
+// Any thread, also in a signal handler; lock-free. All taken: null, and the sample is counted without its stack.
+#ifndef HOLDFAST_SAMPLER_SCRATCH_H_
+#define HOLDFAST_SAMPLER_SCRATCH_H_
+
+#include "sampler/stack_trace.h"
+
+namespace holdfast {
+
+// `hint`: spreads threads over the buffers, so that each mostly finds its own free and warm.
+StackTrace* TakeScratch(uint32_t hint);
+void ReturnScratch(StackTrace* trace);
+
+// In a child of fork: what other threads had taken is free again.
+void ResetScratch();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_SCRATCH_H_

@@ -1,0 +1,188 @@
+#include "sampler/spawn_exporter.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler/layout.h"
+#include "sampler/syscalls.h"
+#include "sampler/text.h"
+
+// From the linker: where this shared object (or the tool) begins and ends.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) const char _end[];
+
+// clone(2) with a new stack: the child calls function(argument) on it, which must not return.
+extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsigned long flags, void* stack_top,
+                                                                           void (*function)(void*), void* argument);
+asm(R"(
+  .text
+  .hidden HoldfastCloneOnStack
+  .globl HoldfastCloneOnStack
+  .type HoldfastCloneOnStack, @function
+HoldfastCloneOnStack:
+  .cfi_startproc
+  sub $16, %rsi
+  mov %rdx, (%rsi)
+  mov %rcx, 8(%rsi)
+  xor %edx, %edx
+  xor %r10d, %r10d
+  xor %r8d, %r8d
+  mov $56, %eax
+  syscall
+  test %rax, %rax
+  jnz 1f
+  .cfi_undefined %rip
+  xor %ebp, %ebp
+  pop %rax
+  pop %rdi
+  call *%rax
+  hlt
+1:
+  ret
+  .cfi_endproc
+  .size HoldfastCloneOnStack, .-HoldfastCloneOnStack
+)");
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kStackBytes = 8 << 10;
+constexpr int kMostArguments = 8;
+
+struct Spawn {
+  // Copies: in the middle that stays, nothing but this object is left of the program's memory.
+  char text[4096];
+  const char* path;
+  const char* arguments[kMostArguments + 1];
+  const char* const* environment;
+  bool middle_stays;
+  volatile bool failed;
+};
+
+alignas(16) constinit char middle_stack[kStackBytes];
+alignas(16) constinit char exporter_stack[kStackBytes];
+constinit Spawn spawn{};
+constinit const char* const kEmptyEnvironment[] = {nullptr};
+
+[[noreturn]] void End(int status) {
+  while (true) RawSyscall(SYS_exit_group, status);
+}
+
+void CloseEverything() {
+  if (RawSyscall(SYS_close_range, 0, ~0u, 0) == 0) return;
+  for (int fd = 0; fd < 65536; ++fd) RawSyscall(SYS_close, fd);  // before Linux 5.9
+}
+
+void RunExporter(void*) {
+  CloseEverything();
+  RawSyscall(SYS_chdir, "/");
+  const uint64_t none = 0;
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
+  RawSyscall(SYS_execve, spawn.path, spawn.arguments, spawn.environment);
+  spawn.failed = true;
+  End(127);
+}
+
+void RunMiddle(void*) {
+  RawSyscall(SYS_setsid);
+  if (spawn.middle_stays) {
+    RawSyscall(SYS_prctl, PR_SET_NAME, "holdfast", 0, 0, 0);
+    CloseEverything();
+    RawSyscall(SYS_chdir, "/");
+    // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
+    // that stays only ever hands on an empty one or the tool's own (whose middle keeps its memory).
+    if (spawn.environment == kEmptyEnvironment) {
+      const uintptr_t start = reinterpret_cast<uintptr_t>(__ehdr_start) & ~uintptr_t{4095};
+      const uintptr_t end = (reinterpret_cast<uintptr_t>(_end) + 4095) & ~uintptr_t{4095};
+      RawSyscall(SYS_munmap, 4096, start - 4096);
+      RawSyscall(SYS_munmap, end, 0x7ffffffff000 - end);
+    }
+  }
+  // Suspended until the exporter has its own memory.
+  const long exporter = HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | SIGCHLD, exporter_stack + kStackBytes, RunExporter, nullptr);
+  if (exporter < 0) spawn.failed = true;
+  if (spawn.middle_stays && exporter > 0) {
+    while (RawSyscall(SYS_wait4, exporter, 0, 0, 0) == -4 /*EINTR*/) {
+    }
+  }
+  End(0);
+}
+
+bool Prepare(const char* path, const char* const* arguments, const char* const* environment) {
+  if (SyscallFailed(RawSyscall(SYS_faccessat, AT_FDCWD, path, X_OK))) return false;
+  size_t used = 0;
+  const auto copy = [&used](const char* text) -> const char* {
+    const size_t bytes = TextLength(text) + 1;
+    if (used + bytes > sizeof spawn.text) return nullptr;
+    CopyText(spawn.text + used, bytes, text);
+    used += bytes;
+    return spawn.text + used - bytes;
+  };
+  spawn.path = copy(path);
+  int count = 0;
+  for (; arguments[count] != nullptr; ++count) {
+    if (count == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
+  }
+  spawn.arguments[count] = nullptr;
+  spawn.environment = environment != nullptr ? environment : kEmptyEnvironment;
+  spawn.failed = false;
+  return spawn.path != nullptr;
+}
+
+bool Start() {
+  // A handler of the program's must not run in a process that shares its memory.
+  const uint64_t all = ~uint64_t{0};
+  uint64_t before = 0;
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+  // Exit signal 0 (the low byte of the flags).
+  const unsigned long flags = spawn.middle_stays ? 0 : CLONE_VM | CLONE_VFORK;
+  const long middle = HoldfastCloneOnStack(flags, middle_stack + kStackBytes, RunMiddle, nullptr);
+  if (middle > 0 && !spawn.middle_stays) {
+    while (RawSyscall(SYS_wait4, middle, 0, __WCLONE, 0) == -4 /*EINTR*/) {
+    }
+  }
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
+  return middle > 0 && !spawn.failed;
+}
+
+}  // namespace
+
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment) {
+  if (!Prepare(path, arguments, environment)) return false;
+  int subreaper = 0;
+  RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
+  spawn.middle_stays = subreaper != 0 || RawSyscall(SYS_getpid) == 1;
+  return Start();
+}
+
+bool SpawnExporterBehindMiddle(const char* path, const char* const* arguments, const char* const* environment) {
+  if (!Prepare(path, arguments, environment)) return false;
+  spawn.middle_stays = true;
+  return Start();
+}
+
+void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char* at = out; *at != '\0'; ++at) hash = (hash ^ static_cast<uint8_t>(*at)) * 0x100000001b3;
+  TextBuffer<700> text;
+  text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
+  CopyText(path, capacity, text.text());
+}
+
+bool ExporterServes(const char* tables, const char* out) {
+  char path[700];
+  ExporterLockPath(tables, out, static_cast<uint32_t>(RawSyscall(SYS_geteuid)), path, sizeof path);
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (SyscallFailed(fd)) return false;
+  const bool held = RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/;
+  RawSyscall(SYS_close, fd);
+  return held;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,35 @@
+// Starting the exporter so that the program never notices: no child that waitpid(-1) returns, no SIGCHLD, no
+// descriptor, no controlling terminal, no zombie.
+//
+// Used by the shim (in the thread that made the table, muted) and by `holdfast run --exec`. System calls only.
+#ifndef HOLDFAST_SAMPLER_SPAWN_EXPORTER_H_
+#define HOLDFAST_SAMPLER_SPAWN_EXPORTER_H_
+
+#include <cstdint>
+
+namespace holdfast {
+
+// Starts `path` with `arguments` (null-terminated, at most 8 of them) and `environment` (null: an empty one). False: it
+// could not be started. Returns once it runs, after about a millisecond.
+//
+//   usual      program ─clone(exit signal 0)→ middle ─→ exporter      the middle ends at once, is reaped here by its
+//                                                                     pid, and the exporter becomes init's
+//   as PID 1   program ─clone(exit signal 0)→ middle ─→ exporter      an orphan would come back to the program: so the
+//   or sub-                                      └ stays, waits       middle stays as its parent. waitpid(-1) does not
+//   reaper                                                            see it (exit signal 0, never execs), it keeps no
+//                                                                     descriptor and no memory but a page of stack, and
+//                                                                     it ends with the exporter.
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment);
+
+// As above, with the middle process kept in any case: for a caller that is about to become the program by execve.
+bool SpawnExporterBehindMiddle(const char* path, const char* const* arguments, const char* const* environment);
+
+// Whether an exporter holds the lock of this output folder.
+bool ExporterServes(const char* tables, const char* out);
+
+// Writes "<tables>/holdfast.<uid>.<hash of out>.lock" into `path`.
+void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_SPAWN_EXPORTER_H_
