@@ -1,0 +1,287 @@
+#include "sampler/profile_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "sampler/profile_comments.h"
+
+namespace holdfast {
+namespace {
+
+// Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
+constexpr uint64_t kLowestCode = 4096;
+constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
+
+int64_t Rounded(double value) {
+  if (!(value > 0)) return 0;
+  if (value >= 9.2e18) return std::numeric_limits<int64_t>::max();
+  return std::llround(value);
+}
+
+// The executable segments of all modules, by tagged address.
+class Segments {
+ public:
+  explicit Segments(const Snapshot& snapshot) {
+    for (const ModuleInfo& module : snapshot.modules) {
+      const uint64_t shift = uint64_t{module.tag} << kPcTagShift;
+      const bool main = module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
+      for (const auto& segment : module.segments) {
+        if (segment.start >= segment.end || segment.end > kPcMask) continue;
+        segments_.push_back({segment.start + shift, segment.end + shift, segment.file_offset, module.bias + shift,
+                             &module, main, false});
+      }
+    }
+    std::stable_sort(segments_.begin(), segments_.end(),
+                     [](const Segment& a, const Segment& b) { return a.start < b.start; });
+    // Tags count modulo 256: after 256 unloads from one address two modules are the same to us. Then neither gives
+    // names: no name is better than a wrong one.
+    for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
+      if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
+      if (segments_[i].end > segments_[widest].end) widest = i;
+    }
+  }
+
+  // The number of the segment that holds `address`, or Profile::kNone.
+  uint32_t Find(uint64_t address) const {
+    auto after = std::upper_bound(segments_.begin(), segments_.end(), address,
+                                  [](uint64_t a, const Segment& segment) { return a < segment.start; });
+    if (after == segments_.begin()) return Profile::kNone;
+    --after;
+    if (address >= after->end || after->ambiguous) return Profile::kNone;
+    return static_cast<uint32_t>(after - segments_.begin());
+  }
+
+  // Makes the mappings, and turns the segment numbers in the locations into mapping indices.
+  void AddMappings(Profile* profile) const {
+    std::vector<bool> used(segments_.size());
+    for (const Profile::Location& location : profile->locations) {
+      if (location.mapping != Profile::kNone) used[location.mapping] = true;
+    }
+    std::vector<uint32_t> index(segments_.size(), Profile::kNone);
+    for (const bool main : {true, false}) {
+      for (size_t i = 0; i < segments_.size(); ++i) {
+        const Segment& segment = segments_[i];
+        if (segment.main != main || (!used[i] && (segment.module->unloaded || segment.ambiguous))) continue;
+        index[i] = static_cast<uint32_t>(profile->mappings.size());
+        profile->mappings.push_back({.start = segment.start,
+                                     .limit = segment.end,
+                                     .offset = segment.offset,
+                                     .file = profile->strings.Intern(WithoutDeleted(segment.module->path)),
+                                     .build_id = profile->strings.Intern(segment.module->build_id),
+                                     .bias = segment.bias,
+                                     .has_bias = true});
+      }
+    }
+    for (Profile::Location& location : profile->locations) {
+      if (location.mapping != Profile::kNone) location.mapping = index[location.mapping];
+    }
+  }
+
+ private:
+  struct Segment {
+    uint64_t start, end, offset, bias;
+    const ModuleInfo* module;
+    bool main, ambiguous;
+  };
+
+  static std::string_view WithoutDeleted(std::string_view path) {
+    constexpr std::string_view kDeleted = " (deleted)";
+    if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+    return path;
+  }
+
+  std::vector<Segment> segments_;
+};
+
+// Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
+// between two threads), and collectors tell stacks apart by addresses and labels alone.
+class Stacks {
+ public:
+  Stacks(const Snapshot& snapshot, const Segments& segments, Profile* profile)
+      : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
+
+  uint32_t Intern(uint32_t stack) {
+    if (ids_[stack] != Profile::kNone) return ids_[stack];
+    const auto next = static_cast<uint32_t>(frames_.size());
+    const auto [place, added] = by_frames_.emplace(FramesOf(snapshot_.stacks[stack]), next);
+    if (added) frames_.push_back(&place->first);
+    return ids_[stack] = place->second;
+  }
+  const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
+
+ private:
+  std::vector<uint32_t> FramesOf(const StackInfo& stack) {
+    if (stack.overflow) return {Synthetic(kOverflowAddress, "[overflow]")};
+    std::vector<uint32_t> frames;
+    frames.reserve(stack.frames.size() + 1);
+    bool truncated = stack.truncated;
+    for (const TaggedPc pc : stack.frames) {
+      if ((pc & kPcMask) <= kLowestCode) {  // not code: what is above it cannot be trusted
+        truncated = true;
+        break;
+      }
+      frames.push_back(LocationAt(pc - 1));
+    }
+    if (frames.empty()) return {Synthetic(kNoStackAddress, "[no stack]")};
+    if (truncated) frames.push_back(Synthetic(kTruncatedAddress, "[truncated]"));
+    return frames;
+  }
+
+  uint32_t LocationAt(uint64_t address) {
+    const auto [place, added] = by_address_.emplace(address, static_cast<uint32_t>(profile_->locations.size()));
+    if (added) profile_->locations.push_back({.address = address, .mapping = segments_.Find(address)});
+    return place->second;
+  }
+
+  uint32_t Synthetic(uint64_t address, std::string_view name) {
+    const auto before = profile_->locations.size();
+    const uint32_t index = LocationAt(address);
+    if (profile_->locations.size() != before) {
+      const Profile::Line line{.function = static_cast<uint32_t>(profile_->functions.size())};
+      profile_->functions.push_back({.name = profile_->strings.Intern(name)});
+      profile_->SetLines(&profile_->locations[index], {&line, 1});
+    }
+    return index;
+  }
+
+  struct HashFrames {
+    size_t operator()(const std::vector<uint32_t>& frames) const { return absl::HashOf(frames); }
+  };
+
+  const Snapshot& snapshot_;
+  const Segments& segments_;
+  Profile* profile_;
+  std::vector<uint32_t> ids_;                     // stack of the snapshot → index into frames_
+  std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
+  std::vector<const std::vector<uint32_t>*> frames_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+};
+
+// What one sample of the profile adds up: the unrounded sums of its rows.
+struct Group {
+  uint32_t stack;
+  WaitKind wait;
+  uint64_t class_bytes;
+  bool overflow;
+  std::array<double, kRowSums> sums;
+};
+
+std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, Stacks* stacks) {
+  std::vector<Group> groups;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t>, size_t> index;
+  for (const RowInfo& row : snapshot.rows) {
+    if (row.profile != kind) continue;
+    // Dropped before its stack makes locations: a row without a call or a wait says nothing.
+    if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
+    const uint32_t stack = stacks->Intern(row.stack);
+    const auto [place, added] = index.emplace(std::tuple(stack, row.wait, row.class_bytes), groups.size());
+    if (added) {
+      groups.push_back({stack, row.wait, row.class_bytes, snapshot.stacks[row.stack].overflow, row.sums});
+      continue;
+    }
+    for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
+  }
+  return groups;
+}
+
+class Builder {
+ public:
+  Builder(const Snapshot& snapshot, ProfileKind kind) : snapshot_(snapshot), kind_(kind) {}
+
+  Profile Build() {
+    Describe();
+    Segments segments(snapshot_);
+    Stacks stacks(snapshot_, segments, &profile_);
+    for (const Group& group : GroupRows(snapshot_, kind_, &stacks)) {
+      if (kind_ == ProfileKind::kHeap) {
+        AddHeapSample(group, stacks.Frames(group.stack));
+      } else {
+        AddLockSample(group, stacks.Frames(group.stack));
+      }
+    }
+    segments.AddMappings(&profile_);
+    AddComments(snapshot_, kind_, variances_, &profile_);
+    return std::move(profile_);
+  }
+
+ private:
+  StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
+
+  void Describe() {
+    const auto add = [&](const char* type, const char* unit) {
+      profile_.sample_types.push_back({Intern(type), Intern(unit)});
+    };
+    if (kind_ == ProfileKind::kHeap) {
+      add("alloc_objects", "count");
+      add("alloc_space", "bytes");
+      add("inuse_objects", "count");
+      add("inuse_space", "bytes");
+      profile_.period_type = {Intern("space"), Intern("bytes")};
+      for (const IntervalChange& change : snapshot_.heap_intervals) {
+        if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
+      }
+    } else {
+      add("contentions", "count");
+      add("delay", "nanoseconds");
+      profile_.period_type = {Intern("contentions"), Intern("count")};
+      profile_.period = 1;
+    }
+    profile_.default_sample_type = profile_.sample_types.back().type;
+    profile_.time_nanos = snapshot_.wall_ns;
+    profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
+  }
+
+  void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const auto& sums = group.sums;
+    // A free may be counted in between our two reads of a row: never more in use than allocated, never less than none.
+    const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
+    const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
+    const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
+    const std::array<int64_t, 4> values = {Rounded(sums[kAllocObjects]), Rounded(sums[kAllocSpace]), Rounded(objects),
+                                           Rounded(space)};
+    if (values == std::array<int64_t, 4>{}) return;
+    const Profile::Label label{
+        .key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")};
+    // All sizes meet in the overflow stack: a size class would be a lie there.
+    profile_.AddSample(frames, values, {&label, group.overflow ? size_t{0} : size_t{1}});
+    variances_[0] += sums[kAllocObjectsVariance];
+    variances_[1] += sums[kAllocSpaceVariance];
+    // What was freed took its own variance away with it.
+    variances_[2] += std::max(0.0, sums[kAllocObjectsVariance] - sums[kFreeObjectsVariance]);
+    variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
+  }
+
+  void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const std::array<int64_t, 2> values = {Rounded(group.sums[kContentions]), Rounded(group.sums[kDelay])};
+    if (values == std::array<int64_t, 2>{}) return;
+    const Profile::Label label{.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
+                               .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
+    profile_.AddSample(frames, values, {&label, label.text == 0 ? size_t{0} : size_t{1}});
+    variances_[0] += group.sums[kContentionsVariance];
+    variances_[1] += group.sums[kDelayVariance];
+  }
+
+  const Snapshot& snapshot_;
+  const ProfileKind kind_;
+  Profile profile_;
+  std::array<double, 4> variances_ = {};
+};
+
+}  // namespace
+
+Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
+
+std::string ProcessId(const ProcessIdentity& process) {
+  return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks, process.image);
+}
+
+const char* HoldfastVersion() { return HOLDFAST_VERSION; }
+
+}  // namespace holdfast

@@ -1,0 +1,41 @@
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex or block. No names yet: see
+// report/symbolizer.h.
+//
+// What stands in the profile
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
+//   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
+//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`
+//   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
+//                   address + (tag << 48), mapping and locations alike, so that addresses stay unique
+//   mappings        each executable segment of the modules loaded now, and of the unloaded ones that a stack still
+//                   names; the main program first
+//   synthetic frames  addresses 1, 2, 3, where no code can be: `[overflow]` (the stack table was full), `[no stack]`
+//                   (none could be taken), `[truncated]`, the root of a stack whose outer frames are missing. So a cut
+//                   stack keeps its self and total, and viewers group all of them under one root that shows how much
+//                   was cut, instead of showing inner functions as roots beside main.
+//   comments        `key: value`, see BuildProfile in the .cc; `total inuse_space: 123456 ± 789` is the 95 % interval
+//
+// Any thread; a snapshot that was read by ReadSnapshot. An empty profile (no samples) means: nothing to write.
+#ifndef HOLDFAST_SAMPLER_PROFILE_BUILDER_H_
+#define HOLDFAST_SAMPLER_PROFILE_BUILDER_H_
+
+#include "sampler/layout.h"
+#include "sampler/profile.h"
+#include "sampler/snapshot.h"
+
+namespace holdfast {
+
+// As in file names and in the comment `kind`.
+inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
+
+Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
+
+// `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, and in no others.
+std::string ProcessId(const ProcessIdentity& process);
+
+// The version in the comment `version`, from CMake's project().
+const char* HoldfastVersion();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_PROFILE_BUILDER_H_
