@@ -1,0 +1,97 @@
+// HOLDFAST_* variables as the preloaded library reads them.
+#include "sampler/options.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+Options Read(std::vector<const char*> environment) {
+  environment.push_back(nullptr);
+  Options options;
+  ReadOptions(environment.data(), &options);
+  return options;
+}
+
+TEST(Options, DefaultsAreThoseOfTheContract) {
+  const Options options = Read({"PATH=/bin"});
+  EXPECT_EQ(options.heap_interval, 512u << 10);
+  EXPECT_EQ(options.snapshot_every_ns, 60'000'000'000u);
+  EXPECT_EQ(options.keep, kKeepThinned);
+  EXPECT_EQ(options.max_disk_bytes, 1u << 30);
+  EXPECT_EQ(options.max_memory_bytes, 64u << 20);
+  EXPECT_EQ(options.profiles, 7u);
+  EXPECT_EQ(options.signal, 0);
+  EXPECT_TRUE(options.children);
+  EXPECT_TRUE(options.enable);
+  EXPECT_TRUE(options.exporter);
+  char here[1024];
+  ASSERT_NE(getcwd(here, sizeof here), nullptr);
+  EXPECT_STREQ(options.out, here);
+}
+
+TEST(Options, EveryUnitOfSizeAndTime) {
+  const std::pair<const char*, uint64_t> sizes[] = {{"7", 7},          {"7B", 7},           {"2KiB", 2048},  {"2MiB", 2 << 20},
+                                                    {"3GiB", 3ul << 30}, {"2KB", 2000},       {"2MB", 2'000'000}, {"1.5KiB", 1536},
+                                                    {"2GB", 2'000'000'000}};
+  for (const auto& [text, bytes] : sizes) {
+    uint64_t parsed = 0;
+    EXPECT_TRUE(ParseSize(text, &parsed)) << text;
+    EXPECT_EQ(parsed, bytes) << text;
+  }
+  const std::pair<const char*, uint64_t> times[] = {{"0", 0},       {"1ns", 1},         {"2us", 2000},         {"3ms", 3'000'000},
+                                                    {"4s", 4'000'000'000}, {"1m", 60'000'000'000}, {"0.5h", 1'800'000'000'000}};
+  for (const auto& [text, ns] : times) {
+    uint64_t parsed = 1;
+    EXPECT_TRUE(ParseTime(text, &parsed)) << text;
+    EXPECT_EQ(parsed, ns) << text;
+  }
+}
+
+TEST(Options, BadQuantitiesAreRefused) {
+  uint64_t parsed = 0;
+  for (const char* text : {"", "x", "-1", "1 KiB", "1kib", "1TiB", "99999999999999999999", "KiB", "1e3"}) {
+    EXPECT_FALSE(ParseSize(text, &parsed)) << text;
+  }
+  for (const char* text : {"", "5", "1min", "-1s", "s"}) EXPECT_FALSE(ParseTime(text, &parsed)) << text;
+}
+
+TEST(Options, ABadValueIsOneLineOnStandardErrorAndTheDefault) {
+  testing::internal::CaptureStderr();
+  const Options options = Read({"HOLDFAST_HEAP_INTERVAL=lots"});
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(options.heap_interval, kDefaultHeapInterval);
+  EXPECT_EQ(said, "holdfast: HOLDFAST_HEAP_INTERVAL=lots: not a size (B, KiB, MiB, GiB, KB, MB, GB); the default is used.\n");
+}
+
+TEST(Options, EveryVariableIsRead) {
+  const Options options =
+      Read({"HOLDFAST_HEAP_INTERVAL=1", "HOLDFAST_LOCK_INTERVAL=5us", "HOLDFAST_SNAPSHOT_EVERY=2s", "HOLDFAST_KEEP=0",
+            "HOLDFAST_MAX_DISK=1MiB", "HOLDFAST_MAX_MEMORY=8MiB", "HOLDFAST_TABLES=/run/x", "HOLDFAST_PROFILES=heap,block",
+            "HOLDFAST_SIGNAL=SIGUSR2", "HOLDFAST_CHILDREN=no", "HOLDFAST_SEED=9", "HOLDFAST_ENABLE=0", "HOLDFAST_VERBOSE=1",
+            "HOLDFAST_ROOT=77", "HOLDFAST_EXPORTER=no", "HOLDFAST_OUT=/tmp/profiles"});
+  EXPECT_EQ(options.heap_interval, 1u);
+  EXPECT_EQ(options.lock_interval_ns, 5000u);
+  EXPECT_EQ(options.snapshot_every_ns, 2'000'000'000u);
+  EXPECT_EQ(options.keep, 0u);
+  EXPECT_EQ(options.max_disk_bytes, 1u << 20);
+  EXPECT_EQ(options.max_memory_bytes, 8u << 20);
+  EXPECT_STREQ(options.tables, "/run/x");
+  EXPECT_EQ(options.profiles, 5u);
+  EXPECT_EQ(options.signal, SIGUSR2);
+  EXPECT_FALSE(options.children);
+  EXPECT_EQ(options.seed, 9u);
+  EXPECT_FALSE(options.enable);
+  EXPECT_EQ(options.verbose, 1u);
+  EXPECT_EQ(options.root_pid, 77);
+  EXPECT_FALSE(options.exporter);
+  EXPECT_STREQ(options.out, "/tmp/profiles");
+}
+
+}  // namespace
+}  // namespace holdfast

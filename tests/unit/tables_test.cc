@@ -1,0 +1,206 @@
+// The tables of the target's side: stacks and rows, live samples, the filter of frees; alone and with four threads.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "sampler/live_table.h"
+#include "sampler/sampled_filter.h"
+#include "sampler/stack_table.h"
+#include "sampler/weight.h"
+#include "tests/unit/anonymous_table.h"
+
+namespace holdfast {
+namespace {
+
+StackTrace Trace(std::initializer_list<TaggedPc> frames) {
+  StackTrace trace{};
+  for (TaggedPc pc : frames) trace.frames[trace.depth++] = pc;
+  return trace;
+}
+
+uint64_t Objects(const Row* row) { return row->sums[kAllocObjects] >> kCountFractionBits; }
+
+TEST(StackTable, EqualStacksAreOneAndOthersAreNot) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* a = InternStack(table, Trace({1, 2, 3}));
+  EXPECT_EQ(InternStack(table, Trace({1, 2, 3})), a);
+  EXPECT_NE(InternStack(table, Trace({1, 2})), a);
+  EXPECT_NE(InternStack(table, Trace({2, 1, 3})), a);
+  StackTrace cut = Trace({1, 2, 3});
+  cut.truncated = true;
+  EXPECT_NE(InternStack(table, cut), a) << "a truncated stack is not the whole one";
+}
+
+TEST(StackTable, SharedOuterFramesAreStoredOnce) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  InternStack(table, Trace({100, 3, 2, 1}));
+  const uint32_t nodes = table->header()->node_count;
+  EXPECT_EQ(nodes, 4u);
+  InternStack(table, Trace({101, 3, 2, 1}));
+  EXPECT_EQ(table->header()->node_count, nodes + 1);
+}
+
+TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* stack = InternStack(table, Trace({30, 20, 10}));
+  std::vector<TaggedPc> frames;
+  for (Offset at = stack->leaf; at != 0; at = table->At<Node>(at)->parent) frames.push_back(table->At<Node>(at)->pc);
+  EXPECT_EQ(frames, (std::vector<TaggedPc>{30, 20, 10}));
+}
+
+TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
+  Table* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* stack = nullptr;
+  for (TaggedPc pc = 1; pc < 2000; ++pc) stack = InternStack(table, Trace({pc}));
+  EXPECT_EQ(table->OffsetOf(stack), table->header()->overflow_stack);
+  EXPECT_GT(table->header()->losses[static_cast<int>(Loss::kStackTableFull)], 0u);
+  Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 12);
+  EXPECT_EQ(table->OffsetOf(row), table->header()->overflow_row[static_cast<int>(ProfileKind::kHeap)]);
+  // What was there before is still found, not replaced.
+  EXPECT_NE(table->OffsetOf(InternStack(table, Trace({1}))), table->header()->overflow_stack);
+}
+
+TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* stack = InternStack(table, Trace({5}));
+  std::set<Row*> rows;
+  for (int round = 0; round < 2; ++round) {
+    rows.insert(FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 1));
+    rows.insert(FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 2));
+    rows.insert(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0));
+    rows.insert(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kFutex, 0));
+  }
+  EXPECT_EQ(rows.size(), 4u);
+}
+
+TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
+  Table* table = UseAnonymousTable(64 << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  constexpr int kStacks = 2000, kRounds = 20;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([table] {
+      for (int round = 0; round < kRounds; ++round) {
+        for (TaggedPc pc = 1; pc <= kStacks; ++pc) {
+          Stack* stack = InternStack(table, Trace({pc, pc % 7, 1}));
+          Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(pc % 3));
+          row->sums[kAllocObjects].fetch_add(uint64_t{1} << kCountFractionBits);
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(table->header()->stack_count, kStacks + 0u);
+  EXPECT_EQ(table->header()->row_count, kStacks + 0u);
+  for (TaggedPc pc = 1; pc <= kStacks; ++pc) {
+    Stack* stack = InternStack(table, Trace({pc, pc % 7, 1}));
+    EXPECT_EQ(Objects(FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(pc % 3))), 4u * kRounds);
+  }
+}
+
+TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(InsertLive(table, 0x1000, {64, 7, 0}));
+  TakenLive taken = TakeLive(table, 0x1000);
+  ASSERT_NE(taken.key, nullptr);
+  EXPECT_EQ(taken.sample.size, 64u);
+  EXPECT_EQ(taken.sample.row, 7u);
+  EXPECT_EQ(TakeLive(table, 0x1000).key, nullptr) << "held";
+  PutBackLive(taken, 0x1000);
+  taken = TakeLive(table, 0x1000);
+  ASSERT_NE(taken.key, nullptr) << "put back";
+  DropLive(taken);
+  EXPECT_EQ(TakeLive(table, 0x1000).key, nullptr);
+}
+
+TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
+  Table* table = UseAnonymousTable(64 << 20);
+  constexpr uintptr_t kBlocks = 100'000;
+  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(InsertLive(table, i * 512, {i, 1, 0})) << i;
+  for (uintptr_t i = 1; i <= kBlocks; ++i) {
+    const TakenLive taken = TakeLive(table, i * 512);
+    ASSERT_NE(taken.key, nullptr) << i;
+    ASSERT_EQ(taken.sample.size, i);
+    DropLive(taken);
+  }
+}
+
+TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
+  Table* table = UseAnonymousTable(64 << 20);
+  for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_TRUE(InsertLive(table, i * 16, {1, 1, 0}));
+  const uint32_t used = table->header()->used;
+  for (uintptr_t i = 1; i <= 1'000'000; ++i) {
+    DropLive(TakeLive(table, i * 16));
+    ASSERT_TRUE(InsertLive(table, (i + 1000) * 16, {1, 1, 0}));
+  }
+  EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit) << "at most one level more";
+}
+
+TEST(LiveTable, FullTableRefuses) {
+  Table* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
+  uintptr_t inserted = 0;
+  while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {1, 1, 0})) ++inserted;
+  EXPECT_GE(inserted, kLiveSlots0 / 4);
+  EXPECT_LE(inserted, kLiveSlots0);
+}
+
+TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
+  Table* table = UseAnonymousTable(64 << 20);
+  constexpr uintptr_t kBlocks = 20'000;
+  std::vector<std::thread> threads;
+  for (uintptr_t t = 0; t < 4; ++t) {
+    threads.emplace_back([=] {
+      for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(InsertLive(table, (t * kBlocks + i) * 16, {t, 1, 0}));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  threads.clear();
+  for (uintptr_t t = 0; t < 4; ++t) {
+    threads.emplace_back([=] {
+      const uintptr_t other = (t + 1) % 4;
+      for (uintptr_t i = 1; i <= kBlocks; ++i) {
+        const TakenLive taken = TakeLive(table, (other * kBlocks + i) * 16);
+        ASSERT_NE(taken.key, nullptr);
+        ASSERT_EQ(taken.sample.size, other);
+        DropLive(taken);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(SampledFilter, NeverSaysNoToASampledBlock) {
+  std::vector<uint8_t> counters(kFilterBytes);
+  sampled_filter.counters = counters.data();
+  const auto block = [](uintptr_t i) { return reinterpret_cast<void*>(i * 512 + (i % 32) * 16); };
+  for (uintptr_t i = 1; i < 5000; ++i) AddToFilter(block(i));
+  for (uintptr_t i = 1; i < 5000; ++i) EXPECT_TRUE(PassesFilter(block(i)));
+  for (uintptr_t i = 1; i < 5000; ++i) RemoveFromFilter(block(i));
+  for (uintptr_t i = 1; i < 5000; ++i) EXPECT_FALSE(PassesFilter(block(i)));
+  // 300 blocks in one place: the counter sticks, and still says "perhaps".
+  for (int i = 0; i < 300; ++i) AddToFilter(block(9));
+  for (int i = 0; i < 299; ++i) RemoveFromFilter(block(9));
+  EXPECT_TRUE(PassesFilter(block(9)));
+  sampled_filter.counters = nullptr;
+}
+
+TEST(SampledFilter, TagLetsOneBlockInSixteenThrough) {
+  sampled_filter.tag_mask = kTagMask;
+  int passed = 0;
+  for (uintptr_t at = 0; at < 512 * 100; at += 16) passed += PassesTag(reinterpret_cast<void*>(at));
+  EXPECT_EQ(passed, 32 * 100 / 16);
+  EXPECT_TRUE(IsTagged(reinterpret_cast<void*>(0x7f0000000010))) << "a block that glibc maps";
+  GiveUpTag();
+  EXPECT_TRUE(PassesTag(reinterpret_cast<void*>(0x1230)));
+}
+
+}  // namespace
+}  // namespace holdfast
