@@ -1,0 +1,64 @@
+// Go's pprof, the reference consumer, reads every file, and says the same numbers as our own `top`.
+#include <regex>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+class Consumers : public Profiled {
+ protected:
+  static RunResult Pprof(std::vector<std::string> arguments) {
+    std::vector<std::string> argv = {"go", "tool", "pprof", "-symbolize=none"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    Command command;
+    command.argv = argv;
+    command.env = {{"GOFLAGS", ""}, {"GOTOOLCHAIN", "local"}, {"HOME", "/tmp"}};
+    return Execute(command);
+  }
+};
+
+TEST_F(Consumers, GoToolPprofReadsEveryFile) {
+  RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+  RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"loads_plugins", ProgramPath("first_plugin.so"), ProgramPath("second_plugin.so")}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}});
+  const std::vector<ProfileName> names = ListProfiles(out());
+  ASSERT_EQ(names.size(), 5u);
+  for (const ProfileName& name : names) {
+    const RunResult raw = Pprof({"-raw", name.path});
+    EXPECT_TRUE(raw.exited(0)) << name.path << raw.Describe();
+    EXPECT_NE(raw.out.find("PeriodType: "), std::string::npos) << raw.Describe();
+    const RunResult top = Pprof({"-top", name.path});
+    EXPECT_TRUE(top.exited(0)) << name.path << top.Describe();
+    EXPECT_NE(top.out.find(name.kind == "heap" ? "Type: inuse_space" : "Type: delay"), std::string::npos) << top.out;
+  }
+}
+
+TEST_F(Consumers, GoToolPprofShowsTheKnownBytes) {
+  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}});
+  const std::vector<ProfileName> names = ListProfiles(out());
+  ASSERT_EQ(names.size(), 1u);
+  const RunResult top = Pprof({"-top", "-unit=B", "-sample_index=alloc_space", names[0].path});
+  EXPECT_TRUE(std::regex_search(top.out, std::regex(R"(40040000B .* allocate_and_free)"))) << top.Describe();
+  const RunResult objects = Pprof({"-top", "-sample_index=inuse_objects", names[0].path});
+  EXPECT_TRUE(std::regex_search(objects.out, std::regex(R"(60000 .* allocate_and_keep)"))) << objects.Describe();
+}
+
+TEST_F(Consumers, OurTopNamesTheSameFunctions) {
+  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"hot_mutex"}, {{"lock-interval", "1ns"}});
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.kind == "heap" && name.program != "threads_exact") continue;
+    const RunResult top = RunTool({"top", name.path});
+    EXPECT_TRUE(top.exited(0)) << top.Describe();
+    EXPECT_EQ(top.err, "");
+    EXPECT_NE(top.out.find(name.kind == "heap" ? "allocate_and_keep" : "victim_waits"), std::string::npos) << top.out;
+    const RunResult info = RunTool({"info", name.path});
+    EXPECT_TRUE(info.exited(0)) << info.Describe();
+    EXPECT_NE(info.out.find(name.program), std::string::npos) << info.out;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::testing

@@ -1,0 +1,97 @@
+// The program as PID 1 of a pid namespace, as in a container: restarted three times into one folder, nothing is lost,
+// mixed or overwritten, though every one of them has pid 1.
+#include <signal.h>
+
+#include <map>
+#include <set>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+class Containers : public Profiled {
+ protected:
+  void SetUp() override {
+    Profiled::SetUp();
+    if (!IsRoot()) GTEST_SKIP() << "making a pid namespace needs root";
+  }
+  static Command InNamespace(Command command) {
+    std::vector<std::string> argv = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
+    if (!command.env.empty()) {  // for the program only, not for unshare
+      argv.push_back("env");
+      for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+      command.env.clear();
+    }
+    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+    command.argv = argv;
+    return command;
+  }
+  // Start number n allocates n × 100 blocks.
+  RunResult Start(Launch launch, int n) {
+    Command command = InNamespace(CommandFor(launch, {"waits_for_input"}, {{"heap-interval", "1"}}));
+    for (int i = 0; i < n; ++i) command.input += "line\n";
+    return Execute(command);
+  }
+  void ExpectThreeStarts() {
+    std::multiset<int64_t> blocks;
+    std::set<std::string> processes;
+    for (const Decoded& heap : NewestHeap()) {
+      EXPECT_EQ(heap.error, "") << heap.path;
+      blocks.insert(heap.SumLeaf("for_each_line").at("alloc_objects"));
+      processes.insert(heap.Comment("process").value_or(""));
+    }
+    EXPECT_THAT(blocks, ::testing::ElementsAre(100, 200, 300)) << AllSummaries();
+    EXPECT_EQ(processes.size(), 3u);
+    std::set<std::string> names;
+    for (const ProfileName& name : ListProfiles(out())) names.insert(name.path);
+    EXPECT_GE(names.size(), 3u);
+    ExpectAllWhole();
+  }
+};
+
+class RestartsAsPidOne : public Containers, public ::testing::WithParamInterface<Launch> {};
+
+TEST_P(RestartsAsPidOne, LoseAndMixNothing) {
+  for (int n = 1; n <= 3; ++n) {
+    std::map<std::string, std::string> before;
+    for (const ProfileName& name : ListProfiles(out())) before[name.path] = ReadFile(name.path);
+    const RunResult r = Start(GetParam(), n);
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    EXPECT_NE(r.out.find("done " + std::to_string(n)), std::string::npos) << r.Describe();
+    if (GetParam() != Launch::kRun) {
+      EXPECT_EQ(r.err, "");
+    }
+    for (const auto& [path, bytes] : before) EXPECT_EQ(ReadFile(path), bytes) << path << " was changed";
+  }
+  ExpectThreeStarts();
+}
+INSTANTIATE_TEST_SUITE_P(EachWay, RestartsAsPidOne, ::testing::Values(Launch::kPreload, Launch::kRun, Launch::kExec), LaunchName);
+
+// With PID 1 dies every process of the namespace, the exporter too: what remains are the tables, where they lie on a
+// tmpfs that outlives the container.
+TEST_F(Containers, AfterSigkillOfPidOneTheTablesAreLeftForCollect) {
+  Running running(InNamespace(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}})));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("line\nline\n");
+  ASSERT_TRUE(running.WaitForOutput("done 2"));
+  running.Signal(SIGKILL);  // unshare; --kill-child takes its child, PID 1, along
+  running.Wait();
+  EXPECT_EQ(Tables().size(), 1u);
+  const RunResult collected = RunTool({"collect", tables()});
+  EXPECT_TRUE(collected.exited(0)) << collected.Describe();
+  ASSERT_EQ(NewestHeap().size(), 1u) << collected.Describe();
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 200);
+  EXPECT_TRUE(Tables().empty());
+}
+
+TEST_F(Containers, APidOneThatReapsSeesNoChildOfOurs) {
+  const RunResult bare = Execute(InNamespace(CommandFor(Launch::kBare, {"surroundings"})));
+  const RunResult r = Execute(InNamespace(CommandFor(Launch::kPreload, {"surroundings"}, {{"heap-interval", "1"}})));
+  EXPECT_EQ(r.out, bare.out);
+  EXPECT_EQ(r.err, bare.err);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+}
+
+}  // namespace
+}  // namespace holdfast::testing

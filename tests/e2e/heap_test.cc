@@ -1,0 +1,168 @@
+// The heap profile at interval 1 is exact: every block, in the function that asked for it; and the program notices nothing.
+#include <set>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+const Options kEvery = {{"heap-interval", "1"}};
+
+struct Case {
+  std::string program;
+  Launch launch;
+};
+
+class ExactHeap : public Profiled, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(ExactHeap, CountsEveryBlockAndChangesNothing) {
+  const Case& c = GetParam();
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {c.program}));
+  const RunResult profiled = RunAs(c.launch, {c.program}, kEvery);
+  EXPECT_EQ(profiled.status, bare.status) << profiled.Describe();
+  EXPECT_EQ(profiled.out, bare.out);
+  if (c.launch == Launch::kPreload) {
+    EXPECT_EQ(profiled.err, bare.err);
+  }
+  ExpectKnownHeap(profiled.out);
+  ExpectAllWhole();
+}
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (const char* program : {"threads_exact", "realloc_cases", "allocators", "edge_sizes", "cross_thread_free", "operators_new",
+                              "fork_profiles", "exec_itself", "short_threads", "early_and_late", "static_runtime", "mixed_sizes"}) {
+    cases.push_back({program, Launch::kPreload});
+    cases.push_back({program, Launch::kRun});
+  }
+  cases.push_back({"exec_itself", Launch::kExec});
+  cases.push_back({"fork_profiles", Launch::kExec});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ExactHeap, ::testing::ValuesIn(AllCases()), [](const auto& info) {
+  return info.param.program + "_" + LaunchName(::testing::TestParamInfo<Launch>(info.param.launch, 0));
+});
+
+class Heap : public Profiled {};
+
+TEST_F(Heap, TotalsInTheCommentsEqualTheSumOfTheSamples) {
+  RunAs(Launch::kPreload, {"threads_exact"}, kEvery);
+  const std::vector<Decoded> profiles = NewestHeap();
+  ASSERT_EQ(profiles.size(), 1u);
+  const Decoded& heap = profiles[0];
+  const Values total = heap.Total();
+  EXPECT_EQ(heap.CommentNumber("alloc_calls"), total.at("alloc_objects")) << heap.Summary();
+  EXPECT_EQ(heap.CommentNumber("alloc_bytes"), total.at("alloc_space"));
+  EXPECT_EQ(heap.CommentNumber("free_calls"), total.at("alloc_objects") - total.at("inuse_objects"));
+  EXPECT_EQ(heap.CommentNumber("free_bytes"), total.at("alloc_space") - total.at("inuse_space"));
+  EXPECT_EQ(heap.Comment("losses"), "none");
+  EXPECT_EQ(heap.period, 1);
+  EXPECT_EQ(heap.period_type, "space/bytes");
+}
+
+TEST_F(Heap, TheTopFrameIsTheCallerAndNoFrameIsOurs) {
+  RunAs(Launch::kPreload, {"operators_new"}, kEvery);
+  for (const Decoded& heap : NewestHeap()) {
+    for (const std::string& mapping : heap.mappings) EXPECT_EQ(mapping.find("libholdfast"), std::string::npos) << mapping;
+    ASSERT_FALSE(heap.mappings.empty());
+    EXPECT_EQ(heap.mappings[0], ProgramPath("operators_new"));
+  }
+}
+
+TEST_F(Heap, StacksReachMainThroughTheThreadsFunction) {
+  RunAs(Launch::kPreload, {"threads_exact"}, kEvery);
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const Decoded heap = NewestHeap()[0];
+  int found = 0;
+  for (const DecodedSample& sample : heap.samples) {
+    if (!sample.LeafIs("allocate_and_keep")) continue;
+    ++found;
+    ASSERT_GE(sample.frames.size(), 2u);
+    EXPECT_EQ(sample.frames[1].functions.back(), "Work");
+    EXPECT_TRUE(sample.numbers.count("bytes"));
+  }
+  EXPECT_GT(found, 0);
+}
+
+TEST_F(Heap, BlocksThatLibrariesTakeBelongToTheirCallers) {
+  const RunResult r = RunAs(Launch::kPreload, {"uses_libraries"}, kEvery);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const Decoded heap = NewestHeap()[0];
+  EXPECT_EQ(heap.SumAny("through_strdup").at("inuse_space"), 310) << heap.Summary();
+  EXPECT_EQ(heap.SumLeaf("strdup").at("inuse_space") + heap.SumLeaf("__strdup").at("inuse_space"), 310);
+  const Values stdio = heap.SumAny("through_stdio");
+  EXPECT_GE(stdio.at("alloc_objects"), 3);  // the stream, its buffer, the line
+  EXPECT_EQ(stdio.at("inuse_objects"), 0);
+  const Values containers = heap.SumAny("through_containers");
+  EXPECT_EQ(containers.at("inuse_objects"), 201);  // the map, 100 nodes, 100 strings
+  EXPECT_GE(containers.at("inuse_space"), 100 * 1001);
+}
+
+TEST_F(Heap, PluginsKeepTheirNamesAfterTheyAreUnloaded) {
+  const std::string first = ProgramPath("first_plugin.so"), second = ProgramPath("second_plugin.so");
+  const std::vector<std::string> argv = {"loads_plugins", first, second, first, second};
+  const RunResult bare = Execute(CommandFor(Launch::kBare, argv));
+  const RunResult r = RunAs(Launch::kPreload, argv, kEvery);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+  EXPECT_NE(r.err.find("same address: yes"), std::string::npos) << "no two plugins lay at one address: " << r.err;
+  ExpectKnownHeap(r.out);
+  const Decoded heap = NewestHeap().at(0);
+  for (const char* name : {"first_plugin_allocates", "second_plugin_allocates"}) {
+    const Values sum = heap.SumLeaf(name);
+    EXPECT_EQ(sum.at("alloc_objects"), 40) << name << "\n" << heap.Summary();
+    EXPECT_EQ(sum.at("alloc_space"), 4000) << name;
+    EXPECT_EQ(sum.at("inuse_objects"), 20) << name;
+  }
+}
+
+TEST_F(Heap, APluginsOwnOperatorNewGetsItsOwnBlocksBack) {
+  const std::vector<std::string> argv = {"loads_plugins", ProgramPath("own_new_plugin.so"), ProgramPath("first_plugin.so"),
+                                         ProgramPath("own_new_plugin.so")};
+  const RunResult bare = Execute(CommandFor(Launch::kBare, argv));
+  for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
+    const RunResult r = RunAs(launch, argv, kEvery);
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    EXPECT_EQ(r.out, bare.out);
+  }
+  int64_t blocks = 0;
+  for (const Decoded& heap : NewestHeap()) blocks += heap.SumAny("own_new_plugin_allocates").at("alloc_objects");
+  EXPECT_EQ(blocks, 2 * 2 * 20) << AllSummaries();  // two runs, each loads it twice; one call is counted once
+}
+
+TEST_F(Heap, ChildrenStartedInEveryWayHaveProfilesOfTheirOwn) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"starts_children"}));
+  const RunResult r = RunAs(Launch::kPreload, {"starts_children"}, kEvery);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+  EXPECT_EQ(r.err, bare.err);
+  ExpectKnownHeap(r.out);
+  int children = 0;
+  for (const Decoded& heap : NewestHeap()) {
+    const Values child = heap.SumLeaf("child_allocates");
+    if (child.at("alloc_objects") == 0) continue;
+    ++children;
+    EXPECT_EQ(child.at("alloc_objects"), 10);
+    EXPECT_EQ(child.at("inuse_space"), 500);
+    EXPECT_FALSE(heap.Names("parent_allocates"));
+  }
+  EXPECT_EQ(children, 4) << AllSummaries();
+}
+
+TEST_F(Heap, ThreeImagesOfOnePidLeaveThreeProcesses) {
+  const RunResult r = RunAs(Launch::kRun, {"exec_itself"}, kEvery);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  std::set<std::string> processes;
+  std::set<int> pids;
+  for (const ProfileName& name : ListProfiles(out())) {
+    pids.insert(name.pid);
+    processes.insert(Decode(name.path).Comment("process").value_or(""));
+  }
+  EXPECT_EQ(pids.size(), 1u);
+  EXPECT_EQ(processes.size(), 3u) << ::testing::PrintToString(processes);
+}
+
+}  // namespace
+}  // namespace holdfast::testing

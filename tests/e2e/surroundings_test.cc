@@ -1,0 +1,177 @@
+// Where we can do nothing, the program is exactly as without us: nothing can be written, mapped, opened or started.
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr int kNobody = 65534;
+
+class Surroundings : public Profiled {
+ protected:
+  // Bare and preloaded, with the same limits, user and folder: equal in everything that can be seen.
+  RunResult ExpectAsBare(std::vector<std::string> argv, const Options& options, const Command& like = {}) {
+    const auto shape = [&](Command command) {
+      command.limits = like.limits;
+      command.uid = like.uid;
+      command.cwd = like.cwd;
+      return command;
+    };
+    const RunResult bare = Execute(shape(CommandFor(Launch::kBare, argv)));
+    const RunResult r = Execute(shape(CommandFor(Launch::kPreload, argv, options)));
+    EXPECT_EQ(r.status, bare.status) << r.Describe() << bare.Describe();
+    EXPECT_EQ(r.out, bare.out);
+    EXPECT_EQ(r.err, bare.err);
+    EXPECT_LT(r.seconds, bare.seconds + 5);
+    return r;
+  }
+  void RemoveTables() const {
+    for (const std::string& table : Tables()) std::filesystem::remove(tables() + "/" + table);
+  }
+};
+
+const Options kEvery = {{"heap-interval", "1"}, {"lock-interval", "1ns"}};
+Options With(Options options, const std::string& name, const std::string& value) {
+  options[name] = value;
+  return options;
+}
+
+TEST_F(Surroundings, TheProgramSeesNoDescriptorThreadSignalOrChild) {
+  ExpectAsBare({"surroundings"}, kEvery);
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"surroundings"}));
+  EXPECT_EQ(RunAs(Launch::kExec, {"surroundings"}, kEvery).out, bare.out);
+  EXPECT_EQ(RunAs(Launch::kRun, {"surroundings"}, kEvery).out, bare.out);
+}
+
+TEST_F(Surroundings, FilesMayNotGrow) {
+  Command like;
+  like.limits = {{RLIMIT_FSIZE, 0}};
+  ExpectAsBare({"threads_exact"}, kEvery, like);
+  RemoveTables();
+}
+
+TEST_F(Surroundings, AlmostNoDescriptors) {
+  Command like;
+  like.limits = {{RLIMIT_NOFILE, 4}};
+  ExpectAsBare({"threads_exact"}, kEvery, like);
+  RemoveTables();
+}
+
+TEST_F(Surroundings, NoMoreProcesses) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root to become a user whose processes can be counted";
+  chmod(tables().c_str(), 0777);
+  std::filesystem::create_directories(out());
+  chmod(out().c_str(), 0777);
+  Command like;
+  like.uid = kNobody;
+  like.limits = {{RLIMIT_NPROC, 1}};
+  ExpectAsBare({"allocators"}, kEvery, like);
+  RemoveTables();
+}
+
+TEST_F(Surroundings, TheOutputFolderCannotBeMade) {
+  for (const char* folder : {"/proc/holdfast", "/dev/null/holdfast", "/proc/self/holdfast/x"}) {
+    ExpectAsBare({"threads_exact"}, With(kEvery, "out", folder));
+    RemoveTables();
+  }
+}
+
+TEST_F(Surroundings, TheOutputFolderCannotBeWritten) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root to become another user";
+  chmod(tables().c_str(), 0777);
+  std::filesystem::create_directories(out());
+  Command like;
+  like.uid = kNobody;
+  ExpectAsBare({"threads_exact"}, kEvery, like);
+  EXPECT_TRUE(ListProfiles(out()).empty());
+  RemoveTables();
+}
+
+TEST_F(Surroundings, TheTablesCannotBeMade) {
+  for (const char* folder : {"/proc", "/nonexistent", "/dev/null"}) ExpectAsBare({"threads_exact"}, With(kEvery, "tables", folder));
+  if (!IsRoot()) return;
+  chmod(tables().c_str(), 0555);
+  Command like;
+  like.uid = kNobody;
+  ExpectAsBare({"threads_exact"}, kEvery, like);
+}
+
+// A tmpfs of 1 MiB for the tables, full at once or in the middle.
+class SmallTmpfs : public Surroundings {
+ protected:
+  void SetUp() override {
+    Surroundings::SetUp();
+    if (!IsRoot()) GTEST_SKIP() << "mounting a tmpfs needs root";
+    small_ = folder() + "/small";
+    mkdir(small_.c_str(), 0755);
+    ASSERT_EQ(mount("small", small_.c_str(), "tmpfs", 0, "size=1m"), 0);
+  }
+  void TearDown() override {
+    if (!small_.empty()) umount2(small_.c_str(), MNT_DETACH);
+    Surroundings::TearDown();
+  }
+  void Fill() const {
+    std::ofstream file(small_ + "/filler", std::ios::binary);
+    const std::string block(4096, 'x');
+    while (file.write(block.data(), 4096) && file.flush()) {}
+  }
+  std::string small_;
+};
+
+TEST_F(SmallTmpfs, FullTablesNeverHurtTheProgram) {
+  Fill();
+  ExpectAsBare({"threads_exact"}, With(kEvery, "tables", small_));
+}
+
+TEST_F(SmallTmpfs, TablesThatGrowIntoAFullDiskStopAndCountIt) {
+  const RunResult r = ExpectAsBare({"threads_exact"}, With(With(kEvery, "tables", small_), "out", out()));
+  ASSERT_TRUE(r.exited(0));
+  // At most a quarter of the free space is ours.
+  uintmax_t used = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(small_)) used += entry.file_size();
+  EXPECT_LE(used, 256u << 10);
+}
+
+TEST_F(SmallTmpfs, AFullOutputFolderLosesFilesAndNothingElse) {
+  Fill();
+  ExpectAsBare({"threads_exact"}, With(kEvery, "out", small_));
+  EXPECT_TRUE(ListProfiles(small_).empty());
+  std::vector<std::string> others;
+  ListProfiles(small_, &others);
+  for (const std::string& other : others) EXPECT_TRUE(other == "filler" || other[0] == '.') << "torn: " << other;
+  RemoveTables();
+}
+
+TEST_F(Surroundings, SetuidProgramsAreLeftAlone) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root";
+  // The loader ignores LD_PRELOAD with a slash for them; `run` says so.
+  const std::string program = folder() + "/setuid_program";
+  std::filesystem::copy_file(ProgramPath("endings"), program);
+  chmod(program.c_str(), 04755);
+  chmod(tables().c_str(), 0777);
+  Command like;
+  like.uid = kNobody;
+  ExpectAsBare({program, "return"}, kEvery, like);
+}
+
+TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
+  const std::string tree = folder() + "/moved-tree";
+  std::filesystem::create_directories(tree + "/bin");
+  std::filesystem::create_directories(tree + "/lib/holdfast");
+  std::filesystem::copy_file(Tool(), tree + "/bin/holdfast");
+  std::filesystem::copy_file(Library(), tree + "/lib/holdfast/libholdfast.so");
+  Command command;
+  command.argv = {tree + "/bin/holdfast", "run", "--heap-interval", "1", "-o", out(), "--tables", tables(), "--", ProgramPath("threads_exact")};
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
+}  // namespace
+}  // namespace holdfast::testing

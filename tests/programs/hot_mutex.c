@@ -1,0 +1,86 @@
+// A culprit holds a mutex while victims wait for it; how often and how long they waited is known, by their own clocks.
+// The culprit lets go only once the kernel says that every victim sleeps, so each round is exactly kVictims waits.
+//     waits FUNCTION contentions delay_ns
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "known.h"
+
+enum { kVictims = 3, kRounds = 30 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t start, end;
+static _Atomic int thread_ids[kVictims];
+static _Atomic uint64_t waited_ns;
+
+static uint64_t Now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int Sleeps(int thread) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  const int fd = open(path, O_RDONLY);
+  const ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  const char* after_name = strrchr(text, ')');
+  return after_name && after_name[2] == 'S';
+}
+
+KNOWN void victim_waits(void) { pthread_mutex_lock(&mutex); }
+KNOWN void culprit_holds(void) {
+  pthread_mutex_lock(&mutex);
+  pthread_barrier_wait(&start);
+  struct timespec step = {0, 1000000};
+  for (;;) {  // asleep three times in a row: in the lock, no longer on the way to it
+    nanosleep(&step, NULL);
+    int asleep = 1;
+    for (int look = 0; look < 3 && asleep; ++look) {
+      for (int i = 0; i < kVictims; ++i) asleep = asleep && thread_ids[i] && Sleeps(thread_ids[i]);
+      nanosleep(&step, NULL);
+    }
+    if (asleep) break;
+  }
+  step.tv_nsec = 3000000;
+  nanosleep(&step, NULL);
+  pthread_mutex_unlock(&mutex);
+}
+
+static void* Victim(void* argument) {
+  thread_ids[(size_t)argument] = (int)syscall(SYS_gettid);
+  for (int round = 0; round < kRounds; ++round) {
+    pthread_barrier_wait(&start);
+    const uint64_t before = Now();
+    victim_waits();
+    waited_ns += Now() - before;
+    pthread_mutex_unlock(&mutex);
+    pthread_barrier_wait(&end);
+  }
+  return NULL;
+}
+
+int main(void) {
+  pthread_barrier_init(&start, NULL, kVictims + 1);
+  pthread_barrier_init(&end, NULL, kVictims + 1);
+  pthread_t victims[kVictims];
+  for (size_t i = 0; i < kVictims; ++i) pthread_create(&victims[i], NULL, Victim, (void*)i);
+  for (int round = 0; round < kRounds; ++round) {
+    culprit_holds();
+    pthread_barrier_wait(&end);
+  }
+  for (size_t i = 0; i < kVictims; ++i) pthread_join(victims[i], NULL);
+  printf("waits victim_waits %d %llu\n", kVictims * kRounds, (unsigned long long)waited_ns);
+  return 0;
+}

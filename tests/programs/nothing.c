@@ -1,0 +1,2 @@
+// Ends at once and allocates nothing.
+int main(void) { return 0; }

@@ -1,0 +1,198 @@
+#include "tests/support/profiled.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace holdfast::testing {
+namespace {
+
+std::string MakeFolder(const std::string& parent) {
+  std::string name = parent + "/holdfast-test.XXXXXX";
+  if (!mkdtemp(name.data())) abort();
+  return name;
+}
+
+std::string VariableName(const std::string& option) {
+  std::string name = "HOLDFAST_";
+  for (const char c : option) name += c == '-' ? '_' : static_cast<char>(toupper(c));
+  return name;
+}
+
+}  // namespace
+
+std::string LaunchName(const ::testing::TestParamInfo<Launch>& info) {
+  static const char* const names[] = {"Bare", "Preloaded", "Run", "RunExec"};
+  return names[static_cast<int>(info.param)];
+}
+
+std::string ProgramPath(const std::string& name) {
+  return name.find('/') == std::string::npos ? std::string(HOLDFAST_PROGRAMS) + "/" + name : name;
+}
+std::string Tool() { return HOLDFAST_TOOL; }
+std::string Library() { return HOLDFAST_LIBRARY; }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+std::vector<Known> KnownHeap(const std::string& output) {
+  std::vector<Known> result;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    Known known;
+    if (words >> word && word == "expect" && words >> known.function >> known.alloc_objects >> known.alloc_space >>
+        known.inuse_objects >> known.inuse_space) {
+      result.push_back(known);
+    }
+  }
+  return result;
+}
+
+std::vector<KnownWait> KnownWaits(const std::string& output) {
+  std::vector<KnownWait> result;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    KnownWait known;
+    if (words >> word && word == "waits" && words >> known.function >> known.contentions >> known.delay_ns) result.push_back(known);
+  }
+  return result;
+}
+
+void Profiled::SetUp() {
+  folder_ = MakeFolder("/tmp");
+  tables_ = MakeFolder("/dev/shm");
+  // Programs that become another user must reach their output folder.
+  chmod(folder_.c_str(), 0755);
+}
+
+void Profiled::TearDown() {
+  Settled();
+  std::error_code error;
+  std::filesystem::remove_all(folder_, error);
+  std::filesystem::remove_all(tables_, error);
+}
+
+Command Profiled::CommandFor(Launch launch, std::vector<std::string> argv, const Options& options) const {
+  Command command;
+  argv[0] = ProgramPath(argv[0]);
+  Options all = options;
+  all.emplace("out", out());
+  all.emplace("tables", tables());
+  switch (launch) {
+    case Launch::kBare:
+      command.argv = argv;
+      break;
+    case Launch::kPreload:
+      command.argv = argv;
+      command.env["LD_PRELOAD"] = Library();
+      for (const auto& [name, value] : all) command.env[VariableName(name)] = value;
+      break;
+    case Launch::kRun:
+    case Launch::kExec:
+      command.argv = {Tool(), "run"};
+      if (launch == Launch::kExec) command.argv.push_back("--exec");
+      for (const auto& [name, value] : all) {
+        command.argv.push_back("--" + name);
+        command.argv.push_back(value);
+      }
+      command.argv.push_back("--");
+      command.argv.insert(command.argv.end(), argv.begin(), argv.end());
+      break;
+  }
+  return command;
+}
+
+RunResult Profiled::RunAs(Launch launch, std::vector<std::string> argv, const Options& options) {
+  return RunAndSettle(CommandFor(launch, std::move(argv), options));
+}
+
+RunResult Profiled::RunAndSettle(const Command& command) {
+  RunResult result = Execute(command);
+  EXPECT_FALSE(result.timed_out) << result.Describe();
+  EXPECT_TRUE(Settled()) << "tables are still there: " << ::testing::PrintToString(Tables());
+  return result;
+}
+
+RunResult Profiled::RunTool(std::vector<std::string> arguments, const std::string& cwd) {
+  arguments.insert(arguments.begin(), Tool());
+  Command command;
+  command.argv = std::move(arguments);
+  command.cwd = cwd;
+  return Execute(command);
+}
+
+std::vector<std::string> Profiled::Tables() const {
+  std::vector<std::string> result;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(tables_, error)) {
+    if (entry.path().extension() == ".table") result.push_back(entry.path().filename());
+  }
+  return result;
+}
+
+bool Profiled::Settled() const {
+  return Eventually([&] { return Tables().empty(); }, 10);
+}
+
+void Profiled::ExpectKnownHeap(const std::string& output) {
+  const std::vector<Known> all = KnownHeap(output);
+  ASSERT_FALSE(all.empty()) << "the program said nothing:\n" << output;
+  const std::vector<Decoded> profiles = NewestHeap();
+  ASSERT_FALSE(profiles.empty()) << "no heap profile in " << out();
+  for (const Known& known : all) {
+    Known found = {known.function, 0, 0, 0, 0};
+    int files = 0;
+    for (const Decoded& profile : profiles) {
+      const Values sum = profile.SumLeaf(known.function);
+      found.alloc_objects += sum.at("alloc_objects");
+      found.alloc_space += sum.at("alloc_space");
+      found.inuse_objects += sum.at("inuse_objects");
+      found.inuse_space += sum.at("inuse_space");
+      files += sum.at("alloc_objects") > 0;
+    }
+    EXPECT_EQ(found.alloc_objects, known.alloc_objects) << known.function << ", alloc_objects\n" << AllSummaries();
+    EXPECT_EQ(found.alloc_space, known.alloc_space) << known.function << ", alloc_space";
+    EXPECT_EQ(found.inuse_objects, known.inuse_objects) << known.function << ", inuse_objects";
+    EXPECT_EQ(found.inuse_space, known.inuse_space) << known.function << ", inuse_space";
+    EXPECT_EQ(files, known.alloc_objects > 0 ? 1 : 0) << known.function << " is in so many processes' files";
+  }
+}
+
+void Profiled::ExpectAllWhole() {
+  std::vector<std::string> others;
+  for (const ProfileName& name : ListProfiles(out(), &others)) {
+    const Decoded profile = Decode(name.path);
+    EXPECT_EQ(profile.error, "") << name.path;
+    const std::vector<std::string> types = name.kind == "heap"
+        ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"}
+        : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
+    EXPECT_EQ(profile.types, types) << name.path;
+    EXPECT_EQ(profile.default_type, name.kind == "heap" ? "inuse_space" : "delay") << name.path;
+    EXPECT_EQ(profile.duration_nanos, 0) << name.path;
+    EXPECT_GT(profile.time_nanos, 1'700'000'000'000'000'000) << name.path;
+  }
+  // Temporary names are gone once all is settled; whatever lies beside the profiles begins with a dot.
+  for (const std::string& other : others) EXPECT_EQ(other[0], '.') << "a stray file: " << other;
+}
+
+std::string Profiled::AllSummaries() const {
+  std::string text;
+  for (const ProfileName& name : ListProfiles(out())) text += Decode(name.path).Summary();
+  return text;
+}
+
+}  // namespace holdfast::testing

@@ -1,0 +1,441 @@
+// Stacks of every shape, compared with what libgcc's unwinder says of them; and stacks that no unwinder can walk.
+#include "sampler/stack_trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "sampler/syscalls.h"
+#include "tests/unit/anonymous_table.h"
+#include "tests/unit/both_traces.h"
+
+void CallRealigned(void (*inner)(void*), void* argument, size_t bytes);  // realigned.cc
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+struct StackTraceTest : ::testing::Test {
+  StackTraceTest() { UseAnonymousTable(); }
+  StackBounds bounds{};
+  BothTraces traces{};
+  void Capture() { CaptureBoth(&bounds, &traces); }
+};
+
+// Keeps a call from becoming a jump, so that its frame stays.
+void StayInFrame() { asm volatile("" ::: "memory"); }
+
+[[gnu::noinline]] int Recurse(int depth, StackTraceTest* test) {
+  volatile char frame_of_its_own[48];
+  frame_of_its_own[depth % 48] = 1;
+  if (depth == 0) {
+    test->Capture();
+  } else {
+    Recurse(depth - 1, test);
+  }
+  return frame_of_its_own[depth % 48] + depth;
+}
+
+TEST_F(StackTraceTest, CodeWithoutFramePointersIsWalkedToMain) {
+  Recurse(40, this);
+  EXPECT_TRUE(SameFrames(traces));
+  EXPECT_GT(traces.ours.depth, 40);
+  EXPECT_FALSE(traces.ours.truncated);
+}
+
+TEST_F(StackTraceTest, DeepStacksAreCutAndSaySo) {
+  Recurse(5000, this);
+  EXPECT_TRUE(SameFrames(traces));
+  EXPECT_EQ(traces.ours.depth, kMaxDepth);
+  EXPECT_TRUE(traces.ours.truncated);
+}
+
+TEST_F(StackTraceTest, ASecondWalkByCachedRowsIsTheSame) {
+  for (int i = 0; i < 3; ++i) {
+    Recurse(30, this);
+    EXPECT_TRUE(SameFrames(traces));
+  }
+  ForgetUnwindRows();
+  Recurse(30, this);
+  EXPECT_TRUE(SameFrames(traces));
+}
+
+TEST_F(StackTraceTest, ErrnoIsPreserved) {
+  ForgetUnwindRows();
+  errno = 4711;
+  Recurse(3, this);
+  EXPECT_EQ(errno, 4711);
+}
+
+[[gnu::noinline]] void ThrowAndCatch(int depth, StackTraceTest* test) {
+  struct Guard {
+    StackTraceTest* test;
+    ~Guard() { test->Capture(); }  // runs in the middle of unwinding
+  };
+  try {
+    Guard guard{test};
+    if (depth > 0) ThrowAndCatch(depth - 1, test);
+    throw std::runtime_error("thrown");
+  } catch (const std::runtime_error&) {
+    EXPECT_TRUE(SameFrames(test->traces));
+    test->Capture();
+    EXPECT_TRUE(SameFrames(test->traces));
+  }
+}
+
+TEST_F(StackTraceTest, DestructorsAndHandlersDuringExceptionsAreWalked) { ThrowAndCatch(6, this); }
+
+StackTraceTest* comparing;
+
+TEST_F(StackTraceTest, CallbacksThroughLibcAreWalked) {
+  comparing = this;
+  int values[] = {5, 3, 9, 1, 7, 2};
+  qsort(values, 6, sizeof(int), [](const void* a, const void* b) {
+    comparing->Capture();
+    EXPECT_TRUE(SameFrames(comparing->traces));
+    return *static_cast<const int*>(a) - *static_cast<const int*>(b);
+  });
+  EXPECT_EQ(values[0], 1);
+}
+
+TEST_F(StackTraceTest, FramesThatRealignTheirStackAreWalked) {
+  CallRealigned([](void* test) { static_cast<StackTraceTest*>(test)->Capture(); }, this, 200);
+  EXPECT_TRUE(SameFrames(traces));
+}
+
+// ---- Signals ----
+
+StackTraceTest* interrupted;
+
+void CaptureInHandler(int) {
+  interrupted->Capture();
+  StayInFrame();
+}
+
+struct AlternateStack {
+  explicit AlternateStack(size_t bytes) : memory(bytes) {
+    const stack_t stack{.ss_sp = memory.data(), .ss_flags = 0, .ss_size = bytes};
+    sigaltstack(&stack, &before);
+  }
+  ~AlternateStack() { sigaltstack(&before, nullptr); }
+  std::vector<char> memory;
+  stack_t before{};
+};
+
+void OnSignal(int number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(number, &action, nullptr);
+}
+
+TEST_F(StackTraceTest, SignalHandlersOnAnAlternateStackAreWalkedToMain) {
+  AlternateStack stack(64 << 10);
+  interrupted = this;
+  OnSignal(SIGUSR1, CaptureInHandler);
+  raise(SIGUSR1);
+  EXPECT_TRUE(SameFrames(traces));
+  EXPECT_GT(traces.ours.depth, 5);
+}
+
+TEST_F(StackTraceTest, SignalHandlersInAThreadAreWalkedToItsStart) {
+  interrupted = this;
+  std::thread([] {
+    AlternateStack stack(64 << 10);
+    OnSignal(SIGUSR1, CaptureInHandler);
+    raise(SIGUSR1);
+  }).join();
+  EXPECT_TRUE(SameFrames(traces));
+}
+
+// Each instruction of what follows: prologues, epilogues, PLT entries, the loader's lazy binding.
+struct Stepped {
+  int instructions = 0, whole = 0, cut = 0, wrong = 0;
+  std::string first_wrong;
+} stepped;
+
+void CompareAtInstruction(int) {
+  interrupted->Capture();
+  const BothTraces& traces = interrupted->traces;
+  ++stepped.instructions;
+  if (!traces.ours.truncated) {
+    ++stepped.whole;
+  } else {
+    ++stepped.cut;
+    if (getenv("SHOWCUT")) printf("cut depth %d last %lx\n", traces.ours.depth, PcOf(traces.ours, traces.ours.depth-1));
+  }
+  // A trace that was cut has to be right as far as it goes.
+  for (int i = 0; i < traces.ours.depth; ++i) {
+    if (i < traces.oracle_depth && PcOf(traces.ours, i) == traces.oracle[i]) continue;
+    if (stepped.wrong++ == 0) stepped.first_wrong = ::testing::PrintToString(SameFrames(traces).message());
+    return;
+  }
+  if (!traces.ours.truncated && traces.ours.depth != traces.oracle_depth) ++stepped.wrong;
+}
+
+[[gnu::noinline]] int CallThings() {
+  // Bound at the first call: this file is linked with -z lazy, and nothing else calls these.
+  volatile int sum = ffsll(1 << 20) + static_cast<int>(l64a(12345)[0]) + abs(static_cast<int>(a64l("abc")));
+  char buffer[64];
+  memfrob(buffer, 0);
+  CallRealigned([](void* value) { *static_cast<volatile int*>(value) = 1; }, const_cast<int*>(&sum), 100);
+  return sum;
+}
+
+[[gnu::noinline]] void StepThroughCalls() {
+  stepped = {};
+  OnSignal(SIGTRAP, CompareAtInstruction);
+  asm volatile("pushfq\n orq $0x100, (%%rsp)\n popfq" ::: "memory", "cc");  // the trap flag
+  CallThings();
+  asm volatile("pushfq\n andq $~0x100, (%%rsp)\n popfq" ::: "memory", "cc");
+  signal(SIGTRAP, SIG_DFL);
+  printf("%d instructions: %d whole traces, %d cut, %d wrong\n", stepped.instructions, stepped.whole, stepped.cut,
+         stepped.wrong);
+  EXPECT_EQ(stepped.wrong, 0) << stepped.first_wrong;
+}
+
+TEST_F(StackTraceTest, EachInstructionOfACallIsWalked) {
+  AlternateStack stack(256 << 10);
+  interrupted = this;
+  Capture();                     // what the oracle binds lazily is bound now
+  StepThroughCalls();
+  // The loader's resolver counts its frame from rbx, which a walk does not follow: below it traces are cut.
+  EXPECT_GT(stepped.cut, 0) << "nothing was bound lazily";
+  StepThroughCalls();
+  EXPECT_GT(stepped.instructions, 100);
+  // The start of a function that realigns its stack counts from r10, until it has pushed it: 8 instructions.
+  EXPECT_LE(stepped.cut, 12);
+}
+
+// ---- Strange stacks ----
+
+struct Mapping {
+  explicit Mapping(size_t bytes)
+      : size(bytes), start(static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  ~Mapping() { munmap(start, size); }
+  void Guard(size_t offset) { mprotect(start + offset, kPage, PROT_NONE); }
+  size_t size;
+  char* start;
+};
+
+StackTraceTest* in_coroutine;
+int coroutine_depth;
+ucontext_t back;
+
+void Coroutine() {
+  Recurse(coroutine_depth, in_coroutine);
+  StayInFrame();
+}
+
+void RunOn(char* stack, size_t bytes) {
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = stack;
+  context.uc_stack.ss_size = bytes;
+  context.uc_link = &back;
+  makecontext(&context, Coroutine, 0);
+  swapcontext(&back, &context);
+}
+
+TEST_F(StackTraceTest, CoroutineStacksBetweenGuardPagesAreWalkedToTheirStart) {
+  Mapping mapping(64 * kPage);
+  mapping.Guard(15 * kPage);
+  mapping.Guard(48 * kPage);
+  in_coroutine = this;
+  for (const int depth : {0, 10, 100, 200}) {
+    coroutine_depth = depth;
+    RunOn(mapping.start + 16 * kPage, 32 * kPage);
+    EXPECT_TRUE(SameFrames(traces));
+    EXPECT_FALSE(traces.ours.truncated);
+  }
+  EXPECT_EQ(bounds.high, 0u) << "the stack of a coroutine may be unmapped any time: nothing may be remembered";
+}
+
+TEST_F(StackTraceTest, AStackThatIsGoneIsNotBelievedReadable) {
+  in_coroutine = this;
+  coroutine_depth = 30;
+  Mapping around(64 * kPage);
+  for (int i = 0; i < 20; ++i) {
+    // The same addresses each time, with the end of the stack in another place.
+    const size_t end = (20 + i) * kPage;
+    mprotect(around.start, around.size, PROT_READ | PROT_WRITE);
+    around.Guard(end);
+    RunOn(around.start + 4 * kPage, end - 4 * kPage);
+    EXPECT_TRUE(SameFrames(traces));
+  }
+}
+
+void* RecurseInThread(void* test) {
+  Recurse(20, static_cast<StackTraceTest*>(test));
+  Recurse(20, static_cast<StackTraceTest*>(test));
+  return nullptr;
+}
+
+TEST_F(StackTraceTest, ThreadsWithTheSmallestStackAreWalked) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 16 << 10), 0);
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, RecurseInThread, this), 0);
+  pthread_join(thread, nullptr);
+  EXPECT_TRUE(SameFrames(traces));
+  EXPECT_NE(bounds.high, 0u) << "a thread remembers its own stack";
+}
+
+TEST_F(StackTraceTest, DeeperAndShallowerStacksOfAThreadAreWalked) {
+  std::thread([this] {
+    for (const int depth : {10, 100, 5, 220, 40, 2000, 60}) {
+      Recurse(depth, this);
+      EXPECT_TRUE(SameFrames(traces)) << depth;
+    }
+  }).join();
+}
+
+[[gnu::noinline]] void WithLargeFrame(StackTraceTest* test) {
+  volatile char large[1 << 20];
+  large[0] = 1;
+  large[sizeof(large) - 1] = 1;
+  test->Capture();
+  StayInFrame();
+}
+
+TEST_F(StackTraceTest, LargeFramesInAThreadAreSteppedOver) {
+  std::thread([this] {
+    WithLargeFrame(this);
+    EXPECT_TRUE(SameFrames(traces));
+    WithLargeFrame(this);
+    EXPECT_TRUE(SameFrames(traces));
+  }).join();
+}
+
+[[gnu::noinline]] void CaptureHere(StackTraceTest* test) {
+  CaptureStack(HOLDFAST_CALLER(), &test->bounds, &test->traces.ours);
+  StayInFrame();
+}
+
+// The frame pointer and the return address of this function are overwritten while the stack is captured.
+[[gnu::noinline]] void CaptureSmashed(StackTraceTest* test, uintptr_t garbage) {
+  auto* frame = static_cast<volatile uintptr_t*>(__builtin_frame_address(0));
+  const uintptr_t bp = frame[0], pc = frame[1];
+  frame[0] = garbage;
+  frame[1] = garbage;
+  CaptureHere(test);
+  frame[0] = bp;
+  frame[1] = pc;
+}
+
+TEST_F(StackTraceTest, SmashedStacksEndTheTrace) {
+  int on_this_stack = 0;
+  const uintptr_t here = reinterpret_cast<uintptr_t>(&on_this_stack);
+  for (const uintptr_t garbage : {uintptr_t{0x4141414141414141}, uintptr_t{0x414141414141}, uintptr_t{1}, here,
+                                  ~uintptr_t{0}}) {
+    CaptureSmashed(this, garbage);
+    EXPECT_LE(traces.ours.depth, 4);
+    EXPECT_TRUE(traces.ours.truncated);
+  }
+}
+
+// Stacks of noise, with code addresses of ours and of libc among it, at the end of a mapping.
+TEST_F(StackTraceTest, NoiseIsSurvived) {
+  Mapping mapping(8 * kPage);
+  mapping.Guard(7 * kPage);
+  std::mt19937_64 random(20261121);
+  const uintptr_t codes[] = {reinterpret_cast<uintptr_t>(&Recurse), reinterpret_cast<uintptr_t>(&qsort),
+                             reinterpret_cast<uintptr_t>(&abort), reinterpret_cast<uintptr_t>(&CallRealigned)};
+  const auto low = reinterpret_cast<uintptr_t>(mapping.start);
+  const auto noise = [&]() -> uintptr_t {
+    switch (random() % 4) {
+      case 0: return codes[random() % 4] + random() % 2000;
+      case 1: return low + random() % (9 * kPage) / 8 * 8;
+      case 2: return random() % 3 == 0 ? 0 : random();
+      default: return low + random() % (8 * kPage);
+    }
+  };
+  uint64_t frames = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    auto* words = reinterpret_cast<uintptr_t*>(mapping.start);
+    for (int i = 0; i < 64; ++i) words[random() % (7 * kPage / 8)] = noise();
+    // A capture is always called on its stack, so this much of it is there.
+    const uintptr_t sp = low + 8 + random() % (7 * kPage - 16) / 8 * 8;
+    StackBounds none{};
+    CaptureStack({codes[random() % 4] + random() % 2000, sp, noise()}, &none, &traces.ours);
+    frames += traces.ours.depth;
+  }
+  printf("%.2f frames in each\n", static_cast<double>(frames) / 20'000);
+}
+
+TEST_F(StackTraceTest, CodeOutsideOfModulesIsSteppedOverByItsFramePointer) {
+  Mapping mapping(kPage);
+  // push %rbp; mov %rsp,%rbp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; pop %rbp; ret
+  const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+  memcpy(mapping.start, code, sizeof(code));
+  mprotect(mapping.start, kPage, PROT_READ | PROT_EXEC);
+  using Compiled = void (*)(void (*)(void*), void*);
+  reinterpret_cast<Compiled>(mapping.start)([](void* test) { static_cast<StackTraceTest*>(test)->Capture(); }, this);
+  const StackTrace ours = traces.ours;
+  EXPECT_FALSE(ours.truncated);
+  int at = 0;
+  while (at < ours.depth && PcOf(ours, at) - reinterpret_cast<uintptr_t>(mapping.start) >= kPage) ++at;
+  EXPECT_LE(at, 3) << "the code, below what it calls";
+  EXPECT_GT(ours.depth, at + 8) << "and above it all that leads to main";
+}
+
+TEST_F(StackTraceTest, WithoutSystemCallsAThreadIsStillWalked) {
+  no_system_calls = true;
+  std::thread([this] { Recurse(20, this); }).join();
+  no_system_calls = false;
+  EXPECT_TRUE(SameFrames(traces));
+}
+
+TEST_F(StackTraceTest, WithoutSystemCallsAStrangeStackIsCut) {
+  Mapping mapping(16 * kPage);
+  mapping.Guard(12 * kPage);
+  in_coroutine = this;
+  coroutine_depth = 200;
+  no_system_calls = true;
+  RunOn(mapping.start, 12 * kPage);
+  no_system_calls = false;
+  EXPECT_TRUE(traces.ours.truncated);
+  EXPECT_GE(traces.ours.depth, 1);
+}
+
+TEST_F(StackTraceTest, ThreadsCaptureWhileRowsAreForgotten) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      auto test = std::make_unique<BothTraces>();
+      StackBounds own{};
+      while (!stop) {
+        CaptureBoth(&own, test.get());
+        if (!SameFrames(*test)) ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < 3000; ++i) {
+    ForgetUnwindRows();
+    Recurse(i % 50, this);
+    ASSERT_TRUE(SameFrames(traces));
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace holdfast
