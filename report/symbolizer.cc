@@ -30,7 +30,9 @@ struct File {
 absl::StatusOr<File> OpenRegular(const std::string& path) {
   File file;
   file.fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file.fd < 0 || fstat(file.fd, &file.status) != 0) return absl::ErrnoToStatus(errno, std::strerror(errno));
+  if (file.fd < 0 || fstat(file.fd, &file.status) != 0) {
+    return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+  }
   if (!S_ISREG(file.status.st_mode)) return absl::InvalidArgumentError("not a regular file");
   return file;
 }

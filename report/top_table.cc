@@ -16,7 +16,8 @@ uint64_t Magnitude(int64_t a) { return a < 0 ? -static_cast<uint64_t>(a) : stati
 std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 void AddObject(std::string_view object, std::vector<std::string>* objects) {
-  if (object.empty() || std::find(objects->begin(), objects->end(), object) != objects->end()) return;
+  if (object.empty() || objects->size() == TopRow::kMaxObjects) return;
+  if (std::find(objects->begin(), objects->end(), object) != objects->end()) return;
   objects->emplace_back(object);
 }
 
@@ -41,7 +42,9 @@ struct Nodes {
         nodes.push_back({.name = name, .files = {}});
       }
       auto& files = nodes[index].files;
-      if (file != 0 && std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+      if (file != 0 && files.size() < TopRow::kMaxObjects && std::find(files.begin(), files.end(), file) == files.end()) {
+        files.push_back(file);
+      }
       return index;
     };
     first.reserve(profile.locations.size() + 1);

@@ -20,8 +20,9 @@
 namespace holdfast {
 
 struct TopRow {
+  static constexpr size_t kMaxObjects = 16;
   std::string function;
-  std::vector<std::string> objects;  // paths, in the order of the mappings
+  std::vector<std::string> objects;  // paths, in the order of the mappings; the first kMaxObjects
   int64_t self = 0, total = 0;
 };
 

@@ -36,8 +36,8 @@ static absl::Status TooLarge(std::string_view name, uint64_t max_bytes) {
 
 absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view name, uint64_t max_bytes) {
   const auto failed = [&] {
-    return absl::ErrnoToStatus(
-        errno, fmt::format("{}: cannot be read ({}). Check the path and its permissions.", name, std::strerror(errno)));
+    return absl::Status(
+        absl::ErrnoToStatusCode(errno), fmt::format("{}: cannot be read ({}). Check the path and its permissions.", name, std::strerror(errno)));
   };
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed();

@@ -1,0 +1,91 @@
+#include "report/info.h"
+
+#include <cmath>
+
+#include "absl/time/time.h"
+#include "fmt/format.h"
+#include "report/metric.h"
+#include "report/printable.h"
+#include "report/units.h"
+#include "sampler/pprof.h"
+
+namespace holdfast {
+namespace {
+
+// `libfoo.so.1!0x1234`: the symbolizer's name for what nothing names.
+bool IsSynthetic(std::string_view name) {
+  const size_t mark = name.rfind("!0x");
+  return mark != std::string_view::npos &&
+         name.find_first_not_of("0123456789abcdef", mark + 3) == std::string_view::npos;
+}
+
+void PrintTimes(const Profile& profile, std::ostream& out) {
+  const absl::Time time = absl::FromUnixNanos(profile.time_nanos);
+  const std::string taken = profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
+  out << fmt::format("taken       {}\n", taken);
+  out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process began)"
+                                                                     : FormatTimeNs(profile.duration_nanos));
+  if (profile.period != 0 || profile.period_type.type != 0) {
+    out << fmt::format("period      {} {} of {}\n", profile.period, Printable(profile.strings[profile.period_type.unit]),
+                       Printable(profile.strings[profile.period_type.type]));
+  }
+}
+
+void PrintMetrics(const Profile& profile, std::ostream& out) {
+  const size_t preferred = DefaultMetric(profile);
+  for (size_t i = 0; i < profile.sample_types.size(); ++i) {
+    const std::string_view unit = profile.strings[profile.sample_types[i].unit];
+    const int64_t total = profile.Total(i);
+    out << fmt::format("metric      {} in {}: {}", Printable(profile.strings[profile.sample_types[i].type]), Printable(unit),
+                       total);
+    const auto half_width = HalfWidth(profile, i);
+    if (half_width) out << fmt::format(" ± {:.0f}", *half_width);
+    if (const std::string human = FormatValue(total, unit, "auto"); human != fmt::format("{}", total)) {
+      out << " = " << human;
+      if (half_width) out << " ± " << FormatValue(static_cast<int64_t>(std::min(9e18, *half_width)), unit, "auto");
+    }
+    out << (i == preferred ? "  (default)\n" : "\n");
+  }
+}
+
+void PrintCounts(const Profile& profile, std::ostream& out) {
+  size_t synthetic = 0;
+  for (const Profile::Function& function : profile.functions) synthetic += IsSynthetic(profile.strings[function.name]);
+  size_t bare = 0;
+  for (const Profile::Location& location : profile.locations) bare += location.lines == 0;
+  out << fmt::format("samples     {}\n", profile.samples.size());
+  out << fmt::format("locations   {}, {} without a function\n", profile.locations.size(), bare);
+  out << fmt::format("functions   {} named, {} unnamed\n", profile.functions.size() - synthetic, synthetic);
+  out << fmt::format("mappings    {}\n", profile.mappings.size());
+  for (const Profile::Mapping& mapping : profile.mappings) {
+    const std::string_view build_id = profile.strings[mapping.build_id];
+    out << fmt::format("  0x{:x}-0x{:x} +0x{:x} {} {}\n", mapping.start, mapping.limit, mapping.offset,
+                       Printable(profile.strings[mapping.file]), build_id.empty() ? "(no build id)" : Printable(build_id));
+  }
+}
+
+}  // namespace
+
+int RunInfo(const std::vector<std::string>& files, std::ostream& out, std::ostream& err) {
+  int exit_code = 0;
+  bool first = true;
+  for (const std::string& file : files) {
+    const auto profile = ReadPprofFile(file);
+    if (!profile.ok()) {
+      err << "holdfast: " << Printable(std::string(profile.status().message())) << "\n";
+      exit_code = 3;
+      continue;
+    }
+    if (!std::exchange(first, false)) out << "\n";
+    out << fmt::format("file        {}\n", Printable(file));
+    out << fmt::format("kind        {}\n", Printable(KindOf(*profile)));
+    PrintTimes(*profile, out);
+    PrintMetrics(*profile, out);
+    PrintCounts(*profile, out);
+    out << fmt::format("comments    {}\n", profile->comments.size());
+    for (const StringId comment : profile->comments) out << "  " << Printable(profile->strings[comment]) << "\n";
+  }
+  return exit_code;
+}
+
+}  // namespace holdfast

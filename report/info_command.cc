@@ -1,0 +1,25 @@
+#include "report/info_command.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/info.h"
+#include "report/standard_output.h"
+
+namespace holdfast {
+
+void AddInfoCommand(CLI::App& app, int* exit_code) {
+  auto files = std::make_shared<std::vector<std::string>>();
+  CLI::App* info = app.add_subcommand("info", "What a profile says about itself: types, times, totals, losses");
+  info->description(
+      "Prints what profiles hold: metrics and their totals with 95 % intervals, times, counts, mappings and every\n"
+      "comment (process, command, sampling interval, losses, our own cost).\n"
+      "\n"
+      "  holdfast info app.4242.0003.heap.pb.gz\n");
+  info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; - is standard input")->required();
+  info->callback([files, exit_code] { *exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast
