@@ -33,15 +33,17 @@ AddressRange Mapped(const Elf64_Phdr& segment, uint64_t bias) {
   return {PageOf(bias + segment.p_vaddr), PageUp(bias + segment.p_vaddr + segment.p_memsz)};
 }
 
+bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD && (segment.p_flags & PF_R); }
+
 // Grows `range` over the readable segments that touch it. Load segments are sorted by address.
 void JoinReadable(const Elf64_Phdr* headers, int count, uint64_t bias, AddressRange* range) {
   for (int i = 0; i < count; ++i) {
     const AddressRange mapped = Mapped(headers[i], bias);
-    if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & PF_R) && mapped.start == range->end) range->end = mapped.end;
+    if (IsReadable(headers[i]) && mapped.start == range->end) range->end = mapped.end;
   }
   for (int i = count - 1; i >= 0; --i) {
     const AddressRange mapped = Mapped(headers[i], bias);
-    if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & PF_R) && mapped.end == range->start) range->start = mapped.start;
+    if (IsReadable(headers[i]) && mapped.end == range->start) range->start = mapped.start;
   }
 }
 
@@ -52,8 +54,8 @@ void FindBuildId(uintptr_t at, uintptr_t end, ModuleImage* image) {
     const uint64_t name_bytes = (uint64_t{note->n_namesz} + 3) & ~uint64_t{3};
     const uint64_t value_bytes = (uint64_t{note->n_descsz} + 3) & ~uint64_t{3};
     if (name_bytes + value_bytes > end - name) return;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(reinterpret_cast<void*>(name), "GNU", 4) == 0 &&
-        note->n_descsz > 0 && note->n_descsz <= 64) {
+    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz > 0 && note->n_descsz <= 64 &&
+        memcmp(reinterpret_cast<void*>(name), "GNU", 4) == 0) {
       image->build_id = reinterpret_cast<const uint8_t*>(name + name_bytes);
       image->build_id_bytes = static_cast<uint16_t>(note->n_descsz);
       return;
@@ -80,7 +82,7 @@ ModuleImage ReadModuleImage(const dl_find_object& found) {
     if ((headers[i].p_flags & PF_X) && image.segment_count < ModuleImage::kMostSegments) {
       image.segments[image.segment_count++] = {mapped.start, mapped.end, PageOf(headers[i].p_offset)};
     }
-    if ((headers[i].p_flags & PF_R) && tables >= mapped.start && tables < mapped.end) {
+    if (IsReadable(headers[i]) && tables >= mapped.start && tables < mapped.end) {
       image.readable = mapped;
       JoinReadable(headers, count, image.bias, &image.readable);
     }

@@ -28,7 +28,7 @@ struct Entry {
   uint8_t tag;
   uint16_t next;                 // index + 1 of the next entry with the same hash
   // Change as the module comes and goes.
-  std::atomic<const link_map*> map;
+  std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
   std::atomic<bool> unloaded;
 };
 
@@ -45,13 +45,34 @@ AddressRange RangeOf(const dl_find_object& found) {
 bool Same(AddressRange a, AddressRange b) { return a.start == b.start && a.end == b.end; }
 bool Overlap(AddressRange a, AddressRange b) { return a.start < b.end && b.start < a.end; }
 
+uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+  const auto* at = static_cast<const char*>(bytes);
+  hash += length;
+  for (uint64_t word = 0; length > 0; word = 0) {
+    const size_t part = length < sizeof(word) ? length : sizeof(word);
+    memcpy(&word, at, part);
+    hash = (hash ^ word) * kMix;
+    hash ^= hash >> 29;
+    at += part;
+    length -= part;
+  }
+  return hash;
+}
+
+// Tells one loaded module from the next at the same addresses: ld.so gives the memory of a link_map out again.
+uint64_t LoadedAs(const link_map* map) {
+  return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
+}
+
 const Entry* FindLoaded(AddressRange range, const link_map* map) {
   // Acquire: pairs with the release in AddEntry; `next` of a published entry never changes.
+  const uint64_t loaded_as = LoadedAs(map);
   uint16_t index = HeadOf(range.start).load(std::memory_order_acquire);
   for (; index != 0; index = entries[index - 1].next) {
     const Entry& entry = entries[index - 1];
     if (Same(entry.range, range) && !entry.unloaded.load(std::memory_order_relaxed) &&
-        entry.map.load(std::memory_order_relaxed) == map) {
+        entry.loaded_as.load(std::memory_order_relaxed) == loaded_as) {
       return &entry;
     }
   }
@@ -67,11 +88,6 @@ void SetUnloaded(Entry* entry, bool unloaded) {
   }
 }
 
-uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
-  for (size_t i = 0; i < length; ++i) hash = (hash ^ static_cast<const uint8_t*>(bytes)[i]) * 0x100000001b3;  // FNV-1a
-  return hash;
-}
-
 struct Path {
   const char* text = "";
   size_t length = 0;
@@ -79,7 +95,6 @@ struct Path {
 
 Path PathOf(const dl_find_object& found) {
   const char* name = found.dlfo_link_map->l_name;
-  if (name == nullptr) name = "";
   if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
   Path path{name, strnlen(name, kLongestPath)};
   if (name[0] != '/') {  // the main program, or loaded by a relative name
@@ -130,7 +145,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   const uint64_t identity =
       image.build_id_bytes == 0
           ? 0
-          : Hash(image.build_id, image.build_id_bytes, Hash(path.text, path.length, 0xcbf29ce484222325)) | 1;
+          : Hash(image.build_id, image.build_id_bytes, Hash(path.text, path.length, 0)) | 1;
   const uint32_t known = count.load(std::memory_order_relaxed);
   Entry* again = nullptr;
   uint32_t earlier = 0;          // other modules that lay here
@@ -143,14 +158,14 @@ const Entry* Record(Table* now, const dl_find_object& found) {
       continue;
     }
     ++earlier;
-    if (!entry.unloaded.load(std::memory_order_relaxed)) {  // it went away unseen: two modules cannot lie at one address
+    if (!entry.unloaded.load(std::memory_order_relaxed)) {  // went away unseen: one address has one module
       SetUnloaded(&entry, true);
       stale = true;
     }
   }
   if (stale) ForgetUnwindRows();
   if (again != nullptr) {
-    again->map.store(found.dlfo_link_map, std::memory_order_relaxed);
+    again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
     SetUnloaded(again, false);
     return again;
   }
@@ -163,7 +178,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   entry.readable = image.readable;
   entry.identity = identity;
   entry.tag = static_cast<uint8_t>(earlier);
-  entry.map.store(found.dlfo_link_map, std::memory_order_relaxed);
+  entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
   entry.unloaded.store(false, std::memory_order_relaxed);
   entry.record = WriteRecord(now, range, entry.tag, image, path);
   std::atomic<uint16_t>& head = HeadOf(range.start);
@@ -208,7 +223,7 @@ void MarkUnloadedModules() {
     if (entry.unloaded.load(std::memory_order_relaxed)) continue;
     dl_find_object found;
     if (_dl_find_object(reinterpret_cast<void*>(entry.range.start), &found) == 0 && Same(RangeOf(found), entry.range) &&
-        found.dlfo_link_map == entry.map.load(std::memory_order_relaxed)) {
+        LoadedAs(found.dlfo_link_map) == entry.loaded_as.load(std::memory_order_relaxed)) {
       continue;
     }
     SetUnloaded(&entry, true);

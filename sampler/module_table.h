@@ -26,9 +26,9 @@ struct ModuleSight {
   AddressRange readable;         // the mapped part that holds its unwind tables
 };
 
-// The loaded module that `found` (from _dl_find_object) describes; records it in the current table at first sight: path,
-// build id, executable segments, read from the module's own mapped headers.
-// Full table: counted as kModuleTableFull, tag 0.
+// The loaded module that `found` (from _dl_find_object) describes; records it in the current table at first sight:
+// path, build id, executable segments, read from the module's own mapped headers. Full table: counted as
+// kModuleTableFull, tag 0.
 ModuleSight SightModule(const dl_find_object& found);
 inline uint8_t TagOfModule(const dl_find_object& found) { return SightModule(found).tag; }
 

@@ -1,10 +1,11 @@
 // Reads of memory that may not be there: the stack of the code that we were called from, whatever stack that is.
 //
 // What is known to be readable without asking: the main thread's stack up to where it began, and what the thread's
-// StackBounds hold. Everything else is asked for page by page, as the walk gets there, with a system call that reads one
-// word and does nothing: rt_sigprocmask with an operation that does not exist (EFAULT: not readable, EINVAL: readable).
-// It costs 137 ns a page (process_vm_readv: 1,360 ns for one, 2,360 for four; EPYC, Linux 6.18, November 2026), needs no descriptor,
-// and every seccomp filter knows it: filters that kill on process_vm_readv are common (systemd's @system-service).
+// StackBounds hold. Everything else is asked for page by page, as the walk gets there, with a system call that reads
+// one word and does nothing: rt_sigprocmask with an operation that does not exist (EFAULT: not readable, EINVAL:
+// readable). It costs 137 ns a page (process_vm_readv: 1,360 ns for one, 2,360 for four; EPYC, Linux 6.18, November
+// 2026). Every program needs rt_sigprocmask, so filters let it pass; filters that kill on process_vm_readv are common
+// (systemd's @system-service is one).
 //
 // Any thread, in signal handlers; no lock, no allocation.
 #ifndef HOLDFAST_SAMPLER_RAW_MEMORY_H_

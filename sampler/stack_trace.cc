@@ -19,9 +19,9 @@ constexpr uintptr_t kPcEnd = uintptr_t{1} << 47;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
 // ---- The cache of rows ----
-// Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written without
-// a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of two
-// different writes, or a row of an older generation, match no address.
+// Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written
+// without a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of
+// two different writes, or a row of an older generation, match no address.
 constexpr int kSets = 8192;      // 256 KiB, of which only what is used is ever touched
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
 
@@ -137,12 +137,14 @@ bool FollowsCall(uintptr_t pc) {
 // leads to looks like a call.
 bool StepFramePointer(StackReader* stack, Registers* at) {
   const uintptr_t frame = at->bp;
-  if (frame < at->sp || frame % kWordBytes != 0 || !stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
+  if (frame < at->sp || frame % kWordBytes != 0) return false;
+  if (!stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
   const uintptr_t pc = StackReader::Word(frame + kWordBytes);
   if (pc - kLowestPc >= kPcEnd - kLowestPc) return false;
   dl_find_object found;
+  const bool in_module = _dl_find_object(reinterpret_cast<void*>(pc - 1), &found) == 0;
   // Outside of modules any readable memory may be code: interpreters build return addresses without a call.
-  if (_dl_find_object(reinterpret_cast<void*>(pc - 1), &found) == 0 ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
+  if (in_module ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
   *at = {pc, frame + 2 * kWordBytes, StackReader::Word(frame)};
   return true;
 }

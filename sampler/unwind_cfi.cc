@@ -1,6 +1,7 @@
 #include "sampler/unwind_cfi.h"
 
 #include "sampler/unwind_bytes.h"
+#include "sampler/unwind_entry.h"
 #include "sampler/unwind_expression.h"
 
 namespace holdfast {
@@ -10,9 +11,6 @@ namespace {
 constexpr uint64_t kBp = 6, kSp = 7, kPc = 16;
 // gcc and clang nest remember_state once or twice.
 constexpr int kMostRemembered = 8;
-
-constexpr uint8_t kOmitted = 0xff;
-constexpr uint8_t kTableOfOffsets = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4: what every linker writes
 
 enum class How : uint8_t { kSame, kAtCfa, kUndefined, kExpression, kOther };
 
@@ -37,110 +35,9 @@ struct State {
   }
 };
 
-struct Entry {                   // a CIE and one FDE that refers to it
-  uint64_t code_alignment = 0;
-  int64_t data_alignment = 0;
-  uint64_t return_column = 0;
-  uint8_t pointer_encoding = 0;  // DW_EH_PE_absptr
-  bool augmented = false;
-  uintptr_t cie_program = 0, cie_end = 0;
-  uintptr_t start = 0;           // first address that the FDE covers
-  uintptr_t fde_program = 0, fde_end = 0;
-};
-
-// The body of a CIE or FDE at `at`: its bytes after the length. Empty at the terminator and for the 64-bit format, which
-// .eh_frame does not use.
-DwarfBytes Body(uintptr_t at, AddressRange readable) {
-  if (at < readable.start || at > readable.end) return DwarfBytes(1, 0);
-  DwarfBytes bytes(at, readable.end);
-  const auto length = bytes.Fixed<uint32_t>();
-  if (bytes.failed() || length == 0 || length == 0xffffffff || length > bytes.left()) return DwarfBytes(1, 0);
-  return DwarfBytes(bytes.at(), bytes.at() + length);
-}
-
-bool ParseCie(uintptr_t at, AddressRange readable, Entry* entry) {
-  DwarfBytes bytes = Body(at, readable);
-  entry->cie_end = bytes.at() + bytes.left();
-  if (bytes.Fixed<uint32_t>() != 0) return false;  // a CIE has the id 0
-  const auto version = bytes.Fixed<uint8_t>();
-  if (version != 1 && version != 3) return false;
-  const uintptr_t augmentation = bytes.at();
-  while (bytes.Fixed<char>() != '\0') {
-    if (bytes.failed()) return false;
-  }
-  entry->code_alignment = bytes.Unsigned();
-  entry->data_alignment = bytes.Signed();
-  entry->return_column = version == 1 ? bytes.Fixed<uint8_t>() : bytes.Unsigned();
-
-  DwarfBytes letters(augmentation, readable.end);
-  char letter = letters.Fixed<char>();
-  uintptr_t program = bytes.at();
-  if (letter == 'z') {
-    entry->augmented = true;
-    const uint64_t length = bytes.Unsigned();
-    if (length > bytes.left()) return false;
-    program = bytes.at() + length;
-    while ((letter = letters.Fixed<char>()) != '\0') {
-      if (letter == 'R') {
-        entry->pointer_encoding = bytes.Fixed<uint8_t>();
-      } else if (letter == 'L') {
-        bytes.Skip(1);
-      } else if (letter == 'P') {
-        bytes.Pointer(bytes.Fixed<uint8_t>() & 0x0f);  // the personality: only its size matters
-      } else if (letter != 'S') {
-        return false;
-      }
-    }
-  } else if (letter != '\0') {
-    return false;
-  }
-  entry->cie_program = program;
-  return !bytes.failed() && program <= entry->cie_end;
-}
-
-// Binary search in .eh_frame_hdr, then the FDE and its CIE. False when no FDE covers `pc`.
-bool FindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Entry* entry) {
-  if (header < readable.start || header >= readable.end) return false;
-  DwarfBytes bytes(header, readable.end);
-  const auto version = bytes.Fixed<uint8_t>();
-  const auto frame_encoding = bytes.Fixed<uint8_t>();
-  const auto count_encoding = bytes.Fixed<uint8_t>();
-  const auto table_encoding = bytes.Fixed<uint8_t>();
-  if (version != 1 || count_encoding == kOmitted || table_encoding != kTableOfOffsets) return false;
-  if (frame_encoding != kOmitted) bytes.Pointer(frame_encoding, header);
-  const uint64_t count = bytes.Pointer(count_encoding, header);
-  struct TableRow {
-    int32_t start, fde;
-  };
-  if (bytes.failed() || count == 0 || count > bytes.left() / sizeof(TableRow)) return false;
-  const auto* table = reinterpret_cast<const TableRow*>(bytes.at());
-  const auto wanted = static_cast<int64_t>(pc - header);
-  uint64_t low = 0;              // the last row whose start is not above `wanted` lies in [low − 1, high)
-  for (uint64_t high = count; low < high;) {
-    const uint64_t middle = low + (high - low) / 2;
-    if (table[middle].start <= wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  if (low == 0) return false;
-  const uintptr_t fde = header + static_cast<int64_t>(table[low - 1].fde);
-
-  DwarfBytes body = Body(fde, readable);
-  entry->fde_end = body.at() + body.left();
-  const uintptr_t cie_field = body.at();
-  const auto distance = body.Fixed<uint32_t>();
-  if (body.failed() || distance == 0 || !ParseCie(cie_field - distance, readable, entry)) return false;
-  entry->start = body.Pointer(entry->pointer_encoding);
-  const uintptr_t length = body.Pointer(entry->pointer_encoding & 0x0f);
-  if (entry->augmented) body.Skip(body.Unsigned());
-  entry->fde_program = body.at();
-  return !body.failed() && pc - entry->start < length;
-}
-
 // Runs one program until it leaves `pc` behind. False: something that is not understood.
-bool Run(DwarfBytes bytes, const Entry& entry, uintptr_t pc, const State* initial, State* state) {
+bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const State* initial, State* state) {
+  DwarfBytes bytes(program.start, program.end);
   State remembered[kMostRemembered];
   int depth = 0;
   uintptr_t location = entry.start;
@@ -318,17 +215,23 @@ UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
 }  // namespace
 
 UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc) {
-  Entry entry;
-  if (eh_frame_hdr == nullptr || !FindEntry(reinterpret_cast<uintptr_t>(eh_frame_hdr), readable, pc, &entry)) {
-    return UnwindRow::Of(UnwindRow::kFramePointer);
+  const auto header = reinterpret_cast<uintptr_t>(eh_frame_hdr);
+  UnwindEntry entry;
+  if (header == 0) return UnwindRow::Of(UnwindRow::kFramePointer);
+  if (!FindUnwindEntry(header, readable, pc, &entry)) {
+    // A "return address" that is the start of a function was put there by hand, as the first frame of a coroutine:
+    // glibc's makecontext does it. No call leads there, so nothing lies above.
+    UnwindEntry next;
+    const bool planted = FindUnwindEntry(header, readable, pc + 1, &next) && next.start == pc + 1;
+    return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
   }
   State initial;
   if (entry.return_column != kPc ||
-      !Run(DwarfBytes(entry.cie_program, entry.cie_end), entry, ~uintptr_t{0}, nullptr, &initial)) {
+      !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
   State state = initial;
-  if (!Run(DwarfBytes(entry.fde_program, entry.fde_end), entry, pc, &initial, &state)) {
+  if (!Run(entry.program, entry, pc, &initial, &state)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
   return RowOf(state, readable, pc);

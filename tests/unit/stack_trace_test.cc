@@ -175,7 +175,6 @@ void CompareAtInstruction(int) {
     ++stepped.whole;
   } else {
     ++stepped.cut;
-    if (getenv("SHOWCUT")) printf("cut depth %d last %lx\n", traces.ours.depth, PcOf(traces.ours, traces.ours.depth-1));
   }
   // A trace that was cut has to be right as far as it goes.
   for (int i = 0; i < traces.ours.depth; ++i) {
@@ -216,8 +215,8 @@ TEST_F(StackTraceTest, EachInstructionOfACallIsWalked) {
   EXPECT_GT(stepped.cut, 0) << "nothing was bound lazily";
   StepThroughCalls();
   EXPECT_GT(stepped.instructions, 100);
-  // The start of a function that realigns its stack counts from r10, until it has pushed it: 8 instructions.
-  EXPECT_LE(stepped.cut, 12);
+  // The start and the end of a function that realigns its stack count from r10: 14 instructions here.
+  EXPECT_LE(stepped.cut, 20);
 }
 
 // ---- Strange stacks ----
@@ -402,7 +401,7 @@ TEST_F(StackTraceTest, WithoutSystemCallsAThreadIsStillWalked) {
 }
 
 TEST_F(StackTraceTest, WithoutSystemCallsAStrangeStackIsCut) {
-  Mapping mapping(16 * kPage);
+  Mapping mapping(256 * kPage);  // its lower end is far from any thread's own block
   mapping.Guard(12 * kPage);
   in_coroutine = this;
   coroutine_depth = 200;

@@ -1,5 +1,5 @@
-// The row builder against libunwind, which interprets the same tables, for the code of real libraries: both get the same
-// made-up registers and the same made-up stack, and have to arrive at the same caller.
+// The row builder against libunwind, which interprets the same tables, for the code of real libraries: both get the
+// same made-up registers and the same made-up stack, and have to arrive at the same caller.
 #include "sampler/unwind_cfi.h"
 
 #include <dlfcn.h>
@@ -119,7 +119,8 @@ Outcome OracleStep(const LoadedModule& module, const Registers& from, Registers*
 Outcome RowStep(UnwindRow row, const Registers& from, Registers* caller) {
   if (row.kind() == UnwindRow::kEnd) return Outcome::kEnd;
   if (row.kind() == UnwindRow::kSignal) {
-    *caller = {FakeWord(from.sp + kSignalPcOffset), FakeWord(from.sp + kSignalSpOffset), FakeWord(from.sp + kSignalBpOffset)};
+    *caller = {FakeWord(from.sp + kSignalPcOffset), FakeWord(from.sp + kSignalSpOffset),
+               FakeWord(from.sp + kSignalBpOffset)};
     return Outcome::kCaller;
   }
   if (row.kind() != UnwindRow::kStep) return Outcome::kCannot;
@@ -127,7 +128,9 @@ Outcome RowStep(UnwindRow row, const Registers& from, Registers* caller) {
   if (row.loaded()) cfa = FakeWord(cfa) + static_cast<uintptr_t>(row.add());
   uintptr_t bp = from.bp;
   if (row.bp_rule() != UnwindRow::kSame) {
-    const uintptr_t base = row.bp_rule() == UnwindRow::kAtCfa ? cfa : row.bp_rule() == UnwindRow::kAtBp ? from.bp : from.sp;
+    const uintptr_t base = row.bp_rule() == UnwindRow::kAtCfa  ? cfa
+                           : row.bp_rule() == UnwindRow::kAtBp ? from.bp
+                                                               : from.sp;
     bp = FakeWord(base + static_cast<uintptr_t>(row.bp_offset()));
   }
   *caller = {FakeWord(cfa - 8), cfa, bp};
@@ -164,7 +167,8 @@ void Compare(const LoadedModule& module, uintptr_t pc, Tally* tally) {
   if (++tally->wrong < 5) {
     ADD_FAILURE() << module.found.dlfo_link_map->l_name << " + 0x" << std::hex << pc - module.image.bias << ": row "
                   << row.bits << " pc " << actual.pc << " sp " << actual.sp << " bp " << actual.bp << ", oracle "
-                  << static_cast<int>(oracle) << " pc " << expected.pc << " sp " << expected.sp << " bp " << expected.bp;
+                  << static_cast<int>(oracle) << " pc " << expected.pc << " sp " << expected.sp << " bp "
+                  << expected.bp;
   }
 }
 
@@ -182,7 +186,8 @@ Tally Sweep(const void* code) {
     for (uint32_t at = 24; at < length; at += std::max<uint32_t>(1, length / 32)) Compare(module, start + at, &tally);
     if (length > 24) Compare(module, start + length - 1, &tally);
   }
-  printf("%s: %u entries; rows: %d plain, %d loaded, %d signal, %d end, %d cannot; %d that only we can, %d that only libunwind can; %d wrong\n",
+  printf("%s: %u entries; rows: %d plain, %d loaded, %d signal, %d end, %d cannot; "
+         "%d that only we can, %d that only libunwind can; %d wrong\n",
          module.found.dlfo_link_map->l_name[0] != '\0' ? module.found.dlfo_link_map->l_name : "this program",
          module.count(), tally.plain, tally.loaded, tally.signal, tally.end, tally.cannot, tally.only_ours,
          tally.only_oracle, tally.wrong);

@@ -1,0 +1,237 @@
+// Modules as they are recorded: what a reader of the table finds, and what happens when they come and go.
+#include "sampler/module_table.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sampler/stack_trace.h"
+#include "sampler/syscalls.h"
+#include "tests/unit/anonymous_table.h"
+
+namespace holdfast {
+namespace {
+
+struct Recorded {
+  uint8_t tag;
+  bool unloaded;
+  uint64_t start, end, bias;
+  std::vector<Segment> segments;
+  std::string build_id, path;
+};
+
+// As a reader does it: from the list's head, newest first.
+std::vector<Recorded> ReadModules() {
+  std::vector<Recorded> modules;
+  Table* now = table();
+  for (Offset at = now->header()->modules; at != 0;) {
+    const auto* module = now->At<Module>(at);
+    const auto* segments = reinterpret_cast<const Segment*>(module + 1);
+    const char* tail = reinterpret_cast<const char*>(segments + module->segments);
+    modules.push_back({static_cast<uint8_t>(module->tag), module->unloaded != 0, module->start, module->end,
+                       module->bias, {segments, segments + module->segments}, {tail, module->build_id_bytes},
+                       {tail + module->build_id_bytes, module->path_bytes}});
+    at = module->next;
+  }
+  EXPECT_EQ(modules.size(), now->header()->module_count);
+  return modules;
+}
+
+uint8_t Sight(const void* code) {
+  dl_find_object found;
+  EXPECT_EQ(_dl_find_object(const_cast<void*>(code), &found), 0);
+  const ModuleSight sight = SightModule(found);
+  EXPECT_TRUE(sight.recorded);
+  return sight.tag;
+}
+
+struct ModuleTable : ::testing::Test {
+  ModuleTable() {
+    UseAnonymousTable();
+    ForgetModules();
+  }
+};
+
+TEST_F(ModuleTable, TheProgramHasItsAbsolutePath) {
+  Sight(reinterpret_cast<void*>(&Sight));
+  const auto modules = ReadModules();
+  ASSERT_EQ(modules.size(), 1u);
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  EXPECT_EQ(modules[0].path, std::string(path, static_cast<size_t>(length)));
+}
+
+TEST_F(ModuleTable, ALibraryHasWhatItsHeadersSay) {
+  const auto code = reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, "qsort"));
+  Sight(reinterpret_cast<void*>(code));
+  const auto modules = ReadModules();
+  ASSERT_EQ(modules.size(), 1u);
+  Dl_info info;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(code), &info), 0);
+  EXPECT_EQ(modules[0].start, reinterpret_cast<uintptr_t>(info.dli_fbase));
+  EXPECT_EQ(modules[0].bias, reinterpret_cast<uintptr_t>(info.dli_fbase)) << "libc is linked at 0";
+  EXPECT_NE(modules[0].path.find("libc.so.6"), std::string::npos);
+  EXPECT_EQ(modules[0].build_id.size(), 20u);
+  EXPECT_FALSE(modules[0].unloaded);
+  ASSERT_EQ(modules[0].segments.size(), 1u);
+  EXPECT_LE(modules[0].segments[0].start, code);
+  EXPECT_GT(modules[0].segments[0].end, code);
+  EXPECT_EQ(modules[0].segments[0].file_offset % 4096, 0u);
+}
+
+TEST_F(ModuleTable, AModuleIsRecordedOnce) {
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Sight(reinterpret_cast<void*>(&Sight)), 0);
+  EXPECT_EQ(ReadModules().size(), 1u);
+}
+
+TEST_F(ModuleTable, ThreadsThatMeetAModuleTogetherRecordItOnce) {
+  for (int round = 0; round < 200; ++round) {
+    ForgetModules();
+    UseAnonymousTable(1 << 20);
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&ready] {
+        dl_find_object found;
+        _dl_find_object(reinterpret_cast<void*>(&ReadModules), &found);
+        ++ready;
+        while (ready < 2) {
+        }
+        while (!SightModule(found).recorded) {
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_EQ(ReadModules().size(), 1u);
+  }
+}
+
+TEST_F(ModuleTable, TheVdsoIsAModule) {
+  dl_find_object found;
+  uintptr_t vdso = 0;
+  for (const auto* map = static_cast<const link_map*>(dlopen(nullptr, RTLD_LAZY)); map != nullptr; map = map->l_next) {
+    if (strcmp(map->l_name, "linux-vdso.so.1") == 0) vdso = reinterpret_cast<uintptr_t>(map->l_ld);
+  }
+  if (vdso == 0 || _dl_find_object(reinterpret_cast<void*>(vdso), &found) != 0) GTEST_SKIP() << "no vdso here";
+  Sight(reinterpret_cast<void*>(vdso));
+  EXPECT_EQ(ReadModules().at(0).path, "[vdso]");
+}
+
+// ---- Libraries that come and go ----
+
+struct Plugin {
+  explicit Plugin(const char* file) : handle(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle == nullptr) {
+      ADD_FAILURE() << dlerror();
+      return;
+    }
+    call = reinterpret_cast<void (*)(void (*)(void*), void*)>(dlsym(handle, "PluginCall"));
+  }
+  void Close() {
+    dlclose(handle);
+    MarkUnloadedModules();
+  }
+  void* handle;
+  void (*call)(void (*)(void*), void*) = nullptr;
+};
+
+// The tag of the frame that lies in the plugin, by a real capture through it.
+int TagInTrace(const Plugin& plugin) {
+  static StackTrace trace;
+  static StackBounds bounds;
+  plugin.call([](void*) { CaptureStack(HOLDFAST_CALLER(), &bounds, &trace); }, nullptr);
+  EXPECT_FALSE(trace.truncated);
+  const uintptr_t pc = trace.frames[0] & kPcMask;
+  dl_find_object found;
+  EXPECT_EQ(_dl_find_object(reinterpret_cast<void*>(pc), &found), 0);
+  EXPECT_EQ(found.dlfo_link_map, static_cast<link_map*>(plugin.handle));
+  return static_cast<int>(trace.frames[0] >> kPcTagShift);
+}
+
+TEST_F(ModuleTable, DifferentModulesAtOneAddressHaveDifferentTags) {
+  Plugin one(HOLDFAST_PLUGIN_1);
+  const auto* where = reinterpret_cast<void*>(one.call);
+  EXPECT_EQ(TagInTrace(one), 0);
+  one.Close();
+  Plugin two(HOLDFAST_PLUGIN_2);
+  if (reinterpret_cast<void*>(two.call) != where) GTEST_SKIP() << "the loader chose another address";
+  EXPECT_EQ(TagInTrace(two), 1);
+  bool seen_one = false, seen_two = false;
+  for (const Recorded& module : ReadModules()) {
+    if (module.path == HOLDFAST_PLUGIN_1) {
+      seen_one = true;
+      EXPECT_TRUE(module.unloaded);
+      EXPECT_EQ(module.tag, 0);
+    } else if (module.path == HOLDFAST_PLUGIN_2) {
+      seen_two = true;
+      EXPECT_FALSE(module.unloaded);
+      EXPECT_EQ(module.tag, 1);
+    }
+  }
+  EXPECT_TRUE(seen_one && seen_two);
+  two.Close();
+  Plugin again(HOLDFAST_PLUGIN_1);
+  if (reinterpret_cast<void*>(again.call) == where) {
+    EXPECT_EQ(TagInTrace(again), 0) << "the same library again: its own record";
+  }
+  again.Close();
+}
+
+TEST_F(ModuleTable, AnUnloadThatNobodyReportedIsNoticedByWhatComesNext) {
+  Plugin one(HOLDFAST_PLUGIN_1);
+  const auto* where = reinterpret_cast<void*>(one.call);
+  EXPECT_EQ(Sight(where), 0);
+  dlclose(one.handle);
+  Plugin two(HOLDFAST_PLUGIN_2);
+  if (reinterpret_cast<void*>(two.call) != where) GTEST_SKIP() << "the loader chose another address";
+  EXPECT_EQ(Sight(where), 1);
+  const auto modules = ReadModules();
+  ASSERT_EQ(modules.size(), 2u);
+  EXPECT_TRUE(modules[1].unloaded);
+  two.Close();
+}
+
+TEST_F(ModuleTable, LoadingAPluginOverAndOverFillsNothing) {
+  for (int i = 0; i < 3000; ++i) {
+    Plugin plugin(i % 2 == 0 ? HOLDFAST_PLUGIN_1 : HOLDFAST_PLUGIN_2);
+    Sight(reinterpret_cast<void*>(plugin.call));
+    plugin.Close();
+  }
+  EXPECT_LE(ReadModules().size(), 8u) << "a few addresses, two libraries";
+}
+
+TEST_F(ModuleTable, AFullTableIsCountedOnceForEachModule) {
+  Table* small = UseAnonymousTable(sizeof(TableHeader) / 4096 * 4096 + 4096);
+  small->header()->used = small->header()->backed.load();
+  ForgetModules();
+  Sight(reinterpret_cast<void*>(&Sight));
+  Sight(reinterpret_cast<void*>(&Sight));
+  EXPECT_EQ(small->header()->losses[static_cast<int>(Loss::kModuleTableFull)], 1u);
+  EXPECT_EQ(small->header()->modules, 0u);
+}
+
+TEST_F(ModuleTable, AForkedChildRecordsAnew) {
+  static StackTrace trace;
+  static StackBounds bounds;
+  const auto capture = [] { CaptureStack(HOLDFAST_CALLER(), &bounds, &trace); };
+  capture();
+  const size_t before = ReadModules().size();
+  UseAnonymousTable();           // what a forked child does
+  ForgetModules();
+  capture();
+  EXPECT_EQ(ReadModules().size(), before);
+  UseAnonymousTable();
+  capture();
+  EXPECT_EQ(ReadModules().size(), 0u) << "known rows do not look for modules: forgetting is needed";
+}
+
+}  // namespace
+}  // namespace holdfast
