@@ -1,5 +1,5 @@
-// What the tool says when it cannot do what it was asked: one line that names the thing, the right exit code, and nothing
-// of the user's harmed.
+// What the tool says when it cannot do what it was asked: one line that names the thing, the right exit code, and
+// nothing of the user's harmed.
 #include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,13 +32,21 @@ class BadInput : public Profiled {
 TEST_F(BadInput, FilesThatAreNoProfiles) {
   const std::string good = ReadFile(GoodProfile());
   ASSERT_GT(good.size(), 100u);
-  struct { const char* name; std::string bytes; } files[] = {
+  struct {
+    const char* name;
+    std::string bytes;
+  } files[] = {
       {"empty", ""},
       {"one_byte", "\x1f"},
       {"not_gzip", "this is a text\n"},
       {"truncated", good.substr(0, good.size() / 2)},
       {"no_trailer", good.substr(0, good.size() - 5)},
-      {"bit_flipped", [&] { std::string s = good; s[s.size() / 2] = static_cast<char>(s[s.size() / 2] ^ 0x55); return s; }()},
+      {"bit_flipped",
+       [&] {
+         std::string s = good;
+         s[s.size() / 2] = static_cast<char>(s[s.size() / 2] ^ 0x55);
+         return s;
+       }()},
       {"zeros", std::string(10000, '\0')},
       {"elf", ReadFile(ProgramPath("nothing"))},
   };
@@ -90,7 +98,8 @@ TEST_F(BadInput, RunWithoutOrWithWrongArguments) {
 }
 
 TEST_F(BadInput, HelpAndVersionAreFine) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--help"}, {"--version"}, {"run", "--help"}, {"top", "--help"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"}, {"--version"}, {"run", "--help"}, {"top", "--help"}}) {
     const RunResult r = RunTool(arguments);
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     EXPECT_NE(r.out, "");
@@ -168,21 +177,26 @@ TEST_F(BadInput, AnOutputFolderThatCannotBeMade) {
 TEST_F(BadInput, TablesThatAreNotTables) {
   std::filesystem::create_directories(out());
   const std::string uid = std::to_string(getuid());
-  struct { const char* name; std::string bytes; } files[] = {
-      {"empty", ""}, {"short", "HOLDFAST"}, {"zeros", std::string(1 << 20, '\0')}, {"text", std::string(500000, 'x')},
-      {"magic_only", "HOLDFAST" + std::string(1 << 20, '\xff')}};
+  struct {
+    const char* name;
+    std::string bytes;
+  } files[] = {{"empty", ""},
+               {"short", "HOLDFAST"},
+               {"zeros", std::string(1 << 20, '\0')},
+               {"text", std::string(500000, 'x')},
+               {"magic_only", "HOLDFAST" + std::string(1 << 20, '\xff')}};
   int pid = 4000000;  // above pid_max: no process has it
   for (const auto& file : files) {
     WriteFile(tables() + "/holdfast." + uid + "." + std::to_string(pid++) + ".1.00000000000000ab.table", file.bytes);
   }
-  const RunResult r = RunTool({"collect", tables()});
+  const RunResult r = RunTool({"collect", out(), "--tables", tables()});
   EXPECT_TRUE(r.started && !r.timed_out && WIFEXITED(r.status)) << r.Describe();
   EXPECT_TRUE(ListProfiles(out()).empty());
   // A good one beside them is still collected.
   Command command = CommandFor(Launch::kPreload, {"endings", "_exit"}, {{"heap-interval", "1"}});
   command.env["HOLDFAST_EXPORTER"] = "no";
   Execute(command);
-  RunTool({"collect", tables()});
+  RunTool({"collect", out(), "--tables", tables()});
   EXPECT_EQ(ListProfiles(out()).size(), 1u);
   std::filesystem::remove_all(tables());
 }
@@ -205,7 +219,7 @@ TEST_F(BadInput, ATableWithABadOffsetNeverCrashesTheReader) {
       bad[at] = static_cast<char>(state);
     }
     WriteFile(path, bad);
-    const RunResult r = RunTool({"collect", tables()});
+    const RunResult r = RunTool({"collect", out(), "--tables", tables()});
     EXPECT_TRUE(WIFEXITED(r.status) && !r.timed_out) << "round " << round << ": " << r.Describe();
     ListProfiles(out());
     std::filesystem::remove_all(out());

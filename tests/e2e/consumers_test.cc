@@ -21,7 +21,8 @@ class Consumers : public Profiled {
 TEST_F(Consumers, GoToolPprofReadsEveryFile) {
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
   RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}});
-  RunAs(Launch::kPreload, {"loads_plugins", ProgramPath("first_plugin.so"), ProgramPath("second_plugin.so")}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"loads_plugins", ProgramPath("first_plugin.so"), ProgramPath("second_plugin.so")},
+        {{"heap-interval", "1"}});
   RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}});
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_EQ(names.size(), 5u);

@@ -66,19 +66,21 @@ TEST_P(RestartsAsPidOne, LoseAndMixNothing) {
   }
   ExpectThreeStarts();
 }
-INSTANTIATE_TEST_SUITE_P(EachWay, RestartsAsPidOne, ::testing::Values(Launch::kPreload, Launch::kRun, Launch::kExec), LaunchName);
+INSTANTIATE_TEST_SUITE_P(EachWay, RestartsAsPidOne, ::testing::Values(Launch::kPreload, Launch::kRun, Launch::kExec),
+                         LaunchName);
 
 // With PID 1 dies every process of the namespace, the exporter too: what remains are the tables, where they lie on a
 // tmpfs that outlives the container.
 TEST_F(Containers, AfterSigkillOfPidOneTheTablesAreLeftForCollect) {
-  Running running(InNamespace(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}})));
+  Running running(InNamespace(
+      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}})));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\nline\n");
   ASSERT_TRUE(running.WaitForOutput("done 2"));
   running.Signal(SIGKILL);  // unshare; --kill-child takes its child, PID 1, along
   running.Wait();
   EXPECT_EQ(Tables().size(), 1u);
-  const RunResult collected = RunTool({"collect", tables()});
+  const RunResult collected = RunTool({"collect", out(), "--tables", tables()});
   EXPECT_TRUE(collected.exited(0)) << collected.Describe();
   ASSERT_EQ(NewestHeap().size(), 1u) << collected.Describe();
   EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 200);

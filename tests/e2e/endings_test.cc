@@ -41,8 +41,9 @@ TEST_P(Endings, LeaveTheLastProfileAndTheStatus) {
 std::vector<Ending> AllEndings() {
   std::vector<Ending> endings;
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
-    for (const char* way : {"return", "exit", "_exit", "_Exit", "quick_exit", "exit_group", "abort", "segv", "stack_overflow",
-                            "sigterm", "sigint", "sigkill", "thread_exits", "pthread_exit", "exec", "close_all", "chdir", "seccomp"}) {
+    for (const char* way :
+         {"return", "exit", "_exit", "_Exit", "quick_exit", "exit_group", "abort", "segv", "stack_overflow", "sigterm",
+          "sigint", "sigkill", "thread_exits", "pthread_exit", "exec", "close_all", "chdir", "seccomp"}) {
       endings.push_back({way, launch});
     }
     endings.push_back({"chroot", launch, true});

@@ -1,4 +1,5 @@
-// The heap profile at interval 1 is exact: every block, in the function that asked for it; and the program notices nothing.
+// The heap profile at interval 1 is exact: every block, in the function that asked for it; and the program notices
+// nothing.
 #include <set>
 
 #include "tests/support/profiled.h"
@@ -30,8 +31,9 @@ TEST_P(ExactHeap, CountsEveryBlockAndChangesNothing) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const char* program : {"threads_exact", "realloc_cases", "allocators", "edge_sizes", "cross_thread_free", "operators_new",
-                              "fork_profiles", "exec_itself", "short_threads", "early_and_late", "static_runtime", "mixed_sizes"}) {
+  for (const char* program :
+       {"threads_exact", "realloc_cases", "allocators", "edge_sizes", "cross_thread_free", "operators_new",
+        "fork_profiles", "exec_itself", "short_threads", "early_and_late", "static_runtime", "mixed_sizes"}) {
     cases.push_back({program, Launch::kPreload});
     cases.push_back({program, Launch::kRun});
   }
@@ -64,7 +66,8 @@ TEST_F(Heap, TotalsInTheCommentsEqualTheSumOfTheSamples) {
 TEST_F(Heap, TheTopFrameIsTheCallerAndNoFrameIsOurs) {
   RunAs(Launch::kPreload, {"operators_new"}, kEvery);
   for (const Decoded& heap : NewestHeap()) {
-    for (const std::string& mapping : heap.mappings) EXPECT_EQ(mapping.find("libholdfast"), std::string::npos) << mapping;
+    for (const std::string& mapping : heap.mappings)
+      EXPECT_EQ(mapping.find("libholdfast"), std::string::npos) << mapping;
     ASSERT_FALSE(heap.mappings.empty());
     EXPECT_EQ(heap.mappings[0], ProgramPath("operators_new"));
   }
@@ -119,8 +122,8 @@ TEST_F(Heap, PluginsKeepTheirNamesAfterTheyAreUnloaded) {
 }
 
 TEST_F(Heap, APluginsOwnOperatorNewGetsItsOwnBlocksBack) {
-  const std::vector<std::string> argv = {"loads_plugins", ProgramPath("own_new_plugin.so"), ProgramPath("first_plugin.so"),
-                                         ProgramPath("own_new_plugin.so")};
+  const std::vector<std::string> argv = {"loads_plugins", ProgramPath("own_new_plugin.so"),
+                                         ProgramPath("first_plugin.so"), ProgramPath("own_new_plugin.so")};
   const RunResult bare = Execute(CommandFor(Launch::kBare, argv));
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
     const RunResult r = RunAs(launch, argv, kEvery);

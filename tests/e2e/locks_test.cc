@@ -13,7 +13,8 @@ class Locks : public Profiled {
   Values Waits(const std::string& function, bool leaf) const {
     Values sum = {{"contentions", 0}, {"delay", 0}};
     for (const Decoded& block : NewestBlock()) {
-      for (const auto& [name, value] : leaf ? block.SumLeafWhere(function, "wait", "mutex") : block.SumAny(function)) sum[name] += value;
+      for (const auto& [name, value] : leaf ? block.SumLeafWhere(function, "wait", "mutex") : block.SumAny(function))
+        sum[name] += value;
     }
     return sum;
   }
@@ -42,7 +43,8 @@ TEST_F(Locks, AtTheDefaultIntervalTheDelayIsEstimatedWithinItsError) {
   const KnownWait known = KnownWaits(r.out).at(0);
   const Values sum = Waits("victim_waits", true);
   EXPECT_NEAR(static_cast<double>(sum.at("contentions")), static_cast<double>(known.contentions), 1) << AllSummaries();
-  EXPECT_NEAR(static_cast<double>(sum.at("delay")), static_cast<double>(known.delay_ns), 0.05 * static_cast<double>(known.delay_ns));
+  EXPECT_NEAR(static_cast<double>(sum.at("delay")), static_cast<double>(known.delay_ns),
+              0.05 * static_cast<double>(known.delay_ns));
 }
 
 TEST_F(Locks, TheCxxTimedMutexesAreSeen) {

@@ -74,7 +74,8 @@ TEST_P(OptionsIn, LockIntervalZeroIsOff) {
   ASSERT_EQ(NewestBlock().size(), 1u);
   EXPECT_EQ(NewestBlock()[0].period, 1);
   EXPECT_EQ(NewestBlock()[0].period_type, "contentions/count");
-  EXPECT_NE(NewestBlock()[0].Comment("interval").value_or("").find("1000000"), std::string::npos) << NewestBlock()[0].Summary();
+  EXPECT_NE(NewestBlock()[0].Comment("interval").value_or("").find("1000000"), std::string::npos)
+      << NewestBlock()[0].Summary();
 }
 
 TEST_P(OptionsIn, TablesLieWhereToldAndOnlyForThisUser) {
@@ -114,7 +115,8 @@ TEST_F(OptionsIn, ChildrenNoWithRunLeavesExecutedChildrenOut) {
 TEST_P(OptionsIn, MaxMemoryBoundsTheTableAndTheLossIsCounted) {
   Running running(CommandFor(GetParam(), {"waits_for_input"}, {{"heap-interval", "1"}, {"max-memory", "1MiB"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
-  constexpr int kLines = 1000;  // 100,000 blocks, 10,000 stay: 240 KiB of live samples fit not in what is left of 1 MiB…
+  constexpr int kLines =
+      1000;  // 100,000 blocks, 10,000 stay: 240 KiB of live samples fit not in what is left of 1 MiB…
   for (int i = 0; i < kLines * 8; ++i) running.Write("line\n");
   ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(kLines * 8), 60));
   ASSERT_EQ(Tables().size(), 1u);
@@ -131,7 +133,8 @@ TEST_P(OptionsIn, SnapshotEveryWritesWhileTheProgramRuns) {
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\n");
   ASSERT_TRUE(running.WaitForOutput("done 1"));
-  EXPECT_TRUE(Eventually([&] { return !NewestHeap().empty() && NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects") == 100; }));
+  EXPECT_TRUE(Eventually(
+      [&] { return !NewestHeap().empty() && NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects") == 100; }));
   running.Wait();
 }
 
@@ -141,7 +144,8 @@ TEST_P(OptionsIn, SnapshotEveryZeroWritesOnlyAtTheEnd) {
 }
 
 TEST_P(OptionsIn, KeepLeavesTheNewest) {
-  Running running(CommandFor(GetParam(), {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "3"}}));
+  Running running(
+      CommandFor(GetParam(), {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "3"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   int written = 0;
   for (int i = 1; i <= 8; ++i) {
@@ -162,8 +166,9 @@ TEST_P(OptionsIn, KeepLeavesTheNewest) {
 }
 
 TEST_P(OptionsIn, MaxDiskBoundsTheFolderAndKeepsTheNewest) {
-  Running running(CommandFor(GetParam(), {"waits_for_input"},
-                             {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "0"}, {"max-disk", "8KiB"}}));
+  Running running(
+      CommandFor(GetParam(), {"waits_for_input"},
+                 {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "0"}, {"max-disk", "8KiB"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   int written = 0;
   for (int i = 1; i <= 20; ++i) {
@@ -223,7 +228,7 @@ TEST_F(OptionsIn, ExporterNoLeavesTheTablesForCollect) {
   EXPECT_LT(r.seconds, 1.5);  // nobody will write, so nobody is waited for
   EXPECT_EQ(Tables().size(), 1u);
   EXPECT_TRUE(ListProfiles(out()).empty());
-  const RunResult collected = RunTool({"collect", tables()});
+  const RunResult collected = RunTool({"collect", out(), "--tables", tables()});
   EXPECT_TRUE(collected.exited(0)) << collected.Describe();
   ExpectKnownHeap(r.out);
   EXPECT_TRUE(Tables().empty());
@@ -261,8 +266,10 @@ TEST_F(OptionsIn, QuietSaysNothingAndVerboseSaysMore) {
 }
 
 TEST_F(OptionsIn, SizesAndTimesTakeTheirUnits) {
-  struct { const char* text; int64_t bytes; } sizes[] = {
-      {"7000", 7000}, {"7000B", 7000}, {"8KiB", 8192}, {"1MiB", 1 << 20}, {"8KB", 8000}, {"1MB", 1000000}};
+  struct {
+    const char* text;
+    int64_t bytes;
+  } sizes[] = {{"7000", 7000}, {"7000B", 7000}, {"8KiB", 8192}, {"1MiB", 1 << 20}, {"8KB", 8000}, {"1MB", 1000000}};
   for (const auto& size : sizes) {
     for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
       const std::string folder = out() + "/" + size.text + LaunchName(::testing::TestParamInfo<Launch>(launch, 0));
@@ -282,7 +289,8 @@ class BadValues : public Profiled, public ::testing::WithParamInterface<BadValue
 
 TEST_P(BadValues, AreAnErrorOfRunThatNamesTheOption) {
   const BadValue& bad = GetParam();
-  const RunResult r = RunTool({"run", std::string("--") + bad.option, bad.value, "-o", out(), "--", ProgramPath("nothing")});
+  const RunResult r =
+      RunTool({"run", std::string("--") + bad.option, bad.value, "-o", out(), "--", ProgramPath("nothing")});
   EXPECT_TRUE(r.exited(125)) << r.Describe();
   EXPECT_EQ(r.out, "");
   EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
@@ -307,9 +315,10 @@ INSTANTIATE_TEST_SUITE_P(Table, BadValues,
                          ::testing::Values(BadValue{"heap-interval", "lots"}, BadValue{"heap-interval", "-1"},
                                            BadValue{"heap-interval", "5 parsecs"}, BadValue{"lock-interval", "10"},
                                            BadValue{"lock-interval", "1KiB"}, BadValue{"snapshot-every", "often"},
-                                           BadValue{"keep", "some"}, BadValue{"max-disk", "1s"}, BadValue{"max-memory", "0"},
-                                           BadValue{"profiles", "heap,cpu"}, BadValue{"signal", "SIGNONE"},
-                                           BadValue{"signal", "KILL"}, BadValue{"children", "maybe"}, BadValue{"seed", "x"}),
+                                           BadValue{"keep", "some"}, BadValue{"max-disk", "1s"},
+                                           BadValue{"max-memory", "0"}, BadValue{"profiles", "heap,cpu"},
+                                           BadValue{"signal", "SIGNONE"}, BadValue{"signal", "KILL"},
+                                           BadValue{"children", "maybe"}, BadValue{"seed", "x"}),
                          [](const auto& info) {
                            std::string name = std::string(info.param.option) + "_" + info.param.value;
                            for (char& c : name) {

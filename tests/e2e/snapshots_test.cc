@@ -60,11 +60,13 @@ TEST_F(Snapshots, CountersNeverDecrease) {
 }
 
 TEST_F(Snapshots, AKindWithNothingNewWritesNoNewFile) {
-  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));
+  Running running(
+      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\n");
   ASSERT_TRUE(running.WaitForOutput("done 1"));
-  ASSERT_TRUE(Eventually([&] { return !NewestHeap().empty() && NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects") == 100; }));
+  ASSERT_TRUE(Eventually(
+      [&] { return !NewestHeap().empty() && NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects") == 100; }));
   const size_t files = ListProfiles(out()).size();
   usleep(500'000);  // ten intervals in which nothing happens: the absence of an event has no event to wait for
   EXPECT_EQ(ListProfiles(out()).size(), files);
@@ -100,7 +102,8 @@ TEST_F(Snapshots, NoFileIsEverOverwritten) {
   running.Wait();
   ASSERT_TRUE(Settled());
   for (const auto& [path, bytes] : before) EXPECT_EQ(ReadFile(path), bytes) << path;
-  EXPECT_TRUE(std::filesystem::exists(out() + "/waits_for_input." + std::to_string(running.pid()) + ".0008.heap.pb.gz"));
+  EXPECT_TRUE(
+      std::filesystem::exists(out() + "/waits_for_input." + std::to_string(running.pid()) + ".0008.heap.pb.gz"));
 }
 
 TEST_F(Snapshots, ALinkInTheOutputFolderIsNotFollowed) {
@@ -109,7 +112,8 @@ TEST_F(Snapshots, ALinkInTheOutputFolderIsNotFollowed) {
   std::filesystem::create_directories(out());
   const std::string victim = folder() + "/victim";
   WriteFile(victim, "precious");
-  std::filesystem::create_symlink(victim, out() + "/waits_for_input." + std::to_string(running.pid()) + ".0001.heap.pb.gz");
+  std::filesystem::create_symlink(victim,
+                                  out() + "/waits_for_input." + std::to_string(running.pid()) + ".0001.heap.pb.gz");
   running.Write("line\n");
   ASSERT_TRUE(running.WaitForOutput("done 1"));
   running.Wait();
@@ -130,7 +134,8 @@ TEST_F(Snapshots, OneExporterServesManyProcessesAndEndsWithThem) {
   {
     std::vector<std::unique_ptr<Running>> all;
     for (int i = 0; i < 6; ++i) {
-      all.push_back(std::make_unique<Running>(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}})));
+      all.push_back(
+          std::make_unique<Running>(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}})));
     }
     for (auto& one : all) {
       ASSERT_TRUE(one->WaitForOutput("ready"));

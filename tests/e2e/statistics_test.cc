@@ -46,8 +46,9 @@ class Statistics : public Profiled {
  protected:
   Decoded RunSeed(int seed, const std::string& interval) {
     const std::string folder = out() + "/" + interval + "." + std::to_string(seed);
-    const RunResult r = Execute(CommandFor(Launch::kPreload, {"mixed_sizes"},
-                                       {{"heap-interval", interval}, {"seed", std::to_string(seed)}, {"out", folder}}));
+    const RunResult r =
+        Execute(CommandFor(Launch::kPreload, {"mixed_sizes"},
+                           {{"heap-interval", interval}, {"seed", std::to_string(seed)}, {"out", folder}}));
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     std::vector<Decoded> profiles = Newest(folder, "heap");
     EXPECT_EQ(profiles.size(), 1u) << "seed " << seed;
@@ -55,9 +56,9 @@ class Statistics : public Profiled {
   }
 };
 
-// The mean of 20 runs lies within 4 standard errors (from the formula in PPROF's terms: Σ x²(1−p)/p) of the truth, for 4
-// functions × objects and bytes × allocated and in use. A right sampler with other seeds would fail one of the 14 checks
-// with a chance of 14 × 6.3e-5 = 0.09 %.
+// The mean of 20 runs lies within 4 standard errors (from the formula in PPROF's terms: Σ x²(1−p)/p) of the truth, for
+// 4 functions × objects and bytes × allocated and in use. A right sampler with other seeds would fail one of the 14
+// checks with a chance of 14 × 6.3e-5 = 0.09 %.
 TEST_F(Statistics, TheMeanOfTwentyRunsIsTheTruthWithinFourStandardErrors) {
   std::map<std::string, Values> sums;
   for (int seed = 1; seed <= kRuns; ++seed) {
@@ -90,7 +91,8 @@ TEST_F(Statistics, TheStatedIntervalHoldsAtTheDefault) {
       const std::string text = heap.Comment("total " + type).value_or("");
       const size_t sign = text.find("± ");
       ASSERT_NE(sign, std::string::npos) << "no stated interval: " << text << heap.Summary();
-      const double stated = std::atof(text.c_str()), half_width = std::atof(text.c_str() + sign + std::string("± ").size());
+      const double stated = std::atof(text.c_str()),
+                   half_width = std::atof(text.c_str() + sign + std::string("± ").size());
       EXPECT_NEAR(stated, value, half_width * 4 / 1.96) << type << ", seed " << seed;
       within[type] += std::abs(stated - value) <= half_width;
     }

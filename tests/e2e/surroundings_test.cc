@@ -94,7 +94,8 @@ TEST_F(Surroundings, TheOutputFolderCannotBeWritten) {
 }
 
 TEST_F(Surroundings, TheTablesCannotBeMade) {
-  for (const char* folder : {"/proc", "/nonexistent", "/dev/null"}) ExpectAsBare({"threads_exact"}, With(kEvery, "tables", folder));
+  for (const char* folder : {"/proc", "/nonexistent", "/dev/null"})
+    ExpectAsBare({"threads_exact"}, With(kEvery, "tables", folder));
   if (!IsRoot()) return;
   chmod(tables().c_str(), 0555);
   Command like;
@@ -119,7 +120,8 @@ class SmallTmpfs : public Surroundings {
   void Fill() const {
     std::ofstream file(small_ + "/filler", std::ios::binary);
     const std::string block(4096, 'x');
-    while (file.write(block.data(), 4096) && file.flush()) {}
+    while (file.write(block.data(), 4096) && file.flush()) {
+    }
   }
   std::string small_;
 };
@@ -167,7 +169,8 @@ TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
   std::filesystem::copy_file(Tool(), tree + "/bin/holdfast");
   std::filesystem::copy_file(Library(), tree + "/lib/holdfast/libholdfast.so");
   Command command;
-  command.argv = {tree + "/bin/holdfast", "run", "--heap-interval", "1", "-o", out(), "--tables", tables(), "--", ProgramPath("threads_exact")};
+  command.argv = {tree + "/bin/holdfast",      "run", "--heap-interval", "1", "-o", out(), "--tables", tables(), "--",
+                  ProgramPath("threads_exact")};
   const RunResult r = RunAndSettle(command);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   ExpectKnownHeap(r.out);

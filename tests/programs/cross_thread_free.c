@@ -30,8 +30,10 @@ static void* Consume(void* argument) {
   for (size_t i = 0; i < kBlocks; ++i) {
     void* block;
     while (!(block = atomic_exchange(&in[i % kRing], NULL))) sched_yield();
-    if (i % 1000 == 999) Use(block);  // kept
-    else take_and_free(block);
+    if (i % 1000 == 999)
+      Use(block);  // kept
+    else
+      take_and_free(block);
   }
   return NULL;
 }

@@ -63,8 +63,8 @@ static const char* Kept(const char* p, size_t size, char c) {
 }
 
 int main(void) {
-  printf("preinit %s, library %s and %s, constructor %s, ifunc %d\n", Kept(preinit_block, 4321, 'p'), Kept(early_block, 1234, 'e'),
-         Kept(early_zeroed, 700, 0), Kept(constructor_block, 100, 'c'), by_ifunc());
+  printf("preinit %s, library %s and %s, constructor %s, ifunc %d\n", Kept(preinit_block, 4321, 'p'),
+         Kept(early_block, 1234, 'e'), Kept(early_zeroed, 700, 0), Kept(constructor_block, 100, 'c'), by_ifunc());
   early_block = realloc(early_block, 100000);
   printf("library's block after realloc %s\n", Kept(early_block, 1234, 'e'));
   free(preinit_block);

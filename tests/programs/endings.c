@@ -66,8 +66,8 @@ int main(int argc, char** argv) {
     if (i % 2) free(p);
   }
   Expect("before_the_end", 100, 10000, 50, 5000);
-  const int more = !strcmp(way, "close_all") || !strcmp(way, "chdir") || !strcmp(way, "chroot") || !strcmp(way, "setuid") ||
-                   !strcmp(way, "pthread_exit") || !strcmp(way, "seccomp");
+  const int more = !strcmp(way, "close_all") || !strcmp(way, "chdir") || !strcmp(way, "chroot") ||
+                   !strcmp(way, "setuid") || !strcmp(way, "pthread_exit") || !strcmp(way, "seccomp");
   if (more) Expect("after_the_change", 10, 300, 10, 300);
 
   if (!strcmp(way, "return")) return 5;

@@ -2,8 +2,9 @@
 //
 //     expect FUNCTION alloc_objects alloc_space inuse_objects inuse_space
 //
-// goes to standard output; tests/e2e compares it with the samples whose leaf frame is FUNCTION. The programs are compiled
-// without tail calls and without the compiler's own ideas about malloc, so that the caller of malloc is who it seems.
+// goes to standard output; tests/e2e compares it with the samples whose leaf frame is FUNCTION. The programs are
+// compiled without tail calls and without the compiler's own ideas about malloc, so that the caller of malloc is who it
+// seems.
 #ifndef HOLDFAST_TESTS_PROGRAMS_KNOWN_H_
 #define HOLDFAST_TESTS_PROGRAMS_KNOWN_H_
 

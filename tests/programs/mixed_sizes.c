@@ -17,8 +17,10 @@ int main(void) {
       const size_t size = 100 + i % 7000;
       medium_bytes += size;
       void* m = medium_blocks(size);
-      if (i % 40) free(m);
-      else live_medium += size;
+      if (i % 40)
+        free(m);
+      else
+        live_medium += size;
     }
     if (i % 1000 == 0) {
       void* l = large_blocks();

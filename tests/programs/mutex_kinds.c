@@ -13,12 +13,12 @@
 
 #include "known.h"
 
-#define SAY(call)                                        \
-  do {                                                   \
-    errno = 55;                                          \
-    const int result = (call);                           \
-    printf("%s: %d, errno %d\n", #call, result, errno);  \
-    fflush(stdout);                                      \
+#define SAY(call)                                       \
+  do {                                                  \
+    errno = 55;                                         \
+    const int result = (call);                          \
+    printf("%s: %d, errno %d\n", #call, result, errno); \
+    fflush(stdout);                                     \
   } while (0)
 
 static struct timespec In(clockid_t clock, long ms) {

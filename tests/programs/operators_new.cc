@@ -60,21 +60,29 @@ static bool Aligned(void* p, uintptr_t alignment) { return reinterpret_cast<uint
 int main() {
   for (int i = 0; i < 10; ++i) {
     void* p = plain_new();
-    if (i % 2) ::operator delete(p);
-    else ::operator delete(p, size_t{100});
+    if (i % 2)
+      ::operator delete(p);
+    else
+      ::operator delete (p, size_t{100});
     p = array_new();
-    if (i % 2) ::operator delete[](p);
-    else ::operator delete[](p, size_t{200});
+    if (i % 2)
+      ::operator delete[](p);
+    else
+      ::operator delete[](p, size_t{200});
     ::operator delete(nothrow_new(), std::nothrow);
     ::operator delete[](nothrow_array_new(), std::nothrow);
     p = aligned_new();
     if (!Aligned(p, 128)) puts("aligned_new is not aligned");
-    if (i % 2) ::operator delete(p, std::align_val_t(128));
-    else ::operator delete(p, size_t{500}, std::align_val_t(128));
+    if (i % 2)
+      ::operator delete(p, std::align_val_t(128));
+    else
+      ::operator delete (p, size_t{500}, std::align_val_t(128));
     p = aligned_array_new();
     if (!Aligned(p, 256)) puts("aligned_array_new is not aligned");
-    if (i % 2) ::operator delete[](p, std::align_val_t(256));
-    else ::operator delete[](p, size_t{600}, std::align_val_t(256));
+    if (i % 2)
+      ::operator delete[](p, std::align_val_t(256));
+    else
+      ::operator delete[](p, size_t{600}, std::align_val_t(256));
     p = aligned_nothrow_new();
     if (!Aligned(p, 512)) puts("aligned_nothrow_new is not aligned");
     ::operator delete(p, std::align_val_t(512), std::nothrow);

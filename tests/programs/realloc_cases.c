@@ -35,7 +35,8 @@ int main(void) {
   memset(s, 'c', 4000);
   errno = 0;
   void* failed = fail_to_grow(s);
-  printf("fail: %s, errno %d, old block %s\n", failed ? "a block" : "null", errno, s[0] == 'c' && s[3999] == 'c' ? "kept" : "lost");
+  printf("fail: %s, errno %d, old block %s\n", failed ? "a block" : "null", errno,
+         s[0] == 'c' && s[3999] == 'c' ? "kept" : "lost");
 
   char* z = first_block(10);
   errno = 0;

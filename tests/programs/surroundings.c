@@ -1,5 +1,5 @@
-// Says what a program can see of its own process: descriptors, threads, children, signals, folder, limits. Must read the
-// same with and without us, before and after the first sample.
+// Says what a program can see of its own process: descriptors, threads, children, signals, folder, limits. Must read
+// the same with and without us, before and after the first sample.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +28,8 @@ static void Look(const char* when) {
   for (int signal = 1; signal < 65; ++signal) {
     struct sigaction action;
     if (sigaction(signal, NULL, &action)) continue;
-    if (action.sa_handler != SIG_DFL) printf("signal %d: %s\n", signal, action.sa_handler == SIG_IGN ? "ignored" : "handled");
+    if (action.sa_handler != SIG_DFL)
+      printf("signal %d: %s\n", signal, action.sa_handler == SIG_IGN ? "ignored" : "handled");
   }
   sigset_t mask;
   sigprocmask(SIG_SETMASK, NULL, &mask);

@@ -36,7 +36,8 @@ int main(void) {
   pthread_t threads[kThreads];
   for (size_t i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, Work, (void*)i);
   for (size_t i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
-  size_t keep = 0, keep_bytes = 0, live = 0, live_bytes = 0, brief_bytes = 0, zero_bytes = 0, zero_live = 0, zero_live_bytes = 0;
+  size_t keep = 0, keep_bytes = 0, live = 0, live_bytes = 0, brief_bytes = 0, zero_bytes = 0, zero_live = 0,
+         zero_live_bytes = 0;
   for (size_t i = 0; i < kRounds; ++i) {
     keep += 1;
     keep_bytes += i % 100 + 1;

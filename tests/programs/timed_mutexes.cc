@@ -19,7 +19,10 @@ extern "C" {
 KNOWN bool waits_for_timed() { return timed.try_lock_for(kLong); }
 KNOWN bool waits_until_timed() { return timed.try_lock_until(std::chrono::system_clock::now() + kLong); }
 KNOWN bool waits_for_recursive_timed() { return recursive_timed.try_lock_for(kLong); }
-KNOWN bool waits_for_plain() { plain.lock(); return true; }
+KNOWN bool waits_for_plain() {
+  plain.lock();
+  return true;
+}
 KNOWN bool gives_up() { return timed.try_lock_for(kHold); }
 }
 

@@ -15,7 +15,8 @@ KNOWN void through_stdio() {
   FILE* file = fopen("/proc/self/status", "r");
   char* line = nullptr;
   size_t size = 0;
-  while (getline(&line, &size, file) > 0) {}
+  while (getline(&line, &size, file) > 0) {
+  }
   free(line);
   fclose(file);
 }
@@ -31,7 +32,7 @@ int main() {
   through_stdio();
   Use(through_containers());
   setlocale(LC_ALL, "C.UTF-8");
-  printf("any through_strdup 310\n");           // at least so many bytes in use below this function
+  printf("any through_strdup 310\n");  // at least so many bytes in use below this function
   printf("any through_containers 100000\n");
   return 0;
 }

@@ -56,17 +56,23 @@ bool ReadSome(int* fd, std::string* text) {
 
 }  // namespace
 
-bool RunResult::exited(int code) const { return started && !timed_out && WIFEXITED(status) && WEXITSTATUS(status) == code; }
+bool RunResult::exited(int code) const {
+  return started && !timed_out && WIFEXITED(status) && WEXITSTATUS(status) == code;
+}
 bool RunResult::killed_by(int signal) const {
   return started && !timed_out && WIFSIGNALED(status) && WTERMSIG(status) == signal;
 }
 
 std::string RunResult::Describe() const {
   std::ostringstream text;
-  if (!started) text << "could not be started; ";
-  else if (timed_out) text << "did not end in time and was killed; ";
-  else if (WIFSIGNALED(status)) text << "killed by signal " << WTERMSIG(status) << "; ";
-  else text << "exit status " << WEXITSTATUS(status) << "; ";
+  if (!started)
+    text << "could not be started; ";
+  else if (timed_out)
+    text << "did not end in time and was killed; ";
+  else if (WIFSIGNALED(status))
+    text << "killed by signal " << WTERMSIG(status) << "; ";
+  else
+    text << "exit status " << WEXITSTATUS(status) << "; ";
   text << seconds << " s\n--- stdout\n" << out.substr(0, 4000) << "\n--- stderr\n" << err.substr(0, 4000) << "\n---";
   return text.str();
 }

@@ -18,33 +18,33 @@
 namespace holdfast::testing {
 
 struct Command {
-  std::vector<std::string> argv;                  // argv[0] is looked up in PATH when it has no slash
-  std::map<std::string, std::string> env = {};    // added to the test's own, which holds no HOLDFAST_… and no LD_PRELOAD
+  std::vector<std::string> argv;                // argv[0] is looked up in PATH when it has no slash
+  std::map<std::string, std::string> env = {};  // added to the test's own, which holds no HOLDFAST_… and no LD_PRELOAD
   std::string cwd = {};
-  std::string input = {};                         // on standard input; then it is closed
+  std::string input = {};                           // on standard input; then it is closed
   std::vector<std::pair<int, rlim_t>> limits = {};  // RLIMIT_…, set in the child just before exec
-  int uid = -1;                                   // become this user (and drop all groups) before exec
+  int uid = -1;                                     // become this user (and drop all groups) before exec
   double timeout_seconds = 30;
 };
 
 struct RunResult {
   bool started = false;
   bool timed_out = false;
-  int status = 0;                                 // as from waitpid
+  int status = 0;  // as from waitpid
   std::string out, err;
   pid_t pid = 0;
   double seconds = 0;
 
   bool exited(int code) const;
   bool killed_by(int signal) const;
-  std::string Describe() const;                   // one paragraph for failure messages
+  std::string Describe() const;  // one paragraph for failure messages
 };
 
 // A program that is still running.
 class Running {
  public:
   explicit Running(const Command& command);
-  ~Running();                                     // kills it when it still runs
+  ~Running();  // kills it when it still runs
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
@@ -52,7 +52,7 @@ class Running {
   void Signal(int signal) const;
   // Everything that came on standard output so far, once it holds `text`; false when it never did in time.
   bool WaitForOutput(const std::string& text, double seconds = 20);
-  void Write(const std::string& input);           // only with Command::input empty
+  void Write(const std::string& input);  // only with Command::input empty
   void CloseInput();
   RunResult Wait(double timeout_seconds = 30);
 
@@ -68,14 +68,14 @@ class Running {
 
 RunResult Execute(const Command& command);
 
-double Now();                                     // CLOCK_MONOTONIC, seconds
+double Now();  // CLOCK_MONOTONIC, seconds
 bool IsRoot();
 
 // Asks `condition` every few milliseconds until it is true or the time is over.
 template <typename Condition>
 bool Eventually(Condition condition, double seconds = 10);
 
-void Pause();                                     // the step of Eventually: 5 ms
+void Pause();  // the step of Eventually: 5 ms
 
 template <typename Condition>
 bool Eventually(Condition condition, double seconds) {

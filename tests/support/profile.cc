@@ -44,7 +44,11 @@ bool Gunzip(const std::string& path, std::string* bytes, std::string* error) {
 bool IsUtf8(const std::string& s) {
   for (size_t i = 0; i < s.size();) {
     const auto lead = static_cast<unsigned char>(s[i]);
-    const size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xc2 && lead < 0xe0 ? 2
+                          : lead >= 0xe0 && lead < 0xf0 ? 3
+                          : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                        : 0;
     if (length == 0 || i + length > s.size()) return false;
     for (size_t k = 1; k < length; ++k) {
       if ((static_cast<unsigned char>(s[i + k]) & 0xc0) != 0x80) return false;
@@ -195,7 +199,8 @@ Decoded Decode(const std::string& path) {
     const auto& location = profile.location(i);
     DecodedFrame frame;
     if (location.id() != static_cast<uint64_t>(i) + 1) complain("location ids are not 1..N");
-    if (location.address() == 0 || !addresses.insert(location.address()).second) complain("an address is 0 or used twice");
+    if (location.address() == 0 || !addresses.insert(location.address()).second)
+      complain("an address is 0 or used twice");
     frame.address = location.address();
     if (location.mapping_id() > static_cast<uint64_t>(profile.mapping_size())) {
       complain("a location names a mapping that is not there");
@@ -222,16 +227,20 @@ Decoded Decode(const std::string& path) {
       decoded.values[names[static_cast<size_t>(i)]] = sample.value(i);
     }
     if (decoded.values.count("inuse_space") && (decoded.values["inuse_space"] > decoded.values["alloc_space"] ||
-                                               decoded.values["inuse_objects"] > decoded.values["alloc_objects"])) {
+                                                decoded.values["inuse_objects"] > decoded.values["alloc_objects"])) {
       complain("more in use than allocated");
     }
     for (const uint64_t id : sample.location_id()) {
-      if (id == 0 || id > frames.size()) complain("a sample names a location that is not there");
-      else decoded.frames.push_back(frames[id - 1]);
+      if (id == 0 || id > frames.size())
+        complain("a sample names a location that is not there");
+      else
+        decoded.frames.push_back(frames[id - 1]);
     }
     for (const auto& label : sample.label()) {
-      if (label.str()) decoded.labels[text(label.key())] = text(label.str());
-      else decoded.numbers[text(label.key())] = label.num();
+      if (label.str())
+        decoded.labels[text(label.key())] = text(label.str());
+      else
+        decoded.numbers[text(label.key())] = label.num();
     }
     result.samples.push_back(std::move(decoded));
   }
@@ -265,8 +274,10 @@ std::vector<Decoded> Newest(const std::string& directory, const std::string& kin
     Decoded decoded = Decode(name.path);
     const std::string process = decoded.Comment("process").value_or(name.path);
     const auto [found, fresh] = place.emplace(process, result.size());
-    if (fresh) result.push_back(std::move(decoded));
-    else result[found->second] = std::move(decoded);
+    if (fresh)
+      result.push_back(std::move(decoded));
+    else
+      result[found->second] = std::move(decoded);
   }
   return result;
 }

@@ -1,5 +1,5 @@
-// Profiles as a stranger reads them: gunzip, then Google's own protobuf library over pprof's published schema. Shares no
-// code with the writer under test.
+// Profiles as a stranger reads them: gunzip, then Google's own protobuf library over pprof's published schema. Shares
+// no code with the writer under test.
 //
 //     Decoded heap = Decode(dir + "/prog.42.0001.heap.pb.gz");
 //     EXPECT_EQ(heap.SumLeaf("allocate_plain").at("inuse_space"), 4096);
@@ -19,29 +19,29 @@ using Values = std::map<std::string, int64_t>;
 
 struct DecodedFrame {
   uint64_t address;
-  std::string mapping;                            // path; empty when the location names none
-  std::vector<std::string> functions;             // innermost inlined one first
-  std::vector<std::string> lines;                 // "file:line" of each, where known
+  std::string mapping;                 // path; empty when the location names none
+  std::vector<std::string> functions;  // innermost inlined one first
+  std::vector<std::string> lines;      // "file:line" of each, where known
 };
 
 struct DecodedSample {
-  std::vector<DecodedFrame> frames;               // leaf first
+  std::vector<DecodedFrame> frames;  // leaf first
   Values values;
   std::map<std::string, std::string> labels;
-  std::map<std::string, int64_t> numbers;         // numeric labels
+  std::map<std::string, int64_t> numbers;  // numeric labels
   bool Has(const std::string& function) const;
-  bool LeafIs(const std::string& function) const; // the innermost function of the leaf frame
+  bool LeafIs(const std::string& function) const;  // the innermost function of the leaf frame
 };
 
 struct Decoded {
-  std::string error;                              // empty: whole and consistent, see Decode
+  std::string error;  // empty: whole and consistent, see Decode
   std::string path;
-  std::vector<std::string> types;                 // in the file's order: "inuse_space/bytes"
+  std::vector<std::string> types;  // in the file's order: "inuse_space/bytes"
   std::string default_type;
   std::string period_type;
   int64_t period = 0, time_nanos = 0, duration_nanos = 0;
   std::vector<DecodedSample> samples;
-  std::vector<std::string> mappings;              // paths, in order
+  std::vector<std::string> mappings;  // paths, in order
   std::vector<std::string> comments;
 
   // The value of the comment `key: value`.

@@ -52,8 +52,9 @@ std::vector<Known> KnownHeap(const std::string& output) {
     std::istringstream words(line);
     std::string word;
     Known known;
-    if (words >> word && word == "expect" && words >> known.function >> known.alloc_objects >> known.alloc_space >>
-        known.inuse_objects >> known.inuse_space) {
+    if (words >> word && word == "expect" &&
+        words >> known.function >> known.alloc_objects >> known.alloc_space >> known.inuse_objects >>
+            known.inuse_space) {
       result.push_back(known);
     }
   }
@@ -67,7 +68,8 @@ std::vector<KnownWait> KnownWaits(const std::string& output) {
     std::istringstream words(line);
     std::string word;
     KnownWait known;
-    if (words >> word && word == "waits" && words >> known.function >> known.contentions >> known.delay_ns) result.push_back(known);
+    if (words >> word && word == "waits" && words >> known.function >> known.contentions >> known.delay_ns)
+      result.push_back(known);
   }
   return result;
 }
@@ -178,8 +180,9 @@ void Profiled::ExpectAllWhole() {
     const Decoded profile = Decode(name.path);
     EXPECT_EQ(profile.error, "") << name.path;
     const std::vector<std::string> types = name.kind == "heap"
-        ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"}
-        : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
+                                               ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
+                                                                          "inuse_objects/count", "inuse_space/bytes"}
+                                               : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
     EXPECT_EQ(profile.types, types) << name.path;
     EXPECT_EQ(profile.default_type, name.kind == "heap" ? "inuse_space" : "delay") << name.path;
     EXPECT_EQ(profile.duration_nanos, 0) << name.path;

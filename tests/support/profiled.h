@@ -29,7 +29,7 @@ std::string LaunchName(const ::testing::TestParamInfo<Launch>& info);
 
 using Options = std::map<std::string, std::string>;  // names as of `run`, without --
 
-std::string ProgramPath(const std::string& name);    // of tests/programs; names with a slash stay as they are
+std::string ProgramPath(const std::string& name);  // of tests/programs; names with a slash stay as they are
 std::string Tool();
 std::string Library();
 std::string ReadFile(const std::string& path);
@@ -65,7 +65,7 @@ class Profiled : public ::testing::Test {
   // Runs `holdfast` with these arguments.
   static RunResult RunTool(std::vector<std::string> arguments, const std::string& cwd = "");
 
-  std::vector<std::string> Tables() const;           // table files that still lie there
+  std::vector<std::string> Tables() const;  // table files that still lie there
   // True once no table is left: every profile is in place. A bound of 10 s; the exporter promises 5.
   bool Settled() const;
 
