@@ -4,7 +4,7 @@
 //   malloc → ChargeHeap (one subtraction) → the real malloc
 //        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
 //   free   → PassesTag (one test) → the real free
-//        └→ FreeSlow → PassesFilter → TakeSample, RecordFree → the real free
+//        └→ FreePerhapsSampled → PassesFilter → TakeSample, RecordFree → the real free
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -15,6 +15,9 @@
 #include "interpose/sampled_block.h"
 
 namespace holdfast {
+
+constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
+
 namespace {
 
 inline bool IsHotSize(size_t bytes) { return bytes - 1 < hot_size_limit; }  // neither 0, nor absurd, nor too early
@@ -47,10 +50,19 @@ HOLDFAST_COLD void* CallocSlow(size_t count, size_t each) {
   return block;
 }
 
-HOLDFAST_COLD void FreeSlow(void* block) {
-  if (PassesFilter(block)) RecordFree(block);
-  if (IsEarly(block)) return;
-  if (!Ready()) return;
+// Takes out the sample of a block that may have one; true if it had.
+HOLDFAST_COLD bool TakeOutSlow(void* block) {
+  const TakenLive taken = TakeSample(block);
+  if (taken.key == nullptr) return false;
+  RecordFree(taken, block);
+  return true;
+}
+
+// The block lies where samples lie, or the tag is not in use: warm rather than cold.
+__attribute__((noinline)) void FreePerhapsSampled(void* block) {
+  if (LIKELY(SurelyNotSampled(block))) return real.free(block);
+  if (IsEarly(block) || !Ready()) return;
+  if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
   real.free(block);
 }
 
@@ -123,7 +135,7 @@ HOLDFAST_EXPORT void* malloc(size_t bytes) noexcept {
 
 HOLDFAST_EXPORT void free(void* block) noexcept {
   if (LIKELY(!PassesTag(block))) return real.free(block);
-  return FreeSlow(block);
+  return FreePerhapsSampled(block);
 }
 
 HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {

@@ -6,6 +6,7 @@
 //
 // Exceptions pass through these frames: nothing here needs a destructor.
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "interpose/early_arena.h"
 #include "interpose/operators.h"
@@ -82,7 +83,8 @@ HOLDFAST_COLD void* NothrowNewSlow(size_t bytes, const void* nothrow) {
 
 // Every form of delete: takes the sample out, then calls the caller's own.
 template <auto kForm, typename... Rest>
-HOLDFAST_COLD void DeleteSlow(void* block, Rest... rest) {
+__attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
+  if (LIKELY(hot_new_limit != 0)) return free(block);  // the operators may be skipped: it is free's affair
   if (PassesFilter(block)) RecordFree(block);
   if (block == nullptr || IsEarly(block) || !Ready()) return;
   const Operators operators = OperatorsFor(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));

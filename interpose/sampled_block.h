@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "interpose/parked_blocks.h"
 #include "interpose/real.h"
 #include "sampler/recorder.h"
 
@@ -25,8 +26,11 @@ inline void* KeepSampleable(void* block) {
 
 inline void* AllocateSampled(size_t bytes) {
   if (TagInUse()) {
+    if (void* block = TakeParked(bytes)) return block;
     const int error = errno;
-    if (void* block = real.memalign(kTagAlignment, bytes)) return block;
+    // Whole steps, so that a parked block serves every size of its step.
+    const size_t steps = bytes <= kLargestParked ? (bytes + kParkedStep - 1) / kParkedStep * kParkedStep : bytes;
+    if (void* block = real.memalign(kTagAlignment, steps)) return block;
     errno = error;  // out of memory for the alignment, perhaps not for the block
   }
   return KeepSampleable(real.malloc(bytes));
@@ -43,6 +47,12 @@ inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
   }
   void* block = AllocateSampled(bytes);
   return block != nullptr ? memset(block, 0, bytes) : nullptr;
+}
+
+// The free of a block that was sampled, once its sample is taken out.
+inline void ReleaseSampled(void* block) {
+  if (TagInUse() && IsTagged(block) && Park(block, real.malloc_usable_size(block))) return;
+  real.free(block);
 }
 
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up.

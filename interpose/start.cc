@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "interpose/early_arena.h"
 #include "interpose/real.h"
 #include "interpose/text_of_environment.h"
 
@@ -112,6 +113,9 @@ HOLDFAST_COLD bool ReadySlow() {
   Dl_info self{};
   dladdr(__ehdr_start, &self);
   StartRecording(environment, self.dli_fname != nullptr ? self.dli_fname : "", SomebodyElseIsAtWork(environment));
+  // From here on no early block is made any more.
+  sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
+  sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   AllowTag(AllocatorCanAlign());
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;

@@ -67,6 +67,7 @@ void BeginChild() {
   }
   if (uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed)) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
+    MarkAlwaysAsk(counters);
   }
   ResetScratch();
   ResetUnwinderAfterFork();
@@ -119,7 +120,9 @@ Table* MakeTableSlow() {
     return nullptr;
   }
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
-    sampled_filter.counters.store(static_cast<uint8_t*>(MapAnonymous(kFilterBytes, MAP_NORESERVE)), std::memory_order_release);
+    auto* counters = static_cast<uint8_t*>(MapAnonymous(kFilterBytes, MAP_NORESERVE));
+    if (counters != nullptr) MarkAlwaysAsk(counters);
+    sampled_filter.counters.store(counters, std::memory_order_release);
   }
   Table* made = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {

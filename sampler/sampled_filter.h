@@ -25,9 +25,17 @@ inline constexpr size_t kTagAlignment = 512;
 inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..8: bit 4 may be set
 inline constexpr size_t kFilterBytes = 4 << 20;
 
+// Blocks in this range must never be taken for ordinary ones, whatever was sampled: their counters are set for good.
+// Set before the first sample.
+struct AlwaysAsk {
+  const char* start;
+  size_t bytes;
+};
+
 struct SampledFilter {
   std::atomic<uint32_t> tag_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
+  AlwaysAsk always_ask[2] = {};
 };
 
 extern HOLDFAST_HIDDEN SampledFilter sampled_filter;
@@ -50,6 +58,13 @@ inline bool PassesFilter(const void* block) {
   return counters != nullptr && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) != 0;
 }
 
+// Test 2 for a block that passed test 1, at its cheapest: true if there is nothing more to ask. Early blocks (see
+// MarkAlwaysAsk) and, before the first sample, all blocks get a "no".
+HOLDFAST_HOT inline bool SurelyNotSampled(const void* block) {
+  const uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
+  return LIKELY(counters != nullptr) && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) == 0;
+}
+
 // A counter that has reached 255 stays there: it is then right for ever, if useless.
 inline void AddToFilter(const void* block) {
   uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
@@ -63,6 +78,13 @@ inline void RemoveFromFilter(const void* block) {
   uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
   while (value != 255 && value != 0 &&
          !__atomic_compare_exchange_n(counter, &value, static_cast<uint8_t>(value - 1), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+// Fills in the counters of a new filter.
+inline void MarkAlwaysAsk(uint8_t* counters) {
+  for (const AlwaysAsk& range : sampled_filter.always_ask) {
+    for (size_t at = 0; at < range.bytes; at += kTagAlignment) counters[FilterIndex(range.start + at)] = 255;
   }
 }
 

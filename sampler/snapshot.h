@@ -1,9 +1,9 @@
 // The reader of table files: from hostile bytes to a Snapshot. The only reader there is; links into the tool, never
 // into the shim.
 //
-// A table is written by a process that may be alive, dead, compromised or of another version. It is copied once, then
-// every offset, count and string of the copy is checked before it is followed; what does not fit is an error that names
-// what and where, never a crash and never an endless walk.
+// A table is written by a process that may be alive, dead, compromised or of another version. The caller copies it once
+// (report/table_folder.h); every offset, count and string of the copy is checked before it is followed. What does not
+// fit is an error that names what and where, never a crash and never an endless walk.
 #ifndef HOLDFAST_SAMPLER_SNAPSHOT_H_
 #define HOLDFAST_SAMPLER_SNAPSHOT_H_
 
@@ -67,7 +67,8 @@ struct Snapshot {
   std::vector<RowInfo> rows;
 };
 
-// `bytes`: the whole of a table file, or as much of it as is backed.
+// `bytes`: a private copy of a table file, as much of it as is backed, aligned to 8. Any thread. Fails with
+// Unavailable while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt.
 absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns);
 
 }  // namespace holdfast

@@ -1,0 +1,51 @@
+#include "report/exporter_command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "report/exporter.h"
+
+namespace holdfast {
+namespace {
+
+// It may have inherited anything from the program that it serves.
+void BecomeQuiet() {
+  for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
+    signal(number, SIG_IGN);
+  }
+  signal(SIGCHLD, SIG_DFL);
+  for (int fd = 0; fd < 3; ++fd) {
+    const int null = open("/dev/null", O_RDWR);
+    if (null > fd) {
+      dup2(null, fd);
+      close(null);
+    }
+  }
+  umask(077);
+  setpriority(PRIO_PROCESS, 0, 5);
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+}
+
+}  // namespace
+
+void AddExporterCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<ExporterOptions>();
+  CLI::App* command = app.add_subcommand(
+      "exporter", "Writes the profiles of running programs (started by `run` and by the library, not by hand)");
+  command->group("");  // not in the list of commands
+  command->add_option("--out", options->out, "Output folder, absolute")->required();
+  command->add_option("--tables", options->tables, "Folder of the table files")->required();
+  command->add_option("--parent", options->parent, "Stay as long as this process lives");
+  command->callback([options, exit_code] {
+    BecomeQuiet();
+    *exit_code = RunExporter(*options).ok() ? 0 : 3;
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,46 @@
+// One table and the profiles that are made of it: the snapshots of one process, of every kind.
+#ifndef HOLDFAST_REPORT_TABLE_EXPORTER_H_
+#define HOLDFAST_REPORT_TABLE_EXPORTER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/output_folder.h"
+#include "report/symbolizer.h"
+#include "report/table_folder.h"
+#include "sampler/profile_builder.h"
+
+namespace holdfast {
+
+class TableExporter {
+ public:
+  explicit TableExporter(TableFile table) : table_(std::move(table)) {}
+
+  const TableFile& table() const { return table_; }
+
+  // Writes a profile of each kind that has something new since its last one. All kinds of one snapshot share a seq.
+  // Returns how many were written; on failure the next call writes what is missing. Old snapshots of this process are
+  // thinned by its own `keep`, the folder by its `max_disk_bytes`.
+  absl::StatusOr<int> Export(const OutputFolder& output, Symbolizer& symbolizer);
+
+ private:
+  struct Written {
+    ProfileName name;
+    int64_t time_ns = 0;
+  };
+  struct Kind {
+    uint64_t fingerprint = 0;    // of the rows that the last file was made of
+    std::vector<Written> files;  // oldest first
+  };
+
+  TableFile table_;
+  std::array<Kind, kProfileKinds> kinds_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_EXPORTER_H_
