@@ -17,7 +17,7 @@ namespace holdfast {
 
 struct TopOptions {
   std::vector<std::string> files;  // "-" is standard input
-  std::string metric;              // "" = the profile's default
+  std::string metric = "";         // "" = the profile's default
   std::string unit = "auto";
   size_t node_count = 30;          // 0 = all
   bool by_total = false;

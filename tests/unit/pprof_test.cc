@@ -1,0 +1,428 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <random>
+
+#include "profile.pb.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::Folder;
+using testing::GoPprof;
+using testing::ReadWhole;
+using testing::SmallProfile;
+using ::testing::HasSubstr;
+namespace pb = perftools::profiles;
+
+std::string Gzip(std::string_view bytes) {
+  z_stream stream = {};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(packed.size() - stream.avail_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string Unpack(std::string_view packed) {
+  z_stream stream = {};
+  inflateInit2(&stream, 15 + 16);
+  std::string bytes(64 << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  bytes.resize(bytes.size() - stream.avail_out);
+  inflateEnd(&stream);
+  return bytes;
+}
+
+// The independent reader: libprotobuf with tests/support/profile.proto.
+pb::Profile ReadByLibprotobuf(const std::string& packed) {
+  pb::Profile profile;
+  EXPECT_TRUE(profile.ParseFromString(Unpack(packed)));
+  return profile;
+}
+
+std::string ErrorOf(std::string_view bytes, uint64_t max_bytes = kMaxProfileBytes) {
+  const auto profile = DecodePprof(bytes, "x.pb.gz", max_bytes);
+  return profile.ok() ? "no error" : std::string(profile.status().message());
+}
+
+// A small message in the wire format, for what no writer writes.
+pb::Profile Minimal() {
+  pb::Profile profile;
+  profile.add_string_table("");
+  profile.add_string_table("n");
+  profile.add_sample_type()->set_type(1);
+  return profile;
+}
+
+void ExpectEqual(const Profile& a, const Profile& b) {
+  const auto text = [](const Profile& p, StringId id) { return std::string(p.strings[id]); };
+  ASSERT_EQ(a.sample_types.size(), b.sample_types.size());
+  for (size_t i = 0; i < a.sample_types.size(); ++i) {
+    EXPECT_EQ(text(a, a.sample_types[i].type), text(b, b.sample_types[i].type));
+    EXPECT_EQ(text(a, a.sample_types[i].unit), text(b, b.sample_types[i].unit));
+  }
+  EXPECT_EQ(text(a, a.default_sample_type), text(b, b.default_sample_type));
+  EXPECT_EQ(text(a, a.period_type.type), text(b, b.period_type.type));
+  EXPECT_EQ(a.period, b.period);
+  EXPECT_EQ(a.time_nanos, b.time_nanos);
+  EXPECT_EQ(a.duration_nanos, b.duration_nanos);
+  ASSERT_EQ(a.samples.size(), b.samples.size());
+  for (size_t i = 0; i < a.samples.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(a.FramesOf(a.samples[i]), b.FramesOf(b.samples[i])));
+    EXPECT_TRUE(std::ranges::equal(a.ValuesOf(i), b.ValuesOf(i)));
+    const auto a_labels = a.LabelsOf(a.samples[i]), b_labels = b.LabelsOf(b.samples[i]);
+    ASSERT_EQ(a_labels.size(), b_labels.size());
+    for (size_t k = 0; k < a_labels.size(); ++k) {
+      EXPECT_EQ(text(a, a_labels[k].key), text(b, b_labels[k].key));
+      EXPECT_EQ(text(a, a_labels[k].text), text(b, b_labels[k].text));
+      EXPECT_EQ(a_labels[k].number, b_labels[k].number);
+      EXPECT_EQ(text(a, a_labels[k].unit), text(b, b_labels[k].unit));
+    }
+  }
+  ASSERT_EQ(a.mappings.size(), b.mappings.size());
+  for (size_t i = 0; i < a.mappings.size(); ++i) {
+    EXPECT_EQ(a.mappings[i].start, b.mappings[i].start);
+    EXPECT_EQ(a.mappings[i].limit, b.mappings[i].limit);
+    EXPECT_EQ(a.mappings[i].offset, b.mappings[i].offset);
+    EXPECT_EQ(text(a, a.mappings[i].file), text(b, b.mappings[i].file));
+    EXPECT_EQ(text(a, a.mappings[i].build_id), text(b, b.mappings[i].build_id));
+    EXPECT_EQ(a.mappings[i].has_functions, b.mappings[i].has_functions);
+  }
+  ASSERT_EQ(a.locations.size(), b.locations.size());
+  for (size_t i = 0; i < a.locations.size(); ++i) {
+    EXPECT_EQ(a.locations[i].address, b.locations[i].address);
+    EXPECT_EQ(a.locations[i].mapping, b.locations[i].mapping);
+    EXPECT_EQ(a.locations[i].is_folded, b.locations[i].is_folded);
+    const auto a_lines = a.LinesOf(a.locations[i]), b_lines = b.LinesOf(b.locations[i]);
+    ASSERT_EQ(a_lines.size(), b_lines.size());
+    for (size_t k = 0; k < a_lines.size(); ++k) {
+      EXPECT_EQ(a_lines[k].function, b_lines[k].function);
+      EXPECT_EQ(a_lines[k].line, b_lines[k].line);
+    }
+  }
+  ASSERT_EQ(a.functions.size(), b.functions.size());
+  for (size_t i = 0; i < a.functions.size(); ++i) {
+    EXPECT_EQ(text(a, a.functions[i].name), text(b, b.functions[i].name));
+    EXPECT_EQ(text(a, a.functions[i].system_name), text(b, b.functions[i].system_name));
+    EXPECT_EQ(a.functions[i].start_line, b.functions[i].start_line);
+  }
+  ASSERT_EQ(a.comments.size(), b.comments.size());
+  for (size_t i = 0; i < a.comments.size(); ++i) EXPECT_EQ(text(a, a.comments[i]), text(b, b.comments[i]));
+}
+
+// ---- Writing ----
+
+TEST(PprofWriter, WhatIsWrittenIsReadBack) {
+  Profile profile = SmallProfile();
+  profile.locations[1].is_folded = true;
+  profile.locations[2].mapping = Profile::kNone;
+  profile.drop_frames = profile.strings.Intern("drop");
+  profile.duration_nanos = 5;
+  const auto read = DecodePprof(EncodePprof(profile), "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(profile, *read);
+  EXPECT_EQ(read->strings[read->drop_frames], "drop");
+}
+
+TEST(PprofWriter, AnEmptyProfileIsReadBackToo) {
+  Profile profile;
+  profile.sample_types.push_back({profile.strings.Intern("delay"), profile.strings.Intern("nanoseconds")});
+  const auto read = DecodePprof(EncodePprof(profile), "empty");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->samples.size(), 0u);
+}
+
+TEST(PprofWriter, IdsCountFromOneInTableOrder) {
+  const pb::Profile read = ReadByLibprotobuf(EncodePprof(SmallProfile()));
+  for (int i = 0; i < read.mapping_size(); ++i) EXPECT_EQ(read.mapping(i).id(), uint64_t(i) + 1);
+  for (int i = 0; i < read.location_size(); ++i) EXPECT_EQ(read.location(i).id(), uint64_t(i) + 1);
+  for (int i = 0; i < read.function_size(); ++i) EXPECT_EQ(read.function(i).id(), uint64_t(i) + 1);
+}
+
+TEST(PprofWriter, AnIndependentReaderSeesTheSameProfile) {
+  const pb::Profile read = ReadByLibprotobuf(EncodePprof(SmallProfile()));
+  const auto text = [&](int64_t index) { return read.string_table(static_cast<int>(index)); };
+  EXPECT_EQ(text(0), "");
+  ASSERT_EQ(read.sample_type_size(), 4);
+  EXPECT_EQ(text(read.sample_type(0).type()), "alloc_objects");
+  EXPECT_EQ(text(read.sample_type(3).type()), "inuse_space");
+  EXPECT_EQ(text(read.default_sample_type()), "inuse_space");
+  EXPECT_EQ(text(read.period_type().type()), "space");
+  EXPECT_EQ(read.period(), 524288);
+  ASSERT_EQ(read.sample_size(), 3);
+  EXPECT_EQ(std::vector<uint64_t>(read.sample(0).location_id().begin(), read.sample(0).location_id().end()),
+            (std::vector<uint64_t>{3, 2, 1}));
+  EXPECT_EQ(read.sample(0).value(3), 400);
+  EXPECT_EQ(text(read.sample(0).label(0).key()), "bytes");
+  EXPECT_EQ(read.sample(0).label(0).num(), 104);
+  ASSERT_EQ(read.location(1).line_size(), 2);
+  EXPECT_EQ(text(read.function(static_cast<int>(read.location(1).line(0).function_id()) - 1).name()), "app::grow(int)");
+  EXPECT_EQ(read.location(2).mapping_id(), 2u);
+  EXPECT_EQ(read.mapping(0).memory_start(), 0x400000u);
+  EXPECT_EQ(read.mapping(0).file_offset(), 0x1000u);
+  EXPECT_EQ(text(read.mapping(1).build_id()), "aabb");
+  EXPECT_EQ(text(read.comment(0)), "kind: heap");
+}
+
+TEST(PprofWriter, DefaultSampleTypeIsTheLastField) {
+  const std::string bytes = Unpack(EncodePprof(SmallProfile()));
+  EXPECT_EQ(static_cast<unsigned char>(bytes[bytes.size() - 2]), 14 << 3);  // its index is one byte
+}
+
+TEST(PprofWriter, BadBytesInStringsBecomeReplacementCharacters) {
+  Profile profile = SmallProfile();
+  profile.functions[0].name = profile.strings.Intern("caf\xe9 \xf0\x9f\x98\x80 \xed\xa0\x80 \xc0\xaf ok");
+  const pb::Profile read = ReadByLibprotobuf(EncodePprof(profile));  // proto3 strings must be UTF-8: it refuses others
+  EXPECT_EQ(read.string_table(static_cast<int>(read.function(0).name())),
+            "caf\xef\xbf\xbd \xf0\x9f\x98\x80 \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd ok");
+}
+
+TEST(PprofWriter, EqualProfilesGiveEqualFiles) { EXPECT_EQ(EncodePprof(SmallProfile()), EncodePprof(SmallProfile())); }
+
+TEST(PprofWriter, ADescriptorGetsTheSameBytesAsAString) {
+  Folder folder;
+  const int fd = open(folder.File("p").c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_TRUE(WritePprof(SmallProfile(), fd).ok());
+  close(fd);
+  EXPECT_EQ(ReadWhole(folder.File("p")), EncodePprof(SmallProfile()));
+}
+
+TEST(PprofWriter, AFullDiskIsAnError) {
+  const int fd = open("/dev/full", O_WRONLY);
+  const absl::Status status = WritePprof(SmallProfile(), fd);
+  close(fd);
+  EXPECT_EQ(std::string(status.message()), "could not write (No space left on device)");
+}
+
+TEST(PprofWriter, StringsLongerThanAnyBufferSurvive) {
+  Profile profile = SmallProfile();
+  std::string long_name;
+  std::mt19937 random(1);
+  while (long_name.size() < 300000) long_name += static_cast<char>('a' + random() % 26);
+  profile.functions[0].name = profile.strings.Intern(long_name);
+  const auto read = DecodePprof(EncodePprof(profile), "long");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(profile, *read);
+}
+
+TEST(PprofWriter, GoReadsIt) {
+  Folder folder;
+  const std::string file = folder.Write("small.pb.gz", EncodePprof(SmallProfile()));
+  const auto raw = GoPprof("-raw", file);
+  EXPECT_EQ(raw.status, 0) << raw.output;
+  EXPECT_THAT(raw.output, HasSubstr("PeriodType: space bytes"));
+  EXPECT_THAT(raw.output, HasSubstr("Period: 524288"));
+  EXPECT_THAT(raw.output, HasSubstr("alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"));
+  EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: 1 2 3"));
+  EXPECT_THAT(raw.output, HasSubstr("0x7f0000000010 M=2 x_alloc"));
+  EXPECT_THAT(raw.output, HasSubstr("1: 0x400000/0x500000/0x1000 /usr/bin/app 00112233 [FN]"));
+  EXPECT_THAT(GoPprof("-comments", file).output, HasSubstr("total inuse_space: 496 ± 12"));
+}
+
+// ---- Reading what others write ----
+
+TEST(PprofReader, PlainProtobufIsReadToo) {
+  const auto read = DecodePprof(Unpack(EncodePprof(SmallProfile())), "plain");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(SmallProfile(), *read);
+}
+
+TEST(PprofReader, SeveralGzipMembersAreOneFile) {
+  const std::string bytes = Unpack(EncodePprof(SmallProfile()));
+  const auto read = DecodePprof(Gzip(bytes.substr(0, 100)) + Gzip(bytes.substr(100)), "members");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(SmallProfile(), *read);
+}
+
+TEST(PprofReader, FilesAndPipesAreRead) {
+  Folder folder;
+  const std::string file = folder.Write("small.pb.gz", EncodePprof(SmallProfile()));
+  ASSERT_TRUE(ReadPprofFile(file).ok());
+  const int saved = dup(STDIN_FILENO);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string bytes = ReadWhole(file);
+  ASSERT_EQ(write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  close(ends[1]);
+  dup2(ends[0], STDIN_FILENO);
+  const auto read = ReadPprofFile("-");
+  dup2(saved, STDIN_FILENO);
+  close(ends[0]);
+  close(saved);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(SmallProfile(), *read);
+}
+
+TEST(PprofReader, IdsAndOrderAreFree) {
+  pb::Profile profile = Minimal();
+  pb::Function* function = profile.add_function();
+  function->set_id(1ull << 60);
+  function->set_name(1);
+  pb::Location* location = profile.add_location();
+  location->set_id(77);
+  location->add_line()->set_function_id(1ull << 60);
+  pb::Sample* sample = profile.add_sample();
+  sample->add_location_id(77);
+  sample->add_value(-5);
+  std::string tables, rest;
+  profile.SerializeToString(&tables);
+  // The sample first, the string table last, and its numbers not packed.
+  pb::Profile without = profile;
+  without.clear_sample();
+  without.SerializeToString(&rest);
+  const std::string unpacked_sample("\x12\x0d\x08\x4d\x10\xfb\xff\xff\xff\xff\xff\xff\xff\xff\x01", 15);
+  const auto read = DecodePprof(unpacked_sample + rest, "others");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->ValuesOf(0)[0], -5);
+  EXPECT_EQ(read->FramesOf(read->samples[0])[0], 0u);
+  EXPECT_EQ(read->strings[read->functions[0].name], "n");
+}
+
+TEST(PprofReader, UnknownFieldsAreSkipped) {
+  const std::string bytes = Unpack(EncodePprof(SmallProfile())) + std::string("\x7a\x03" "abc" "\x80\x01\x05", 8);
+  EXPECT_TRUE(DecodePprof(bytes, "newer").ok());
+}
+
+// ---- What cannot be read: one message each ----
+
+TEST(PprofErrors, MissingFile) {
+  EXPECT_EQ(std::string(ReadPprofFile("/no/such.pb.gz").status().message()),
+            "/no/such.pb.gz: cannot be read (No such file or directory). Check the path and its permissions.");
+}
+
+TEST(PprofErrors, Folder) { EXPECT_THAT(std::string(ReadPprofFile("/tmp").status().message()), HasSubstr("/tmp: cannot be read (Is a directory)")); }
+
+TEST(PprofErrors, Empty) {
+  EXPECT_EQ(ErrorOf(""), "x.pb.gz: empty file. The disk was probably full when it was written; use another snapshot.");
+}
+
+TEST(PprofErrors, TruncatedGzip) {
+  const std::string bytes = EncodePprof(SmallProfile());
+  EXPECT_EQ(ErrorOf(bytes.substr(0, 200)),
+            "x.pb.gz: truncated at byte 200 (gzip trailer missing). The process was probably killed while writing; use the "
+            "previous snapshot.");
+  EXPECT_THAT(ErrorOf(bytes.substr(0, bytes.size() - 1)), HasSubstr("gzip trailer missing"));
+}
+
+TEST(PprofErrors, DamagedGzip) {
+  std::string bytes = EncodePprof(SmallProfile());
+  bytes[bytes.size() - 8] ^= 1;  // the checksum
+  EXPECT_THAT(ErrorOf(bytes), HasSubstr("(incorrect data check). Copy it again, or use another snapshot."));
+  EXPECT_THAT(ErrorOf(EncodePprof(SmallProfile()) + "tail"), HasSubstr("4 bytes after the end of the gzip data"));
+}
+
+TEST(PprofErrors, NotAProfileAtAll) {
+  EXPECT_THAT(ErrorOf("#!/bin/sh\necho hello\n"), HasSubstr("x.pb.gz: not a pprof profile (no gzip, and as protobuf: "));
+  EXPECT_EQ(ErrorOf(Gzip("\x7f" "ELF is no profile")),
+            "x.pb.gz: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.");
+}
+
+TEST(PprofErrors, BadVarintAndBadLength) {
+  EXPECT_THAT(ErrorOf(Gzip(std::string("\x48") + std::string(11, '\xff'))), HasSubstr("damaged or not a pprof profile ("));
+  EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile ("));
+}
+
+TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {
+  const auto error = [](auto change) {
+    pb::Profile profile = Minimal();
+    change(&profile);
+    return ErrorOf(Gzip(profile.SerializeAsString()));
+  };
+  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(9); }), HasSubstr("(string 9 is used, the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(-1); }), HasSubstr("(string -1 is used, the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_comment(2); }), HasSubstr("(string 2 is used, the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample()->add_location_id(4); }), HasSubstr("(location id 4 is used but not defined)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample(); }), HasSubstr("(sample 1 has 0 values, the profile has 1 sample types)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_mapping(); }), HasSubstr("(a mapping has id 0)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_function()->set_id(5); p->add_function()->set_id(5); }),
+              HasSubstr("(two functions have id 5)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_location()->set_id(1); p->mutable_location(0)->set_mapping_id(3); }),
+              HasSubstr("(mapping id 3 is used but not defined)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_location()->set_id(1); p->mutable_location(0)->add_line(); }),
+              HasSubstr("(function id 0 is used but not defined)"));
+  EXPECT_THAT(error([](pb::Profile* p) {
+                p->add_sample()->add_value(1);
+                p->mutable_sample(0)->add_label();
+              }),
+              HasSubstr("(a label has no key)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->clear_sample_type(); }), HasSubstr("(no sample type)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->clear_string_table(); }), HasSubstr("(no string table)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->set_string_table(0, "x"); }), HasSubstr("(string_table[0] is not empty)"));
+  EXPECT_THAT(error([](pb::Profile* p) {
+                for (int i = 0; i < 300; ++i) p->add_sample_type()->set_type(1);
+              }),
+              HasSubstr("(more than 256 sample types)"));
+}
+
+TEST(PprofErrors, TextThatIsNotUtf8) {
+  std::string bytes = Minimal().SerializeAsString();
+  bytes += std::string("\x32\x03" "a\xff" "b", 5);
+  EXPECT_THAT(ErrorOf(Gzip(bytes)), HasSubstr("(string 2 is not UTF-8 (byte 0xff at 1))"));
+}
+
+TEST(PprofErrors, ABombIsRefusedAtTheLimit) {
+  std::string strings;  // a profile so far: empty strings without end
+  for (int i = 0; i < 2 << 20; ++i) strings += std::string("\x32\x00", 2);
+  EXPECT_EQ(ErrorOf(Gzip(strings), 1 << 20),
+            "x.pb.gz: larger than 1 MiB unpacked, which no profile is. Check the file's source.");
+  // And early where it cannot be a profile: zeros are no field.
+  EXPECT_THAT(ErrorOf(Gzip(std::string(16 << 20, '\0'))), HasSubstr("gzip, but no pprof profile inside"));
+}
+
+TEST(PprofErrors, FilesAboveTheLimitAreNotEvenRead) {
+  Folder folder;
+  const std::string file = folder.Write("sparse", "x");
+  ASSERT_EQ(truncate(file.c_str(), off_t{5} << 30), 0);
+  EXPECT_THAT(std::string(ReadPprofFile(file).status().message()), HasSubstr("larger than 4096 MiB"));
+  EXPECT_THAT(std::string(ReadPprofFile("/dev/zero", 1 << 20).status().message()), HasSubstr("larger than 1 MiB"));
+}
+
+// ---- Hostile input: any answer, no crash (the asan preset watches) ----
+
+TEST(PprofHostile, TruncatedAtEveryByte) {
+  const std::string packed = EncodePprof(SmallProfile()), plain = Unpack(packed);
+  for (size_t i = 0; i < packed.size(); ++i) EXPECT_FALSE(DecodePprof(std::string_view(packed).substr(0, i), "t").ok());
+  for (size_t i = 0; i < plain.size(); ++i) (void)DecodePprof(std::string(plain.substr(0, i)), "t").ok();
+}
+
+TEST(PprofHostile, FlippedBits) {
+  std::mt19937 random(20240101);
+  const std::string plain = Unpack(EncodePprof(SmallProfile()));
+  int read = 0;
+  for (int i = 0; i < 30000; ++i) {
+    std::string damaged = plain;
+    for (unsigned flips = 1 + random() % 4; flips > 0; --flips) damaged[random() % damaged.size()] ^= 1 << random() % 8;
+    const auto profile = DecodePprof(damaged, "f");
+    if (!profile.ok()) continue;
+    ++read;
+    (void)EncodePprof(*profile);
+    for (size_t k = 0; k < profile->sample_types.size(); ++k) (void)profile->Total(k);
+  }
+  EXPECT_GT(read, 1000);  // many flips only change a number: what is read must be whole, too
+}
+
+TEST(PprofHostile, RandomBytes) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes(random() % 200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    (void)DecodePprof(bytes, "r").ok();
+    (void)DecodePprof(Gzip(bytes), "r").ok();
+  }
+}
+
+}  // namespace
+}  // namespace holdfast

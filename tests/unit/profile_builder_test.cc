@@ -1,0 +1,418 @@
+#include "sampler/profile_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sampler/pprof.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kMain = 0x555555554000, kLib = 0x7ffff7000000;
+
+// A process with a main program and one library, and no rows yet.
+Snapshot Process() {
+  Snapshot s = {};
+  s.process = {.host = "box", .program = "app", .executable = "/usr/bin/app", .command_line = "app -v", .out = "/tmp",
+               .pid = 4242, .parent_pid = 1, .uid = 1000, .pid_ns = 4026531836, .start_ticks = 777, .image = 0xabc,
+               .stack_end = 0, .entry = kMain + 0x1080, .forked = false, .start_wall_ns = 1'700'000'000'000'000'000,
+               .start_monotonic_ns = 5};
+  s.wall_ns = s.process.start_wall_ns + 12'500'000'000;
+  s.heap_intervals = {{s.process.start_wall_ns, 524288}};
+  s.lock_intervals = {{s.process.start_wall_ns, 10000}};
+  s.table_bytes = 262144;
+  s.modules.push_back({.path = "/usr/lib/libx.so.1", .build_id = "aabb", .start = kLib, .end = kLib + 0x20000, .bias = kLib,
+                       .tag = 0, .unloaded = false, .segments = {{kLib + 0x1000, kLib + 0x9000, 0x1000}}});
+  s.modules.push_back({.path = "/usr/bin/app", .build_id = "0011", .start = kMain, .end = kMain + 0x5000, .bias = kMain,
+                       .tag = 0, .unloaded = false, .segments = {{kMain + 0x1000, kMain + 0x3000, 0x1000}}});
+  return s;
+}
+
+uint32_t AddStack(Snapshot* s, std::vector<TaggedPc> frames) {
+  s->stacks.push_back({.frames = std::move(frames), .truncated = false, .overflow = false, .missing = false});
+  return static_cast<uint32_t>(s->stacks.size()) - 1;
+}
+
+struct Sums {
+  double objects, space, free_objects = 0, free_space = 0, variance = 0, space_variance = 0, free_variance = 0,
+                         free_space_variance = 0;
+};
+void AddHeapRow(Snapshot* s, uint32_t stack, uint64_t class_bytes, Sums v) {
+  s->rows.push_back({.stack = stack, .profile = ProfileKind::kHeap, .wait = WaitKind::kNone, .class_bytes = class_bytes,
+                     .sums = {v.objects, v.space, v.free_objects, v.free_space, v.variance, v.space_variance,
+                              v.free_variance, v.free_space_variance}});
+}
+void AddLockRow(Snapshot* s, uint32_t stack, ProfileKind kind, WaitKind wait, double contentions, double delay) {
+  s->rows.push_back({.stack = stack, .profile = kind, .wait = wait, .class_bytes = 0,
+                     .sums = {contentions, delay, 0, 100, 50, 1, 0, 0}});
+}
+
+std::vector<std::string> CommentsOf(const Profile& p) {
+  std::vector<std::string> comments;
+  for (const StringId comment : p.comments) comments.emplace_back(p.strings[comment]);
+  return comments;
+}
+std::vector<uint64_t> AddressesOf(const Profile& p, size_t sample) {
+  std::vector<uint64_t> addresses;
+  for (const uint32_t frame : p.FramesOf(p.samples[sample])) addresses.push_back(p.locations[frame].address);
+  return addresses;
+}
+std::string FunctionAt(const Profile& p, size_t sample, size_t frame) {
+  const auto& location = p.locations[p.FramesOf(p.samples[sample])[frame]];
+  return std::string(p.strings[p.functions[p.LinesOf(location)[0].function].name]);
+}
+std::vector<int64_t> ValuesOf(const Profile& p, size_t sample) {
+  const auto values = p.ValuesOf(sample);
+  return {values.begin(), values.end()};
+}
+std::vector<std::string> TypesOf(const Profile& p) {
+  std::vector<std::string> types;
+  for (const auto& type : p.sample_types) {
+    types.push_back(std::string(p.strings[type.type]) + "/" + std::string(p.strings[type.unit]));
+  }
+  return types;
+}
+
+TEST(HeapProfile, HasGosTypesInGosOrder) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 104, {.objects = 1, .space = 100});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_THAT(TypesOf(p),
+              ElementsAre("alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"));
+  EXPECT_EQ(p.strings[p.default_sample_type], "inuse_space");
+  EXPECT_EQ(p.strings[p.period_type.type], "space");
+  EXPECT_EQ(p.strings[p.period_type.unit], "bytes");
+  EXPECT_EQ(p.period, 524288);
+  EXPECT_EQ(p.time_nanos, s.wall_ns);
+  EXPECT_EQ(p.duration_nanos, 0);
+}
+
+TEST(HeapProfile, ValuesAreRoundedToNearestAndOnlyOnce) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 524288,
+             {.objects = 1.58, .space = 829408.4, .free_objects = 0.2, .free_space = 100.7});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_THAT(ValuesOf(p, 0), ElementsAre(2, 829408, 1, 829308));  // in use: 1.38 and 829307.7
+}
+
+TEST(HeapProfile, InUseIsNeverNegativeAndNeverAboveWhatWasAllocated) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 16, {.objects = 2, .space = 32, .free_objects = 3, .free_space = 48});  // read between two counters
+  AddHeapRow(&s, stack, 32, {.objects = 2, .space = 64, .free_objects = -1, .free_space = -5});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_THAT(ValuesOf(p, 0), ElementsAre(2, 32, 0, 0));
+  EXPECT_THAT(ValuesOf(p, 1), ElementsAre(2, 64, 2, 64));
+}
+
+TEST(HeapProfile, ABlockOfSizeZeroIsOneObjectOfNoBytes) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 0, {.objects = 1, .space = 0});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_THAT(ValuesOf(p, 0), ElementsAre(1, 0, 1, 0));
+  EXPECT_EQ(p.LabelsOf(p.samples[0])[0].number, 0);
+}
+
+TEST(HeapProfile, EachSizeClassIsASampleWithItsBytesLabel) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 104, {.objects = 1, .space = 100});
+  AddHeapRow(&s, stack, 4096, {.objects = 1, .space = 4000});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 2u);
+  for (const auto& [sample, bytes] : {std::pair(0, 104), std::pair(1, 4096)}) {
+    const auto labels = p.LabelsOf(p.samples[sample]);
+    ASSERT_EQ(labels.size(), 1u);
+    EXPECT_EQ(p.strings[labels[0].key], "bytes");
+    EXPECT_EQ(p.strings[labels[0].unit], "bytes");
+    EXPECT_EQ(labels[0].text, 0u);
+    EXPECT_EQ(labels[0].number, bytes);
+  }
+}
+
+TEST(HeapProfile, EqualStacksAndLabelsAreOneSample) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, kMain + 0x1600}), 104, {.objects = 1.3, .space = 100});
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, kMain + 0x1600}), 104, {.objects = 1.4, .space = 100});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 1u);
+  EXPECT_THAT(ValuesOf(p, 0), ElementsAre(3, 200, 3, 200));  // 2.7 rounded once
+}
+
+TEST(HeapProfile, RowsOfZerosAndOfOtherKindsAreLeftOut) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 8, {.objects = 0, .space = 0});
+  AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 1000);
+  EXPECT_TRUE(BuildProfile(s, ProfileKind::kHeap).samples.empty());
+  EXPECT_TRUE(BuildProfile(s, ProfileKind::kMutex).samples.empty());
+  EXPECT_EQ(BuildProfile(s, ProfileKind::kBlock).samples.size(), 1u);
+}
+
+TEST(Addresses, AreReturnAddressesMinusOneLeafFirst) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x1234, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_THAT(AddressesOf(p, 0), ElementsAre(kLib + 0x1233, kMain + 0x14ff));
+}
+
+TEST(Addresses, TheReturnAddressBehindTheLastInstructionBelongsToItsSegment) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x3000}), 8, {.objects = 1, .space = 8});  // a noreturn call ends the segment
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.locations[0].mapping, 0u);
+}
+
+TEST(Mappings, AreTheExecutableSegmentsMainProgramFirst) {
+  Snapshot s = Process();
+  s.modules[0].segments.push_back({kLib + 0xa000, kLib + 0xb000, 0xa000});
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.mappings.size(), 3u);
+  EXPECT_EQ(p.strings[p.mappings[0].file], "/usr/bin/app");
+  EXPECT_EQ(p.mappings[0].start, kMain + 0x1000);
+  EXPECT_EQ(p.mappings[0].limit, kMain + 0x3000);
+  EXPECT_EQ(p.mappings[0].offset, 0x1000u);
+  EXPECT_EQ(p.strings[p.mappings[0].build_id], "0011");
+  EXPECT_FALSE(p.mappings[0].has_functions);
+  EXPECT_EQ(p.strings[p.mappings[1].file], "/usr/lib/libx.so.1");
+  EXPECT_EQ(p.mappings[2].offset, 0xa000u);
+}
+
+TEST(Mappings, DeletedFilesKeepTheirPath) {
+  Snapshot s = Process();
+  s.modules[1].path = "/usr/bin/app (deleted)";
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.strings[p.mappings[0].file], "/usr/bin/app");
+}
+
+TEST(Mappings, AModuleLoadedWhereAnotherHadBeenHasAddressesOfItsOwn) {
+  Snapshot s = Process();
+  s.modules[0].unloaded = true;
+  ModuleInfo later = s.modules[0];
+  later.path = "/usr/lib/liby.so.1";
+  later.tag = 1;
+  later.unloaded = false;
+  s.modules.push_back(later);
+  const uint64_t tag = uint64_t{1} << kPcTagShift;
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x2000, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  AddHeapRow(&s, AddStack(&s, {(kLib + 0x2000) | tag, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 2u);
+  const auto& before = p.locations[p.FramesOf(p.samples[0])[0]];
+  const auto& after = p.locations[p.FramesOf(p.samples[1])[0]];
+  EXPECT_EQ(after.address, before.address + tag);
+  EXPECT_EQ(p.strings[p.mappings[before.mapping].file], "/usr/lib/libx.so.1");
+  EXPECT_EQ(p.strings[p.mappings[after.mapping].file], "/usr/lib/liby.so.1");
+  EXPECT_EQ(p.mappings[after.mapping].start, kLib + 0x1000 + tag);
+  // The same ELF address, whatever the tag.
+  EXPECT_EQ(before.address - p.mappings[before.mapping].bias, 0x1fffu);
+  EXPECT_EQ(after.address - p.mappings[after.mapping].bias, 0x1fffu);
+}
+
+TEST(Mappings, AnUnloadedModuleStaysWhileAStackNamesIt) {
+  Snapshot s = Process();
+  s.modules[0].unloaded = true;
+  const uint32_t app = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, app, 8, {.objects = 1, .space = 8});
+  EXPECT_EQ(BuildProfile(s, ProfileKind::kHeap).mappings.size(), 1u);
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x2000}), 8, {.objects = 1, .space = 8});
+  EXPECT_EQ(BuildProfile(s, ProfileKind::kHeap).mappings.size(), 2u);
+}
+
+TEST(Mappings, TwoModulesWithOneTagGiveNoNamesRatherThanWrongOnes) {
+  Snapshot s = Process();
+  s.modules[0].unloaded = true;
+  ModuleInfo later = s.modules[0];  // the 257th at this address: its tag is 0 again
+  later.path = "/usr/lib/liby.so.1";
+  later.unloaded = false;
+  s.modules.push_back(later);
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x2000}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.locations[0].mapping, Profile::kNone);
+}
+
+TEST(SyntheticFrames, StandForWhatCouldNotBeKept) {
+  Snapshot s = Process();
+  s.stacks.push_back({.frames = {}, .truncated = false, .overflow = true, .missing = false});
+  s.stacks.push_back({.frames = {}, .truncated = false, .overflow = false, .missing = true});
+  s.stacks.push_back({.frames = {kMain + 0x1500}, .truncated = true, .overflow = false, .missing = false});
+  for (uint32_t i = 0; i < 3; ++i) AddHeapRow(&s, i, 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 3u);
+  EXPECT_EQ(FunctionAt(p, 0, 0), "[overflow]");
+  EXPECT_TRUE(p.LabelsOf(p.samples[0]).empty());  // all sizes meet there
+  EXPECT_EQ(FunctionAt(p, 1, 0), "[no stack]");
+  EXPECT_EQ(p.FramesOf(p.samples[2]).size(), 2u);
+  EXPECT_EQ(FunctionAt(p, 2, 1), "[truncated]");  // the root: self of the leaf is as it was
+  std::set<uint64_t> addresses;
+  for (const auto& location : p.locations) {
+    EXPECT_NE(location.address, 0u);
+    EXPECT_TRUE(addresses.insert(location.address).second);
+  }
+}
+
+TEST(SyntheticFrames, AddressesWhereNoCodeIsEndTheStack) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, 0, kMain + 0x1600}), 8, {.objects = 1, .space = 8});
+  AddHeapRow(&s, AddStack(&s, {1}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.FramesOf(p.samples[0]).size(), 2u);
+  EXPECT_EQ(FunctionAt(p, 0, 1), "[truncated]");
+  EXPECT_EQ(FunctionAt(p, 1, 0), "[no stack]");
+}
+
+TEST(LockProfiles, HaveTheirTypesPeriodAndLabel) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddLockRow(&s, stack, ProfileKind::kMutex, WaitKind::kMutex, 2.4, 1000.6);
+  AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kRwlockRead, 3, 500);
+  AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kCondition, 4, 600);
+  const Profile mutex = BuildProfile(s, ProfileKind::kMutex), block = BuildProfile(s, ProfileKind::kBlock);
+  for (const Profile* p : {&mutex, &block}) {
+    EXPECT_THAT(TypesOf(*p), ElementsAre("contentions/count", "delay/nanoseconds"));
+    EXPECT_EQ(p->strings[p->default_sample_type], "delay");
+    EXPECT_EQ(p->strings[p->period_type.type], "contentions");
+    EXPECT_EQ(p->strings[p->period_type.unit], "count");
+    EXPECT_EQ(p->period, 1);
+  }
+  EXPECT_THAT(ValuesOf(mutex, 0), ElementsAre(2, 1001));
+  EXPECT_EQ(mutex.strings[mutex.LabelsOf(mutex.samples[0])[0].key], "lock");
+  ASSERT_EQ(block.samples.size(), 2u);  // one stack, two kinds of wait
+  EXPECT_EQ(block.strings[block.LabelsOf(block.samples[0])[0].key], "wait");
+  EXPECT_EQ(block.strings[block.LabelsOf(block.samples[0])[0].text], "rwlock-read");
+  EXPECT_EQ(block.strings[block.LabelsOf(block.samples[1])[0].text], "condition");
+}
+
+TEST(Comments, SayWhoseProfileItIsAndHowItWasSampled) {
+  Snapshot s = Process();
+  s.process.command_line = "app\n-v\x1b[31m";
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  EXPECT_THAT(comments, Contains("kind: heap"));
+  EXPECT_THAT(comments, Contains("process: box/4026531836/4242/777/0000000000000abc"));
+  EXPECT_THAT(comments, Contains("program: app"));
+  EXPECT_THAT(comments, Contains("command: app -v [31m"));
+  EXPECT_THAT(comments, Contains("version: holdfast 0.1.0"));
+  EXPECT_THAT(comments, Contains("started: 2023-11-14T22:13:20.000Z"));
+  EXPECT_THAT(comments, Contains("elapsed: 12.500s"));
+  EXPECT_THAT(comments, Contains("interval: 524288 bytes"));
+  EXPECT_THAT(comments, Contains("losses: none"));
+  EXPECT_THAT(comments, Contains("own table_bytes: 262144"));
+}
+
+TEST(Comments, ListEachIntervalWithItsTimeAfterAChange) {
+  Snapshot s = Process();
+  s.heap_intervals.push_back({s.process.start_wall_ns + 1'000'000'000, 65536});
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.period, 65536);
+  EXPECT_THAT(CommentsOf(p), Contains("interval: 65536 bytes"));
+  EXPECT_THAT(CommentsOf(p), Contains("interval since 2023-11-14T22:13:20.000Z: 524288 bytes"));
+  EXPECT_THAT(CommentsOf(p), Contains("interval since 2023-11-14T22:13:21.000Z: 65536 bytes"));
+}
+
+TEST(Comments, AfterSamplingWasTurnedOffThePeriodIsTheLastOneInForce) {
+  Snapshot s = Process();
+  s.heap_intervals.push_back({s.process.start_wall_ns + 1'000'000'000, 0});
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  EXPECT_EQ(p.period, 524288);
+  EXPECT_THAT(CommentsOf(p), Contains("interval: 0 bytes"));
+}
+
+TEST(Comments, NameAsExactOnlyWhatIs) {
+  Snapshot s = Process();
+  s.totals = {.alloc_calls = 10, .alloc_bytes = 1000, .free_calls = 4, .free_bytes = 400, .contentions = 7,
+              .delay_ns = 70, .lock_samples = 3, .sample_ns = 99};
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 8, {.objects = 1, .space = 8});
+  AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 10);
+  auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  EXPECT_THAT(comments, Contains("sampled_alloc_calls: 10"));
+  EXPECT_THAT(comments, Contains("alloc_bytes: 1000"));
+  EXPECT_THAT(comments, Contains("exact: alloc_bytes, but for what each thread allocated since its last sample"));
+  EXPECT_THAT(comments, Not(Contains("alloc_calls: 10")));
+  EXPECT_THAT(comments, Contains("own time_ns: 99"));
+
+  s.heap_intervals = {{0, 1}};
+  comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  EXPECT_THAT(comments, Contains("alloc_calls: 10"));
+  EXPECT_THAT(comments, Contains("free_bytes: 400"));
+  EXPECT_THAT(comments, Contains("exact: alloc_calls, alloc_bytes, free_calls, free_bytes"));
+
+  comments = CommentsOf(BuildProfile(s, ProfileKind::kBlock));
+  EXPECT_THAT(comments, Contains("contentions: 7"));
+  EXPECT_THAT(comments, Contains("delay_ns: 70"));
+  EXPECT_THAT(comments, Contains("lock_samples: 3"));
+  EXPECT_THAT(comments, Contains("interval: 10000 ns"));
+}
+
+TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 104, {.objects = 100, .space = 10000, .free_objects = 50, .free_space = 5000, .variance = 64,
+                              .space_variance = 640000, .free_variance = 28, .free_space_variance = 280000});
+  AddHeapRow(&s, stack, 208, {.objects = 10, .space = 2000, .free_objects = 0, .free_space = 0, .variance = 36,
+                              .space_variance = 360000});
+  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  EXPECT_THAT(comments, Contains("total alloc_objects: 110 ± 20"));     // 1.96·√(64 + 36)
+  EXPECT_THAT(comments, Contains("total alloc_space: 12000 ± 1960"));   // 1.96·√(640000 + 360000)
+  EXPECT_THAT(comments, Contains("total inuse_objects: 60 ± 17"));      // 1.96·√(64 − 28 + 36)
+  EXPECT_THAT(comments, Contains("total inuse_space: 7000 ± 1663"));    // 1.96·√(640000 − 280000 + 360000)
+}
+
+TEST(Comments, CountLossesByCause) {
+  Snapshot s = Process();
+  s.losses[static_cast<int>(Loss::kStackTableFull)] = 312;
+  s.losses[static_cast<int>(Loss::kNoSystemCalls)] = 2;
+  AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  EXPECT_THAT(comments, Contains("lost stack-table-full: 312"));
+  EXPECT_THAT(comments, Contains("lost no-system-calls: 2"));
+  EXPECT_THAT(comments, Not(Contains("losses: none")));
+}
+
+// The law that collectors stand on: from one snapshot to the next nothing decreases for the same stack and labels.
+TEST(HeapProfile, WhatWasAllocatedNeverDecreasesFromSnapshotToSnapshot) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  AddHeapRow(&s, stack, 104, {.objects = 0, .space = 0});
+  int64_t objects = 0, space = 0;
+  for (int i = 1; i <= 200; ++i) {
+    s.rows[0].sums[kAllocObjects] += 0.37 * (i % 3);
+    s.rows[0].sums[kAllocSpace] += 33.3 * (i % 3);
+    s.rows[0].sums[kFreeObjects] = s.rows[0].sums[kAllocObjects] * (i % 7) / 7;
+    s.rows[0].sums[kFreeSpace] = s.rows[0].sums[kAllocSpace] * (i % 7) / 7;
+    const Profile p = BuildProfile(s, ProfileKind::kHeap);
+    if (p.samples.empty()) continue;
+    const auto values = p.ValuesOf(0);
+    EXPECT_GE(values[0], objects);
+    EXPECT_GE(values[1], space);
+    EXPECT_LE(values[2], values[0]);
+    EXPECT_LE(values[3], values[1]);
+    objects = values[0];
+    space = values[1];
+  }
+  EXPECT_GT(objects, 50);
+}
+
+TEST(HeapProfile, IsReadBackFromItsFile) {
+  Snapshot s = Process();
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x1234, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const auto read = DecodePprof(EncodePprof(BuildProfile(s, ProfileKind::kHeap)), "built");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(ValuesOf(*read, 0), ElementsAre(1, 8, 1, 8));
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,298 @@
+#include "report/top.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "report/info.h"
+#include "report/metric.h"
+#include "report/printable.h"
+#include "report/top_table.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::Folder;
+using testing::GoTop;
+using testing::Rows;
+using testing::SmallProfile;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// 400 stacks with recursion, inlined functions, functions in several objects, nameless frames and zeros.
+Profile RandomProfile(unsigned seed) {
+  std::mt19937 random(seed);
+  Profile p = SmallProfile();
+  p.samples.clear();
+  Profile fresh;
+  for (const auto& type : p.sample_types) {
+    fresh.sample_types.push_back({fresh.strings.Intern(p.strings[type.type]), fresh.strings.Intern(p.strings[type.unit])});
+  }
+  fresh.default_sample_type = fresh.sample_types[3].type;
+  for (int i = 0; i < 4; ++i) {
+    fresh.mappings.push_back({.start = 0x100000u * (i + 1), .limit = 0x100000u * (i + 1) + 0x80000, .offset = 0,
+                              .file = fresh.strings.Intern("/usr/lib/lib" + std::to_string(i) + ".so"), .build_id = 0,
+                              .has_functions = i != 3});
+  }
+  for (int i = 0; i < 60; ++i) {
+    fresh.functions.push_back({.name = fresh.strings.Intern("ns::f" + std::to_string(i % 50) + "(int, std::vector<char> const&)"),
+                               .system_name = fresh.strings.Intern("_Z" + std::to_string(i))});
+  }
+  for (int i = 0; i < 200; ++i) {
+    const uint32_t mapping = random() % 4;
+    Profile::Location location{.address = fresh.mappings[mapping].start + 16 * i + 1, .mapping = mapping};
+    std::vector<Profile::Line> lines(mapping == 3 ? 0 : 1 + random() % 3);
+    for (auto& line : lines) line = {static_cast<uint32_t>(random() % 60), static_cast<int64_t>(random() % 100)};
+    fresh.SetLines(&location, lines);
+    fresh.locations.push_back(location);
+  }
+  for (int i = 0; i < 400; ++i) {
+    std::vector<uint32_t> frames(1 + random() % 30);
+    for (auto& frame : frames) frame = random() % 200;
+    const auto value = [&] { return random() % 5 == 0 ? int64_t{0} : static_cast<int64_t>(random() % 1000000); };
+    const std::array<int64_t, 4> values = {value(), value(), value(), value()};
+    fresh.AddSample(frames, values, {});
+  }
+  return fresh;
+}
+
+// The rows that RunTop printed with --unit bytes.
+Rows ParseTop(const std::string& text) {
+  static const std::regex row(R"(^ *(-?\d+) +\S+% +(-?\d+) +\S+%  (.*)  \([^()]*\)$)");
+  Rows rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, row)) rows[match[3]] = {std::stoll(match[1]), std::stoll(match[2])};
+  }
+  return rows;
+}
+
+struct Result {
+  int exit_code;
+  std::string out, err;
+};
+Result Top(TopOptions options) {
+  std::ostringstream out, err;
+  const int exit_code = RunTop(options, out, err);
+  return {exit_code, out.str(), err.str()};
+}
+
+std::string Save(const Folder& folder, const std::string& name, const Profile& profile) {
+  return folder.Write(name, EncodePprof(profile));
+}
+
+// A heap profile of one process with one function that holds `bytes`.
+Profile OfProcess(const std::string& process, int64_t time, int64_t bytes, int half_width, const char* kind = "heap") {
+  Profile p;
+  for (const char* type : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
+    p.sample_types.push_back({p.strings.Intern(type), p.strings.Intern("bytes")});
+  }
+  p.default_sample_type = p.sample_types[3].type;
+  p.functions.push_back({.name = p.strings.Intern("hold")});
+  Profile::Location location{.address = 0x1000};
+  const Profile::Line line{.function = 0};
+  p.SetLines(&location, {&line, 1});
+  p.locations.push_back(location);
+  const uint32_t frame = 0;
+  const std::array<int64_t, 4> values = {1, bytes, 1, bytes};
+  p.AddSample({&frame, 1}, values, {});
+  p.time_nanos = time;
+  p.AddComment(std::string("kind: ") + kind);
+  p.AddComment("process: " + process);
+  p.AddComment("program: app");
+  p.AddComment("pid: " + process);
+  p.AddComment("interval: 524288 bytes");
+  p.AddComment("total inuse_space: " + std::to_string(bytes) + " ± " + std::to_string(half_width));
+  p.AddComment("losses: none");
+  return p;
+}
+
+TEST(TopTable, SelfIsTheLeafAndTotalCountsRecursionOnce) {
+  Profile p = SmallProfile();
+  const std::array<uint32_t, 4> frames = {1, 0, 1, 0};  // (grow in parse) main (grow in parse) main
+  const std::array<int64_t, 4> values = {0, 0, 0, 1000};
+  p.AddSample(frames, values, {});
+  TopTable table;
+  table.Add(p, 3);
+  Rows rows;
+  for (const TopRow* row : table.Sorted(false)) rows[row->function] = {row->self, row->total};
+  EXPECT_EQ(table.total(), 1496);
+  EXPECT_EQ(rows["main"], std::pair(int64_t{0}, int64_t{1496}));
+  EXPECT_EQ(rows["app::grow(int)"], std::pair(int64_t{1096}, int64_t{1496}));
+  EXPECT_EQ(rows["app::parse(std::string const&)"], std::pair(int64_t{0}, int64_t{1496}));
+  EXPECT_EQ(rows["x_alloc"], std::pair(int64_t{400}, int64_t{400}));
+}
+
+TEST(TopTable, IsSortedBySelfOrByTotal) {
+  TopTable table;
+  table.Add(SmallProfile(), 3);
+  EXPECT_EQ(table.Sorted(false)[0]->function, "x_alloc");
+  EXPECT_EQ(table.Sorted(true)[0]->function, "app::grow(int)");  // 496 each with main and parse; self 96
+}
+
+TEST(Top, AgreesWithGoRowByRow) {
+  for (const unsigned seed : {1u, 2u, 3u}) {
+    Folder folder;
+    const std::string file = Save(folder, "random.pb.gz", RandomProfile(seed));
+    for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
+      const Result ours = Top({.files = {file}, .metric = metric, .unit = "bytes", .node_count = 0});
+      ASSERT_EQ(ours.exit_code, 0) << ours.err;
+      const Rows go = GoTop(file, metric, "bytes");
+      EXPECT_GE(go.size(), 50u);
+      EXPECT_TRUE(go.contains("[lib3.so]"));
+      EXPECT_EQ(ParseTop(ours.out), go) << metric;
+    }
+  }
+}
+
+TEST(Top, HeaderSaysWhatIsShown) {
+  Folder folder;
+  Profile p = OfProcess("4242", 1, 3 << 20, 1 << 19);
+  p.AddComment("lost stack-table-full: 312");
+  const Result top = Top({.files = {Save(folder, "a", p)}});
+  EXPECT_EQ(top.out,
+            "program  app (pid 4242)\n"
+            "metric   inuse_space (heap)\n"
+            "total    3MiB ± 512KiB (95 %)\n"
+            "sampled  1 in 512KiB\n"
+            "lost     312 samples in [overflow]: the stack table was full (raise --max-memory)\n"
+            "showing  1 of 1 functions\n"
+            " self  self% total total%  function  (object)\n"
+            " 3MiB   100%  3MiB   100%  hold  (-)\n");
+}
+
+TEST(Top, ShowsTheNumberOfFunctionsThatWasAskedFor) {
+  Folder folder;
+  const std::string file = Save(folder, "random.pb.gz", RandomProfile(1));
+  EXPECT_THAT(Top({.files = {file}}).out, HasSubstr("showing  30 of "));
+  EXPECT_THAT(Top({.files = {file}, .node_count = 2}).out, HasSubstr("showing  2 of "));
+}
+
+TEST(Top, DifferentProcessesAddUp) {
+  Folder folder;
+  const Result top = Top({.files = {Save(folder, "a", OfProcess("1", 10, 3000, 30)), Save(folder, "b", OfProcess("2", 10, 4000, 40))},
+                          .unit = "bytes"});
+  EXPECT_THAT(top.out, HasSubstr("total    7000 ± 50 (95 %)"));  // √(30² + 40²)
+  EXPECT_THAT(top.out, HasSubstr("program  app (pid 1), app (pid 2)\n"));
+  EXPECT_EQ(top.err, "");
+}
+
+TEST(Top, OfSnapshotsOfOneProcessTheNewestCounts) {
+  Folder folder;
+  const std::string older = Save(folder, "app.1.0001.heap.pb.gz", OfProcess("1", 10, 3000, 30));
+  const std::string newer = Save(folder, "app.1.0002.heap.pb.gz", OfProcess("1", 20, 5000, 50));
+  for (const auto& files : {std::vector{older, newer}, std::vector{newer, older}}) {
+    const Result top = Top({.files = files, .unit = "bytes"});
+    EXPECT_EQ(top.exit_code, 0);
+    EXPECT_THAT(top.out, HasSubstr("total    5000 ± 50 (95 %)"));
+    EXPECT_EQ(top.err, "holdfast: " + older + ": left out, a snapshot of the same process as " + newer +
+                           ", which holds all of it.\n");
+  }
+}
+
+TEST(Top, DifferencesOfOneProcessAddUp) {
+  Folder folder;
+  Profile a = OfProcess("1", 10, 3000, 30), b = OfProcess("1", 20, 5000, 40);
+  a.duration_nanos = b.duration_nanos = 1;
+  EXPECT_THAT(Top({.files = {Save(folder, "a", a), Save(folder, "b", b)}, .unit = "bytes"}).out,
+              HasSubstr("total    8000 ± 50 (95 %)"));
+}
+
+TEST(Top, DifferentKindsAreAnErrorThatSaysSo) {
+  Folder folder;
+  const std::string heap = Save(folder, "heap", OfProcess("1", 10, 3000, 30));
+  const std::string other = Save(folder, "lifetimes", OfProcess("2", 10, 3000, 30, "lifetimes"));
+  const Result top = Top({.files = {heap, other}});
+  EXPECT_EQ(top.exit_code, 2);
+  EXPECT_EQ(top.err, "holdfast: " + other + ": of another kind (lifetimes) than " + heap + " (heap). Give files of one kind.\n");
+  EXPECT_EQ(top.out, "");
+}
+
+TEST(Top, AnUnknownMetricIsAnErrorThatListsTheKnown) {
+  Folder folder;
+  const std::string file = Save(folder, "a", SmallProfile());
+  const Result top = Top({.files = {file}, .metric = "inuse"});
+  EXPECT_EQ(top.exit_code, 2);
+  EXPECT_EQ(top.err, "holdfast: " + file + ": no metric \"inuse\". There are: alloc_objects, alloc_space, inuse_objects, inuse_space.\n");
+}
+
+TEST(Top, ABadUnitAndAMissingFileAreErrors) {
+  EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).exit_code, 2);
+  EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).err,
+            "holdfast: --unit parsecs: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n");
+  const Result missing = Top({.files = {"/no/such"}});
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_EQ(missing.err, "holdfast: /no/such: cannot be read (No such file or directory). Check the path and its permissions.\n");
+}
+
+TEST(Top, NamesCannotDriveTheTerminal) {
+  Folder folder;
+  Profile p = SmallProfile();
+  p.functions[0].name = p.strings.Intern("ma\x1b]0;in\x07\xc2\x9b");
+  const Result top = Top({.files = {Save(folder, "a", p)}});
+  EXPECT_THAT(top.out, HasSubstr("ma?]0;in??"));
+  EXPECT_THAT(top.out, Not(HasSubstr("\x1b")));
+}
+
+TEST(Metric, AnEntryIsFoundByNameByNumberAndByDefault) {
+  const Profile p = SmallProfile();
+  EXPECT_EQ(*FindMetric(p, ""), 3u);
+  EXPECT_EQ(*FindMetric(p, "alloc_space"), 1u);
+  EXPECT_EQ(*FindMetric(p, "0"), 0u);
+  EXPECT_FALSE(FindMetric(p, "4").ok());
+  Profile without = SmallProfile();
+  without.default_sample_type = 0;
+  EXPECT_EQ(DefaultMetric(without), 3u);  // the last, as pprof does
+}
+
+TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
+  Profile p = SmallProfile();
+  EXPECT_EQ(*HalfWidth(p, 3), 12);
+  EXPECT_FALSE(HalfWidth(p, 0).has_value());
+  EXPECT_EQ(SamplingOf(p, "auto"), "1 in 512KiB");
+  p.period = 0;
+  EXPECT_EQ(SamplingOf(p, "auto"), "");
+  p.period = 1;
+  EXPECT_EQ(SamplingOf(p, "auto"), "every one");
+}
+
+TEST(Info, PrintsAllThatAProfileSays) {
+  Folder folder;
+  Profile p = SmallProfile();
+  p.functions[3].name = p.strings.Intern("libx.so.1!0x10");
+  std::ostringstream out, err;
+  const std::string file = Save(folder, "small.pb.gz", p);
+  EXPECT_EQ(RunInfo({file}, out, err), 0);
+  EXPECT_EQ(out.str(), "file        " + file +
+                           "\n"
+                           "kind        heap\n"
+                           "taken       2023-11-14 22:13:20.123 UTC\n"
+                           "duration    0 (cumulative: since the process began)\n"
+                           "period      524288 bytes of space\n"
+                           "metric      alloc_objects in count: 14\n"
+                           "metric      alloc_space in bytes: 1096 = 1.07KiB\n"
+                           "metric      inuse_objects in count: 8\n"
+                           "metric      inuse_space in bytes: 496 ± 12 = 496B ± 12B  (default)\n"
+                           "samples     3\n"
+                           "locations   3, 0 without a function\n"
+                           "functions   3 named, 1 unnamed\n"
+                           "mappings    2\n"
+                           "  0x400000-0x500000 +0x1000 /usr/bin/app 00112233\n"
+                           "  0x7f0000000000-0x7f0000100000 +0x0 /usr/lib/libx.so.1 aabb\n"
+                           "comments    2\n"
+                           "  kind: heap\n"
+                           "  total inuse_space: 496 ± 12\n");
+}
+
+TEST(Info, GoesOnAfterAFileThatCannotBeRead) {
+  Folder folder;
+  std::ostringstream out, err;
+  EXPECT_EQ(RunInfo({"/no/such", Save(folder, "small.pb.gz", SmallProfile())}, out, err), 3);
+  EXPECT_THAT(out.str(), HasSubstr("kind        heap"));
+  EXPECT_THAT(err.str(), HasSubstr("holdfast: /no/such: cannot be read"));
+}
+
+}  // namespace
+}  // namespace holdfast
