@@ -1,6 +1,6 @@
 #include "interpose/early_arena.h"
 
-#include "sampler/syscalls.h"
+#include "sampler/recorder.h"
 
 namespace holdfast {
 namespace {

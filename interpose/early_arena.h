@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/hot.h"
+#include "sampler/recorder.h"
 
 namespace holdfast {
 

@@ -58,14 +58,6 @@ HOLDFAST_COLD bool TakeOutSlow(void* block) {
   return true;
 }
 
-// The block lies where samples lie, or the tag is not in use: warm rather than cold.
-__attribute__((noinline)) void FreePerhapsSampled(void* block) {
-  if (LIKELY(SurelyNotSampled(block))) return real.free(block);
-  if (IsEarly(block) || !Ready()) return;
-  if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
-  real.free(block);
-}
-
 void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
   void* moved;
   if (!Ready()) {
@@ -119,6 +111,14 @@ inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, si
 }
 
 }  // namespace
+
+__attribute__((noinline)) void FreePerhapsSampled(void* block) {
+  if (LIKELY(SurelyNotSampled(block))) return real.free(block);
+  if (IsEarly(block) || !Ready()) return;
+  if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
+  real.free(block);
+}
+
 }  // namespace holdfast
 
 using namespace holdfast;

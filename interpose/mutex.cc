@@ -73,7 +73,11 @@ HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
 // Nanoseconds from now to `deadline` on `clock`; 0 when it has passed or is no time at all.
 int64_t NsUntil(clockid_t clock, const timespec* deadline) {
   timespec now;
-  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000 || clock_gettime(clock, &now) != 0) return 0;
+  const int error = errno;
+  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000 || clock_gettime(clock, &now) != 0) {
+    errno = error;  // the real function answers by its result alone
+    return 0;
+  }
   const int64_t seconds = deadline->tv_sec - now.tv_sec;
   if (seconds < 0) return 0;
   if (seconds > INT64_MAX / 2'000'000'000) return INT64_MAX;

@@ -6,7 +6,6 @@
 //
 // Exceptions pass through these frames: nothing here needs a destructor.
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "interpose/early_arena.h"
 #include "interpose/operators.h"
@@ -84,7 +83,7 @@ HOLDFAST_COLD void* NothrowNewSlow(size_t bytes, const void* nothrow) {
 // Every form of delete: takes the sample out, then calls the caller's own.
 template <auto kForm, typename... Rest>
 __attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
-  if (LIKELY(hot_new_limit != 0)) return free(block);  // the operators may be skipped: it is free's affair
+  if (LIKELY(hot_new_limit != 0)) return FreePerhapsSampled(block);  // the operators may be skipped
   if (PassesFilter(block)) RecordFree(block);
   if (block == nullptr || IsEarly(block) || !Ready()) return;
   const Operators operators = OperatorsFor(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
@@ -177,3 +176,8 @@ HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t
 #undef P
 
 }  // extern "C"
+
+// Their hidden names, see operators.cc.
+#define HOLDFAST_NEW(name, parameters) extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void* holdfast_own##name parameters;
+#define HOLDFAST_DELETE(name, parameters) extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void holdfast_own##name parameters;
+#include "interpose/operators.inc"

@@ -6,10 +6,11 @@
 
 #include <atomic>
 
-#include "sampler/hot.h"
+#include "sampler/recorder.h"
 
-#define HOLDFAST_NEW(name, parameters) extern "C" void* name parameters;
-#define HOLDFAST_DELETE(name, parameters) extern "C" void name parameters;
+// Our own, by hidden names: through the exported ones the dynamic linker would give us the program's, if it has any.
+#define HOLDFAST_NEW(name, parameters) extern "C" HOLDFAST_HIDDEN void* holdfast_own##name parameters;
+#define HOLDFAST_DELETE(name, parameters) extern "C" HOLDFAST_HIDDEN void holdfast_own##name parameters;
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW
 #undef HOLDFAST_DELETE
@@ -64,7 +65,7 @@ bool AreCxxLibrarys(const Operators& found) {
 // and the C++ library's other forms would have called that one.
 bool ReachUs() {
   bool all = true;
-#define HOLDFAST_NEW(name, parameters) all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&name);
+#define HOLDFAST_NEW(name, parameters) all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&holdfast_own##name);
 #define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW

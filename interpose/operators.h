@@ -9,12 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/recorder.h"
+
 namespace holdfast {
 
 struct Operators {
 #define HOLDFAST_NEW(name, parameters) void*(*name) parameters;
 #define HOLDFAST_DELETE(name, parameters) void(*name) parameters;
-#include "sampler/hot.h"
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW
 #undef HOLDFAST_DELETE

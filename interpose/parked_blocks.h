@@ -13,7 +13,7 @@
 
 #include <atomic>
 
-#include "sampler/hot.h"
+#include "sampler/recorder.h"
 
 namespace holdfast {
 

@@ -55,6 +55,9 @@ inline void ReleaseSampled(void* block) {
   real.free(block);
 }
 
+// free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
+HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
+
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up.
 inline void* MoveToSampledPlace(void* block, size_t bytes) {
   if (!TagInUse() || IsTagged(block)) return block;

@@ -19,6 +19,7 @@
 #include "sampler/live_table.h"
 #include "sampler/sampled_filter.h"
 #include "sampler/stack_trace.h"
+#include "sampler/syscalls.h"
 #include "sampler/thread_state.h"
 
 namespace holdfast {

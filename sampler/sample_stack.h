@@ -35,6 +35,7 @@ inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegiste
 class OwnTime {
  public:
   static constexpr uint64_t kOneIn = 32;
+  static constexpr int64_t kLongestNs = 20'000;  // the slowest walk that was measured: 256 frames never seen before
   OwnTime(Table* table, ThreadState& thread) : counter_(nullptr), start_ns_(0) {
     if ((thread.random >> 7) % kOneIn != 0) return;
     counter_ = &table->header()->counters[thread.shard].sample_ns;
@@ -42,7 +43,9 @@ class OwnTime {
   }
   void Add() const {
     if (counter_ != nullptr) {
-      counter_->fetch_add(static_cast<uint64_t>(MonotonicNs() - start_ns_) * kOneIn, std::memory_order_relaxed);
+      // More than kLongestNs is the scheduler's time, not ours.
+      const int64_t took = MonotonicNs() - start_ns_;
+      counter_->fetch_add(static_cast<uint64_t>(took < kLongestNs ? took : kLongestNs) * kOneIn, std::memory_order_relaxed);
     }
   }
 
