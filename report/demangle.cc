@@ -20,6 +20,7 @@ struct Output {
 // to stop than a jump out of it.
 void Append(const char* piece, size_t size, void* opaque) {
   Output* output = static_cast<Output*>(opaque);
+  if (size == 0) return;  // with a null piece
   if (size > sizeof(output->text) - output->size) longjmp(output->too_long, 1);
   std::memcpy(output->text + output->size, piece, size);
   output->size += size;
