@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include <cstring>
 
@@ -14,20 +15,12 @@ namespace {
 
 constexpr uintptr_t PageUp(uintptr_t address) { return PageOf(address + kPageBytes - 1); }
 
-// The program headers, or null: both headers have to lie in the first page, where every linker puts them.
-const Elf64_Phdr* ProgramHeaders(const dl_find_object& found, int* count) {
-  const auto start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
-  // Execute-only text would be no place to look; without system calls it cannot be asked, and is not found in practice.
-  if (!no_system_calls.load(std::memory_order_relaxed) && !PageReadable(start)) return nullptr;
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-      header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phoff > kPageBytes ||
-      header->e_phnum > (kPageBytes - header->e_phoff) / sizeof(Elf64_Phdr)) {
-    return nullptr;
-  }
-  *count = header->e_phnum;
-  return reinterpret_cast<const Elf64_Phdr*>(start + header->e_phoff);
-}
+struct Headers {
+  const Elf64_Phdr* first = nullptr;
+  int count = 0;
+  const Elf64_Phdr* begin() const { return first; }
+  const Elf64_Phdr* end() const { return first + count; }
+};
 
 AddressRange Mapped(const Elf64_Phdr& segment, uint64_t bias) {
   return {PageOf(bias + segment.p_vaddr), PageUp(bias + segment.p_vaddr + segment.p_memsz)};
@@ -35,15 +28,52 @@ AddressRange Mapped(const Elf64_Phdr& segment, uint64_t bias) {
 
 bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD && (segment.p_flags & PF_R); }
 
-// Grows `range` over the readable segments that touch it. Load segments are sorted by address.
-void JoinReadable(const Elf64_Phdr* headers, int count, uint64_t bias, AddressRange* range) {
-  for (int i = 0; i < count; ++i) {
-    const AddressRange mapped = Mapped(headers[i], bias);
-    if (IsReadable(headers[i]) && mapped.start == range->end) range->end = mapped.end;
+bool Contains(AddressRange range, uintptr_t address) { return address >= range.start && address < range.end; }
+
+// The program headers of an ELF header at `start`, if there is one and it describes what was found. Both have to lie in
+// the first page, where every linker puts them.
+Headers HeadersAt(uintptr_t start, const dl_find_object& found) {
+  // Where nothing can be asked, only the first page of what ld.so knows to be mapped is looked at.
+  if (no_system_calls.load(std::memory_order_relaxed) ? start != reinterpret_cast<uintptr_t>(found.dlfo_map_start)
+                                                      : !PageReadable(start)) {
+    return {};
   }
-  for (int i = count - 1; i >= 0; --i) {
-    const AddressRange mapped = Mapped(headers[i], bias);
-    if (IsReadable(headers[i]) && mapped.end == range->start) range->start = mapped.start;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+      header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phoff > kPageBytes ||
+      header->e_phnum > (kPageBytes - header->e_phoff) / sizeof(Elf64_Phdr)) {
+    return {};
+  }
+  const Headers headers{reinterpret_cast<const Elf64_Phdr*>(start + header->e_phoff), header->e_phnum};
+  const uint64_t bias = found.dlfo_link_map->l_addr;
+  for (const Elf64_Phdr& segment : headers) {
+    if (segment.p_type == PT_LOAD && Contains(Mapped(segment, bias), reinterpret_cast<uintptr_t>(found.dlfo_map_start))) {
+      return headers;
+    }
+  }
+  return {};
+}
+
+// Where the first segment was found; else where a library's first segment starts; else those of the main program.
+Headers FindHeaders(const dl_find_object& found) {
+  Headers headers = HeadersAt(reinterpret_cast<uintptr_t>(found.dlfo_map_start), found);
+  const uint64_t bias = found.dlfo_link_map->l_addr;
+  if (headers.first == nullptr && bias % kPageBytes == 0 && bias != 0) headers = HeadersAt(bias, found);
+  if (headers.first == nullptr && found.dlfo_link_map->l_name[0] == '\0') {
+    headers = HeadersAt(PageOf(getauxval(AT_PHDR)), found);
+  }
+  return headers;
+}
+
+// Grows `range` over the readable segments that touch it. Load segments are sorted by address.
+void JoinReadable(const Headers& headers, uint64_t bias, AddressRange* range) {
+  for (int i = 0; i < headers.count; ++i) {
+    const AddressRange mapped = Mapped(headers.first[i], bias);
+    if (IsReadable(headers.first[i]) && mapped.start == range->end) range->end = mapped.end;
+  }
+  for (int i = headers.count - 1; i >= 0; --i) {
+    const AddressRange mapped = Mapped(headers.first[i], bias);
+    if (IsReadable(headers.first[i]) && mapped.end == range->start) range->start = mapped.start;
   }
 }
 
@@ -68,36 +98,37 @@ void FindBuildId(uintptr_t at, uintptr_t end, ModuleImage* image) {
 
 ModuleImage ReadModuleImage(const dl_find_object& found) {
   ModuleImage image;
-  const AddressRange whole{reinterpret_cast<uintptr_t>(found.dlfo_map_start),
-                           reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
+  image.range = {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
   image.bias = found.dlfo_link_map->l_addr;
   const auto tables = reinterpret_cast<uintptr_t>(found.dlfo_eh_frame);
 
-  int count = 0;
-  const Elf64_Phdr* headers = ProgramHeaders(found, &count);
-  for (int i = 0; headers != nullptr && i < count; ++i) {
-    if (headers[i].p_type != PT_LOAD) continue;
-    const AddressRange mapped = Mapped(headers[i], image.bias);
-    if (mapped.start < whole.start || mapped.start >= mapped.end || mapped.start >= PageUp(whole.end)) continue;
-    if ((headers[i].p_flags & PF_X) && image.segment_count < ModuleImage::kMostSegments) {
-      image.segments[image.segment_count++] = {mapped.start, mapped.end, PageOf(headers[i].p_offset)};
+  const Headers headers = FindHeaders(found);
+  if (headers.first == nullptr) {
+    image.segments[image.segment_count++] = {image.range.start, image.range.end, 0};
+    return image;
+  }
+  for (const Elf64_Phdr& header : headers) {
+    const AddressRange mapped = Mapped(header, image.bias);
+    if (header.p_type != PT_LOAD || mapped.start >= mapped.end) continue;
+    if (mapped.start < image.range.start) image.range.start = mapped.start;
+    if (mapped.end > image.range.end) image.range.end = mapped.end;
+    if ((header.p_flags & PF_X) && image.segment_count < ModuleImage::kMostSegments) {
+      image.segments[image.segment_count++] = {mapped.start, mapped.end, PageOf(header.p_offset)};
     }
-    if (IsReadable(headers[i]) && tables >= mapped.start && tables < mapped.end) {
+    if (IsReadable(header) && Contains(mapped, tables)) {
       image.readable = mapped;
-      JoinReadable(headers, count, image.bias, &image.readable);
+      JoinReadable(headers, image.bias, &image.readable);
     }
   }
-  for (int i = 0; headers != nullptr && i < count && image.build_id == nullptr; ++i) {
-    if (headers[i].p_type != PT_NOTE) continue;
-    const uintptr_t start = image.bias + headers[i].p_vaddr;
-    const uintptr_t end = start + headers[i].p_memsz;
-    // Notes lie in the first segment; one that is elsewhere has to be inside what is known to be readable.
-    if (start >= whole.start && end >= start && (end <= whole.start + kPageBytes || end <= image.readable.end) &&
-        (end <= whole.start + kPageBytes || start >= image.readable.start)) {
-      FindBuildId(start, end, &image);
-    }
+  const uintptr_t first_page = PageOf(reinterpret_cast<uintptr_t>(headers.first));
+  for (const Elf64_Phdr& header : headers) {
+    const uintptr_t start = image.bias + header.p_vaddr;
+    const uintptr_t end = start + header.p_memsz;
+    if (header.p_type != PT_NOTE || image.build_id != nullptr || end < start) continue;
+    // Notes lie in the first page; one that is elsewhere has to be inside of what is known to be readable.
+    const bool in_first_page = start >= first_page && end <= first_page + kPageBytes;
+    if (in_first_page || (start >= image.readable.start && end <= image.readable.end)) FindBuildId(start, end, &image);
   }
-  if (image.segment_count == 0) image.segments[image.segment_count++] = {whole.start, whole.end, 0};
   return image;
 }
 

@@ -16,6 +16,7 @@ namespace holdfast {
 struct ModuleImage {
   static constexpr int kMostSegments = 8;   // executable ones; linkers write one, rarely two
 
+  AddressRange range;            // the whole object, holes between its segments included
   uint64_t bias = 0;
   Segment segments[kMostSegments];
   uint16_t segment_count = 0;
@@ -24,7 +25,8 @@ struct ModuleImage {
   AddressRange readable;         // the mapped segments around the unwind tables, without a hole
 };
 
-// A module whose headers are not mapped where they should be is described as one segment.
+// _dl_find_object answers with one segment of an object that has holes; the image is of the whole object all the same.
+// A module whose headers are not found is described as one segment.
 ModuleImage ReadModuleImage(const dl_find_object& found);
 
 }  // namespace holdfast

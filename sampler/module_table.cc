@@ -21,6 +21,7 @@ constexpr size_t kLongestPath = 4096;
 
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
+  uintptr_t dynamic;             // address of its dynamic section: the same when it comes back to the same place
   AddressRange range;
   AddressRange readable;
   uint64_t identity;             // hash of path and build id; 0: no build id, so never taken for the same module again
@@ -37,11 +38,9 @@ constinit std::atomic<uint16_t> heads[kHeads] = {};
 constinit std::atomic<uint32_t> count{0};
 constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
 
-std::atomic<uint16_t>& HeadOf(uintptr_t start) { return heads[(start >> 12 ^ start >> 21) % kHeads]; }
+uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
+std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
 
-AddressRange RangeOf(const dl_find_object& found) {
-  return {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
-}
 bool Same(AddressRange a, AddressRange b) { return a.start == b.start && a.end == b.end; }
 bool Overlap(AddressRange a, AddressRange b) { return a.start < b.end && b.start < a.end; }
 
@@ -65,13 +64,14 @@ uint64_t LoadedAs(const link_map* map) {
   return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
 }
 
-const Entry* FindLoaded(AddressRange range, const link_map* map) {
+const Entry* FindLoaded(const link_map* map) {
   // Acquire: pairs with the release in AddEntry; `next` of a published entry never changes.
   const uint64_t loaded_as = LoadedAs(map);
-  uint16_t index = HeadOf(range.start).load(std::memory_order_acquire);
+  const uintptr_t dynamic = DynamicOf(map);
+  uint16_t index = HeadOf(dynamic).load(std::memory_order_acquire);
   for (; index != 0; index = entries[index - 1].next) {
     const Entry& entry = entries[index - 1];
-    if (Same(entry.range, range) && !entry.unloaded.load(std::memory_order_relaxed) &&
+    if (entry.dynamic == dynamic && !entry.unloaded.load(std::memory_order_relaxed) &&
         entry.loaded_as.load(std::memory_order_relaxed) == loaded_as) {
       return &entry;
     }
@@ -93,20 +93,20 @@ struct Path {
   size_t length = 0;
 };
 
-Path PathOf(const dl_find_object& found) {
-  const char* name = found.dlfo_link_map->l_name;
+Path PathOf(const link_map* map, AddressRange range) {
+  const char* name = map->l_name;
   if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
   Path path{name, strnlen(name, kLongestPath)};
   if (name[0] != '/') {  // the main program, or loaded by a relative name
     size_t length;
-    const char* mapped = FindMappedPath(reinterpret_cast<uintptr_t>(found.dlfo_map_start), &length);
+    const char* mapped = FindMappedPath(range.start, &length);
     if (mapped != nullptr) path = {mapped, length < kLongestPath ? length : kLongestPath};
   }
   return path;
 }
 
 // Writes the record into the table and publishes it there. 0 when there is no room.
-Offset WriteRecord(Table* now, AddressRange range, uint8_t tag, const ModuleImage& image, const Path& path) {
+Offset WriteRecord(Table* now, uint8_t tag, const ModuleImage& image, const Path& path) {
   const size_t segments_bytes = image.segment_count * sizeof(Segment);
   auto* record = static_cast<Module*>(now->Allocate(
       static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
@@ -116,8 +116,8 @@ Offset WriteRecord(Table* now, AddressRange range, uint8_t tag, const ModuleImag
   }
   record->tag = tag;
   record->segments = image.segment_count;
-  record->start = range.start;
-  record->end = range.end;
+  record->start = image.range.start;
+  record->end = image.range.end;
   record->bias = image.bias;
   record->build_id_bytes = image.build_id_bytes;
   record->path_bytes = static_cast<uint16_t>(path.length);
@@ -139,9 +139,9 @@ Offset WriteRecord(Table* now, AddressRange range, uint8_t tag, const ModuleImag
 
 // Holding `recording`. Null when the mirror is full.
 const Entry* Record(Table* now, const dl_find_object& found) {
-  const AddressRange range = RangeOf(found);
   const ModuleImage image = ReadModuleImage(found);
-  const Path path = PathOf(found);
+  const AddressRange range = image.range;
+  const Path path = PathOf(found.dlfo_link_map, range);
   const uint64_t identity =
       image.build_id_bytes == 0
           ? 0
@@ -174,14 +174,15 @@ const Entry* Record(Table* now, const dl_find_object& found) {
     return nullptr;
   }
   Entry& entry = entries[known];
+  entry.dynamic = DynamicOf(found.dlfo_link_map);
   entry.range = range;
   entry.readable = image.readable;
   entry.identity = identity;
   entry.tag = static_cast<uint8_t>(earlier);
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
   entry.unloaded.store(false, std::memory_order_relaxed);
-  entry.record = WriteRecord(now, range, entry.tag, image, path);
-  std::atomic<uint16_t>& head = HeadOf(range.start);
+  entry.record = WriteRecord(now, entry.tag, image, path);
+  std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
   head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
   count.store(known + 1, std::memory_order_release);
@@ -190,17 +191,18 @@ const Entry* Record(Table* now, const dl_find_object& found) {
 
 // A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's.
 ModuleSight Unrecorded(const dl_find_object& found) {
+  const ModuleImage image = ReadModuleImage(found);
   uint8_t earlier = 0;
   const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) earlier += Overlap(entries[i].range, RangeOf(found));
-  return {earlier, false, ReadModuleImage(found).readable};
+  for (uint32_t i = 0; i < known; ++i) earlier += Overlap(entries[i].range, image.range);
+  return {earlier, false, image.readable};
 }
 
 HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
   Table* const now = table();
   if (now == nullptr || recording.exchange(true, std::memory_order_acquire)) return Unrecorded(found);
   // Another thread may have been quicker.
-  const Entry* entry = FindLoaded(RangeOf(found), found.dlfo_link_map);
+  const Entry* entry = FindLoaded(found.dlfo_link_map);
   if (entry == nullptr) entry = Record(now, found);
   recording.store(false, std::memory_order_release);
   if (entry == nullptr) return Unrecorded(found);
@@ -210,7 +212,7 @@ HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
 }  // namespace
 
 ModuleSight SightModule(const dl_find_object& found) {
-  const Entry* entry = FindLoaded(RangeOf(found), found.dlfo_link_map);
+  const Entry* entry = FindLoaded(found.dlfo_link_map);
   if (LIKELY(entry != nullptr)) return {entry->tag, true, entry->readable};
   return SightModuleSlow(found);
 }
@@ -222,7 +224,8 @@ void MarkUnloadedModules() {
     Entry& entry = entries[i];
     if (entry.unloaded.load(std::memory_order_relaxed)) continue;
     dl_find_object found;
-    if (_dl_find_object(reinterpret_cast<void*>(entry.range.start), &found) == 0 && Same(RangeOf(found), entry.range) &&
+    if (_dl_find_object(reinterpret_cast<void*>(entry.dynamic), &found) == 0 &&
+        DynamicOf(found.dlfo_link_map) == entry.dynamic &&
         LoadedAs(found.dlfo_link_map) == entry.loaded_as.load(std::memory_order_relaxed)) {
       continue;
     }

@@ -2,8 +2,9 @@
 // can be found after the process is gone, and after a module was unloaded.
 //
 // Beside the records in the table there is a mirror in private memory, which answers "is it known?" without a look at
-// shared pages: 1,024 modules, a hash of the start address, entries that are published once and then only change in
-// atomic words. Recording is under a try-lock; whoever does not get it goes on without and asks again at the next miss.
+// shared pages: 1,024 modules, hashed by the address of the dynamic section, entries that are published once and then
+// only change in atomic words. Recording is under a try-lock; whoever does not get it goes on without and asks again at
+// the next miss.
 // A module that is loaded again where it lay before (same path, same build id) gets its old record back, so a program
 // that loads and unloads a plugin a million times fills nothing.
 //
