@@ -31,13 +31,10 @@ bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD &&
 bool Contains(AddressRange range, uintptr_t address) { return address >= range.start && address < range.end; }
 
 // The program headers of an ELF header at `start`, if there is one and it describes what was found. Both have to lie in
-// the first page, where every linker puts them.
-Headers HeadersAt(uintptr_t start, const dl_find_object& found) {
-  // Where nothing can be asked, only the first page of what ld.so knows to be mapped is looked at.
-  if (no_system_calls.load(std::memory_order_relaxed) ? start != reinterpret_cast<uintptr_t>(found.dlfo_map_start)
-                                                      : !PageReadable(start)) {
-    return {};
-  }
+// the first page, where every linker puts them. `mapped`: something is there, which is believed readable where no system
+// call may be made to find out.
+Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
+  if (no_system_calls.load(std::memory_order_relaxed) ? !mapped : !PageReadable(start)) return {};
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
       header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phoff > kPageBytes ||
@@ -56,11 +53,11 @@ Headers HeadersAt(uintptr_t start, const dl_find_object& found) {
 
 // Where the first segment was found; else where a library's first segment starts; else those of the main program.
 Headers FindHeaders(const dl_find_object& found) {
-  Headers headers = HeadersAt(reinterpret_cast<uintptr_t>(found.dlfo_map_start), found);
+  Headers headers = HeadersAt(reinterpret_cast<uintptr_t>(found.dlfo_map_start), true, found);
   const uint64_t bias = found.dlfo_link_map->l_addr;
-  if (headers.first == nullptr && bias % kPageBytes == 0 && bias != 0) headers = HeadersAt(bias, found);
+  if (headers.first == nullptr && bias % kPageBytes == 0 && bias != 0) headers = HeadersAt(bias, false, found);
   if (headers.first == nullptr && found.dlfo_link_map->l_name[0] == '\0') {
-    headers = HeadersAt(PageOf(getauxval(AT_PHDR)), found);
+    headers = HeadersAt(PageOf(getauxval(AT_PHDR)), true, found);
   }
   return headers;
 }

@@ -1,6 +1,7 @@
 // Stacks of every shape, compared with what libgcc's unwinder says of them; and stacks that no unwinder can walk.
 #include "sampler/stack_trace.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -53,6 +54,15 @@ TEST_F(StackTraceTest, CodeWithoutFramePointersIsWalkedToMain) {
   Recurse(40, this);
   EXPECT_TRUE(SameFrames(traces));
   EXPECT_GT(traces.ours.depth, 40);
+  EXPECT_FALSE(traces.ours.truncated);
+}
+
+// This program is linked so; all other tests are about such a one too.
+TEST_F(StackTraceTest, AProgramWithHolesBetweenItsSegmentsIsWalked) {
+  dl_find_object found;
+  ASSERT_EQ(_dl_find_object(reinterpret_cast<void*>(&Recurse), &found), 0);
+  ASSERT_NE(memcmp(found.dlfo_map_start, "\177ELF", 4), 0) << "no hole: this test has lost its point";
+  Recurse(1, this);
   EXPECT_FALSE(traces.ours.truncated);
 }
 
