@@ -30,9 +30,9 @@ bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD &&
 
 bool Contains(AddressRange range, uintptr_t address) { return address >= range.start && address < range.end; }
 
-// The program headers of an ELF header at `start`, if there is one and it describes what was found. Both have to lie in
-// the first page, where every linker puts them. `mapped`: something is there, which is believed readable where no system
-// call may be made to find out.
+// The program headers of an ELF header at `start`, if there is one and it describes what was found. Both have to lie
+// in the first page, where every linker puts them. `mapped`: something is there, which is believed readable where no
+// system call may be made to find out.
 Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
   if (no_system_calls.load(std::memory_order_relaxed) ? !mapped : !PageReadable(start)) return {};
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
@@ -43,10 +43,9 @@ Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
   }
   const Headers headers{reinterpret_cast<const Elf64_Phdr*>(start + header->e_phoff), header->e_phnum};
   const uint64_t bias = found.dlfo_link_map->l_addr;
+  const auto wanted = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   for (const Elf64_Phdr& segment : headers) {
-    if (segment.p_type == PT_LOAD && Contains(Mapped(segment, bias), reinterpret_cast<uintptr_t>(found.dlfo_map_start))) {
-      return headers;
-    }
+    if (segment.p_type == PT_LOAD && Contains(Mapped(segment, bias), wanted)) return headers;
   }
   return {};
 }
