@@ -1,0 +1,101 @@
+// holdfast: the command line.
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "report/cli.h"
+#include "report/collect_command.h"
+#include "report/exporter_command.h"
+#include "report/info_command.h"
+#include "report/run_command.h"
+#include "report/run_options.h"
+#include "report/standard_output.h"
+#include "report/top_command.h"
+#include "report/unprofiled.h"
+
+namespace holdfast {
+namespace {
+
+// Every subcommand but `run`, which also takes a program.
+constexpr void (*kAddCommands[])(CLI::App&, int*) = {
+    AddTopCommand,
+    AddInfoCommand,
+    AddCollectCommand,
+    AddExporterCommand,
+};
+
+constexpr char kTeaches[] =
+    "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library is\n"
+    "preloaded into the program, and the answer is profiles in pprof's format.\n"
+    "\n"
+    "  holdfast run -- redis-server --port 7000              run a program and profile it; files in ./holdfast.redis-server.PID\n"
+    "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
+    "  LD_PRELOAD=/usr/lib/holdfast/libholdfast.so HOLDFAST_OUT=/tmp/prof ./server      the same without a launcher\n";
+
+// CLI11's text as a part of one of our lines.
+std::string AsPart(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]))) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
+  return text;
+}
+
+int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (!chosen.empty()) {
+    const std::string& name = chosen[0]->get_name();
+    Say(fmt::format("{}: {}. holdfast {} --help says what it takes.", name, AsPart(error.what()), name));
+    return name == "run" ? kRunFailed : kWrongUsage;
+  }
+  if (arguments.empty()) {
+    Say("no command is given. Start with: holdfast run -- PROGRAM, and see holdfast --help");
+  } else if (arguments[0].starts_with("-")) {
+    Say(fmt::format("{}: no such option. holdfast --help shows what there is.", arguments[0]));
+  } else {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+    Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0], fmt::join(names, ", ")));
+  }
+  return kWrongUsage;
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  CLI::App app(kTeaches, "holdfast");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION);
+  int exit_code = kFine;
+  std::vector<std::string> program;
+  AddRunCommand(app, &program, &exit_code);
+  for (const auto add : kAddCommands) add(app, &exit_code);
+
+  std::vector<std::string> ours = arguments;
+  if (!arguments.empty() && arguments[0] == "run") {
+    const std::vector<std::string> behind(arguments.begin() + 1, arguments.end());
+    ours.resize(1 + SplitProgram(*app.get_subcommand("run"), behind, &program));
+  }
+  try {
+    app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);
+    return Finished(kFine);
+  } catch (const CLI::ParseError& error) {
+    return WrongUsage(app, arguments, error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+int main(int argc, char** argv) {
+  holdfast::LeaveOwnProfile(argv);
+  return holdfast::Main(argc, argv);
+}
