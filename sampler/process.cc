@@ -70,7 +70,6 @@ void BeginChild() {
     MarkAlwaysAsk(counters);
   }
   ResetScratch();
-  ResetUnwinderAfterFork();
   ForgetModules();
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
