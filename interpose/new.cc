@@ -104,7 +104,7 @@ HOLDFAST_HOT inline void* NewHot(size_t bytes) {
 }
 
 // A tagged place is all that a delete looks at when the operators may be skipped; when not, every delete is slow.
-HOLDFAST_HOT inline bool MayDeleteAtOnce(const void* block) { return !PassesTag(block) && hot_new_limit != 0; }
+HOLDFAST_HOT inline bool MayDeleteAtOnce(const void* block) { return !PassesTag(block, sampled_filter.delete_mask); }
 
 }  // namespace
 }  // namespace holdfast

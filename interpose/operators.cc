@@ -108,7 +108,9 @@ void LookOnce() {
   found.skippable = AreCxxLibrarys(found) && ReachUs();
   global_operators = found;
   stage.store(kGlobal, std::memory_order_release);
-  if (found.skippable) hot_new_limit = size_t{1} << 47;
+  if (!found.skippable) return;
+  hot_new_limit = size_t{1} << 47;
+  UseTagInDelete();
 }
 
 }  // namespace

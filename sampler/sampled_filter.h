@@ -34,6 +34,8 @@ struct AlwaysAsk {
 
 struct SampledFilter {
   std::atomic<uint32_t> tag_mask{0};
+  // The same for operator delete: stays 0 until it is known that delete may go straight to free (interpose/operators.h).
+  std::atomic<uint32_t> delete_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
   AlwaysAsk always_ask[2] = {};
 };
@@ -42,10 +44,14 @@ extern HOLDFAST_HIDDEN SampledFilter sampled_filter;
 
 inline bool IsTagged(const void* block) { return (reinterpret_cast<uintptr_t>(block) & kTagMask) == 0; }
 
-// Test 1. Relaxed: the mask is cleared before the first untagged sample is handed to the program, and a thread that
-// frees that block got its address from there.
-HOLDFAST_HOT inline bool PassesTag(const void* block) {
-  return (sampled_filter.tag_mask.load(std::memory_order_relaxed) & static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block))) == 0;
+// Test 1, one `test` with memory and a branch. A relaxed load: the mask is cleared before the first untagged sample is
+// handed to the program, and a thread that frees that block got its address from there.
+HOLDFAST_HOT inline bool PassesTag(const void* block, const std::atomic<uint32_t>& mask = sampled_filter.tag_mask) {
+  bool passes;
+  asm volatile("testl %[low], %[mask]"
+               : "=@ccz"(passes)
+               : [mask] "m"(mask), [low] "r"(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block))));
+  return passes;
 }
 
 inline size_t FilterIndex(const void* block) {
@@ -89,7 +95,16 @@ inline void MarkAlwaysAsk(uint8_t* counters) {
 }
 
 // Test 1 lets everything pass from now on: a sample could not be put at a tagged place.
-inline void GiveUpTag() { sampled_filter.tag_mask.store(0, std::memory_order_relaxed); }
+inline void GiveUpTag() {
+  sampled_filter.tag_mask.store(0);
+  sampled_filter.delete_mask.store(0);
+}
+// Delete may go straight to free from now on. Looks again after setting its mask: either it sees the tag given up, or
+// whoever gives it up clears the mask later.
+inline void UseTagInDelete() {
+  sampled_filter.delete_mask.store(sampled_filter.tag_mask.load());
+  if (sampled_filter.tag_mask.load() == 0) sampled_filter.delete_mask.store(0);
+}
 
 }  // namespace holdfast
 
