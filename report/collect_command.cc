@@ -4,16 +4,18 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/exporter_lock.h"
 #include "report/output_folder.h"
+#include "report/printable.h"
 #include "report/symbolizer.h"
 #include "report/table_exporter.h"
 #include "report/table_folder.h"
-#include "sampler/spawn_exporter.h"
 
 namespace holdfast {
 namespace {
@@ -24,71 +26,105 @@ struct CollectOptions {
   bool live = false;
 };
 
-struct Tally {
-  int files = 0, processes = 0, live = 0, unknown = 0, failed = 0;
-};
+// Collects, and counts what it did.
+class Collector {
+ public:
+  explicit Collector(const CollectOptions& options)
+      : options_(options), folder_(std::filesystem::absolute(options.out).lexically_normal().string()) {}
 
-void CollectTable(const CollectOptions& options, const FileDescriptor& folder, TableFile table, const OutputFolder& output,
-                  Symbolizer& symbolizer, Tally* tally) {
-  const Liveness liveness = LivenessOf(table.owner(), true);
-  if (liveness != Liveness::kDead && !options.live) {
-    ++(liveness == Liveness::kAlive ? tally->live : tally->unknown);
-    return;
+  int Run() {
+    for (const std::string& path : options_.tables) {
+      const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+      if (!folder.ok()) {
+        Fail(fmt::format("{}: cannot be read", path), folder.status(), "Name the folder of the tables with --tables.");
+        continue;
+      }
+      CollectFrom(path, *folder, false);
+    }
+    // DIR may be a folder of tables itself.
+    if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok()) CollectFrom(folder_, *folder, true);
+    Report();
+    return failed_ ? 3 : 0;
   }
-  const std::string name = table.name();
-  const std::string program = table.program();
-  const uint32_t pid = table.owner().pid;
-  TableExporter exporter(std::move(table));
-  const absl::StatusOr<int> written = exporter.Export(output, symbolizer);
-  if (!written.ok()) {
-    ++tally->failed;
-    fmt::print(stderr, "holdfast: {} (process {}, table {}): {}. The table was left where it is.\n", program, pid, name,
-               std::string(written.status().message()));
-    return;
-  }
-  ++tally->processes;
-  tally->files += *written;
-  if (liveness == Liveness::kDead) unlinkat(folder.get(), name.c_str(), 0);
-}
 
-int Collect(const CollectOptions& options) {
-  const std::string out = std::filesystem::absolute(options.out).lexically_normal().string();
-  const auto is_same = [&](const std::string& other) {
+ private:
+  static std::string Count(int number, const char* one, const char* many) { return fmt::format("{} {}", number, number == 1 ? one : many); }
+
+  void Fail(const std::string& what, const absl::Status& status, const char* next) {
+    failed_ = true;
+    fmt::print(stderr, "holdfast: {} ({}). {}\n", Printable(what), Printable(std::string(status.message())), next);
+  }
+
+  bool IsFolder(const std::string& other) const {
     std::error_code error;
-    return std::filesystem::path(other).lexically_normal() == out || std::filesystem::equivalent(other, out, error);
-  };
-  Tally tally;
-  Symbolizer symbolizer;
-  absl::StatusOr<OutputFolder> output = absl::NotFoundError("");  // made when there is something to put into it
-  for (const std::string& path : options.tables) {
-    const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
-    if (!folder.ok()) {
-      fmt::print(stderr, "holdfast: {}: cannot be read ({}). Name the folder of the tables with --tables.\n", path,
-                 std::string(folder.status().message()));
-      return 3;
+    return std::filesystem::path(other).lexically_normal() == folder_ || std::filesystem::equivalent(other, folder_, error);
+  }
+
+  void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
+    std::map<std::string, std::vector<TableFile>> by_out;
+    for (const std::string& name : ListTableNames(folder)) {
+      absl::StatusOr<TableFile> table = TableFile::Open(folder, name);
+      if (table.ok()) {
+        if (every_out || IsFolder(table->out())) by_out[table->out()].push_back(*std::move(table));
+      } else if (every_out && !absl::IsNotFound(table.status())) {
+        Fail(path + "/" + name, table.status(), "It was left where it is.");
+      }
     }
-    for (const std::string& name : ListTableNames(*folder)) {
-      absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
-      if (!table.ok() || !is_same(table->out())) continue;
-      if (ExporterServes(path.c_str(), table->out().c_str())) {
-        fmt::print(stderr, "holdfast: {}: an exporter is at work for this folder and writes its profiles by itself.\n", out);
-        return 0;
+    for (auto& [out, tables] : by_out) {
+      ExporterLock lock(path, out);
+      if (lock.Take()) {
+        for (TableFile& table : tables) CollectTable(folder, std::move(table));
+      } else {
+        served_ += static_cast<int>(tables.size());
       }
-      if (!output.ok()) output = OutputFolder::Open(out);
-      if (!output.ok()) {
-        fmt::print(stderr, "holdfast: {}. Name a folder that can be written.\n", std::string(output.status().message()));
-        return 3;
-      }
-      CollectTable(options, *folder, *std::move(table), *output, symbolizer, &tally);
     }
   }
-  fmt::print(stderr, "holdfast: {}: {} written from {}", out, tally.files == 1 ? "1 profile" : fmt::format("{} profiles", tally.files),
-             tally.processes == 1 ? "1 process" : fmt::format("{} processes", tally.processes));
-  if (tally.live > 0) fmt::print(stderr, "; {} still running (--live takes those too)", tally.live);
-  if (tally.unknown > 0) fmt::print(stderr, "; {} of which it cannot be seen whether they run (--live takes those too)", tally.unknown);
-  fmt::print(stderr, ".\n");
-  return tally.failed > 0 ? 3 : 0;
-}
+
+  void CollectTable(const FileDescriptor& folder, TableFile table) {
+    const Liveness liveness = table.liveness();
+    if (liveness != Liveness::kDead && !options_.live) {
+      ++(liveness == Liveness::kAlive ? live_ : unknown_);
+      return;
+    }
+    const std::string name = table.name();
+    const std::string what = fmt::format("{} (process {}, table {})", table.program(), table.owner().pid, name);
+    auto [output, is_new] = outputs_.try_emplace(table.out(), absl::NotFoundError(""));
+    // Made when there is something to put into it.
+    if (is_new) output->second = OutputFolder::Open(table.out());
+    if (!output->second.ok()) {
+      Fail(what, output->second.status(), "The table was left where it is.");
+      return;
+    }
+    TableExporter exporter(std::move(table));
+    const auto written = exporter.Export(*output->second, symbolizer_);
+    if (!written.ok()) {
+      Fail(what, written.status(), "The table was left where it is.");
+      return;
+    }
+    ++processes_;
+    for (const ProfileName& file : *written) {
+      ++files_;
+      fmt::print("{}\n", output->first + "/" + file.ToString());
+    }
+    if (liveness == Liveness::kDead) unlinkat(folder.get(), name.c_str(), 0);
+  }
+
+  void Report() const {
+    std::string line = fmt::format("holdfast: {}: {} from {}", options_.out, Count(files_, "profile", "profiles"),
+                                   Count(processes_, "process", "processes"));
+    if (live_ > 0) line += fmt::format("; {} still running (--live takes those too)", live_);
+    if (unknown_ > 0) line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
+    if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
+    fmt::print(stderr, "{}.\n", line);
+  }
+
+  const CollectOptions& options_;
+  std::string folder_;           // DIR, absolute
+  std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
+  Symbolizer symbolizer_;
+  int files_ = 0, processes_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
+  bool failed_ = false;
+};
 
 }  // namespace
 
@@ -97,10 +133,12 @@ void AddCollectCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("collect", "Write the profiles of ended programs that no exporter served");
   command->footer(
       "A program that was preloaded with HOLDFAST_EXPORTER=no, or whose exporter was killed with it, leaves its table\n"
-      "in memory. This turns such tables into profiles in DIR (the program's HOLDFAST_OUT) and removes them.\n\n"
+      "in memory. This turns such tables into profiles in DIR (the program's HOLDFAST_OUT), prints the names of the\n"
+      "files, and removes the tables. DIR may also be a folder of tables: then all of those are taken, and each\n"
+      "program's profiles go to its own output folder.\n\n"
       "  HOLDFAST_EXPORTER=no HOLDFAST_OUT=/tmp/p LD_PRELOAD=…/libholdfast.so ./server\n"
       "  holdfast collect /tmp/p");
-  command->add_option("DIR", options->out, "Output folder that the programs were started with")->required();
+  command->add_option("DIR", options->out, "Output folder that the programs were started with, or a folder of tables")->required();
   command->add_option("--tables", options->tables, "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
   command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
   command->callback([options, exit_code] {
@@ -109,7 +147,7 @@ void AddCollectCommand(CLI::App& app, int* exit_code) {
         if (std::filesystem::is_directory(folder)) options->tables.push_back(folder);
       }
     }
-    *exit_code = Collect(*options);
+    *exit_code = Collector(*options).Run();
   });
 }
 

@@ -16,23 +16,27 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "report/exporter_lock.h"
 #include "report/file_descriptor.h"
 #include "report/output_folder.h"
 #include "report/symbolizer.h"
 #include "report/table_exporter.h"
 #include "report/table_folder.h"
-#include "sampler/spawn_exporter.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1000 * kMs;
-constexpr int64_t kTick = 50 * kMs;          // how often the words of live tables are read: a bell may not ring (chroot)
+constexpr int64_t kTick = 100 * kMs;         // how often the words of live tables are read: a bell may not ring (chroot)
 constexpr int64_t kLookAround = kSecond;     // how often all processes and the folder are looked at
 constexpr int64_t kGrace = 200 * kMs;        // without a table before the exporter ends: a shell's next command may follow
 constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr int kMostFailures = 3;             // of the last export of a dead process's table; then it is left for collect
+constexpr int64_t kUnseenRest = 10 * kSecond;  // after the orderly end of a process that we cannot see, before its last look
 
 int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
   timespec now;
@@ -40,51 +44,12 @@ int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-// The lock of an output folder, see the header.
-class Lock {
- public:
-  explicit Lock(const ExporterOptions& options) {
-    char path[700];
-    ExporterLockPath(options.tables.c_str(), options.out.c_str(), geteuid(), path, sizeof path);
-    path_ = path;
-  }
-
-  bool Take() {
-    // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
-    for (int attempt = 0; attempt < 5; ++attempt) {
-      FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-      if (!file.valid()) return false;
-      if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-        struct stat held, named;
-        if (fstat(file.get(), &held) == 0 && stat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-            held.st_dev == named.st_dev) {
-          file_ = std::move(file);
-          return true;
-        }
-      } else {
-        const timespec pause = {0, 2 * kMs};
-        nanosleep(&pause, nullptr);
-      }
-    }
-    return false;
-  }
-
-  void Release() {
-    unlink(path_.c_str());
-    file_.Close();
-  }
-
- private:
-  std::string path_;
-  FileDescriptor file_;
-};
-
 struct Served {
   TableExporter exporter;
   FileDescriptor process;        // pidfd; invalid where the process is out of reach
   int64_t next_snapshot = 0;
   uint32_t requests_answered = 0;
-  bool exit_answered = false;
+  int64_t exit_answered = 0;     // when; 0 = it did not ask
   int failures = 0;
   bool gone = false;             // its process ended or runs another image
   bool finished = false;         // nothing more to do
@@ -92,8 +57,9 @@ struct Served {
 
 class Exporter {
  public:
-  Exporter(const ExporterOptions& options, FileDescriptor tables, absl::StatusOr<OutputFolder> output)
-      : options_(options), tables_(std::move(tables)), output_(std::move(output)) {
+  Exporter(const ExporterOptions& options, FileDescriptor tables)
+      : options_(options), tables_(std::move(tables)), output_(OutputFolder::Open(options.out)) {
+    if (output_.ok()) output_->RemoveStaleTemporaries();
     events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
     if (options_.parent != 0) parent_ = OpenProcess(options_.parent);
@@ -108,9 +74,11 @@ class Exporter {
       const int64_t now = NowNs();
       if (bell || now >= next_look) {
         FindNewTables();
-        const bool thorough = now >= next_look;
-        if (thorough) next_look = now + kLookAround;
-        for (const auto& served : served_) LookAtProcess(*served, thorough);
+        if (now >= next_look) {
+          // Where nothing tells of new tables, look for them at each tick.
+          next_look = now + (events_.valid() ? kLookAround : kTick);
+          for (const auto& served : served_) LookAtProcess(*served);
+        }
       }
       for (const auto& served : served_) Attend(*served, NowNs());
       std::erase_if(served_, [](const auto& served) { return served->finished; });
@@ -119,6 +87,9 @@ class Exporter {
       Wait();
     }
   }
+
+  // The last thing that went wrong, if anything.
+  absl::Status status() const { return output_.ok() ? last_failure_ : output_.status(); }
 
   // Whether a table came while the lock was being given up.
   bool HasWork() {
@@ -136,51 +107,74 @@ class Exporter {
 
   bool ParentLives() const { return parent_.valid() && !Ended(parent_); }
 
-  // True when something happened in the folder of tables.
+  // True when something happened to a table of this user; others may be busy in the same folder.
   bool DrainEvents() const {
     alignas(inotify_event) char buffer[4096];
+    const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
     bool any = false;
-    while (read(events_.get(), buffer, sizeof buffer) > 0) any = true;
+    for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
+      for (const char* at = buffer; at < buffer + got;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(at);
+        any = any || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && absl::StartsWith(event->name, prefix));
+        at += sizeof(inotify_event) + event->len;
+      }
+    }
     return any;
   }
 
   void FindNewTables() {
+    std::set<std::string> there;
     for (const std::string& name : ListTableNames(tables_)) {
-      if (known_.contains(name)) continue;
+      if (known_.contains(name)) {
+        there.insert(name);
+        continue;
+      }
       absl::StatusOr<TableFile> table = TableFile::Open(tables_, name);
-      if (absl::IsUnavailable(table.status()) && !table.ok()) continue;  // still being made
-      known_.insert(name);
+      // Out of descriptors: at the next look.
+      if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
+      there.insert(name);
       if (!table.ok() || table->out() != options_.out) continue;
       Add(*std::move(table));
     }
+    known_ = std::move(there);
   }
 
   void Add(TableFile table) {
-    const TableOwner& owner = table.owner();
-    // exec keeps the pid: the image that made an older table of this process is gone.
-    for (const auto& other : served_) {
-      const TableOwner& old = other->exporter.table().owner();
-      if (old.pid == owner.pid && old.pid_ns == owner.pid_ns && old.start_ticks == owner.start_ticks) other->gone = true;
-    }
-    table.SetExporterPid(getpid());
     auto served = std::make_unique<Served>(Served{.exporter = TableExporter(std::move(table)), .process = {}});
     const TableFile& added = served->exporter.table();
+    added.SetExporterPid(getpid());
     if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
-    // The pid may have come back as another process between its table and our look.
-    served->gone = LivenessOf(added.owner(), true) == Liveness::kDead;
-    if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + static_cast<int64_t>(added.snapshot_every_ns());
+    // After the process was opened: its pid may come back as another one at any time.
+    served->gone = added.liveness() == Liveness::kDead;
+    if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + AsPeriod(added.snapshot_every_ns());
+    // exec keeps the pid: of two images of one process the older is gone.
+    for (const auto& other : served_) {
+      const TableOwner& old = other->exporter.table().owner();
+      if (!old.SameProcess(added.owner())) continue;
+      (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
+    }
     served_.push_back(std::move(served));
   }
 
-  static void LookAtProcess(Served& served, bool thorough) {
+  // A hostile header may ask for anything.
+  static int64_t AsPeriod(uint64_t ns) {
+    return static_cast<int64_t>(std::clamp<uint64_t>(ns, kMs, uint64_t{1} << 60));
+  }
+
+  static void LookAtProcess(Served& served) {
     if (served.gone) return;
-    served.gone = Ended(served.process) ||
-                  (thorough && LivenessOf(served.exporter.table().owner(), true) == Liveness::kDead);
+    const Liveness liveness = served.exporter.table().liveness();
+    // A process that cannot be seen, and that said that it ends, is not waited for longer than an end may take.
+    served.gone = liveness == Liveness::kDead || (liveness == Liveness::kUnknown && served.exit_answered != 0 &&
+                                                  NowNs() - served.exit_answered > kUnseenRest);
   }
 
   bool Export(Served& served) {
+    // A folder that could not be made or opened may be there by now.
+    if (!output_.ok()) output_ = OutputFolder::Open(options_.out);
     if (!output_.ok()) return false;
-    const absl::StatusOr<int> written = served.exporter.Export(*output_, symbolizer_);
+    const auto written = served.exporter.Export(*output_, symbolizer_);
+    if (!written.ok()) last_failure_ = written.status();
     return written.ok();
   }
 
@@ -193,23 +187,20 @@ class Exporter {
       served.finished = true;  // not a table any more: nothing can be had from it
       return;
     }
-    if (words->exit_request != 0 && !served.exit_answered) {
+    if (words->exit_request != 0 && served.exit_answered == 0) {
       Export(served);
       table.AnswerExit();  // also after a failure: waiting would not help the target
-      served.exit_answered = true;
+      served.exit_answered = NowNs();
     }
     if (words->snapshot_request != served.requests_answered) {
-      if (Export(served)) {
-        served.requests_answered = words->snapshot_request;
-        table.AnswerSnapshot(words->snapshot_request);
-      } else {
-        served.requests_answered = words->snapshot_request;  // the next interval tries again
-      }
+      // After a failure the next interval tries again; who asked sees no answer.
+      if (Export(served)) table.AnswerSnapshot(words->snapshot_request);
+      served.requests_answered = words->snapshot_request;
     }
     if (served.next_snapshot != 0 && now >= served.next_snapshot) {
       Export(served);
       // From now on, not from the due time: a slow export must not lead to one after the other.
-      served.next_snapshot = NowNs() + static_cast<int64_t>(table.snapshot_every_ns());
+      served.next_snapshot = NowNs() + AsPeriod(table.snapshot_every_ns());
     }
   }
 
@@ -217,19 +208,20 @@ class Exporter {
     if (Export(served)) {
       unlinkat(tables_.get(), served.exporter.table().name().c_str(), 0);
       served.finished = true;
-    } else if (!output_.ok() || ++served.failures >= kMostFailures) {
+    } else if (++served.failures >= kMostFailures) {
       served.finished = true;  // the table stays, for `holdfast collect`
     }
   }
 
   void Wait() const {
     std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
-    if (parent_.valid() && !Ended(parent_)) entries.push_back({parent_.get(), POLLIN, 0});
+    if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
+    int64_t timeout = served_.empty() && ParentLives() ? kLookAround : kTick;
     for (const auto& served : served_) {
       if (served->process.valid() && !Ended(served->process)) entries.push_back({served->process.get(), POLLIN, 0});
+      if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
     }
-    const bool only_waiting = served_.empty() && ParentLives();
-    poll(entries.data(), entries.size(), static_cast<int>((only_waiting ? kLookAround : kTick) / kMs));
+    poll(entries.data(), entries.size(), static_cast<int>(timeout / kMs));
   }
 
   const ExporterOptions& options_;
@@ -239,26 +231,39 @@ class Exporter {
   FileDescriptor parent_;
   Symbolizer symbolizer_;
   std::vector<std::unique_ptr<Served>> served_;
-  std::set<std::string> known_;  // tables that were looked at: served, finished, or another folder's
+  absl::Status last_failure_;
+  std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's
 };
 
 }  // namespace
 
 absl::Status RunExporter(const ExporterOptions& options) {
-  Lock lock(options);
+  ExporterLock lock(options.tables, options.out);
   if (!lock.Take()) return absl::OkStatus();
   absl::StatusOr<FileDescriptor> tables = OpenFolder(options.tables);
   if (!tables.ok()) return tables.status();
-  absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out);
-  const absl::Status output_status = output.status();
   SweepOldTables(options.tables);
-  Exporter exporter(options, *std::move(tables), std::move(output));
+  Exporter exporter(options, *std::move(tables));
   do {
     exporter.Serve();
     lock.Release();
   } while (exporter.HasWork() && lock.Take());
-  return output_status;
+  return exporter.status();
 }
+
+namespace {
+
+bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
+
+// A table whose maker died before it had a name, or the lock of an exporter that was killed.
+bool IsLeftover(const FileDescriptor& folder, const std::string& name) {
+  const FileDescriptor file(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info;
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) return false;
+  return OlderThanADay(info.st_mtim.tv_sec * kSecond) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
 
 int SweepOldTables(const std::string& path) {
   const absl::StatusOr<FileDescriptor> tables = OpenFolder(path);
@@ -266,9 +271,13 @@ int SweepOldTables(const std::string& path) {
   int removed = 0;
   for (const std::string& name : ListTableNames(*tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
-    if (!table.ok() || NowNs(CLOCK_REALTIME) - table->modified_ns() < kDay) continue;
-    if (LivenessOf(table->owner(), true) != Liveness::kDead) continue;
+    if (!table.ok() || !OlderThanADay(table->modified_ns()) || table->liveness() != Liveness::kDead) continue;
     removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
+  }
+  for (const char* suffix : {".new", ".lock"}) {
+    for (const std::string& name : ListTableNames(*tables, suffix)) {
+      if (IsLeftover(*tables, name)) removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
+    }
   }
   return removed;
 }

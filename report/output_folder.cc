@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -23,6 +25,7 @@ namespace {
 
 constexpr char kSuffix[] = ".pb.gz";
 constexpr char kTemporaryPrefix[] = ".holdfast.";
+constexpr char kTemporarySuffix[] = ".new";
 constexpr int64_t kHourNs = int64_t{3600} * 1'000'000'000;
 
 bool IsDigits(const std::string& text) {
@@ -104,21 +107,41 @@ absl::StatusOr<OutputFolder> OutputFolder::Open(const std::string& path) {
   return output;
 }
 
+template <typename Function>
+void OutputFolder::ForEachName(Function function) const {
+  const int copy = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
+}
+
 std::vector<OutputFolder::Entry> OutputFolder::List() const {
   std::vector<Entry> entries;
-  const int copy = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return entries;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
-    std::optional<ProfileName> name = ParseProfileName(entry->d_name);
+  ForEachName([&](const char* file) {
+    std::optional<ProfileName> name = ParseProfileName(file);
     struct stat info;
-    if (!name.has_value() || fstatat(folder_.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) {
-      continue;
-    }
+    if (!name.has_value() || fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     entries.push_back({*std::move(name), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec});
-  }
+                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode)});
+  });
   return entries;
+}
+
+void OutputFolder::RemoveStaleTemporaries() const {
+  ForEachName([&](const char* file) {
+    struct stat info;
+    if (absl::StartsWith(file, kTemporaryPrefix) && absl::EndsWith(file, kTemporarySuffix) &&
+        fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+        info.st_mtim.tv_sec < time(nullptr) - 3600) {
+      unlinkat(folder_.get(), file, 0);
+    }
+  });
+}
+
+void OutputFolder::RemoveIfEmpty() const { rmdir(path_.c_str()); }
+
+std::string OutputFolder::PathOf(const ProfileName& name) const {
+  return absl::StrCat("/proc/self/fd/", folder_.get(), "/", name.ToString());
 }
 
 uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
@@ -130,7 +153,7 @@ uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
 }
 
 absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
-  const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), ".new");
+  const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), kTemporarySuffix);
   // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
   FileDescriptor file(openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -162,6 +185,7 @@ int OutputFolder::Shrink(uint64_t max_bytes) const {
   std::vector<Entry> entries = List();
   uint64_t total = 0;
   std::map<std::tuple<std::string, uint32_t, std::string>, uint32_t> newest;
+  std::erase_if(entries, [](const Entry& entry) { return !entry.regular; });
   for (const Entry& entry : entries) {
     total += entry.bytes;
     uint32_t& seq = newest[{entry.name.program, entry.name.pid, entry.name.kind}];

@@ -21,7 +21,7 @@
 namespace holdfast {
 
 struct ProfileName {
-  std::string program;           // as it stands in the file name, see FileNameOf
+  std::string program;           // as it stands in the file name, see ProgramForFileName
   uint32_t pid = 0;
   uint32_t seq = 0;
   std::string kind;
@@ -49,7 +49,9 @@ class OutputFolder {
     ProfileName name;
     uint64_t bytes = 0;
     int64_t modified_ns = 0;
+    bool regular = true;         // a regular file: nothing else is ever read or removed
   };
+  // Everything that is named as a profile.
   std::vector<Entry> List() const;
 
   // One above the highest seq of this program and pid.
@@ -60,12 +62,21 @@ class OutputFolder {
   absl::StatusOr<ProfileName> Write(ProfileName name, const std::function<absl::Status(int)>& write) const;
 
   void Remove(const ProfileName& name) const;
+  // By which the file can be opened, wherever the folder has gone since.
+  std::string PathOf(const ProfileName& name) const;
+  // Removes what writers that were killed left behind more than an hour ago.
+  void RemoveStaleTemporaries() const;
+  // Removes the folder if it is empty.
+  void RemoveIfEmpty() const;
 
-  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a process and
-  // kind. 0 = no limit. How many were removed.
+  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program, pid
+  // and kind. 0 = no limit. How many were removed.
   int Shrink(uint64_t max_bytes) const;
 
  private:
+  template <typename Function>
+  void ForEachName(Function function) const;
+
   std::string path_;
   FileDescriptor folder_;
 };

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -68,10 +67,11 @@ bool HasInnerPid(pid_t pid, uint32_t inner) {
   return false;
 }
 
-bool MapsInode(pid_t pid, uint64_t inode) {
+// By the name, which holds a random number. Costs some 100 µs and holds up the process's mmap meanwhile.
+bool Maps(pid_t pid, const std::string& table_name) {
   const std::string maps = ReadProc(pid, "maps");
   if (maps.empty()) return true;  // not ours to read: assume the best
-  return maps.find(absl::StrCat(" ", inode, " ")) != std::string::npos;
+  return maps.find("/" + table_name) != std::string::npos;
 }
 
 }  // namespace
@@ -88,16 +88,17 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
   return std::nullopt;
 }
 
-Liveness LivenessOf(const TableOwner& owner, bool thorough) {
+Liveness LivenessOf(const TableOwner& owner) {
   const std::optional<pid_t> pid = FindProcess(owner);
   if (!pid.has_value()) return PidNamespaceOf("self") == kInitialPidNamespace ? Liveness::kDead : Liveness::kUnknown;
   const std::optional<Stat> stat = ReadStat(*pid);
   if (!stat.has_value()) return access("/proc/self/stat", R_OK) == 0 ? Liveness::kDead : Liveness::kUnknown;
   if (!Runs(*stat)) return Liveness::kDead;
   if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks) return Liveness::kDead;
-  // 0 or 1 where we may not know.
-  if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end) return Liveness::kDead;
-  if (thorough && owner.table_inode != 0 && !MapsInode(*pid, owner.table_inode)) return Liveness::kDead;
+  // The two also differ in a program that was started through ld.so; 0 or 1 stand where we may not know.
+  if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end && !Maps(*pid, owner.table_name)) {
+    return Liveness::kDead;
+  }
   return Liveness::kAlive;
 }
 

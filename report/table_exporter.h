@@ -23,9 +23,10 @@ class TableExporter {
   const TableFile& table() const { return table_; }
 
   // Writes a profile of each kind that has something new since its last one. All kinds of one snapshot share a seq.
-  // Returns how many were written; on failure the next call writes what is missing. Old snapshots of this process are
-  // thinned by its own `keep`, the folder by its `max_disk_bytes`.
-  absl::StatusOr<int> Export(const OutputFolder& output, Symbolizer& symbolizer);
+  // Returns the files that were written; on failure the next call writes what is missing. Old snapshots of this process
+  // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments of
+  // the next file.
+  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer);
 
  private:
   struct Written {
@@ -37,8 +38,13 @@ class TableExporter {
     std::vector<Written> files;  // oldest first
   };
 
+  void AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot);
+  void Thin(const OutputFolder& output, uint32_t keep, Kind* kind);
+
   TableFile table_;
   std::array<Kind, kProfileKinds> kinds_;
+  bool adopted_ = false;
+  uint64_t failed_writes_ = 0, removed_snapshots_ = 0;
 };
 
 }  // namespace holdfast

@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstddef>
@@ -22,8 +24,6 @@
 
 namespace holdfast {
 namespace {
-
-constexpr uint64_t kLargestTable = uint64_t{32} << 30;
 
 // The words lie on one cache line, in the order of ControlWords.
 constexpr off_t kWordsOffset = offsetof(TableHeader, exit_request);
@@ -51,11 +51,6 @@ T Field(int fd, size_t offset, T fallback) {
   return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
 }
 
-void WriteWord(int fd, size_t offset, uint32_t value) {
-  // Nothing to do about a failure: the target waits its 2 s and goes on.
-  [[maybe_unused]] const ssize_t written = pwrite(fd, &value, sizeof value, static_cast<off_t>(offset));
-}
-
 int64_t WallNs() {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -67,7 +62,7 @@ int64_t WallNs() {
 absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name) {
   TableFile table;
   // Not blocking: a pipe that somebody put there under our name must not hold us up.
-  table.file_ = FileDescriptor(openat(folder.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  table.file_ = FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!table.file_.valid()) return Failed("open");
   struct stat info;
   if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
@@ -76,6 +71,11 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   const int fd = table.file_.get();
   if (Field<uint64_t>(fd, offsetof(TableHeader, magic), 0) != kTableMagic) {
     return absl::UnavailableError("not a table, or still being made");
+  }
+  const auto version = Field<uint32_t>(fd, offsetof(TableHeader, version), 0);
+  if (version != kLayoutVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ", kLayoutVersion,
+                                                      ": use the holdfast that profiled the program"));
   }
   table.name_ = name;
   char text[sizeof(TableHeader::out)];
@@ -89,7 +89,8 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   table.owner_.pid_ns = Field<uint64_t>(fd, offsetof(TableHeader, pid_ns), 0);
   table.owner_.start_ticks = Field<uint64_t>(fd, offsetof(TableHeader, start_ticks), 0);
   table.owner_.stack_end = Field<uint64_t>(fd, offsetof(TableHeader, stack_end), 0);
-  table.owner_.table_inode = info.st_ino;
+  table.owner_.start_monotonic_ns = Field<int64_t>(fd, offsetof(TableHeader, start_monotonic_ns), 0);
+  table.owner_.table_name = name;
   table.snapshot_every_ns_ = Field<uint64_t>(fd, offsetof(TableHeader, snapshot_every_ns), 0);
   return table;
 }
@@ -108,38 +109,68 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
+// Header and list heads are copied before the records that they lead to, and a record is whole before anything leads to
+// it. What the program adds meanwhile lies behind `used`, so that is copied too, until nothing came any more: every
+// offset in the copy then leads to a whole record in the copy.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
-  const auto used_bytes = [fd] { return uint64_t{Field<uint32_t>(fd, offsetof(TableHeader, used), 0)} * kUnit; };
   const int64_t wall_ns = WallNs();
-  struct stat info;
-  if (fstat(fd, &info) != 0) return Failed("stat");
-  const uint64_t used = used_bytes();
-  if (used < sizeof(TableHeader) || used > static_cast<uint64_t>(info.st_size) || used > kLargestTable) {
-    return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
-  }
-  // The heads of all lists are copied before the records that they lead to, and a record is whole before a head leads to
-  // it. What the program adds meanwhile lies behind `used`: a row that is new in the copy of an older stack is fetched
-  // by the second range. `used` itself is then that of the end.
-  std::vector<uint64_t> copy(used / sizeof(uint64_t));
-  if (!ReadRange(fd, reinterpret_cast<char*>(copy.data()), 0, used)) return absl::DataLossError("the table was cut short");
-  const uint64_t used_after = used_bytes();
-  if (used_after > used && used_after <= static_cast<uint64_t>(info.st_size) && used_after <= kLargestTable) {
-    copy.resize(used_after / sizeof(uint64_t));
-    if (!ReadRange(fd, reinterpret_cast<char*>(copy.data()) + used, used, used_after)) {
-      return absl::DataLossError("the table was cut short");
+  struct Free {
+    void operator()(char* bytes) const { free(bytes); }
+  };
+  std::unique_ptr<char, Free> copy;
+  uint64_t capacity = 0, end = 0;
+  Offset modules = 0;
+  constexpr int kMostRounds = 200;  // each some µs long; a program does not find new call paths all that time
+  for (int round = 0; round < kMostRounds; ++round) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) return Failed("stat");
+    // `used` may run ahead of what has pages.
+    const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
+                                            Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} * kUnit;
+    const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
+    if (used < sizeof(TableHeader) || used < end || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
+      return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
     }
+    if (used == end) {
+      auto* head = reinterpret_cast<TableHeader*>(copy.get());
+      head->modules.store(modules, std::memory_order_relaxed);
+      head->used.store(static_cast<uint32_t>(end / kUnit), std::memory_order_relaxed);
+      return ReadSnapshot(copy.get(), end, wall_ns);
+    }
+    if (used > capacity) {
+      capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
+      copy.reset(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
+      if (copy == nullptr) return absl::ResourceExhaustedError("out of memory");
+      end = 0;
+    }
+    if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
+    // After the heads of stacks: so that no stack passes through a module that is missing in the copy.
+    if (end == 0) modules = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+    end = used;
   }
-  auto* head = reinterpret_cast<TableHeader*>(copy.data());
-  head->used.store(static_cast<uint32_t>(copy.size()), std::memory_order_relaxed);
-  if (head->backed.load(std::memory_order_relaxed) < copy.size()) {
-    head->backed.store(static_cast<uint32_t>(copy.size()), std::memory_order_relaxed);
-  }
-  return ReadSnapshot(copy.data(), copy.size() * sizeof(uint64_t), wall_ns);
+  return absl::UnavailableError("the table grows faster than it can be read");
+}
+
+bool TableFile::SomebodyMapsIt() const {
+  // A read lease is granted only while nobody has the file open for writing, and a writable mapping counts as that.
+  // Who opens it meanwhile breaks the lease by a signal: by one that nobody minds.
+  fcntl(file_.get(), F_SETSIG, SIGURG);
+  if (fcntl(file_.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or no lease can be had here
+  fcntl(file_.get(), F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+Liveness TableFile::liveness() const { return SomebodyMapsIt() ? LivenessOf(owner_) : Liveness::kDead; }
+
+void TableFile::WriteWord(size_t offset, uint32_t value) const {
+  const FileDescriptor file(open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  // Nothing to do about a failure: a target that waits for the word waits its 2 s and goes on.
+  [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
 }
 
 void TableFile::AnswerExit() const {
-  WriteWord(file_.get(), offsetof(TableHeader, exported), 1);
+  WriteWord(offsetof(TableHeader, exported), 1);
   void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
   if (page == MAP_FAILED) return;
   // The kernel looks the page up itself: a truncated file is EFAULT there, not a signal here.
@@ -147,12 +178,10 @@ void TableFile::AnswerExit() const {
   munmap(page, sizeof(TableHeader));
 }
 
-void TableFile::AnswerSnapshot(uint32_t request) const {
-  WriteWord(file_.get(), offsetof(TableHeader, snapshot_done), request);
-}
+void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(TableHeader, snapshot_done), request); }
 
 void TableFile::SetExporterPid(int32_t pid) const {
-  WriteWord(file_.get(), offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
+  WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
 }
 
 std::vector<std::string> DefaultTableFolders() {
@@ -167,14 +196,14 @@ absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
   return folder;
 }
 
-std::vector<std::string> ListTableNames(const FileDescriptor& folder) {
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix) {
   std::vector<std::string> names;
   const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (copy < 0) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
   const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
   while (const dirent* entry = readdir(listing.get())) {
-    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, kTableSuffix)) names.emplace_back(entry->d_name);
+    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix)) names.emplace_back(entry->d_name);
   }
   return names;
 }
@@ -186,7 +215,7 @@ std::vector<FoundTable> ListTables(const std::string& path) {
   for (const std::string& name : ListTableNames(*folder)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
     if (!table.ok()) continue;
-    found.push_back({name, table->out(), table->program(), table->owner(), LivenessOf(table->owner(), true)});
+    found.push_back({name, table->out(), table->program(), table->owner(), table->liveness()});
   }
   return found;
 }

@@ -36,6 +36,11 @@ class TableFile {
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
   int64_t modified_ns() const;   // of the file, wall clock
 
+  // Whether the process that made it still runs as that image. Besides /proc it looks whether anybody still maps the
+  // file: nobody does once the process has ended or executed another program, also where the process cannot be seen (in
+  // another container) and where exec cannot be told from addresses. A forked child may hold on to its parent's table.
+  Liveness liveness() const;
+
   absl::StatusOr<ControlWords> ReadWords() const;
   absl::StatusOr<Snapshot> TakeSnapshot() const;
 
@@ -45,7 +50,10 @@ class TableFile {
   void SetExporterPid(int32_t pid) const;
 
  private:
-  FileDescriptor file_;
+  bool SomebodyMapsIt() const;
+  void WriteWord(size_t offset, uint32_t value) const;
+
+  FileDescriptor file_;          // for reading only: one open for writing would look like a mapping
   std::string name_, out_, program_;
   TableOwner owner_;
   uint64_t snapshot_every_ns_ = 0;
@@ -63,8 +71,8 @@ struct FoundTable {
 // Where tables lie when nobody says otherwise: /dev/shm and XDG_RUNTIME_DIR, as far as they are there.
 std::vector<std::string> DefaultTableFolders();
 
-// Names of this user's table files in `folder` (also those that cannot be read).
-std::vector<std::string> ListTableNames(const FileDescriptor& folder);
+// Names of this user's table files in `folder` (also those that cannot be read), or of others of ours by their suffix.
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix);
 // The readable ones. An unreadable folder holds none.
 std::vector<FoundTable> ListTables(const std::string& folder);
 

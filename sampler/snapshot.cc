@@ -26,6 +26,10 @@ std::string Text(const char (&text)[N]) {
   return std::string(text, strnlen(text, N));
 }
 
+// More frames than this in all stacks together are refused: 1 GiB. Stacks may share frames in the table, but not in a
+// Snapshot, so a small table could otherwise ask for any amount of memory.
+constexpr uint64_t kMostFrames = uint64_t{1} << 27;
+
 double FromDoubleBits(uint64_t bits) {
   const double value = std::bit_cast<double>(bits);
   return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
@@ -56,6 +60,7 @@ class Reader {
   }
 
   absl::Status ReadHeader(Snapshot* snapshot) {
+    if (reinterpret_cast<uintptr_t>(bytes_) % alignof(TableHeader) != 0) return absl::InvalidArgumentError("not aligned");
     if (size_ < sizeof(TableHeader)) {
       return absl::DataLossError(absl::StrCat("only ", size_, " bytes, a table has at least ", sizeof(TableHeader)));
     }
@@ -121,12 +126,13 @@ class Reader {
 
   absl::Status ReadModules(Snapshot* snapshot) {
     std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
-    uint64_t left = limit_ / sizeof(Module);  // more than fit would be a cycle
+    uint64_t left = limit_;      // modules that take more bytes than there are overlap, or lie in a circle
     for (Offset offset = Value(head_->modules); offset != 0;) {
       const auto* module = At<Module>(offset);
-      if (module == nullptr || left-- == 0) return Corrupt("bad module", offset);
+      if (module == nullptr) return Corrupt("bad module", offset);
       const uint64_t bytes = sizeof(Module) + module->segments * sizeof(Segment) + module->build_id_bytes + module->path_bytes;
-      if (At<Module>(offset, bytes) == nullptr) return Corrupt("module longer than the table", offset);
+      if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
+      left -= bytes;
       ModuleInfo info;
       const auto* segments = reinterpret_cast<const Segment*>(module + 1);
       const auto* build_id = reinterpret_cast<const unsigned char*>(segments + module->segments);
@@ -151,10 +157,11 @@ class Reader {
 
   absl::Status ReadFrames(const Stack& stack, Offset offset, StackInfo* info) {
     info->truncated = stack.truncated != 0;
+    info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
     for (Offset at = stack.leaf; at != 0;) {
       const auto* node = At<Node>(at);
       if (node == nullptr) return Corrupt("bad frame", at);
-      if (info->frames.size() == kMaxDepth) return Corrupt("endless stack", offset);
+      if (info->frames.size() == kMaxDepth || frames_left_-- == 0) return Corrupt("endless stack", offset);
       info->frames.push_back(node->pc);
       at = node->parent;
     }
@@ -226,7 +233,8 @@ class Reader {
   size_t size_;
   const TableHeader* head_ = nullptr;
   uint64_t limit_ = 0;           // bytes that may hold records
-  uint64_t stacks_left_ = 0, rows_left_ = 0;
+  // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
+  uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };
 
 }  // namespace

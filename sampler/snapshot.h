@@ -67,8 +67,9 @@ struct Snapshot {
   std::vector<RowInfo> rows;
 };
 
-// `bytes`: a private copy of a table file, as much of it as is backed, aligned to 8. Any thread. Fails with
-// Unavailable while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt.
+// `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable
+// while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt. Memory: at most
+// 1 GiB for frames, and a few times `size`. Modules that were recorded twice stand there once; stacks without rows not.
 absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns);
 
 }  // namespace holdfast

@@ -1,0 +1,49 @@
+#include "report/exporter_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/spawn_exporter.h"
+
+namespace holdfast {
+
+ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
+  char path[700];
+  ExporterLockPath(tables.c_str(), out.c_str(), geteuid(), path, sizeof path);
+  path_ = path;
+}
+
+bool ExporterLock::Take() {
+  // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+    struct stat held, named;
+    if (!file.valid() || fstat(file.get(), &held) != 0 || held.st_uid != geteuid()) {
+      // Somebody else's, in the way by accident or on purpose. Root may take it away; who may not gives up.
+      if (lstat(path_.c_str(), &named) != 0 || named.st_uid == geteuid() || unlink(path_.c_str()) != 0) return false;
+      continue;
+    }
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      // The last holder may have removed the file between our open and our lock: then nobody would see this one.
+      if (lstat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
+        file_ = std::move(file);
+        return true;
+      }
+    } else {
+      const timespec pause = {0, 2'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return false;
+}
+
+void ExporterLock::Release() {
+  if (!file_.valid()) return;
+  unlink(path_.c_str());         // while it is locked: what is removed is ours
+  file_.Close();
+}
+
+}  // namespace holdfast
