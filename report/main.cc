@@ -1,5 +1,6 @@
 // holdfast: the command line.
 #include <cctype>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,9 +10,11 @@
 #include "report/cli.h"
 #include "report/collect_command.h"
 #include "report/exporter_command.h"
+#include "report/help.h"
 #include "report/info_command.h"
 #include "report/run_command.h"
 #include "report/run_options.h"
+#include "report/run_setup.h"
 #include "report/standard_output.h"
 #include "report/top_command.h"
 #include "report/unprofiled.h"
@@ -27,13 +30,15 @@ constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddExporterCommand,
 };
 
+// {}: the library, as it lies here.
 constexpr char kTeaches[] =
     "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library is\n"
     "preloaded into the program, and the answer is profiles in pprof's format.\n"
     "\n"
     "  holdfast run -- redis-server --port 7000              run a program and profile it; files in ./holdfast.redis-server.PID\n"
     "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
-    "  LD_PRELOAD=/usr/lib/holdfast/libholdfast.so HOLDFAST_OUT=/tmp/prof ./server      the same without a launcher\n";
+    "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
+    "                                                        the same with no launcher\n";
 
 // CLI11's text as a part of one of our lines.
 std::string AsPart(std::string text) {
@@ -60,7 +65,9 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     Say(fmt::format("{}: no such option. holdfast --help shows what there is.", arguments[0]));
   } else {
     std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (!command->get_group().empty()) names.push_back(command->get_name());
+    }
     Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0], fmt::join(names, ", ")));
   }
   return kWrongUsage;
@@ -68,9 +75,13 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
 
 int Main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  CLI::App app(kTeaches, "holdfast");
+  const absl::StatusOr<std::string> own_path = OwnPath();
+  const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+  CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this text, or that of a command");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION);
+  app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   int exit_code = kFine;
   std::vector<std::string> program;
   AddRunCommand(app, &program, &exit_code);

@@ -40,7 +40,6 @@ struct Lookup {
 // As execvp: a name with a slash is a path; otherwise the first in PATH that can be executed, and EACCES if there were
 // only others.
 Lookup Find(const std::string& name, const char* path_variable) {
-  if (name.empty()) return {name, ENOENT};
   if (name.find('/') != std::string::npos) return {name, Executable(name)};
   bool denied = false;
   for (const std::string_view folder : Split(path_variable != nullptr ? path_variable : "/bin:/usr/bin", ":")) {
@@ -106,6 +105,7 @@ void CheckElf(const std::string& shown, const std::string& path, const ProgramFi
 
 ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable, const std::string& library) {
   const std::string& name = command[0];
+  if (name.empty()) return Refuse(kNotFound, "\"\": not found (a program's name cannot be empty).");
   const Lookup found = Find(name, path_variable);
   if (found.error != 0) return ExecFailed(name, found.error);
 

@@ -264,16 +264,15 @@ int Run::Start() {
 void AddRunCommand(CLI::App& app, const std::vector<std::string>* program, int* exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Start a program and profile it");
-  run->description(
+  run->footer(
       "Starts PROGRAM, looked up in PATH, with the library preloaded, and an exporter that writes its profiles beside it.\n"
       "Everything behind PROGRAM is its own. The exit status is the program's; 125: holdfast could not do it,\n"
       "126: PROGRAM cannot be executed, 127: PROGRAM was not found.\n"
       "\n"
       "  holdfast run -- redis-server --port 7000              default rates: at home in production\n"
       "  holdfast run --heap-interval 1 -o prof -- ./test      every allocation, profiles in prof/\n"
-      "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service\n");
+      "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());
-  run->footer("PROGRAM [ARGS…] comes last, after -- if its name begins with a dash.");
   run->callback([options, program, exit_code] { *exit_code = Run(*options, *program).Start(); });
 }
 

@@ -103,11 +103,13 @@ const std::vector<Setting>& Settings() {
       {"heap-interval", "HOLDFAST_HEAP_INTERVAL", "SIZE", FormatSize(kDefaultHeapInterval),
        "Mean bytes between heap samples; 1 = every allocation, 0 = off", Size},
       {"lock-interval", "HOLDFAST_LOCK_INTERVAL", "TIME", FormatTimeNs(kDefaultLockIntervalNs),
-       "Mean waited time between lock samples; 1ns = every wait, 0 = off", Time},
+       "Mean waited time between lock samples; 1ns = every\n"
+       "wait, 0 = off", Time},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
        "A snapshot of every kind each so often; 0 = only at the end", Time},
-      {"keep", "HOLDFAST_KEEP", "N", "100, thinned: the newest 60, then hourly, then daily",
-       "Snapshots kept of each process and kind; 0 = all", Keep},
+      {"keep", "HOLDFAST_KEEP", "N", "100",
+       "Snapshots kept of each process and kind: unless N is\n"
+       "given the newest 60, then hourly, then daily; 0 = all", Keep},
       {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
       {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
@@ -147,7 +149,8 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
   folder("-o,--out", "--out", &options->out, "Output folder, made when missing")
       ->default_str("./holdfast.<program>.<pid>");
   run.add_flag("--exec", options->exec,
-               "Become the program instead of staying as its parent (containers, systemd): its pid, parent, terminal and "
+               "Become the program instead of staying as its parent\n"
+               "(containers, systemd): its pid, parent, terminal and\n"
                "signals are its own, and nothing is printed");
   for (const Setting& setting : Settings()) {
     const std::string name = std::string("--") + setting.option;
