@@ -54,7 +54,8 @@ class ElfReader {
     for (size_t i = 0; i < count && result_->segments_.size() < 16; ++i) {
       GElf_Phdr segment;
       if (gelf_getphdr(elf_, static_cast<int>(i), &segment) == nullptr) return;
-      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && segment.p_vaddr + segment.p_memsz > segment.p_vaddr) {
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
+          segment.p_vaddr + segment.p_memsz > segment.p_vaddr) {
         result_->segments_.push_back({segment.p_vaddr, segment.p_memsz, segment.p_offset});
       }
     }
@@ -72,7 +73,8 @@ class ElfReader {
 
   // The bytes of a section, or null: damaged, compressed, or too large for what it is.
   static Elf_Data* DataOf(Elf_Scn* section, const GElf_Shdr& header, uint64_t most) {
-    if (header.sh_type == SHT_NOBITS || (header.sh_flags & SHF_COMPRESSED) != 0 || header.sh_size > most) return nullptr;
+    if (header.sh_type == SHT_NOBITS || (header.sh_flags & SHF_COMPRESSED) != 0 || header.sh_size > most)
+      return nullptr;
     Elf_Data* data = elf_getdata(section, nullptr);
     return data != nullptr && data->d_buf != nullptr ? data : nullptr;
   }
@@ -129,7 +131,8 @@ class ElfReader {
     // there the segment does.
     uint64_t limit = segment->address + segment->size;
     GElf_Shdr section;
-    const bool known = symbol.st_shndx < SHN_LORESERVE && gelf_getshdr(elf_getscn(elf_, symbol.st_shndx), &section) != nullptr;
+    const bool known =
+        symbol.st_shndx < SHN_LORESERVE && gelf_getshdr(elf_getscn(elf_, symbol.st_shndx), &section) != nullptr;
     if (known && (section.sh_flags & SHF_EXECINSTR) != 0 && symbol.st_value - section.sh_addr < section.sh_size) {
       limit = std::min(limit, section.sh_addr + section.sh_size);
     } else if (type == STT_NOTYPE) {
@@ -142,7 +145,9 @@ class ElfReader {
                  .size = std::min<uint64_t>(symbol.st_size, limit - symbol.st_value),
                  .limit = limit,
                  .name = symbol.st_name,
-                 .rank = binding == STB_WEAK ? 2 : binding == STB_LOCAL ? 1 : 0,
+                 .rank = binding == STB_WEAK    ? 2
+                         : binding == STB_LOCAL ? 1
+                                                : 0,
                  .text = name});
   }
 

@@ -2,8 +2,9 @@
 //
 // Names come from .symtab, else from .dynsym. What counts as a function: STT_FUNC and STT_GNU_IFUNC in executable
 // segments, and untyped labels in executable sections (hand-written assembler). Where several symbols hold an address,
-// the innermost; at one address the first in this order: has a size, is not weak, is global, fewest leading underscores,
-// shortest, alphabet. A symbol without a size holds what no other does, up to the next symbol or the end of its section.
+// the innermost; at one address the first in this order: has a size, is not weak, is global, fewest leading
+// underscores, shortest, alphabet. A symbol without a size holds what no other does, up to the next symbol or the end
+// of its section.
 //
 // The file is hostile: it is read with read(2) (a mapping of a file that is cut short meanwhile would be SIGBUS), only
 // when it is a regular file, and offsets, sizes and counts are checked; tables above the limits below are refused (the
@@ -48,11 +49,11 @@ class ElfSymbols {
 
  private:
   friend class ElfReader;
-  struct Range {                 // [start, end), disjoint and sorted
+  struct Range {  // [start, end), disjoint and sorted
     uint64_t start, end;
-    uint32_t name;               // offset in names_
+    uint32_t name;  // offset in names_
   };
-  struct Segment {               // executable PT_LOAD
+  struct Segment {  // executable PT_LOAD
     uint64_t address, size, offset;
   };
 
@@ -60,7 +61,7 @@ class ElfSymbols {
   bool has_symtab_ = false;
   std::vector<Segment> segments_;
   std::vector<Range> ranges_;
-  std::string names_;            // the string table of the symbols, ends in a zero
+  std::string names_;  // the string table of the symbols, ends in a zero
 };
 
 }  // namespace holdfast

@@ -21,12 +21,14 @@ bool IsSynthetic(std::string_view name) {
 
 void PrintTimes(const Profile& profile, std::ostream& out) {
   const absl::Time time = absl::FromUnixNanos(profile.time_nanos);
-  const std::string taken = profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
+  const std::string taken =
+      profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
   out << fmt::format("taken       {}\n", taken);
   out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process began)"
                                                                      : FormatTimeNs(profile.duration_nanos));
   if (profile.period != 0 || profile.period_type.type != 0) {
-    out << fmt::format("period      {} {} of {}\n", profile.period, Printable(profile.strings[profile.period_type.unit]),
+    out << fmt::format("period      {} {} of {}\n", profile.period,
+                       Printable(profile.strings[profile.period_type.unit]),
                        Printable(profile.strings[profile.period_type.type]));
   }
 }
@@ -36,8 +38,8 @@ void PrintMetrics(const Profile& profile, std::ostream& out) {
   for (size_t i = 0; i < profile.sample_types.size(); ++i) {
     const std::string_view unit = profile.strings[profile.sample_types[i].unit];
     const int64_t total = profile.Total(i);
-    out << fmt::format("metric      {} in {}: {}", Printable(profile.strings[profile.sample_types[i].type]), Printable(unit),
-                       total);
+    out << fmt::format("metric      {} in {}: {}", Printable(profile.strings[profile.sample_types[i].type]),
+                       Printable(unit), total);
     const auto half_width = HalfWidth(profile, i);
     if (half_width) out << fmt::format(" ± {:.0f}", *half_width);
     if (const std::string human = FormatValue(total, unit, "auto"); human != fmt::format("{}", total)) {
@@ -60,7 +62,8 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
   for (const Profile::Mapping& mapping : profile.mappings) {
     const std::string_view build_id = profile.strings[mapping.build_id];
     out << fmt::format("  0x{:x}-0x{:x} +0x{:x} {} {}\n", mapping.start, mapping.limit, mapping.offset,
-                       Printable(profile.strings[mapping.file]), build_id.empty() ? "(no build id)" : Printable(build_id));
+                       Printable(profile.strings[mapping.file]),
+                       build_id.empty() ? "(no build id)" : Printable(build_id));
   }
 }
 

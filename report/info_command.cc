@@ -13,7 +13,7 @@ namespace holdfast {
 void AddInfoCommand(CLI::App& app, int* exit_code) {
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* info = app.add_subcommand("info", "What a profile says about itself: types, times, totals, losses");
-  info->description(
+  info->footer(
       "Prints what profiles hold: metrics and their totals with 95 % intervals, times, counts, mappings and every\n"
       "comment (process, command, sampling interval, losses, our own cost).\n"
       "\n"

@@ -17,10 +17,10 @@ class SymbolRanges {
  public:
   struct Symbol {
     uint64_t start, size;
-    uint64_t limit;              // where its section ends
+    uint64_t limit;  // where its section ends
     uint32_t name;
-    int rank;                    // 0 global, 1 local, 2 weak
-    const char* text;            // the name itself, for the order; must outlive Flatten
+    int rank;          // 0 global, 1 local, 2 weak
+    const char* text;  // the name itself, for the order; must outlive Flatten
   };
   struct Range {
     uint64_t start, end;

@@ -32,7 +32,7 @@ class Symbolizer {
   static constexpr size_t kCacheBytes = 256 << 20;
 
   struct Name {
-    std::string name;            // "" when no symbol holds the address
+    std::string name;  // "" when no symbol holds the address
     std::string system_name;
   };
 
@@ -67,7 +67,7 @@ class Symbolizer {
   void TakeDebugFile(ElfSymbols* elf);
 
   std::string debug_root_;
-  std::list<Entry> entries_;     // latest used first
+  std::list<Entry> entries_;  // latest used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
   size_t files_read_ = 0;
 };

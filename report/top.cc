@@ -85,7 +85,8 @@ void KeepNewest(std::vector<Input>* inputs, std::ostream& err) {
   }
   for (size_t i = 0; i < inputs->size(); ++i) {
     const auto place = newest.find((*inputs)[i].process);
-    if (place == newest.end() || !(*inputs)[i].cumulative || place->second == i) kept.push_back(std::move((*inputs)[i]));
+    if (place == newest.end() || !(*inputs)[i].cumulative || place->second == i)
+      kept.push_back(std::move((*inputs)[i]));
   }
   *inputs = std::move(kept);
 }
@@ -104,7 +105,8 @@ std::string Joined(const std::vector<Input>& inputs, std::string Input::*member)
   return joined;
 }
 
-void PrintHeader(const std::vector<Input>& inputs, const TopTable& table, const TopOptions& options, std::ostream& out) {
+void PrintHeader(const std::vector<Input>& inputs, const TopTable& table, const TopOptions& options,
+                 std::ostream& out) {
   const Input& first = inputs[0];
   double variance = 0;
   bool stated = true;
@@ -113,7 +115,8 @@ void PrintHeader(const std::vector<Input>& inputs, const TopTable& table, const 
     variance += input.half_width.value_or(0) * input.half_width.value_or(0);
   }
   out << fmt::format("program  {}\n", Joined(inputs, &Input::program));
-  out << fmt::format("metric   {}{}\n", Printable(first.metric), first.kind_stated ? fmt::format(" ({})", Printable(first.kind)) : "");
+  out << fmt::format("metric   {}{}\n", Printable(first.metric),
+                     first.kind_stated ? fmt::format(" ({})", Printable(first.kind)) : "");
   out << fmt::format("total    {}", FormatValue(table.total(), first.unit, options.unit));
   if (stated) {
     const auto half_width = static_cast<int64_t>(std::min(9e18, std::round(std::sqrt(variance))));
@@ -160,7 +163,8 @@ void PrintRows(const TopTable& table, const std::string& unit, const TopOptions&
     out << fmt::format("{} {} {} {}  {}  ({})\n", Right(FormatValue(row->self, unit, options.unit), value_width),
                        Right(FormatPercent(row->self, table.total()), 6),
                        Right(FormatValue(row->total, unit, options.unit), value_width),
-                       Right(FormatPercent(row->total, table.total()), 6), Printable(row->function), ObjectColumn(*row));
+                       Right(FormatPercent(row->total, table.total()), 6), Printable(row->function),
+                       ObjectColumn(*row));
   }
 }
 
@@ -187,8 +191,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     inputs.push_back(Summarize(file, *profile, *metric, options));
     const Input &first = inputs.front(), &last = inputs.back();
     if (first.kind != last.kind || first.types != last.types || first.metric != last.metric) {
-      err << Printable(fmt::format("holdfast: {}: of another kind ({}) than {} ({}). Give files of one kind.", last.file,
-                                   last.kind, first.file, first.kind))
+      err << Printable(fmt::format("holdfast: {}: of another kind ({}) than {} ({}). Give files of one kind.",
+                                   last.file, last.kind, first.file, first.kind))
           << "\n";
       return 2;
     }

@@ -19,7 +19,7 @@ struct TopOptions {
   std::vector<std::string> files;  // "-" is standard input
   std::string metric = "";         // "" = the profile's default
   std::string unit = "auto";
-  size_t node_count = 30;          // 0 = all
+  size_t node_count = 30;  // 0 = all
   bool by_total = false;
 };
 

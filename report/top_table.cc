@@ -24,17 +24,18 @@ void AddObject(std::string_view object, std::vector<std::string>* objects) {
 // A profile's functions as numbers: which ones each location stands for, innermost first.
 struct Nodes {
   struct Node {
-    StringId name;               // 0: no name, the object stands for it
+    StringId name;  // 0: no name, the object stands for it
     std::vector<StringId> files;
-    uint64_t seen = 0;           // number of the last sample that counted it
+    uint64_t seen = 0;  // number of the last sample that counted it
     int64_t self = 0, total = 0;
   };
   std::vector<Node> nodes;
-  std::vector<uint32_t> first;   // locations + 1 of them: nodes of location i lie in at[first[i] … first[i + 1])
+  std::vector<uint32_t> first;  // locations + 1 of them: nodes of location i lie in at[first[i] … first[i + 1])
   std::vector<uint32_t> at;
 
   explicit Nodes(const Profile& profile) {
-    std::vector<uint32_t> named(profile.strings.size(), Profile::kNone), unnamed(profile.strings.size(), Profile::kNone);
+    std::vector<uint32_t> named(profile.strings.size(), Profile::kNone),
+        unnamed(profile.strings.size(), Profile::kNone);
     const auto node_of = [&](StringId name, StringId file) {
       uint32_t& index = name != 0 ? named[name] : unnamed[file];
       if (index == Profile::kNone) {
@@ -42,7 +43,8 @@ struct Nodes {
         nodes.push_back({.name = name, .files = {}});
       }
       auto& files = nodes[index].files;
-      if (file != 0 && files.size() < TopRow::kMaxObjects && std::find(files.begin(), files.end(), file) == files.end()) {
+      if (file != 0 && files.size() < TopRow::kMaxObjects &&
+          std::find(files.begin(), files.end(), file) == files.end()) {
         files.push_back(file);
       }
       return index;

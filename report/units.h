@@ -1,7 +1,7 @@
 // Sizes, times and counts as people write and read them. One place for options, tables and reports.
 //
-// Reading    sizes take B, KiB, MiB, GiB (1024), KB, MB, GB (1000); a bare number is bytes. Times take ns, us, ms, s, m,
-//            h; only 0 may stand without a unit. Fractions are fine ("1.5MiB"), signs and blanks are not.
+// Reading    sizes take B, KiB, MiB, GiB (1024), KB, MB, GB (1000); a bare number is bytes. Times take ns, us, ms,
+//            s, m, h; only 0 may stand without a unit. Fractions are fine ("1.5MiB"), signs and blanks are not.
 // Printing   as pprof does, with exact unit names: 1.50MiB, 512KiB, 23.45ms, 0.
 // Pure functions, any thread.
 #ifndef HOLDFAST_REPORT_UNITS_H_

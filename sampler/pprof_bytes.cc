@@ -30,14 +30,15 @@ static absl::Status NoMemory(std::string_view name) {
 }
 
 static absl::Status TooLarge(std::string_view name, uint64_t max_bytes) {
-  return absl::InvalidArgumentError(
-      fmt::format("{}: larger than {} MiB unpacked, which no profile is. Check the file's source.", name, max_bytes >> 20));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: larger than {} MiB unpacked, which no profile is. Check the file's source.", name, max_bytes >> 20));
 }
 
 absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view name, uint64_t max_bytes) {
   const auto failed = [&] {
     return absl::Status(
-        absl::ErrnoToStatusCode(errno), fmt::format("{}: cannot be read ({}). Check the path and its permissions.", name, std::strerror(errno)));
+        absl::ErrnoToStatusCode(errno),
+        fmt::format("{}: cannot be read ({}). Check the path and its permissions.", name, std::strerror(errno)));
   };
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed();
@@ -105,26 +106,28 @@ absl::StatusOr<ByteBuffer> Gunzip(std::string_view packed, std::string_view name
     bytes.Add(kStep - stream.avail_out);
     if (bytes.size() > max_bytes) return TooLarge(name, max_bytes);
     if (before == 0 && bytes.size() > 0 && !CanBeginProfile(static_cast<unsigned char>(bytes.view()[0]))) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.", name));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.", name));
     }
     if (result == Z_STREAM_END) {
       if (consumed == packed.size()) return bytes;
       if (!IsGzip(packed.substr(consumed))) {
-        return absl::DataLossError(fmt::format("{}: {} bytes after the end of the gzip data (at byte {}). Copy it again.",
-                                               name, packed.size() - consumed, consumed));
+        return absl::DataLossError(
+            fmt::format("{}: {} bytes after the end of the gzip data (at byte {}). Copy it again.", name,
+                        packed.size() - consumed, consumed));
       }
       inflateReset(&stream);
     } else if (result == Z_MEM_ERROR) {
       return NoMemory(name);
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      return absl::DataLossError(fmt::format("{}: damaged gzip data at byte {} ({}). Copy it again, or use another snapshot.",
-                                             name, consumed, stream.msg != nullptr ? stream.msg : "unknown format"));
-    } else if (consumed == packed.size() && stream.avail_out != 0) {
       return absl::DataLossError(
-          fmt::format("{}: truncated at byte {} (gzip trailer missing). The process was probably killed while writing; use "
-                      "the previous snapshot.",
-                      name, packed.size()));
+          fmt::format("{}: damaged gzip data at byte {} ({}). Copy it again, or use another snapshot.", name, consumed,
+                      stream.msg != nullptr ? stream.msg : "unknown format"));
+    } else if (consumed == packed.size() && stream.avail_out != 0) {
+      return absl::DataLossError(fmt::format(
+          "{}: truncated at byte {} (gzip trailer missing). The process was probably killed while writing; use "
+          "the previous snapshot.",
+          name, packed.size()));
     }
   }
 }

@@ -7,6 +7,7 @@
 
 namespace holdfast {
 
+// clang-format off
 enum class ProfileField : uint32_t {
   kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5, kStringTable = 6, kDropFrames = 7,
   kKeepFrames = 8, kTimeNanos = 9, kDurationNanos = 10, kPeriodType = 11, kPeriod = 12, kComment = 13,
@@ -22,6 +23,7 @@ enum class MappingField : uint32_t {
 enum class LocationField : uint32_t { kId = 1, kMappingId = 2, kAddress = 3, kLine = 4, kIsFolded = 5 };
 enum class LineField : uint32_t { kFunctionId = 1, kLine = 2 };
 enum class FunctionField : uint32_t { kId = 1, kName = 2, kSystemName = 3, kFilename = 4, kStartLine = 5 };
+// clang-format on
 
 template <typename Field>
 constexpr uint32_t Tag(Field field) {

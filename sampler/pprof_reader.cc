@@ -122,6 +122,8 @@ class Decoder {
   }
   StringId Text(pbf_reader& reader) const { return Text(Unsigned(reader)); }
 
+  // One field a line, as in profile.proto.
+  // clang-format off
   void ReadStrings() {
     Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
       switch (field) {
@@ -299,6 +301,7 @@ class Decoder {
     if (label.key == 0) Fail("a label has no key");
     return label;
   }
+  // clang-format on
 
   std::string_view bytes_;
   Profile profile_;
@@ -317,12 +320,13 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
   } catch (const protozero::exception& error) {
     what = error.what();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(fmt::format("{}: not enough memory to read it. Use a machine with more.", name));
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: not enough memory to read it. Use a machine with more.", name));
   }
   if (!was_gzip) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: not a pprof profile (no gzip, and as protobuf: {}). Name a file like app.4242.0001.heap.pb.gz.",
-                    name, what));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: not a pprof profile (no gzip, and as protobuf: {}). Name a file like app.4242.0001.heap.pb.gz.", name,
+        what));
   }
   return absl::DataLossError(
       fmt::format("{}: damaged or not a pprof profile ({}). Copy it again, or use another snapshot.", name, what));

@@ -58,8 +58,8 @@ struct Profile {
 
   struct Label {
     StringId key = 0;
-    StringId text = 0;             // a string label …
-    int64_t number = 0;            // … or a numeric one
+    StringId text = 0;   // a string label …
+    int64_t number = 0;  // … or a numeric one
     StringId unit = 0;
     bool operator==(const Label&) const = default;
   };
@@ -75,12 +75,12 @@ struct Profile {
 
   struct Function {
     StringId name = 0;
-    StringId system_name = 0;      // the mangled name; 0 where `name` is already what the symbol table says
+    StringId system_name = 0;  // the mangled name; 0 where `name` is already what the symbol table says
     StringId filename = 0;
     int64_t start_line = 0;
   };
 
-  struct Line {                    // several in one location: functions inlined at that address, innermost first
+  struct Line {  // several in one location: functions inlined at that address, innermost first
     uint32_t function = kNone;
     int64_t line = 0;
   };
@@ -101,8 +101,8 @@ struct Profile {
   std::vector<Location> locations;
   std::vector<Function> functions;
   StringId drop_frames = 0, keep_frames = 0;
-  int64_t time_nanos = 0;          // wall clock, since 1970
-  int64_t duration_nanos = 0;      // 0 in cumulative profiles
+  int64_t time_nanos = 0;      // wall clock, since 1970
+  int64_t duration_nanos = 0;  // 0 in cumulative profiles
   ValueType period_type;
   int64_t period = 0;
   std::vector<StringId> comments;

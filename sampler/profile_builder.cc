@@ -31,7 +31,8 @@ class Segments {
   explicit Segments(const Snapshot& snapshot) {
     for (const ModuleInfo& module : snapshot.modules) {
       const uint64_t shift = uint64_t{module.tag} << kPcTagShift;
-      const bool main = module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
+      const bool main =
+          module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
       for (const auto& segment : module.segments) {
         if (segment.start >= segment.end || segment.end > kPcMask) continue;
         segments_.push_back({segment.start + shift, segment.end + shift, segment.file_offset, module.bias + shift,
@@ -158,7 +159,7 @@ class Stacks {
   const Snapshot& snapshot_;
   const Segments& segments_;
   Profile* profile_;
-  std::vector<uint32_t> ids_;                     // stack of the snapshot → index into frames_
+  std::vector<uint32_t> ids_;  // stack of the snapshot → index into frames_
   std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
   std::vector<const std::vector<uint32_t>*> frames_;
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
@@ -225,7 +226,8 @@ class Builder {
       add("inuse_space", "bytes");
       profile_.period_type = {Intern("space"), Intern("bytes")};
       for (const IntervalChange& change : snapshot_.heap_intervals) {
-        if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
+        if (change.interval != 0)
+          profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
     } else {
       add("contentions", "count");
@@ -279,7 +281,8 @@ class Builder {
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
 
 std::string ProcessId(const ProcessIdentity& process) {
-  return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks, process.image);
+  return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks,
+                     process.image);
 }
 
 const char* HoldfastVersion() { return HOLDFAST_VERSION; }

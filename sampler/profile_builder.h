@@ -13,11 +13,13 @@
 //                   (none could be taken), `[truncated]`, the root of a stack whose outer frames are missing. So a cut
 //                   stack keeps its self and total, and viewers group all of them under one root that shows how much
 //                   was cut, instead of showing inner functions as roots beside main.
-//   comments        `key: value`, see BuildProfile in the .cc; `total inuse_space: 123456 ± 789` is the 95 % interval
+//   comments        `key: value`, see sampler/profile_comments.h
 //
 // Any thread; a snapshot that was read by ReadSnapshot. An empty profile (no samples) means: nothing to write.
 #ifndef HOLDFAST_SAMPLER_PROFILE_BUILDER_H_
 #define HOLDFAST_SAMPLER_PROFILE_BUILDER_H_
+
+#include <string>
 
 #include "sampler/layout.h"
 #include "sampler/profile.h"

@@ -55,7 +55,8 @@ void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view u
   comments->Add("interval", fmt::format("{} {}", changes.back().interval, unit));
   if (changes.size() == 1) return;
   for (const IntervalChange& change : changes) {
-    comments->Add(fmt::format("interval since {}", TimeText(change.wall_ns)), fmt::format("{} {}", change.interval, unit));
+    comments->Add(fmt::format("interval since {}", TimeText(change.wall_ns)),
+                  fmt::format("{} {}", change.interval, unit));
   }
 }
 
@@ -71,8 +72,9 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
     return;
   }
   const auto& intervals = snapshot.heap_intervals;
-  const bool every = !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),
-                                                       [](const IntervalChange& change) { return change.interval == 1; });
+  const bool every =
+      !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),
+                                        [](const IntervalChange& change) { return change.interval == 1; });
   const char* prefix = every ? "" : "sampled_";
   comments->Add(fmt::format("{}alloc_calls", prefix), totals.alloc_calls);
   comments->Add("alloc_bytes", totals.alloc_bytes);

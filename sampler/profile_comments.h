@@ -1,5 +1,19 @@
 // The comments of a profile: `key: value` lines that say whose it is, how it was sampled, what is exact, how sure the
 // totals are, and what was lost. Called by BuildProfile once the samples stand.
+//
+//   kind: heap                                     heap, mutex, block
+//   process: box/4026531836/4242/777/0000000000000abc    see ProcessId in profile_builder.h
+//   program, executable, command, pid, version, started (UTC), elapsed; forked from pid: only in forked children
+//   interval: 524288 bytes                         (ns for locks) in force now; 0 = off
+//   interval since 2023-11-14T22:13:20.000Z: 524288 bytes    one for each, once it was changed
+//   heap     alloc_bytes, and alloc_calls, free_calls, free_bytes: with `sampled_` before those that count samples only
+//   locks    contentions, delay_ns, lock_samples
+//   exact: alloc_bytes, …                          which of these are the program's own figures
+//   total inuse_space: 123456 ± 789                estimate and 95 % interval: 1.96·√Σ s²(1−p)/p² over the samples (for
+//                                                  what is in use: without those that were freed)
+//   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
+//   own time_ns, own table_bytes                   what we cost: estimated time in slow paths, memory of the tables
+//   no names: /path: why                           added by the symbolizer
 #ifndef HOLDFAST_SAMPLER_PROFILE_COMMENTS_H_
 #define HOLDFAST_SAMPLER_PROFILE_COMMENTS_H_
 

@@ -68,8 +68,8 @@ using Rows = std::map<std::string, std::pair<int64_t, int64_t>>;  // function â†
 
 // The rows of `go tool pprof -top`.
 inline Rows GoTop(const std::string& file, const std::string& metric, const std::string& unit) {
-  const CommandResult result = GoPprof(
-      "-top -nodecount=0 -nodefraction=0 -edgefraction=0 -sample_index=" + metric + " -unit=" + unit, file);
+  const CommandResult result =
+      GoPprof("-top -nodecount=0 -nodefraction=0 -edgefraction=0 -sample_index=" + metric + " -unit=" + unit, file);
   EXPECT_EQ(result.status, 0) << result.output;
   static const std::regex row(
       R"(^ *(-?\d+)(?:\.\d+)?\D* +\S+% +\S+% +(-?\d+)(?:\.\d+)?\D* +\S+%  (.*?)(?: \((?:partial-)?inline\))?$)");
@@ -93,10 +93,18 @@ inline Profile SmallProfile() {
   p.period_type = {text("space"), text("bytes")};
   p.period = 524288;
   p.time_nanos = 1700000000123456789;
-  p.mappings.push_back({.start = 0x400000, .limit = 0x500000, .offset = 0x1000, .file = text("/usr/bin/app"),
-                        .build_id = text("00112233"), .has_functions = true});
-  p.mappings.push_back({.start = 0x7f0000000000, .limit = 0x7f0000100000, .offset = 0, .file = text("/usr/lib/libx.so.1"),
-                        .build_id = text("aabb"), .has_functions = true});
+  p.mappings.push_back({.start = 0x400000,
+                        .limit = 0x500000,
+                        .offset = 0x1000,
+                        .file = text("/usr/bin/app"),
+                        .build_id = text("00112233"),
+                        .has_functions = true});
+  p.mappings.push_back({.start = 0x7f0000000000,
+                        .limit = 0x7f0000100000,
+                        .offset = 0,
+                        .file = text("/usr/lib/libx.so.1"),
+                        .build_id = text("aabb"),
+                        .has_functions = true});
   for (const char* name : {"main", "app::parse(std::string const&)", "app::grow(int)", "x_alloc"}) {
     p.functions.push_back({.name = text(name), .system_name = 0, .filename = 0, .start_line = 7});
   }

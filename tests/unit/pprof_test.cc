@@ -13,9 +13,9 @@ namespace {
 
 using testing::Folder;
 using testing::GoPprof;
+using ::testing::HasSubstr;
 using testing::ReadWhole;
 using testing::SmallProfile;
-using ::testing::HasSubstr;
 namespace pb = perftools::profiles;
 
 std::string Gzip(std::string_view bytes) {
@@ -225,7 +225,8 @@ TEST(PprofWriter, GoReadsIt) {
   EXPECT_EQ(raw.status, 0) << raw.output;
   EXPECT_THAT(raw.output, HasSubstr("PeriodType: space bytes"));
   EXPECT_THAT(raw.output, HasSubstr("Period: 524288"));
-  EXPECT_THAT(raw.output, HasSubstr("alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"));
+  EXPECT_THAT(raw.output,
+              HasSubstr("alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"));
   EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: 1 2 3"));
   EXPECT_THAT(raw.output, HasSubstr("0x7f0000000010 M=2 x_alloc"));
   EXPECT_THAT(raw.output, HasSubstr("1: 0x400000/0x500000/0x1000 /usr/bin/app 00112233 [FN]"));
@@ -292,7 +293,11 @@ TEST(PprofReader, IdsAndOrderAreFree) {
 }
 
 TEST(PprofReader, UnknownFieldsAreSkipped) {
-  const std::string bytes = Unpack(EncodePprof(SmallProfile())) + std::string("\x7a\x03" "abc" "\x80\x01\x05", 8);
+  const std::string bytes = Unpack(EncodePprof(SmallProfile())) + std::string(
+                                                                      "\x7a\x03"
+                                                                      "abc"
+                                                                      "\x80\x01\x05",
+                                                                      8);
   EXPECT_TRUE(DecodePprof(bytes, "newer").ok());
 }
 
@@ -303,7 +308,10 @@ TEST(PprofErrors, MissingFile) {
             "/no/such.pb.gz: cannot be read (No such file or directory). Check the path and its permissions.");
 }
 
-TEST(PprofErrors, Folder) { EXPECT_THAT(std::string(ReadPprofFile("/tmp").status().message()), HasSubstr("/tmp: cannot be read (Is a directory)")); }
+TEST(PprofErrors, Folder) {
+  EXPECT_THAT(std::string(ReadPprofFile("/tmp").status().message()),
+              HasSubstr("/tmp: cannot be read (Is a directory)"));
+}
 
 TEST(PprofErrors, Empty) {
   EXPECT_EQ(ErrorOf(""), "x.pb.gz: empty file. The disk was probably full when it was written; use another snapshot.");
@@ -311,9 +319,10 @@ TEST(PprofErrors, Empty) {
 
 TEST(PprofErrors, TruncatedGzip) {
   const std::string bytes = EncodePprof(SmallProfile());
-  EXPECT_EQ(ErrorOf(bytes.substr(0, 200)),
-            "x.pb.gz: truncated at byte 200 (gzip trailer missing). The process was probably killed while writing; use the "
-            "previous snapshot.");
+  EXPECT_EQ(
+      ErrorOf(bytes.substr(0, 200)),
+      "x.pb.gz: truncated at byte 200 (gzip trailer missing). The process was probably killed while writing; use the "
+      "previous snapshot.");
   EXPECT_THAT(ErrorOf(bytes.substr(0, bytes.size() - 1)), HasSubstr("gzip trailer missing"));
 }
 
@@ -325,13 +334,16 @@ TEST(PprofErrors, DamagedGzip) {
 }
 
 TEST(PprofErrors, NotAProfileAtAll) {
-  EXPECT_THAT(ErrorOf("#!/bin/sh\necho hello\n"), HasSubstr("x.pb.gz: not a pprof profile (no gzip, and as protobuf: "));
-  EXPECT_EQ(ErrorOf(Gzip("\x7f" "ELF is no profile")),
+  EXPECT_THAT(ErrorOf("#!/bin/sh\necho hello\n"),
+              HasSubstr("x.pb.gz: not a pprof profile (no gzip, and as protobuf: "));
+  EXPECT_EQ(ErrorOf(Gzip("\x7f"
+                         "ELF is no profile")),
             "x.pb.gz: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.");
 }
 
 TEST(PprofErrors, BadVarintAndBadLength) {
-  EXPECT_THAT(ErrorOf(Gzip(std::string("\x48") + std::string(11, '\xff'))), HasSubstr("damaged or not a pprof profile ("));
+  EXPECT_THAT(ErrorOf(Gzip(std::string("\x48") + std::string(11, '\xff'))),
+              HasSubstr("damaged or not a pprof profile ("));
   EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile ("));
 }
 
@@ -341,17 +353,30 @@ TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {
     change(&profile);
     return ErrorOf(Gzip(profile.SerializeAsString()));
   };
-  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(9); }), HasSubstr("(string 9 is used, the table has 2)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(-1); }), HasSubstr("(string -1 is used, the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(9); }),
+              HasSubstr("(string 9 is used, the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(-1); }),
+              HasSubstr("(string -1 is used, the table has 2)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->add_comment(2); }), HasSubstr("(string 2 is used, the table has 2)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample()->add_location_id(4); }), HasSubstr("(location id 4 is used but not defined)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample(); }), HasSubstr("(sample 1 has 0 values, the profile has 1 sample types)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample()->add_location_id(4); }),
+              HasSubstr("(location id 4 is used but not defined)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_sample(); }),
+              HasSubstr("(sample 1 has 0 values, the profile has 1 sample types)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->add_mapping(); }), HasSubstr("(a mapping has id 0)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_function()->set_id(5); p->add_function()->set_id(5); }),
+  EXPECT_THAT(error([](pb::Profile* p) {
+                p->add_function()->set_id(5);
+                p->add_function()->set_id(5);
+              }),
               HasSubstr("(two functions have id 5)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_location()->set_id(1); p->mutable_location(0)->set_mapping_id(3); }),
+  EXPECT_THAT(error([](pb::Profile* p) {
+                p->add_location()->set_id(1);
+                p->mutable_location(0)->set_mapping_id(3);
+              }),
               HasSubstr("(mapping id 3 is used but not defined)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_location()->set_id(1); p->mutable_location(0)->add_line(); }),
+  EXPECT_THAT(error([](pb::Profile* p) {
+                p->add_location()->set_id(1);
+                p->mutable_location(0)->add_line();
+              }),
               HasSubstr("(function id 0 is used but not defined)"));
   EXPECT_THAT(error([](pb::Profile* p) {
                 p->add_sample()->add_value(1);
@@ -369,7 +394,11 @@ TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {
 
 TEST(PprofErrors, TextThatIsNotUtf8) {
   std::string bytes = Minimal().SerializeAsString();
-  bytes += std::string("\x32\x03" "a\xff" "b", 5);
+  bytes += std::string(
+      "\x32\x03"
+      "a\xff"
+      "b",
+      5);
   EXPECT_THAT(ErrorOf(Gzip(bytes)), HasSubstr("(string 2 is not UTF-8 (byte 0xff at 1))"));
 }
 

@@ -21,18 +21,42 @@ constexpr uint64_t kMain = 0x555555554000, kLib = 0x7ffff7000000;
 // A process with a main program and one library, and no rows yet.
 Snapshot Process() {
   Snapshot s = {};
-  s.process = {.host = "box", .program = "app", .executable = "/usr/bin/app", .command_line = "app -v", .out = "/tmp",
-               .pid = 4242, .parent_pid = 1, .uid = 1000, .pid_ns = 4026531836, .start_ticks = 777, .image = 0xabc,
-               .stack_end = 0, .entry = kMain + 0x1080, .forked = false, .start_wall_ns = 1'700'000'000'000'000'000,
+  s.process = {.host = "box",
+               .program = "app",
+               .executable = "/usr/bin/app",
+               .command_line = "app -v",
+               .out = "/tmp",
+               .pid = 4242,
+               .parent_pid = 1,
+               .uid = 1000,
+               .pid_ns = 4026531836,
+               .start_ticks = 777,
+               .image = 0xabc,
+               .stack_end = 0,
+               .entry = kMain + 0x1080,
+               .forked = false,
+               .start_wall_ns = 1'700'000'000'000'000'000,
                .start_monotonic_ns = 5};
   s.wall_ns = s.process.start_wall_ns + 12'500'000'000;
   s.heap_intervals = {{s.process.start_wall_ns, 524288}};
   s.lock_intervals = {{s.process.start_wall_ns, 10000}};
   s.table_bytes = 262144;
-  s.modules.push_back({.path = "/usr/lib/libx.so.1", .build_id = "aabb", .start = kLib, .end = kLib + 0x20000, .bias = kLib,
-                       .tag = 0, .unloaded = false, .segments = {{kLib + 0x1000, kLib + 0x9000, 0x1000}}});
-  s.modules.push_back({.path = "/usr/bin/app", .build_id = "0011", .start = kMain, .end = kMain + 0x5000, .bias = kMain,
-                       .tag = 0, .unloaded = false, .segments = {{kMain + 0x1000, kMain + 0x3000, 0x1000}}});
+  s.modules.push_back({.path = "/usr/lib/libx.so.1",
+                       .build_id = "aabb",
+                       .start = kLib,
+                       .end = kLib + 0x20000,
+                       .bias = kLib,
+                       .tag = 0,
+                       .unloaded = false,
+                       .segments = {{kLib + 0x1000, kLib + 0x9000, 0x1000}}});
+  s.modules.push_back({.path = "/usr/bin/app",
+                       .build_id = "0011",
+                       .start = kMain,
+                       .end = kMain + 0x5000,
+                       .bias = kMain,
+                       .tag = 0,
+                       .unloaded = false,
+                       .segments = {{kMain + 0x1000, kMain + 0x3000, 0x1000}}});
   return s;
 }
 
@@ -46,12 +70,18 @@ struct Sums {
                          free_space_variance = 0;
 };
 void AddHeapRow(Snapshot* s, uint32_t stack, uint64_t class_bytes, Sums v) {
-  s->rows.push_back({.stack = stack, .profile = ProfileKind::kHeap, .wait = WaitKind::kNone, .class_bytes = class_bytes,
+  s->rows.push_back({.stack = stack,
+                     .profile = ProfileKind::kHeap,
+                     .wait = WaitKind::kNone,
+                     .class_bytes = class_bytes,
                      .sums = {v.objects, v.space, v.free_objects, v.free_space, v.variance, v.space_variance,
                               v.free_variance, v.free_space_variance}});
 }
 void AddLockRow(Snapshot* s, uint32_t stack, ProfileKind kind, WaitKind wait, double contentions, double delay) {
-  s->rows.push_back({.stack = stack, .profile = kind, .wait = wait, .class_bytes = 0,
+  s->rows.push_back({.stack = stack,
+                     .profile = kind,
+                     .wait = wait,
+                     .class_bytes = 0,
                      .sums = {contentions, delay, 0, 100, 50, 1, 0, 0}});
 }
 
@@ -106,7 +136,8 @@ TEST(HeapProfile, ValuesAreRoundedToNearestAndOnlyOnce) {
 TEST(HeapProfile, InUseIsNeverNegativeAndNeverAboveWhatWasAllocated) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
-  AddHeapRow(&s, stack, 16, {.objects = 2, .space = 32, .free_objects = 3, .free_space = 48});  // read between two counters
+  AddHeapRow(&s, stack, 16,
+             {.objects = 2, .space = 32, .free_objects = 3, .free_space = 48});  // read between two counters
   AddHeapRow(&s, stack, 32, {.objects = 2, .space = 64, .free_objects = -1, .free_space = -5});
   const Profile p = BuildProfile(s, ProfileKind::kHeap);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(2, 32, 0, 0));
@@ -332,8 +363,14 @@ TEST(Comments, AfterSamplingWasTurnedOffThePeriodIsTheLastOneInForce) {
 
 TEST(Comments, NameAsExactOnlyWhatIs) {
   Snapshot s = Process();
-  s.totals = {.alloc_calls = 10, .alloc_bytes = 1000, .free_calls = 4, .free_bytes = 400, .contentions = 7,
-              .delay_ns = 70, .lock_samples = 3, .sample_ns = 99};
+  s.totals = {.alloc_calls = 10,
+              .alloc_bytes = 1000,
+              .free_calls = 4,
+              .free_bytes = 400,
+              .contentions = 7,
+              .delay_ns = 70,
+              .lock_samples = 3,
+              .sample_ns = 99};
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 8, {.objects = 1, .space = 8});
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 10);
@@ -360,15 +397,23 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
-  AddHeapRow(&s, stack, 104, {.objects = 100, .space = 10000, .free_objects = 50, .free_space = 5000, .variance = 64,
-                              .space_variance = 640000, .free_variance = 28, .free_space_variance = 280000});
-  AddHeapRow(&s, stack, 208, {.objects = 10, .space = 2000, .free_objects = 0, .free_space = 0, .variance = 36,
-                              .space_variance = 360000});
+  AddHeapRow(&s, stack, 104,
+             {.objects = 100,
+              .space = 10000,
+              .free_objects = 50,
+              .free_space = 5000,
+              .variance = 64,
+              .space_variance = 640000,
+              .free_variance = 28,
+              .free_space_variance = 280000});
+  AddHeapRow(
+      &s, stack, 208,
+      {.objects = 10, .space = 2000, .free_objects = 0, .free_space = 0, .variance = 36, .space_variance = 360000});
   const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
-  EXPECT_THAT(comments, Contains("total alloc_objects: 110 ± 20"));     // 1.96·√(64 + 36)
-  EXPECT_THAT(comments, Contains("total alloc_space: 12000 ± 1960"));   // 1.96·√(640000 + 360000)
-  EXPECT_THAT(comments, Contains("total inuse_objects: 60 ± 17"));      // 1.96·√(64 − 28 + 36)
-  EXPECT_THAT(comments, Contains("total inuse_space: 7000 ± 1663"));    // 1.96·√(640000 − 280000 + 360000)
+  EXPECT_THAT(comments, Contains("total alloc_objects: 110 ± 20"));    // 1.96·√(64 + 36)
+  EXPECT_THAT(comments, Contains("total alloc_space: 12000 ± 1960"));  // 1.96·√(640000 + 360000)
+  EXPECT_THAT(comments, Contains("total inuse_objects: 60 ± 17"));     // 1.96·√(64 − 28 + 36)
+  EXPECT_THAT(comments, Contains("total inuse_space: 7000 ± 1663"));   // 1.96·√(640000 − 280000 + 360000)
 }
 
 TEST(Comments, CountLossesByCause) {

@@ -20,14 +20,14 @@ namespace holdfast {
 namespace {
 
 using testing::Command;
-using testing::Folder;
-using testing::GoTop;
-using testing::ReadWhole;
-using testing::Rows;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::Folder;
+using testing::GoTop;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::ReadWhole;
+using testing::Rows;
 
 const std::string kLibc = "/lib/x86_64-linux-gnu/libc.so.6";
 
@@ -77,11 +77,17 @@ void ExpectNamesOfNm(const std::string& options, const std::string& file, Symbol
 __attribute__((noinline)) void SomeFunction(const std::string& text) { asm volatile("" : : "r"(&text) : "memory"); }
 
 // A profile with one location for each address, in the mapping of `file` that has no bias (as read from a file).
-Profile ProfileAt(const std::string& file, const std::string& build_id, uint64_t bias, std::vector<uint64_t> elf_addresses) {
+Profile ProfileAt(const std::string& file, const std::string& build_id, uint64_t bias,
+                  std::vector<uint64_t> elf_addresses) {
   Profile p;
   p.sample_types.push_back({p.strings.Intern("inuse_space"), p.strings.Intern("bytes")});
-  p.mappings.push_back({.start = bias, .limit = bias + 0x10000000, .offset = 0, .file = p.strings.Intern(file),
-                        .build_id = p.strings.Intern(build_id), .bias = bias, .has_bias = true});
+  p.mappings.push_back({.start = bias,
+                        .limit = bias + 0x10000000,
+                        .offset = 0,
+                        .file = p.strings.Intern(file),
+                        .build_id = p.strings.Intern(build_id),
+                        .bias = bias,
+                        .has_bias = true});
   for (const uint64_t address : elf_addresses) {
     const auto frame = static_cast<uint32_t>(p.locations.size());
     p.locations.push_back({.address = bias + address, .mapping = 0});
@@ -106,15 +112,18 @@ std::string Copy(const Folder& folder, const std::string& file, const std::strin
 TEST(Demangle, CppAndRustNames) {
   EXPECT_EQ(Demangle("_ZN3foo3barEi"), "foo::bar(int)");
   EXPECT_EQ(Demangle("_Z3foov.cold"), "foo() [clone .cold]");
-  EXPECT_EQ(Demangle("_ZNSt6vectorIiSaIiEE9push_backERKi"), "std::vector<int, std::allocator<int> >::push_back(int const&)");
+  EXPECT_EQ(Demangle("_ZNSt6vectorIiSaIiEE9push_backERKi"),
+            "std::vector<int, std::allocator<int> >::push_back(int const&)");
   EXPECT_EQ(Demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
-  EXPECT_EQ(Demangle("_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE"),
-            "<Test + 'static as foo::Bar<Test>>::bar");
+  EXPECT_EQ(
+      Demangle("_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE"),
+      "<Test + 'static as foo::Bar<Test>>::bar");
   EXPECT_EQ(Demangle("_RNvCs15kBYyAo9fc_7mycrate7example"), "mycrate::example");
 }
 
 TEST(Demangle, WhatIsNotMangledHasNoOtherName) {
-  for (const char* name : {"", "main", "_Z", "_R", "_Zgarbage", "_start", "__libc_start_main"}) EXPECT_EQ(Demangle(name), "") << name;
+  for (const char* name : {"", "main", "_Z", "_R", "_Zgarbage", "_start", "__libc_start_main"})
+    EXPECT_EQ(Demangle(name), "") << name;
 }
 
 TEST(Demangle, ANameThatStandsForMoreTextThanThereIsMemoryStaysMangled) {
@@ -166,9 +175,13 @@ TEST(SymbolRanges, AWorseNameHoldsWhatTheBetterDoesNotCover) {
 }
 
 TEST(SymbolRanges, ALabelWithoutASizeHoldsWhatNothingElseDoes) {
-  EXPECT_THAT(Flat({{0, 0x10, 0x80, 1, 0, "sized"}, {0x8, 0, 0x80, 2, 0, "inside"}, {0x20, 0, 0x80, 3, 0, "label"},
-                    {0x30, 0, 0x80, 4, 0, "last"}, {0x60, 0x10, 0x80, 5, 0, "sized2"}}),
-              ElementsAre(std::tuple(0, 0x10, 1), std::tuple(0x20, 0x30, 3), std::tuple(0x30, 0x60, 4), std::tuple(0x60, 0x70, 5)));
+  EXPECT_THAT(Flat({{0, 0x10, 0x80, 1, 0, "sized"},
+                    {0x8, 0, 0x80, 2, 0, "inside"},
+                    {0x20, 0, 0x80, 3, 0, "label"},
+                    {0x30, 0, 0x80, 4, 0, "last"},
+                    {0x60, 0x10, 0x80, 5, 0, "sized2"}}),
+              ElementsAre(std::tuple(0, 0x10, 1), std::tuple(0x20, 0x30, 3), std::tuple(0x30, 0x60, 4),
+                          std::tuple(0x60, 0x70, 5)));
   EXPECT_THAT(Flat({{0x10, 0, 0x18, 1, 0, "bounded by its section"}}), ElementsAre(std::tuple(0x10, 0x18, 1)));
 }
 
@@ -290,14 +303,16 @@ TEST(Symbolizer, RefusesWhatIsNoRegularElfFile) {
   ASSERT_EQ(mkfifo(folder.File("pipe").c_str(), 0600), 0);
   EXPECT_EQ(error(folder.File("pipe"), "aa"), "not a regular file");  // and does not wait for a writer
   EXPECT_EQ(error("libc.so.6", "aa"), "not a file");
-  EXPECT_THAT(error(kLibc, "aabb"), HasSubstr("another build id (" + BuildIdOf(kLibc) + ") than the program had loaded (aabb)"));
+  EXPECT_THAT(error(kLibc, "aabb"),
+              HasSubstr("another build id (" + BuildIdOf(kLibc) + ") than the program had loaded (aabb)"));
 }
 
 // ---- Profiles ----
 
 TEST(Symbolize, GivesDemangledNamesAndKeepsTheMangledOnes) {
   const auto symbols = Nm("-D", "/lib/x86_64-linux-gnu/libstdc++.so.6");
-  const auto cpp = std::find_if(symbols.begin(), symbols.end(), [](const NmSymbol& s) { return s.name == "_ZNSo5flushEv"; });
+  const auto cpp =
+      std::find_if(symbols.begin(), symbols.end(), [](const NmSymbol& s) { return s.name == "_ZNSo5flushEv"; });
   ASSERT_NE(cpp, symbols.end());
   const std::string file = std::filesystem::canonical("/lib/x86_64-linux-gnu/libstdc++.so.6");
   Profile p = ProfileAt(file, BuildIdOf(file), 0x7f1200000000, {cpp->address + 1});
@@ -320,8 +335,13 @@ TEST(Symbolize, NameAndSystemNameAlwaysDiffer) {
 
 TEST(Symbolize, WhatNothingNamesGetsItsElfAddress) {
   Profile p = ProfileAt("/no/such/libfoo.so.1", "aabb", 0x7f1200000000, {0x1234});
-  p.mappings.push_back({.start = 0x7fff00000000, .limit = 0x7fff00001000, .offset = 0, .file = p.strings.Intern("[vdso]"),
-                        .build_id = 0, .bias = 0x7fff00000000, .has_bias = true});
+  p.mappings.push_back({.start = 0x7fff00000000,
+                        .limit = 0x7fff00001000,
+                        .offset = 0,
+                        .file = p.strings.Intern("[vdso]"),
+                        .build_id = 0,
+                        .bias = 0x7fff00000000,
+                        .has_bias = true});
   p.locations.push_back({.address = 0x7fff00000abc, .mapping = 1});
   p.locations.push_back({.address = 0x123456789});
   Symbolizer symbolizer("");
@@ -355,12 +375,14 @@ TEST(Symbolize, LinesThatAreThereStay) {
 
 TEST(Symbolize, AProfileThatWasReadFromAFileFindsTheElfAddressByTheHeaders) {
   const auto symbols = Nm("-D", kLibc);
-  const auto found = std::find_if(symbols.begin(), symbols.end(), [](const NmSymbol& s) { return s.name == "qsort_r"; });
+  const auto found =
+      std::find_if(symbols.begin(), symbols.end(), [](const NmSymbol& s) { return s.name == "qsort_r"; });
   ASSERT_NE(found, symbols.end());
   // libc's code segment as the kernel maps it: start and file offset, no bias.
   std::smatch match;
   const std::string headers = Command("readelf -lW " + kLibc).output;
-  ASSERT_TRUE(std::regex_search(headers, match, std::regex("LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ R E")));
+  ASSERT_TRUE(std::regex_search(
+      headers, match, std::regex("LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ R E")));
   const uint64_t offset = std::stoull(match[1], nullptr, 16), address = std::stoull(match[2], nullptr, 16);
   Profile p = ProfileAt(kLibc, BuildIdOf(kLibc), 0x7f1200000000, {found->address + 2});
   p.mappings[0].has_bias = false;
@@ -380,7 +402,8 @@ TEST(Symbolize, WithoutABuildIdTheLayoutMustFit) {
   Profile fits = ProfileAt(library, "", 0x7f1200000000, {symbols[100].address});
   std::smatch match;
   const std::string headers = Command("readelf -lW " + library).output;
-  ASSERT_TRUE(std::regex_search(headers, match, std::regex("LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ R E")));
+  ASSERT_TRUE(std::regex_search(
+      headers, match, std::regex("LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ R E")));
   fits.mappings[0].offset = std::stoull(match[1], nullptr, 16);
   fits.mappings[0].start = fits.mappings[0].bias + std::stoull(match[2], nullptr, 16);
   Profile differs = ProfileAt(library, "", 0x7f1200000000, {symbols[100].address});
@@ -417,7 +440,8 @@ TEST(Symbolize, GoShowsTheNamesUnchanged) {
 
 TEST(SymbolizerHostile, DamagedFiles) {
   Folder folder;
-  const std::string source = folder.Write("a.c", "int used(int x) { return x + 1; } int other(void) { return used(2); }");
+  const std::string source =
+      folder.Write("a.c", "int used(int x) { return x + 1; } int other(void) { return used(2); }");
   ASSERT_EQ(Command("gcc -shared -fPIC -Wl,--build-id -o " + folder.File("a.so") + " " + source).status, 0);
   const std::string whole = ReadWhole(folder.File("a.so")), id = BuildIdOf(folder.File("a.so"));
   std::mt19937 random(3);

@@ -15,10 +15,10 @@ namespace {
 
 using testing::Folder;
 using testing::GoTop;
-using testing::Rows;
-using testing::SmallProfile;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::Rows;
+using testing::SmallProfile;
 
 // 400 stacks with recursion, inlined functions, functions in several objects, nameless frames and zeros.
 Profile RandomProfile(unsigned seed) {
@@ -27,17 +27,22 @@ Profile RandomProfile(unsigned seed) {
   p.samples.clear();
   Profile fresh;
   for (const auto& type : p.sample_types) {
-    fresh.sample_types.push_back({fresh.strings.Intern(p.strings[type.type]), fresh.strings.Intern(p.strings[type.unit])});
+    fresh.sample_types.push_back(
+        {fresh.strings.Intern(p.strings[type.type]), fresh.strings.Intern(p.strings[type.unit])});
   }
   fresh.default_sample_type = fresh.sample_types[3].type;
   for (int i = 0; i < 4; ++i) {
-    fresh.mappings.push_back({.start = 0x100000u * (i + 1), .limit = 0x100000u * (i + 1) + 0x80000, .offset = 0,
-                              .file = fresh.strings.Intern("/usr/lib/lib" + std::to_string(i) + ".so"), .build_id = 0,
+    fresh.mappings.push_back({.start = 0x100000u * (i + 1),
+                              .limit = 0x100000u * (i + 1) + 0x80000,
+                              .offset = 0,
+                              .file = fresh.strings.Intern("/usr/lib/lib" + std::to_string(i) + ".so"),
+                              .build_id = 0,
                               .has_functions = i != 3});
   }
   for (int i = 0; i < 60; ++i) {
-    fresh.functions.push_back({.name = fresh.strings.Intern("ns::f" + std::to_string(i % 50) + "(int, std::vector<char> const&)"),
-                               .system_name = fresh.strings.Intern("_Z" + std::to_string(i))});
+    fresh.functions.push_back(
+        {.name = fresh.strings.Intern("ns::f" + std::to_string(i % 50) + "(int, std::vector<char> const&)"),
+         .system_name = fresh.strings.Intern("_Z" + std::to_string(i))});
   }
   for (int i = 0; i < 200; ++i) {
     const uint32_t mapping = random() % 4;
@@ -172,8 +177,9 @@ TEST(Top, ShowsTheNumberOfFunctionsThatWasAskedFor) {
 
 TEST(Top, DifferentProcessesAddUp) {
   Folder folder;
-  const Result top = Top({.files = {Save(folder, "a", OfProcess("1", 10, 3000, 30)), Save(folder, "b", OfProcess("2", 10, 4000, 40))},
-                          .unit = "bytes"});
+  const Result top =
+      Top({.files = {Save(folder, "a", OfProcess("1", 10, 3000, 30)), Save(folder, "b", OfProcess("2", 10, 4000, 40))},
+           .unit = "bytes"});
   EXPECT_THAT(top.out, HasSubstr("total    7000 ± 50 (95 %)"));  // √(30² + 40²)
   EXPECT_THAT(top.out, HasSubstr("program  app (pid 1), app (pid 2)\n"));
   EXPECT_EQ(top.err, "");
@@ -206,7 +212,8 @@ TEST(Top, DifferentKindsAreAnErrorThatSaysSo) {
   const std::string other = Save(folder, "lifetimes", OfProcess("2", 10, 3000, 30, "lifetimes"));
   const Result top = Top({.files = {heap, other}});
   EXPECT_EQ(top.exit_code, 2);
-  EXPECT_EQ(top.err, "holdfast: " + other + ": of another kind (lifetimes) than " + heap + " (heap). Give files of one kind.\n");
+  EXPECT_EQ(top.err,
+            "holdfast: " + other + ": of another kind (lifetimes) than " + heap + " (heap). Give files of one kind.\n");
   EXPECT_EQ(top.out, "");
 }
 
@@ -215,7 +222,8 @@ TEST(Top, AnUnknownMetricIsAnErrorThatListsTheKnown) {
   const std::string file = Save(folder, "a", SmallProfile());
   const Result top = Top({.files = {file}, .metric = "inuse"});
   EXPECT_EQ(top.exit_code, 2);
-  EXPECT_EQ(top.err, "holdfast: " + file + ": no metric \"inuse\". There are: alloc_objects, alloc_space, inuse_objects, inuse_space.\n");
+  EXPECT_EQ(top.err, "holdfast: " + file +
+                         ": no metric \"inuse\". There are: alloc_objects, alloc_space, inuse_objects, inuse_space.\n");
 }
 
 TEST(Top, ABadUnitAndAMissingFileAreErrors) {
@@ -224,7 +232,8 @@ TEST(Top, ABadUnitAndAMissingFileAreErrors) {
             "holdfast: --unit parsecs: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n");
   const Result missing = Top({.files = {"/no/such"}});
   EXPECT_EQ(missing.exit_code, 3);
-  EXPECT_EQ(missing.err, "holdfast: /no/such: cannot be read (No such file or directory). Check the path and its permissions.\n");
+  EXPECT_EQ(missing.err,
+            "holdfast: /no/such: cannot be read (No such file or directory). Check the path and its permissions.\n");
 }
 
 TEST(Top, NamesCannotDriveTheTerminal) {

@@ -1,0 +1,104 @@
+// `holdfast top` and `holdfast info` as a command line: options, exit codes, output that does not arrive.
+#include <gmock/gmock.h>
+
+#include <iostream>
+
+#include "report/info_command.h"
+#include "report/top_command.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::SmallProfile;
+
+// Takes the place of a standard stream's buffer.
+class Redirect {
+ public:
+  Redirect(std::ostream& stream, std::streambuf* buffer) : stream_(stream), before_(stream.rdbuf(buffer)) {}
+  ~Redirect() {
+    stream_.rdbuf(before_);
+    stream_.clear();
+  }
+
+ private:
+  std::ostream& stream_;
+  std::streambuf* before_;
+};
+
+struct Result {
+  int exit_code;
+  std::string out, err;
+};
+
+Result Holdfast(const std::string& command_line, std::streambuf* out_buffer = nullptr) {
+  CLI::App app{"", "holdfast"};
+  int exit_code = -1;
+  AddTopCommand(app, &exit_code);
+  AddInfoCommand(app, &exit_code);
+  std::stringbuf out, err;
+  Redirect redirect_out(std::cout, out_buffer != nullptr ? out_buffer : &out), redirect_err(std::cerr, &err);
+  try {
+    app.parse(command_line);
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error, std::cout, std::cerr);
+  }
+  return {exit_code, out.str(), err.str()};
+}
+
+class Commands : public ::testing::Test {
+ protected:
+  Folder folder_;
+  const std::string file_ = folder_.Write("small.pb.gz", EncodePprof(SmallProfile()));
+};
+
+TEST_F(Commands, TopShowsTheDefaultMetric) {
+  const Result result = Holdfast("top " + file_);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("metric   inuse_space (heap)\n"));
+  EXPECT_THAT(result.out, HasSubstr("400B 80.65%  400B 80.65%  x_alloc  (libx.so.1)\n"));
+}
+
+TEST_F(Commands, TopTakesItsOptionsUnderBothNames) {
+  for (const char* options : {"--metric alloc_objects -n 1 --cum --unit raw", "--sample_index=0 --nodecount=1 --cum"}) {
+    const Result result = Holdfast("top " + std::string(options) + " " + file_);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("metric   alloc_objects (heap)\n"));
+    EXPECT_THAT(result.out, HasSubstr("showing  1 of 4 functions\n"));
+    EXPECT_THAT(result.out, HasSubstr("    1  7.14%    14   100%  main  (app)\n"));
+  }
+}
+
+TEST_F(Commands, HelpTeachesWithAnExample) {
+  EXPECT_THAT(Holdfast("top --help").out, HasSubstr("holdfast top --cum --metric alloc_space"));
+  EXPECT_THAT(Holdfast("info --help").out, HasSubstr("holdfast info app.4242.0003.heap.pb.gz"));
+}
+
+TEST_F(Commands, InfoPrintsTheFile) {
+  const Result result = Holdfast("info " + file_);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("metric      inuse_space in bytes: 496 ± 12"));
+}
+
+TEST_F(Commands, AFileThatCannotBeReadIsExitCodeThree) {
+  EXPECT_EQ(Holdfast("top /no/such").exit_code, 3);
+  EXPECT_EQ(Holdfast("info /no/such").exit_code, 3);
+  EXPECT_EQ(Holdfast("top --metric nothing " + file_).exit_code, 2);
+}
+
+TEST_F(Commands, OutputThatDoesNotArriveIsExitCodeThree) {
+  struct Full : std::streambuf {
+    int overflow(int) override {
+      errno = ENOSPC;
+      return EOF;
+    }
+  } full;
+  const Result result = Holdfast("top " + file_, &full);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("holdfast: standard output: could not write ("));
+}
+
+}  // namespace
+}  // namespace holdfast
