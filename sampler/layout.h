@@ -255,7 +255,7 @@ struct TableHeader {
 
   // Text, zero-terminated, cut when too long.
   char host[64];
-  char program[64];              // last part of the executable's path: the <program> of file names
+  char program[64];              // last part of the path by which it was executed: the <program> of file names
   char executable[512];
   char out[1024];                // output folder, absolute
   char command_line[2048];       // arguments joined by spaces

@@ -94,7 +94,11 @@ void FillText(TableHeader& head, const Options& options) {
   long length = RawSyscall(SYS_readlink, "/proc/self/exe", head.executable, sizeof head.executable - 1);
   if (SyscallFailed(length)) length = 0;
   head.executable[length] = '\0';
-  const char* name = head.executable;
+  // As it was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. Started through a descriptor it was
+  // called nothing of use.
+  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const bool has_name = called != nullptr && !TextStartsWith(called, "/dev/fd/") && !TextStartsWith(called, "/proc/");
+  const char* name = has_name ? called : head.executable;
   for (const char* at = name; *at != '\0'; ++at) {
     if (*at == '/' && at[1] != '\0') name = at + 1;
   }
