@@ -12,7 +12,7 @@ namespace holdfast {
 
 enum ExitCode : int {
   kFine = 0,
-  kFinding = 1,          // something that the user asked about, such as a leak above a bound
+  kFinding = 1,  // something that the user asked about, such as a leak above a bound
   kWrongUsage = 2,
   kCouldNot = 3,
   // Of `run`, which otherwise exits as its program does.

@@ -32,10 +32,12 @@ constexpr void (*kAddCommands[])(CLI::App&, int*) = {
 
 // {}: the library, as it lies here.
 constexpr char kTeaches[] =
-    "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library is\n"
+    "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library "
+    "is\n"
     "preloaded into the program, and the answer is profiles in pprof's format.\n"
     "\n"
-    "  holdfast run -- redis-server --port 7000              run a program and profile it; files in ./holdfast.redis-server.PID\n"
+    "  holdfast run -- redis-server --port 7000              run a program and profile it; files in "
+    "./holdfast.redis-server.PID\n"
     "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
     "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
     "                                                        the same with no launcher\n";
@@ -68,7 +70,8 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
       if (!command->get_group().empty()) names.push_back(command->get_name());
     }
-    Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0], fmt::join(names, ", ")));
+    Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0],
+                    fmt::join(names, ", ")));
   }
   return kWrongUsage;
 }
@@ -106,7 +109,8 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace holdfast
 
-int main(int argc, char** argv) {
-  holdfast::LeaveOwnProfile(argv);
-  return holdfast::Main(argc, argv);
-}
+// Called by the loader before any constructor.
+__attribute__((section(".preinit_array"),
+               used)) static void (*const leave_own_profile)(int, char**, char**) = holdfast::LeaveOwnProfile;
+
+int main(int argc, char** argv) { return holdfast::Main(argc, argv); }

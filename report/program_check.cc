@@ -59,7 +59,8 @@ std::string ProgramOfEnv(std::string_view argument) {
   return "";
 }
 
-// Why the kernel would start this file with more rights than we have; the loader then takes no LD_PRELOAD. "" = it won't.
+// Why the kernel would start this file with more rights than we have; the loader then takes no LD_PRELOAD. "" = it
+// won't.
 std::string GainedRights(const std::string& path) {
   struct stat info;
   struct statvfs mount;
@@ -72,38 +73,53 @@ std::string GainedRights(const std::string& path) {
   return "";
 }
 
-ProgramCheck Refuse(int exit_code, std::string message) { return {.exit_code = exit_code, .message = std::move(message)}; }
+ProgramCheck Refuse(int exit_code, std::string message) {
+  return {.exit_code = exit_code, .message = std::move(message)};
+}
 
-// `shown`: the program, or "SCRIPT: its interpreter FILE".
+// `shown`: "PROGRAM:", or "SCRIPT: its interpreter FILE".
 void CheckElf(const std::string& shown, const std::string& path, const ProgramFile& file, const std::string& library,
               ProgramCheck* check) {
-  const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{}: {}", shown, why)); };
+  const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{} {}", shown, why)); };
   if (!file.machine.empty() || !file.is_64_bit) {
     const std::string kind = file.is_64_bit ? fmt::format("a program for {}", file.machine) : "a 32-bit program";
     return refuse(fmt::format("is {}: nothing of it would be seen. Holdfast profiles 64-bit x86 programs.", kind));
   }
   if (file.interpreter.empty()) {
-    return refuse(fmt::format("is linked statically, so no library can be preloaded: nothing of it would be seen. Link it dynamically; if only the programs that it starts matter, start it with LD_PRELOAD={} instead.", library));
+    return refuse(
+        fmt::format("is linked statically, so no library can be preloaded: nothing of it would be seen. Link it "
+                    "dynamically; if only the programs that it starts matter, start it with LD_PRELOAD={} instead.",
+                    library));
   }
   if (file.interpreter.find("ld-musl") != std::string::npos) {
-    return refuse(fmt::format("uses the C library musl ({}): nothing of it would be seen. Holdfast profiles programs that use glibc.", file.interpreter));
+    return refuse(fmt::format(
+        "uses the C library musl ({}): nothing of it would be seen. Holdfast profiles programs that use glibc.",
+        file.interpreter));
   }
   if (access(file.interpreter.c_str(), F_OK) != 0) {
-    *check = Refuse(kNotExecutable, fmt::format("{}: its loader {} is missing ({}). Install it, or build the program for this system.", shown, file.interpreter, strerror(errno)));
+    *check = Refuse(kNotExecutable,
+                    fmt::format("{} its loader {} is missing ({}). Install it, or build the program for this system.",
+                                shown, file.interpreter, strerror(errno)));
     return;
   }
   if (const std::string rights = GainedRights(path); !rights.empty()) {
-    return refuse(fmt::format("{}, so the loader takes no preloaded library: nothing of it would be seen. Profile a copy without these rights, or as the user whose rights it takes.", rights));
+    return refuse(
+        fmt::format("{}, so the loader takes no preloaded library: nothing of it would be seen. Profile a copy without "
+                    "these rights, or as the user whose rights it takes.",
+                    rights));
   }
   if (!file.sanitizer.empty()) {
     check->recordable = false;
-    check->message = fmt::format("{}: was built with {}, which has its own malloc: it runs, and nothing is recorded. Profile a build without it.", shown, file.sanitizer);
+    check->message = fmt::format(
+        "{} was built with {}, which has its own malloc: it runs, and nothing is recorded. Profile a build without it.",
+        shown, file.sanitizer);
   }
 }
 
 }  // namespace
 
-ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable, const std::string& library) {
+ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable,
+                          const std::string& library) {
   const std::string& name = command[0];
   if (name.empty()) return Refuse(kNotFound, "\"\": not found (a program's name cannot be empty).");
   const Lookup found = Find(name, path_variable);
@@ -118,12 +134,16 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     check.arguments.insert(check.arguments.begin(), "/bin/sh");
     file = {.kind = ProgramFile::Kind::kScript, .interpreter = "/bin/sh"};
   }
-  std::string shown = found.path, path = found.path;
+  std::string shown = found.path + ":", path = found.path;
   for (int scripts = 0; file.kind == ProgramFile::Kind::kScript; ++scripts) {
     std::string interpreter = file.interpreter;
     if (interpreter.empty() || scripts == kMostScripts) return ExecFailed(name, ENOEXEC);
     if (const int error = Executable(interpreter); error != 0) {
-      return Refuse(kNotExecutable, fmt::format("{}: its interpreter {} cannot be executed ({}). Correct its first line, or install the interpreter.", path, interpreter, strerror(error)));
+      return Refuse(
+          kNotExecutable,
+          fmt::format(
+              "{}: its interpreter {} cannot be executed ({}). Correct its first line, or install the interpreter.",
+              path, interpreter, strerror(error)));
     }
     if (interpreter.substr(interpreter.rfind('/') + 1) == "env") {
       const Lookup target = Find(ProgramOfEnv(file.argument), path_variable);
@@ -150,9 +170,11 @@ ProgramCheck ExecFailed(const std::string& program, int error) {
     case EISDIR:
       return Refuse(kNotExecutable, fmt::format("{}: is a folder. Name a program in it.", program));
     case EACCES:
-      return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}). Check its permissions (chmod +x).", program, strerror(error)));
+      return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}). Check its permissions (chmod +x).",
+                                                program, strerror(error)));
     case ENOEXEC:
-      return Refuse(kNotExecutable, fmt::format("{}: is not a program ({}). Check that the file is whole.", program, strerror(error)));
+      return Refuse(kNotExecutable,
+                    fmt::format("{}: is not a program ({}). Check that the file is whole.", program, strerror(error)));
     default:
       return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}).", program, strerror(error)));
   }

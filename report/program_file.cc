@@ -52,14 +52,22 @@ std::vector<T> ReadArray(int fd, uint64_t offset, uint64_t bytes) {
 
 std::string MachineName(uint16_t machine) {
   switch (machine) {
-    case EM_X86_64: return "";
-    case EM_386: return "x86";
-    case EM_AARCH64: return "aarch64";
-    case EM_ARM: return "arm";
-    case EM_RISCV: return "riscv";
-    case EM_PPC64: return "ppc64";
-    case EM_S390: return "s390x";
-    default: return fmt::format("ELF machine {}", machine);
+    case EM_X86_64:
+      return "";
+    case EM_386:
+      return "x86";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_ARM:
+      return "arm";
+    case EM_RISCV:
+      return "riscv";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_S390:
+      return "s390x";
+    default:
+      return fmt::format("ELF machine {}", machine);
   }
 }
 
@@ -84,7 +92,8 @@ std::string FindSanitizer(int fd, const std::vector<Elf64_Phdr>& segments) {
   const auto dynamic_segment =
       std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
   if (dynamic_segment == segments.end()) return "";
-  const auto dynamic = ReadArray<Elf64_Dyn>(fd, dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
+  const auto dynamic =
+      ReadArray<Elf64_Dyn>(fd, dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
   uint64_t strings_address = 0, strings_bytes = 0;
   std::vector<uint64_t> needed;
   for (const Elf64_Dyn& entry : dynamic) {
@@ -98,7 +107,8 @@ std::string FindSanitizer(int fd, const std::vector<Elf64_Phdr>& segments) {
     if (segment.p_type != PT_LOAD || strings_address < segment.p_vaddr) continue;
     const uint64_t within = strings_address - segment.p_vaddr;
     if (within >= segment.p_filesz || segment.p_offset > INT64_MAX - within) continue;
-    strings = ReadAt(fd, segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
+    strings =
+        ReadAt(fd, segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
   }
   for (const SanitizerMark& mark : kSanitizers) {
     for (const uint64_t offset : needed) {
@@ -122,7 +132,8 @@ ProgramFile ReadElf(int fd, const std::string& first) {
     return static_cast<uint16_t>(low | high << 8);
   };
   const uint16_t type = two_bytes(offsetof(Elf64_Ehdr, e_type));
-  if ((type != ET_EXEC && type != ET_DYN) || (first[EI_CLASS] != ELFCLASS32 && first[EI_CLASS] != ELFCLASS64)) return file;
+  if ((type != ET_EXEC && type != ET_DYN) || (first[EI_CLASS] != ELFCLASS32 && first[EI_CLASS] != ELFCLASS64))
+    return file;
   file.is_64_bit = first[EI_CLASS] == ELFCLASS64;
   file.machine = MachineName(two_bytes(offsetof(Elf64_Ehdr, e_machine)));
   if (!file.is_64_bit || !file.machine.empty() || !little_endian) {

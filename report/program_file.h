@@ -11,12 +11,12 @@ namespace holdfast {
 
 struct ProgramFile {
   enum class Kind {
-    kUnreadable,   // executable, but not readable: nothing is known
+    kUnreadable,  // executable, but not readable: nothing is known
     kElf,
-    kBadElf,       // begins as one and does not go on as one
-    kScript,       // #! INTERPRETER [ARGUMENT]
-    kText,         // no #!: what execvp and shells hand to /bin/sh
-    kOther,        // only the kernel can tell (binfmt_misc)
+    kBadElf,  // begins as one and does not go on as one
+    kScript,  // #! INTERPRETER [ARGUMENT]
+    kText,    // no #!: what execvp and shells hand to /bin/sh
+    kOther,   // only the kernel can tell (binfmt_misc)
   };
   Kind kind = Kind::kOther;
 
@@ -25,8 +25,8 @@ struct ProgramFile {
 
   // kElf
   bool is_64_bit = true;
-  std::string machine = {};   // empty = x86-64, else what to call it
-  std::string sanitizer = {};   // "AddressSanitizer", "ThreadSanitizer" …, empty = none
+  std::string machine = {};    // empty = x86-64, else what to call it
+  std::string sanitizer = {};  // "AddressSanitizer", "ThreadSanitizer" …, empty = none
 };
 
 ProgramFile ReadProgramFile(const std::string& path);

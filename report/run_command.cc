@@ -155,14 +155,18 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   }
   tables_ = *tables;
   if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_, options_.exec) && !options_.quiet) {
-    Say(fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: holdfast collect {}", ShellQuoted(tables_)));
+    Say(
+        fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
+                    "holdfast collect {}",
+                    ShellQuoted(tables_)));
   }
   return 0;
 }
 
 int Run::BecomeProgram() {
   if (const int failed = MakeFolderAndExporter(getpid())) return failed;
-  if (options_.verbose > 0 && check_.recordable) Say(fmt::format("profiles go to {}, tables to {}.", out_.path(), tables_));
+  if (options_.verbose > 0 && check_.recordable)
+    Say(fmt::format("profiles go to {}, tables to {}.", out_.path(), tables_));
   const ProgramCheck failed = ExecFailed(check_.path, Execute(out_.path(), getpid()));
   out_.RemoveIfEmpty();
   return Fail(failed.exit_code, failed.message);
@@ -170,11 +174,13 @@ int Run::BecomeProgram() {
 
 int Run::StayAsParent() {
   Pipe go, failure;
-  if (!go.Open() || !failure.Open()) return Fail(kRunFailed, fmt::format("pipe: {}. Raise the limit of open files.", strerror(errno)));
+  if (!go.Open() || !failure.Open())
+    return Fail(kRunFailed, fmt::format("pipe: {}. Raise the limit of open files.", strerror(errno)));
   HeldSignals signals;
   const pid_t child = fork();
   if (child < 0) {
-    return Fail(kRunFailed, fmt::format("fork: no process for {} ({}). Raise the limit of processes.", command_[0], strerror(errno)));
+    return Fail(kRunFailed, fmt::format("fork: no process for {} ({}). Raise the limit of processes.", command_[0],
+                                        strerror(errno)));
   }
   if (child == 0) {
     // The output folder may be named after this pid, so the parent makes it now. Nothing comes if the parent is gone.
@@ -223,7 +229,8 @@ int Run::StayAsParent() {
   EndLike(status);
 }
 
-std::string Run::Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const {
+std::string Run::Interval(const char* variable, std::string (*format)(const std::string&),
+                          const std::string& usual) const {
   const auto given = options_.variables.find(variable);
   const std::string value = given != options_.variables.end() ? given->second : Variable(variable);
   return value.empty() ? usual : format(value);
@@ -236,14 +243,20 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
   run.out = out_.path();
   run.tables = {tables_};
   run.names_before = {names_before_.begin(), names_before_.end()};
-  run.heap_interval = Interval("HOLDFAST_HEAP_INTERVAL", [](const std::string& value) {
-    const auto bytes = ParseSize(std::string_view(value));
-    return !bytes.ok() ? value : *bytes == 0 ? "off" : FormatSize(static_cast<int64_t>(*bytes));
-  }, FormatSize(kDefaultHeapInterval));
-  run.lock_interval = Interval("HOLDFAST_LOCK_INTERVAL", [](const std::string& value) {
-    const auto ns = ParseTimeNs(value);
-    return !ns.ok() ? value : *ns == 0 ? "off" : FormatTimeNs(static_cast<int64_t>(*ns));
-  }, FormatTimeNs(kDefaultLockIntervalNs));
+  run.heap_interval = Interval(
+      "HOLDFAST_HEAP_INTERVAL",
+      [](const std::string& value) {
+        const auto bytes = ParseSize(std::string_view(value));
+        return !bytes.ok() ? value : *bytes == 0 ? "off" : FormatSize(static_cast<int64_t>(*bytes));
+      },
+      FormatSize(kDefaultHeapInterval));
+  run.lock_interval = Interval(
+      "HOLDFAST_LOCK_INTERVAL",
+      [](const std::string& value) {
+        const auto ns = ParseTimeNs(value);
+        return !ns.ok() ? value : *ns == 0 ? "off" : FormatTimeNs(static_cast<int64_t>(*ns));
+      },
+      FormatTimeNs(kDefaultLockIntervalNs));
   run.quiet = options_.quiet;
   std::vector<std::string> left;
   if (wants_exporter_) {
@@ -265,7 +278,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program, int* 
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Start a program and profile it");
   run->footer(
-      "Starts PROGRAM, looked up in PATH, with the library preloaded, and an exporter that writes its profiles beside it.\n"
+      "Starts PROGRAM, looked up in PATH, with the library preloaded, and an exporter that writes its profiles beside "
+      "it.\n"
       "Everything behind PROGRAM is its own. The exit status is the program's; 125: holdfast could not do it,\n"
       "126: PROGRAM cannot be executed, 127: PROGRAM was not found.\n"
       "\n"

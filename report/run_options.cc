@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "report/split.h"
 #include "report/units.h"
+#include "report/unprofiled.h"
 #include "sampler/layout.h"
 #include "sampler/options.h"
 
@@ -104,12 +105,14 @@ const std::vector<Setting>& Settings() {
        "Mean bytes between heap samples; 1 = every allocation, 0 = off", Size},
       {"lock-interval", "HOLDFAST_LOCK_INTERVAL", "TIME", FormatTimeNs(kDefaultLockIntervalNs),
        "Mean waited time between lock samples; 1ns = every\n"
-       "wait, 0 = off", Time},
+       "wait, 0 = off",
+       Time},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
        "A snapshot of every kind each so often; 0 = only at the end", Time},
       {"keep", "HOLDFAST_KEEP", "N", "100",
        "Snapshots kept of each process and kind: unless N is\n"
-       "given the newest 60, then hourly, then daily; 0 = all", Keep},
+       "given the newest 60, then hourly, then daily; 0 = all",
+       Keep},
       {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
       {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
@@ -119,8 +122,6 @@ const std::vector<Setting>& Settings() {
   };
   return settings;
 }
-
-bool IsOwnLibrary(std::string_view path) { return path.substr(path.rfind('/') + 1) == "libholdfast.so"; }
 
 std::string_view VariableName(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
@@ -195,14 +196,6 @@ size_t SplitProgram(const CLI::App& run, const std::vector<std::string>& argumen
   if (at < arguments.size() && arguments[at] == "--") ++at;
   program->assign(arguments.begin() + static_cast<ptrdiff_t>(at), arguments.end());
   return ours;
-}
-
-std::string WithoutOwnLibrary(std::string_view value) {
-  std::string kept;
-  for (const std::string_view part : Split(value, " :")) {
-    if (!part.empty() && !IsOwnLibrary(part)) kept += fmt::format("{}{}", kept.empty() ? "" : ":", part);
-  }
-  return kept;
 }
 
 std::vector<std::string> ProgramEnvironment(const char* const* environment, const std::string& library,

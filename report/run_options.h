@@ -19,16 +19,16 @@
 namespace holdfast {
 
 struct RunOptions {
-  std::string out;      // as given; empty: ./holdfast.<program>.<pid>
-  std::string tables;   // as given; empty: the default places
+  std::string out;     // as given; empty: ./holdfast.<program>.<pid>
+  std::string tables;  // as given; empty: the default places
   bool exec = false;
   bool quiet = false;
   int verbose = 0;
   std::map<std::string, std::string> variables;  // HOLDFAST_…, of the options that were given
 };
 
-// Adds them to the subcommand. Parsing throws CLI::ValidationError for a bad value, with a message that names the option
-// and what it takes.
+// Adds them to the subcommand. Parsing throws CLI::ValidationError for a bad value, with a message that names the
+// option and what it takes.
 void AddRunOptions(CLI::App& run, RunOptions* options);
 
 // How many of `arguments` (what stands behind `run`) are options of ours and their values: up to the first word that is
@@ -41,9 +41,6 @@ absl::StatusOr<std::string> NormalizeRunOption(std::string_view option, const st
 // What the program gets: `environment` with LD_PRELOAD beginning with `library` (once) and the variables set.
 std::vector<std::string> ProgramEnvironment(const char* const* environment, const std::string& library,
                                             const std::map<std::string, std::string>& variables);
-
-// LD_PRELOAD's `value` (parts divided by blanks or colons) without any libholdfast.so.
-std::string WithoutOwnLibrary(std::string_view value);
 
 }  // namespace holdfast
 

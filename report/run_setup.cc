@@ -64,7 +64,8 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   if (!path.starts_with("/")) {
     char here[PATH_MAX];
     if (getcwd(here, sizeof here) == nullptr) {
-      return Failed(".", fmt::format("the working folder has no path ({})", strerror(errno)), "Start from another one.");
+      return Failed(".", fmt::format("the working folder has no path ({})", strerror(errno)),
+                    "Start from another one.");
     }
     whole = fmt::format("{}/{}", here, path);
   }
@@ -97,7 +98,8 @@ absl::StatusOr<std::string> ChooseTables(const std::string& tables, const std::s
                     "Name a folder on a tmpfs, such as /dev/shm.");
     }
     if (!InMemory(*folder)) {
-      return Failed(fmt::format("--tables: {}", *folder), "does not lie in memory, and a disk would slow the program down",
+      return Failed(fmt::format("--tables: {}", *folder),
+                    "does not lie in memory, and a disk would slow the program down",
                     "Name a folder on a tmpfs, such as /dev/shm.");
     }
     return folder;
@@ -111,13 +113,15 @@ absl::StatusOr<std::string> ChooseTables(const std::string& tables, const std::s
 absl::Status OutFolder::Make(const std::string& path) {
   path_ = path;
   constexpr std::string_view kNext = "Choose another output folder by --out.";
-  if (path.size() >= kMostPathBytes) return Failed(path, "the path of the output folder is too long (1023 bytes)", kNext);
+  if (path.size() >= kMostPathBytes)
+    return Failed(path, "the path of the output folder is too long (1023 bytes)", kNext);
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (mkdir(part.c_str(), 0777) == 0) {
       made_.push_back(part);
     } else if (errno != EEXIST && (end == std::string::npos || access(part.c_str(), F_OK) != 0)) {
-      const absl::Status status = Failed(path, fmt::format("the output folder cannot be made ({})", strerror(errno)), kNext);
+      const absl::Status status =
+          Failed(path, fmt::format("the output folder cannot be made ({})", strerror(errno)), kNext);
       RemoveIfEmpty();
       return status;
     }
@@ -128,7 +132,8 @@ absl::Status OutFolder::Make(const std::string& path) {
     return Failed(path, "the output folder cannot be made (a file is in its place)", kNext);
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
-    const absl::Status status = Failed(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
+    const absl::Status status =
+        Failed(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
     RemoveIfEmpty();
     return status;
   }
@@ -147,10 +152,11 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, bool becomes_program) {
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                   bool becomes_program) {
   const std::string parent = std::to_string(getpid());
-  const char* arguments[] = {own_path.c_str(), "exporter",     "--out",    out.c_str(), "--tables",
-                             tables.c_str(),   "--parent",     parent.c_str(), nullptr};
+  const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(), "--tables",
+                             tables.c_str(),   "--parent", parent.c_str(), nullptr};
   // What is meant for the program is not for the exporter.
   std::vector<const char*> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {

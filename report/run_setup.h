@@ -13,7 +13,8 @@ namespace holdfast {
 // The absolute path of this executable.
 absl::StatusOr<std::string> OwnPath();
 
-// PREFIX/bin/holdfast → PREFIX/lib/holdfast/libholdfast.so, checked to be there and to be a path that LD_PRELOAD can hold.
+// PREFIX/bin/holdfast → PREFIX/lib/holdfast/libholdfast.so, checked to be there and to be a path that LD_PRELOAD can
+// hold.
 absl::StatusOr<std::string> FindLibrary(const std::string& own_path);
 
 // `tables` (not empty: checked to be a folder on a memory-backed file system, made absolute), or where the library puts
@@ -39,7 +40,8 @@ class OutFolder {
 
 // Starts `own_path exporter` as nobody's child, and waits (2 s at most) until it serves `out`. `becomes_program`: the
 // caller is about to exec, and must not find a child that it does not know. False: none serves.
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, bool becomes_program);
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                   bool becomes_program);
 
 }  // namespace holdfast
 

@@ -86,7 +86,15 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
 }
 
 std::string HowToSeeMore(const FinishedRun& run) {
-  return fmt::format("Lower --heap-interval (now {}; 1 records every allocation) or --lock-interval (now {}; 1ns records every wait).", run.heap_interval, run.lock_interval);
+  std::vector<std::string> hints;
+  if (run.heap_interval != "1B") {
+    hints.push_back(fmt::format("--heap-interval (now {}; 1 records every allocation)", run.heap_interval));
+  }
+  if (run.lock_interval != "1ns") {
+    hints.push_back(fmt::format("--lock-interval (now {}; 1ns records every wait)", run.lock_interval));
+  }
+  if (hints.empty()) return "It allocated nothing and waited for no lock, or ended before it could.";
+  return fmt::format("To see more, lower {}.", fmt::join(hints, " or "));
 }
 
 }  // namespace
@@ -118,7 +126,8 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   const std::vector<ProcessFiles> processes = NewFiles(run, names_now);
   std::string text;
   if (!processes.empty()) {
-    text += fmt::format("holdfast: profiles of {} in {}:\n", Count(processes.size(), "process", "processes"), Printable(FromHere(run.out)));
+    text += fmt::format("holdfast: profiles of {} in {}:\n", Count(processes.size(), "process", "processes"),
+                        Printable(FromHere(run.out)));
     for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
       text += fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
@@ -129,27 +138,33 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     const auto& newest = processes[0].newest;
     const auto heap = newest.find("heap");
     const ProfileName& first = (heap != newest.end() ? heap : newest.begin())->second;
-    text += fmt::format("holdfast: what to type next:\n    holdfast top {}\n", Printable(ShellQuoted(FromHere(fmt::format("{}/{}", run.out, first.ToString())))));
+    text += fmt::format("holdfast: what to type next:\n    holdfast top {}\n",
+                        Printable(ShellQuoted(FromHere(fmt::format("{}/{}", run.out, first.ToString())))));
   }
   const bool has_main = !processes.empty() && processes[0].pid == static_cast<uint32_t>(run.pid);
   const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const std::string& table) {
     return table.find(fmt::format("/holdfast.{}.{}.", geteuid(), run.pid)) != std::string::npos;
   });
   if (!has_main && main_left == tables_left.end()) {
-    text += fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program), run.pid, HowToSeeMore(run));
+    text += fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program), run.pid,
+                        HowToSeeMore(run));
   }
   if (!tables_left.empty()) {
-    text += fmt::format("holdfast: {} not written as profiles ({}):\n", Count(tables_left.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
+    text += fmt::format("holdfast: {} not written as profiles ({}):\n",
+                        Count(tables_left.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
     std::set<std::string> folders;
     for (const std::string& table : tables_left) {
       text += fmt::format("    {}\n", Printable(table));
       folders.insert(table.substr(0, table.rfind('/')));
     }
-    text += fmt::format("holdfast: to make profiles of them:\n");
-    for (const std::string& folder : folders) text += fmt::format("    holdfast collect {}\n", Printable(ShellQuoted(folder)));
+    text += fmt::format("holdfast: to make profiles of them, once that is mended:\n");
+    for (const std::string& folder : folders)
+      text += fmt::format("    holdfast collect {}\n", Printable(ShellQuoted(folder)));
   }
   if (still_profiled > 0) {
-    text += fmt::format("holdfast: {} on and {} still profiled into {}.\n", Count(still_profiled, "process that it started runs", "processes that it started run"), still_profiled == 1 ? "is" : "are", Printable(FromHere(run.out)));
+    text += fmt::format("holdfast: {} on and {} still profiled into {}.\n",
+                        Count(still_profiled, "process that it started runs", "processes that it started run"),
+                        still_profiled == 1 ? "is" : "are", Printable(FromHere(run.out)));
   }
   return text;
 }

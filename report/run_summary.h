@@ -1,5 +1,5 @@
-// The end of `holdfast run`: waits until the last profiles are in place, then says on standard error which there are and
-// what to type next.
+// The end of `holdfast run`: waits until the last profiles are in place, then says on standard error which there are
+// and what to type next.
 #ifndef HOLDFAST_REPORT_RUN_SUMMARY_H_
 #define HOLDFAST_REPORT_RUN_SUMMARY_H_
 
@@ -15,18 +15,19 @@
 namespace holdfast {
 
 struct FinishedRun {
-  std::string program;                    // as it was started
+  std::string program;  // as it was started
   pid_t pid = 0;
-  std::string out;                        // absolute
-  std::vector<std::string> tables;        // folders where its tables may lie
-  std::set<std::string> names_before;     // what lay in `out` before
+  std::string out;                           // absolute
+  std::vector<std::string> tables;           // folders where its tables may lie
+  std::set<std::string> names_before;        // what lay in `out` before
   std::string heap_interval, lock_interval;  // as they were, for people
   bool quiet = false;
 };
 
 // Until no table of a dead process with this output folder is left: at most 5 s, less when `signals` says so.
 // `restart_exporter` is called once if nobody serves. Returns the names of tables that are left.
-std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals, const std::function<void()>& restart_exporter);
+std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+                                       const std::function<void()>& restart_exporter);
 
 // How many live processes have a table with this output folder.
 size_t StillProfiled(const FinishedRun& run);

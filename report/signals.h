@@ -4,8 +4,8 @@
 //     if (fork() == 0) { held.Release(); execve(…); }
 //     EndLike(held.Supervise(child));
 //
-// No handler is installed: signals are held back (blocked) and taken one by one, so the child inherits every disposition
-// as we got it. One thread only.
+// No handler is installed: signals are held back (blocked) and taken one by one, so the child inherits every
+// disposition as we got it. One thread only.
 #ifndef HOLDFAST_REPORT_SIGNALS_H_
 #define HOLDFAST_REPORT_SIGNALS_H_
 
@@ -21,7 +21,8 @@ class HeldSignals {
   void Release() const;
 
   // Until `child` has ended; its status, as from waitpid. Meanwhile:
-  //   TERM, INT, HUP, QUIT, USR1, USR2, CONT, TSTP   sent to us by a process: passed on. From the terminal: the child, in
+  //   TERM, INT, HUP, QUIT, USR1, USR2, CONT, TSTP   sent to us by a process: passed on. From the terminal: the child,
+  //   in
   //                                                  our process group, has it already
   //   the child stops (^Z, or a TSTP passed on)      we stop by the same signal, so that the shell sees it. Without a
   //                                                  terminal a program stopped by others does not stop us: who
@@ -41,9 +42,9 @@ class HeldSignals {
   pid_t child_ = 0;
   int status_ = 0;
   bool ended_ = false;
-  bool stopped_ = false;        // the child
+  bool stopped_ = false;  // the child
   bool stop_forwarded_ = false;
-  bool resumed_ = false;        // we were stopped, and the CONT that woke us is still to be taken
+  bool resumed_ = false;  // we were stopped, and the CONT that woke us is still to be taken
 };
 
 // Ends this process with the exit status, or by the signal, that `status` (from waitpid) says; without a core of ours.
