@@ -1,9 +1,9 @@
 #include "report/exporter_command.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -13,7 +13,21 @@
 namespace holdfast {
 namespace {
 
-// It may have inherited anything from the program that it serves.
+// It may have inherited anything from the program that it serves: limits meant for that one, a real-time priority.
+void LeaveInheritedBounds() {
+  for (const int resource : {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
+    rlimit limit;
+    if (getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+  }
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const sched_param usual = {};
+  sched_setscheduler(0, SCHED_OTHER, &usual);
+  setpriority(PRIO_PROCESS, 0, 5);
+}
+
 void BecomeQuiet() {
   for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
     signal(number, SIG_IGN);
@@ -26,10 +40,6 @@ void BecomeQuiet() {
       close(null);
     }
   }
-  umask(077);
-  setpriority(PRIO_PROCESS, 0, 5);
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
 }
 
 }  // namespace
@@ -43,6 +53,7 @@ void AddExporterCommand(CLI::App& app, int* exit_code) {
   command->add_option("--tables", options->tables, "Folder of the table files")->required();
   command->add_option("--parent", options->parent, "Stay as long as this process lives");
   command->callback([options, exit_code] {
+    LeaveInheritedBounds();
     BecomeQuiet();
     *exit_code = RunExporter(*options).ok() ? 0 : 3;
   });

@@ -138,8 +138,6 @@ void OutputFolder::RemoveStaleTemporaries() const {
   });
 }
 
-void OutputFolder::RemoveIfEmpty() const { rmdir(path_.c_str()); }
-
 std::string OutputFolder::PathOf(const ProfileName& name) const {
   return absl::StrCat("/proc/self/fd/", folder_.get(), "/", name.ToString());
 }

@@ -66,8 +66,6 @@ class OutputFolder {
   std::string PathOf(const ProfileName& name) const;
   // Removes what writers that were killed left behind more than an hour ago.
   void RemoveStaleTemporaries() const;
-  // Removes the folder if it is empty.
-  void RemoveIfEmpty() const;
 
   // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program, pid
   // and kind. 0 = no limit. How many were removed.

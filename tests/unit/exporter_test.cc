@@ -1,0 +1,336 @@
+#include "report/exporter.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "report/exporter_lock.h"
+#include "report/output_folder.h"
+#include "tests/unit/fake_target.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::FakeTarget;
+using testing::Folder;
+using testing::MadeTable;
+using testing::MappedTable;
+using testing::TablesFolder;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Asks until it is so, at most 10 s.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+class ExporterTest : public ::testing::Test {
+ protected:
+  // Forks first: the fake targets are made before the exporter runs as a thread of this process.
+  void Start(std::optional<std::string> out = std::nullopt) {
+    options_ = {.out = out.value_or(out_), .tables = tables_.path()};
+    exporter_ = std::thread([this] { status_ = RunExporter(options_); });
+  }
+  absl::Status Ended() {
+    exporter_.join();
+    return status_;
+  }
+  void TearDown() override {
+    if (exporter_.joinable()) exporter_.join();
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    if (!std::filesystem::exists(out_)) return names;
+    for (const auto& entry : std::filesystem::directory_iterator(out_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::string Name(pid_t pid, int seq, const char* kind = "heap") {
+    return ProfileName{"made", static_cast<uint32_t>(pid), static_cast<uint32_t>(seq), kind}.ToString();
+  }
+  std::vector<std::string> Tables() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(tables_.path())) {
+      if (entry.path().extension() == ".table") names.push_back(entry.path());
+    }
+    return names;
+  }
+  static void AddAllocation(const MappedTable& mapped) {
+    auto* bytes = reinterpret_cast<char*>(mapped.header());
+    for (const auto& list : mapped.header()->stack_heads) {
+      if (list == 0) continue;
+      const auto* stack = reinterpret_cast<Stack*>(bytes + uint64_t{list} * kUnit);
+      reinterpret_cast<Row*>(bytes + uint64_t{stack->rows} * kUnit)->sums[kAllocObjects] += 1 << kCountFractionBits;
+    }
+  }
+  static FakeTarget::Fill Every(uint64_t ns, uint32_t keep = 0) {
+    return [=](MadeTable& table) {
+      FakeTarget::AddOneRow(table);
+      table.head().snapshot_every_ns = ns;
+      table.head().keep = keep;
+    };
+  }
+
+  Folder folder_;
+  TablesFolder tables_;
+  const std::string out_ = folder_.File("out");
+  ExporterOptions options_;
+  std::thread exporter_;
+  absl::Status status_;
+};
+
+TEST_F(ExporterTest, WritesTheLastProfileOfAProcessThatDiedAndEnds) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  Start();
+  ASSERT_TRUE(Eventually([&] { return MappedTable(target.path()).header()->exporter_pid == getpid(); }));
+  EXPECT_THAT(Files(), IsEmpty());
+  target.Kill();
+  EXPECT_TRUE(Ended().ok()) << status_;
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  EXPECT_TRUE(std::filesystem::is_empty(tables_.path()));  // no table, no lock
+  const absl::StatusOr<Profile> profile = ReadPprofFile(out_ + "/" + Name(pid, 1));
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->Total(0), 5);
+  EXPECT_EQ(profile->Total(3), 300);
+}
+
+TEST_F(ExporterTest, OneThatComesAfterTheEndWritesToo) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  target.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+}
+
+TEST_F(ExporterTest, AnOrderlyEndIsAnsweredWhenTheFileIsInPlace) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    mapped.header()->exit_request = 1;  // and the bell cannot be rung: in a chroot
+    ASSERT_TRUE(Eventually([&] { return mapped.header()->exported == 1; }));
+    EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+    AddAllocation(mapped);  // it lives on for a while
+  }
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2)));
+}
+
+TEST_F(ExporterTest, ARequestIsAnsweredWithASnapshotAndNothingNewWritesNoFile) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    for (uint32_t request = 1; request <= 2; ++request) {
+      mapped.header()->snapshot_request = request;
+      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
+      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+      EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+    }
+  }
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+}
+
+TEST_F(ExporterTest, WritesAtEachIntervalAndKeepsSoMany) {
+  FakeTarget target(tables_.path(), out_, Every(20'000'000, 3));
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    for (int seq = 1; seq <= 6; ++seq) {
+      ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(out_ + "/" + Name(pid, seq)); })) << seq;
+      if (seq < 6) AddAllocation(mapped);
+    }
+  }
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 4), Name(pid, 5), Name(pid, 6)));
+  EXPECT_EQ(ReadPprofFile(out_ + "/" + Name(pid, 6))->CommentValue("removed snapshots"), "2");
+}
+
+TEST_F(ExporterTest, AnotherExportersFilesOfTheSameProcessCountForKeepAndNoOthers) {
+  FakeTarget target(tables_.path(), out_, Every(0, 1));
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    mapped.header()->snapshot_request = 1;
+    ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == 1u; }));
+    // Named as ours are, of another process of the same pid, and newer: never removed.
+    Profile theirs = testing::SmallProfile();
+    theirs.AddComment("process: elsewhere");
+    std::ofstream(out_ + "/" + Name(pid, 2), std::ios::binary) << EncodePprof(theirs);
+    AddAllocation(mapped);
+  }
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 2), Name(pid, 3)));
+}
+
+TEST_F(ExporterTest, AllKindsOfASnapshotShareASeq) {
+  FakeTarget target(tables_.path(), out_, [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    const Offset stack = table.AddStack({0x10, 0x20});
+    table.AddRow(stack, ProfileKind::kBlock, WaitKind::kMutex, 0, {1 << kCountFractionBits, 90 << kAmountFractionBits});
+    table.head().profiles = 1 << static_cast<int>(ProfileKind::kHeap) | 1 << static_cast<int>(ProfileKind::kBlock);
+  });
+  const pid_t pid = target.pid();
+  target.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1, "block"), Name(pid, 1)));
+}
+
+TEST_F(ExporterTest, AProcessWithoutSamplesLeavesNoFileAndNoTable) {
+  FakeTarget target(tables_.path(), out_, [](MadeTable&) {});
+  target.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_THAT(Tables(), IsEmpty());
+}
+
+TEST_F(ExporterTest, AfterExecTheEarlierImageIsFinishedWhileTheProcessLives) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  const std::string earlier = target.WriteTable(FakeTarget::AddOneRow, 0x2000, 0);
+  Start();
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(earlier); }));
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  EXPECT_THAT(Tables(), ElementsAre(target.path()));
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2)));
+}
+
+TEST_F(ExporterTest, ProcessesThatComeLaterAreServedToo) {
+  FakeTarget first(tables_.path(), out_);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return MappedTable(first.path()).header()->exporter_pid != 0; }));
+  FakeTarget second(tables_.path(), out_);
+  ASSERT_TRUE(Eventually([&] { return MappedTable(second.path()).header()->exporter_pid != 0; }));
+  const pid_t pids[] = {first.pid(), second.pid()};
+  first.Kill();
+  second.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ::testing::UnorderedElementsAre(Name(pids[0], 1), Name(pids[1], 1)));
+}
+
+TEST_F(ExporterTest, OnlyOneServesAFolder) {
+  FakeTarget target(tables_.path(), out_);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return MappedTable(target.path()).header()->exporter_pid != 0; }));
+  EXPECT_TRUE(RunExporter(options_).ok());  // at once: the target lives
+  ExporterLock lock(tables_.path(), out_);
+  EXPECT_FALSE(lock.Take());
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_TRUE(lock.Take());
+}
+
+TEST_F(ExporterTest, TablesOfOtherFoldersAreLeftAlone) {
+  FakeTarget other(tables_.path(), folder_.File("elsewhere"));
+  other.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Tables(), ElementsAre(other.path()));
+  EXPECT_FALSE(std::filesystem::exists(folder_.File("elsewhere")));
+}
+
+TEST_F(ExporterTest, ABadTableStopsNoOther) {
+  FakeTarget bad(tables_.path(), out_, [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().modules = 0xffffff;
+  });
+  FakeTarget cut(tables_.path(), out_);
+  FakeTarget good(tables_.path(), out_);
+  const pid_t pid = good.pid();
+  tables_.Write("holdfast." + std::to_string(geteuid()) + ".1.1.00000000000000ab.table", "garbage");
+  Start();
+  ASSERT_TRUE(Eventually([&] { return MappedTable(cut.path()).header()->exporter_pid != 0; }));
+  ASSERT_EQ(truncate(cut.path().c_str(), 5000), 0);
+  bad.Kill();
+  cut.Kill();
+  good.Kill();
+  EXPECT_FALSE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  EXPECT_THAT(Tables(), ::testing::Contains(bad.path()));  // for `collect`, which says what is wrong with it
+}
+
+TEST_F(ExporterTest, AFolderThatCannotBeWrittenLeavesTheTableAndAnswersAllTheSame) {
+  folder_.Write("out", "a file in its place");
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    mapped.header()->exit_request = 1;
+    ASSERT_TRUE(Eventually([&] { return mapped.header()->exported == 1; }));
+  }
+  target.Kill();
+  EXPECT_FALSE(Ended().ok());
+  EXPECT_THAT(Tables(), ElementsAre(target.path()));
+  // Once it can be written, the next one does it.
+  std::filesystem::remove(out_);
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+}
+
+TEST_F(ExporterTest, AFailedWriteIsToldInTheNextFile) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  folder_.Write("out", "a file in its place");
+  std::filesystem::remove(out_);
+  std::filesystem::create_directory(out_);
+  // The temporary name is taken by a folder: the file cannot be made.
+  const std::string block = out_ + "/.holdfast." + std::to_string(getpid()) + "." + Name(pid, 1) + ".new";
+  std::filesystem::create_directory(block);
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    mapped.header()->exit_request = 1;
+    ASSERT_TRUE(Eventually([&] { return mapped.header()->exported == 1; }));
+    std::filesystem::remove(block);
+  }
+  target.Kill();
+  Ended().IgnoreError();
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  EXPECT_EQ(ReadPprofFile(out_ + "/" + Name(pid, 1))->CommentValue("failed writes"), "1");
+}
+
+TEST_F(ExporterTest, DeadTablesOlderThanADayAreSweptLiveAndYoungOnesNot) {
+  FakeTarget old(tables_.path(), "/nowhere"), young(tables_.path(), "/nowhere"), live(tables_.path(), "/nowhere");
+  const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
+  tables_.Write(prefix + "1.1.0000000000000001.new", "never finished");
+  tables_.Write(prefix + "0000000000000001.lock", "");
+  old.Kill();
+  young.Kill();
+  const timespec times[2] = {{1000000, 0}, {1000000, 0}};
+  for (const std::string& path : {old.path(), live.path(), tables_.File(prefix + "1.1.0000000000000001.new"),
+                                  tables_.File(prefix + "0000000000000001.lock")}) {
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  EXPECT_EQ(SweepOldTables(tables_.path()), 3);
+  EXPECT_THAT(Tables(), ::testing::UnorderedElementsAre(young.path(), live.path()));
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,144 @@
+// A process that has a table and does nothing: what a profiled program is to the exporter.
+//
+//     FakeTarget target(tables_folder, out, [](MadeTable& table) { … });
+//     target.header()->exit_request = 1;
+//     target.Kill();
+#ifndef HOLDFAST_TESTS_UNIT_FAKE_TARGET_H_
+#define HOLDFAST_TESTS_UNIT_FAKE_TARGET_H_
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "tests/unit/made_table.h"
+
+namespace holdfast::testing {
+
+inline uint64_t StartTicksOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i < 22; ++i) fields >> field;
+  uint64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
+
+// A folder for tables, in memory as theirs is, that is removed again.
+class TablesFolder {
+ public:
+  TablesFolder() {
+    char name[] = "/dev/shm/holdfast-test.XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TablesFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+  void Write(const std::string& name, const std::string& bytes) const { std::ofstream(File(name), std::ios::binary) << bytes; }
+
+ private:
+  std::string path_;
+};
+
+// The mapping of a table file, as the target has it.
+class MappedTable {
+ public:
+  explicit MappedTable(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0) abort();
+    size_ = static_cast<size_t>(info.st_size);
+    memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+  }
+  ~MappedTable() { munmap(memory_, size_); }
+  MappedTable(const MappedTable&) = delete;
+  TableHeader* header() const { return static_cast<TableHeader*>(memory_); }
+
+ private:
+  void* memory_;
+  size_t size_;
+};
+
+class FakeTarget {
+ public:
+  using Fill = std::function<void(MadeTable&)>;
+
+  FakeTarget(const std::string& tables, const std::string& out, const Fill& fill = AddOneRow) : tables_(tables), out_(out) {
+    int go[2], ready[2];
+    if (pipe(go) != 0 || pipe(ready) != 0) abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(go[1]);
+      close(ready[0]);
+      char path[512];
+      const ssize_t length = read(go[0], path, sizeof path - 1);
+      if (length <= 0) _exit(1);
+      path[length] = '\0';
+      const MappedTable mapped(path);
+      if (write(ready[1], "r", 1) != 1) _exit(1);
+      while (true) pause();
+    }
+    close(go[0]);
+    close(ready[1]);
+    path_ = WriteTable(fill, 0x1000);
+    char answer;
+    if (write(go[1], path_.data(), path_.size()) < 0 || read(ready[0], &answer, 1) != 1) abort();
+    close(go[1]);
+    close(ready[0]);
+  }
+  ~FakeTarget() { Kill(); }
+  FakeTarget(const FakeTarget&) = delete;
+
+  static void AddOneRow(MadeTable& table) { table.AddHeapRow(table.AddStack({0x1001, 0x2001}), 100, 5, 2); }
+
+  // Another table of the same process, which nobody maps. `image` tells them apart.
+  std::string WriteTable(const Fill& fill, uint64_t image, int64_t start_monotonic_ns = 1) {
+    MadeTable table(sizeof(TableHeader) + 64 * 1024);
+    TableHeader& head = table.head();
+    head.pid = static_cast<uint32_t>(pid_);
+    head.uid = geteuid();
+    head.start_ticks = StartTicksOf(pid_);
+    head.image = image;
+    head.start_monotonic_ns = start_monotonic_ns;
+    struct stat info;
+    if (stat("/proc/self/ns/pid", &info) == 0) head.pid_ns = info.st_ino;
+    snprintf(head.out, sizeof head.out, "%s", out_.c_str());
+    fill(table);
+    char name[128];
+    snprintf(name, sizeof name, "/holdfast.%u.%d.%llu.%016llx.table", geteuid(), pid_,
+             static_cast<unsigned long long>(head.start_ticks), static_cast<unsigned long long>(image));
+    table.WriteTo(tables_ + name + ".new");
+    rename((tables_ + name + ".new").c_str(), (tables_ + name).c_str());
+    return tables_ + name;
+  }
+
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+  pid_t pid() const { return pid_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string tables_, out_, path_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace holdfast::testing
+
+#endif  // HOLDFAST_TESTS_UNIT_FAKE_TARGET_H_

@@ -1,0 +1,161 @@
+#include "report/output_folder.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::Folder;
+using testing::ReadWhole;
+using ::testing::IsEmpty;
+
+class OutputFolderTest : public ::testing::Test {
+ protected:
+  static absl::Status WriteText(int fd) {
+    return write(fd, "text", 4) == 4 ? absl::OkStatus() : absl::ErrnoToStatus(errno, "write");
+  }
+  std::string Put(const ProfileName& name) {
+    const absl::StatusOr<ProfileName> got = output_->Write(name, WriteText);
+    EXPECT_TRUE(got.ok()) << got.status();
+    return got.ok() ? got->ToString() : "";
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Folder folder_;
+  absl::StatusOr<OutputFolder> output_ = OutputFolder::Open(folder_.path());
+};
+
+TEST(ProfileNameTest, IsReadAsItIsWritten) {
+  for (const ProfileName& name : {ProfileName{"redis-server", 4242, 3, "heap"}, ProfileName{"a.b.c", 1, 12345, "mutex"}}) {
+    const auto parsed = ParseProfileName(name.ToString());
+    ASSERT_TRUE(parsed.has_value()) << name.ToString();
+    EXPECT_EQ(parsed->program, name.program);
+    EXPECT_EQ(parsed->pid, name.pid);
+    EXPECT_EQ(parsed->seq, name.seq);
+    EXPECT_EQ(parsed->kind, name.kind);
+  }
+  EXPECT_EQ((ProfileName{"redis-server", 4242, 3, "heap"}).ToString(), "redis-server.4242.0003.heap.pb.gz");
+}
+
+TEST(ProfileNameTest, OtherFilesAreNotOurs) {
+  for (const char* name : {"", ".pb.gz", "notes.txt", "a.1.0001.heap.pb", "a.1.001.heap.pb.gz", "a.x.0001.heap.pb.gz",
+                           ".1.0001.heap.pb.gz", ".holdfast.77.a.1.0001.heap.pb.gz.new", "a.1.0001..pb.gz",
+                           "a.99999999999.0001.heap.pb.gz", ".hidden.1.0001.heap.pb.gz", "a.-1.0001.heap.pb.gz"}) {
+    EXPECT_FALSE(ParseProfileName(name).has_value()) << name;
+  }
+}
+
+TEST(ProfileNameTest, AProgramsNameBecomesAFileName) {
+  EXPECT_EQ(ProgramForFileName("redis-server"), "redis-server");
+  EXPECT_EQ(ProgramForFileName("../../etc/passwd"), "%2E.%2F..%2Fetc%2Fpasswd");
+  EXPECT_EQ(ProgramForFileName("a b\n\x1b[2J"), "a%20b%0A%1B[2J");
+  EXPECT_EQ(ProgramForFileName(".hidden"), "%2Ehidden");
+  EXPECT_EQ(ProgramForFileName(""), "program");
+}
+
+TEST_F(OutputFolderTest, IsMadeWithItsParents) {
+  EXPECT_TRUE(OutputFolder::Open(folder_.File("a/b/c")).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder_.File("a/b/c")));
+}
+
+TEST_F(OutputFolderTest, AFileInItsPlaceIsAnErrorThatNamesIt) {
+  const std::string file = folder_.Write("file", "precious");
+  const absl::Status status = OutputFolder::Open(file).status();
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(file));
+  EXPECT_FALSE(OutputFolder::Open(file + "/below").ok());
+  EXPECT_EQ(ReadWhole(file), "precious");
+}
+
+TEST_F(OutputFolderTest, WritesAFileThatOnlyItsUserReads) {
+  EXPECT_EQ(Put({"a", 1, 1, "heap"}), "a.1.0001.heap.pb.gz");
+  EXPECT_EQ(ReadWhole(folder_.File("a.1.0001.heap.pb.gz")), "text");
+  struct stat info;
+  ASSERT_EQ(stat(folder_.File("a.1.0001.heap.pb.gz").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(Names().size(), 1u);
+}
+
+TEST_F(OutputFolderTest, NeverOverwritesNorFollowsALink) {
+  folder_.Write("a.1.0001.heap.pb.gz", "theirs");
+  const std::string victim = folder_.Write("victim", "precious");
+  std::filesystem::create_symlink(victim, folder_.File("a.1.0002.heap.pb.gz"));
+  EXPECT_EQ(Put({"a", 1, 1, "heap"}), "a.1.0003.heap.pb.gz");
+  EXPECT_EQ(ReadWhole(folder_.File("a.1.0001.heap.pb.gz")), "theirs");
+  EXPECT_EQ(ReadWhole(victim), "precious");
+}
+
+TEST_F(OutputFolderTest, AFailedWriteLeavesNothing) {
+  const auto fail = [](int fd) { return write(fd, "half", 4) == 4 ? absl::DataLossError("no") : absl::OkStatus(); };
+  EXPECT_FALSE(output_->Write({"a", 1, 1, "heap"}, fail).ok());
+  EXPECT_THAT(Names(), IsEmpty());
+}
+
+TEST_F(OutputFolderTest, StaysInTheFolderThatItOpened) {
+  const std::string inside = folder_.File("inside"), moved = folder_.File("moved");
+  const absl::StatusOr<OutputFolder> output = OutputFolder::Open(inside);
+  std::filesystem::rename(inside, moved);
+  std::filesystem::create_directory(inside);
+  ASSERT_TRUE(output->Write({"a", 1, 1, "heap"}, WriteText).ok());
+  EXPECT_TRUE(std::filesystem::exists(moved + "/a.1.0001.heap.pb.gz"));
+  EXPECT_EQ(ReadWhole(output->PathOf({"a", 1, 1, "heap"})), "text");
+}
+
+TEST_F(OutputFolderTest, SeqGoesOnAboveTheHighestOfAnyKind) {
+  EXPECT_EQ(output_->NextSeq("a", 1), 1u);
+  Put({"a", 1, 7, "mutex"});
+  Put({"a", 2, 9, "heap"});
+  Put({"b", 1, 11, "heap"});
+  EXPECT_EQ(output_->NextSeq("a", 1), 8u);
+  std::filesystem::create_symlink("nowhere", folder_.File("a.1.0020.heap.pb.gz"));
+  EXPECT_EQ(output_->NextSeq("a", 1), 21u);
+}
+
+TEST_F(OutputFolderTest, ShrinkRemovesTheOldestButNeverTheNewestOfAProcessAndKind) {
+  folder_.Write("other.txt", std::string(100, 'x'));
+  const auto put = [&](const ProfileName& name, int age) {
+    Put(name);
+    const timespec times[2] = {{1000000 - age, 0}, {1000000 - age, 0}};
+    utimensat(AT_FDCWD, folder_.File(name.ToString()).c_str(), times, 0);
+  };
+  put({"old", 1, 1, "heap"}, 100);  // the oldest, and the only one of its process
+  put({"a", 2, 1, "heap"}, 90);
+  put({"a", 2, 2, "heap"}, 80);
+  put({"a", 2, 3, "heap"}, 70);
+  put({"a", 2, 2, "block"}, 60);
+  EXPECT_EQ(output_->Shrink(0), 0);
+  EXPECT_EQ(output_->Shrink(20), 0);
+  EXPECT_EQ(output_->Shrink(16), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_.File("a.2.0001.heap.pb.gz")));
+  EXPECT_EQ(output_->Shrink(1), 1);
+  EXPECT_EQ(output_->List().size(), 3u);
+  EXPECT_TRUE(std::filesystem::exists(folder_.File("old.1.0001.heap.pb.gz")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.File("other.txt")));
+}
+
+TEST_F(OutputFolderTest, WhatKilledWritersLeftIsRemovedAfterAnHour) {
+  const std::string old = folder_.Write(".holdfast.1.a.1.0001.heap.pb.gz.new", "half");
+  const std::string young = folder_.Write(".holdfast.2.a.1.0001.heap.pb.gz.new", "half");
+  const std::string other = folder_.Write(".other.new", "theirs");
+  const timespec times[2] = {{1000000, 0}, {1000000, 0}};
+  utimensat(AT_FDCWD, old.c_str(), times, 0);
+  utimensat(AT_FDCWD, other.c_str(), times, 0);
+  output_->RemoveStaleTemporaries();
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young));
+  EXPECT_TRUE(std::filesystem::exists(other));
+}
+
+}  // namespace
+}  // namespace holdfast

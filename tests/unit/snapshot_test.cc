@@ -1,0 +1,254 @@
+#include "sampler/snapshot.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <random>
+
+#include "tests/unit/made_table.h"
+
+namespace holdfast {
+namespace {
+
+using testing::MadeTable;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<Snapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
+
+void ExpectCorrupt(MadeTable& table, const std::string& what) {
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  EXPECT_EQ(snapshot.status().code(), absl::StatusCode::kDataLoss) << snapshot.status();
+  EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr(what));
+}
+
+TEST(ReadSnapshot, ReadsWhatStandsInTheTable) {
+  MadeTable table;
+  TableHeader& head = table.head();
+  strcpy(head.host, "here");
+  strcpy(head.executable, "/bin/made");
+  strcpy(head.command_line, "made --fast");
+  strcpy(head.out, "/out");
+  head.uid = 7;
+  head.start_ticks = 99;
+  head.image = 0xabcdef;
+  head.snapshot_every_ns = 5;
+  head.keep = 3;
+  head.heap_interval_count = 2;
+  head.heap_intervals[1] = {10, 4096};
+  head.losses[static_cast<int>(Loss::kStackTruncated)] = 4;
+  head.counters[0].alloc_bytes = 1000;
+  head.counters[15].alloc_bytes = 11;
+  table.AddModule("/bin/made", "\x01\xfe", 0x400000, 0x500000, {{0x401000, 0x402000, 0x1000}});
+  const Offset stack = table.AddStack({0x401003, 0x401002, 0x401001});
+  table.AddHeapRow(stack, 100, 3, 1);
+  table.AddRow(stack, ProfileKind::kBlock, WaitKind::kMutex, 0, {2 << kCountFractionBits, 50 << kAmountFractionBits});
+
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->wall_ns, 77);
+  EXPECT_EQ(snapshot->process.pid, 4242u);
+  EXPECT_EQ(snapshot->process.host, "here");
+  EXPECT_EQ(snapshot->process.command_line, "made --fast");
+  EXPECT_EQ(snapshot->process.out, "/out");
+  EXPECT_EQ(snapshot->process.image, 0xabcdefu);
+  EXPECT_EQ(snapshot->keep, 3u);
+  ASSERT_EQ(snapshot->heap_intervals.size(), 2u);
+  EXPECT_EQ(snapshot->heap_intervals[1].interval, 4096u);
+  EXPECT_EQ(snapshot->losses[static_cast<int>(Loss::kStackTruncated)], 4u);
+  EXPECT_EQ(snapshot->totals.alloc_bytes, 1011u);
+  ASSERT_EQ(snapshot->modules.size(), 1u);
+  EXPECT_EQ(snapshot->modules[0].path, "/bin/made");
+  EXPECT_EQ(snapshot->modules[0].build_id, "01fe");
+  ASSERT_EQ(snapshot->modules[0].segments.size(), 1u);
+  EXPECT_EQ(snapshot->modules[0].segments[0].file_offset, 0x1000u);
+  ASSERT_EQ(snapshot->stacks.size(), 1u);
+  EXPECT_THAT(snapshot->stacks[0].frames, ElementsAre(0x401003, 0x401002, 0x401001));
+  ASSERT_EQ(snapshot->rows.size(), 2u);
+  const RowInfo& block = snapshot->rows[0];  // the newest first
+  EXPECT_EQ(block.wait, WaitKind::kMutex);
+  EXPECT_EQ(block.sums[kContentions], 2);
+  EXPECT_EQ(block.sums[kDelay], 50);
+  const RowInfo& heap = snapshot->rows[1];
+  EXPECT_EQ(heap.class_bytes, 104u);
+  EXPECT_EQ(heap.sums[kAllocObjects], 3);
+  EXPECT_EQ(heap.sums[kAllocSpace], 300);
+  EXPECT_EQ(heap.sums[kFreeSpace], 100);
+}
+
+TEST(ReadSnapshot, AModuleThatWasRecordedTwiceStandsThereOnce) {
+  MadeTable table;
+  table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
+  table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
+  table.AddModule("/lib/b.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}}, 1);  // came later to the same place
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->modules.size(), 2u);
+}
+
+TEST(ReadSnapshot, TellsStacksThatAreNone) {
+  MadeTable table;
+  table.AddHeapRow(table.AddStack({0x10}, /*truncated=*/true), 1, 1, 0);
+  table.head().overflow_stack = table.MakeStack({});
+  table.head().missing_stack = table.MakeStack({});
+  table.AddHeapRow(table.head().overflow_stack, 1, 1, 0);
+  table.AddHeapRow(table.head().missing_stack, 1, 1, 0);
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  int overflow = 0, missing = 0, truncated = 0;
+  for (const StackInfo& stack : snapshot->stacks) {
+    overflow += stack.overflow;
+    missing += stack.missing;
+    truncated += stack.truncated;
+  }
+  EXPECT_EQ(overflow, 1);
+  EXPECT_EQ(missing, 1);
+  EXPECT_EQ(truncated, 1);
+}
+
+TEST(ReadSnapshot, AStackWithoutRowsIsLeftOut) {
+  MadeTable table;
+  table.AddStack({0x10, 0x20});
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_TRUE(snapshot->stacks.empty());
+}
+
+TEST(ReadSnapshot, WhatIsNoTableIsNamed) {
+  MadeTable table;
+  table.head().magic = 1;
+  ExpectCorrupt(table, "not a holdfast table");
+  table.head().magic = 0;
+  EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kUnavailable);
+  table.head().magic = kTableMagic;
+  table.head().version = kLayoutVersion + 1;
+  EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReadSnapshot(table.bytes(), 100, 0).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadSnapshot(table.bytes() + 8, 1000, 0).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ReadSnapshot, NothingBehindWhatHasPagesIsRead) {
+  MadeTable table;
+  const Offset stack = table.AddStack({0x10});
+  table.head().backed = table.head().used.load();
+  table.AddHeapRow(stack, 1, 1, 0);  // lies behind
+  ExpectCorrupt(table, "bad row");
+}
+
+TEST(ReadSnapshot, RecordsOutsideOfTheTableAreAnError) {
+  for (const Offset outside : {Offset{1}, Offset{0xffffffff}, Offset{1 << 20}}) {
+    MadeTable modules, stacks, rows, frames;
+    modules.head().modules = outside;
+    ExpectCorrupt(modules, "bad module");
+    stacks.head().stack_heads[5] = outside;
+    ExpectCorrupt(stacks, "bad stack");
+    rows.At<Stack>(rows.AddStack({0x10})).rows = outside;
+    ExpectCorrupt(rows, "bad row");
+    const Offset stack = frames.AddStack({0x10});
+    frames.AddHeapRow(stack, 1, 1, 0);
+    frames.At<Stack>(stack).leaf = outside;
+    ExpectCorrupt(frames, "bad frame");
+  }
+}
+
+TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
+  MadeTable modules, stacks, rows, frames;
+  const Offset module = modules.AddModule("/a", "", 1, 2, {});
+  modules.At<Module>(module).next = module;
+  ExpectCorrupt(modules, "module");
+  const Offset stack = stacks.AddStack({0x10});
+  stacks.At<Stack>(stack).next = stack;
+  ExpectCorrupt(stacks, "bad stack");
+  const Offset row = rows.AddHeapRow(rows.AddStack({0x10}), 1, 1, 0);
+  rows.At<Row>(row).next = row;
+  ExpectCorrupt(rows, "bad row");
+  const Offset deep = frames.AddStack({0x10});
+  frames.AddHeapRow(deep, 1, 1, 0);
+  frames.At<Node>(frames.At<Stack>(deep).leaf).parent = frames.At<Stack>(deep).leaf;
+  ExpectCorrupt(frames, "endless stack");
+}
+
+TEST(ReadSnapshot, AModuleThatClaimsMoreThanThereIsIsAnError) {
+  MadeTable table;
+  table.At<Module>(table.AddModule("/a", "", 1, 2, {})).path_bytes = 0xffff;
+  ExpectCorrupt(table, "module longer than the table");
+}
+
+TEST(ReadSnapshot, ARowOfNoKnownKindIsAnError) {
+  MadeTable table;
+  Row& row = table.At<Row>(table.AddHeapRow(table.AddStack({0x10}), 1, 1, 0));
+  row.size_class = 60000;
+  ExpectCorrupt(table, "row of no known kind");
+  row.size_class = 1;
+  row.profile = static_cast<ProfileKind>(3);
+  ExpectCorrupt(table, "row of no known kind");
+}
+
+TEST(ReadSnapshot, SumsThatAreNoNumbersAreZero) {
+  MadeTable table;
+  Row& row = table.At<Row>(table.AddHeapRow(table.AddStack({0x10}), 1, 1, 0));
+  row.sums[kAllocObjectsVariance] = 0x7ff8000000000000;  // NaN
+  row.sums[kAllocSpaceVariance] = 0xfff0000000000000;    // −∞
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok());
+  EXPECT_EQ(snapshot->rows[0].sums[kAllocObjectsVariance], 0);
+  EXPECT_EQ(snapshot->rows[0].sums[kAllocSpaceVariance], 0);
+}
+
+// Under AddressSanitizer the copy ends where the bytes end, so any read beyond is seen.
+TEST(ReadSnapshot, FlippedBitsAndCutsNeverCrashOrHang) {
+  MadeTable good(sizeof(TableHeader) + 64 * 1024);
+  for (int i = 0; i < 20; ++i) {
+    good.AddModule("/lib/" + std::to_string(i), "build", static_cast<uint64_t>(i) << 20, (i + 1ull) << 20, {{1, 2, 3}, {4, 5, 6}});
+  }
+  for (uint64_t i = 0; i < 200; ++i) {
+    good.AddHeapRow(good.AddStack({i, i / 2, i / 4, i / 8, 1}), i, i, i / 2);
+  }
+  std::mt19937_64 random(20260101);
+  const size_t header_hot = offsetof(TableHeader, counters), records = sizeof(TableHeader);
+  int fine = 0;
+  for (int round = 0; round < 4000; ++round) {
+    size_t size = good.size();
+    if (round % 4 == 0) size = random() % (size + 1);
+    const std::unique_ptr<char, decltype(&free)> copy(static_cast<char*>(aligned_alloc(64, (size + 63) / 64 * 64)), free);
+    memcpy(copy.get(), good.bytes(), size);
+    const int flips = 1 << random() % 7;
+    for (int i = 0; i < flips && size > 0; ++i) {
+      const uint64_t where = random() % 3;
+      size_t at = where == 0 ? random() % header_hot : where == 1 ? random() % size : records + random() % (good.size() - records);
+      if (at >= size) at = random() % size;
+      copy.get()[at] = static_cast<char>(copy.get()[at] ^ (1 << random() % 8));
+    }
+    const absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), size, 0);
+    if (!snapshot.ok()) {
+      EXPECT_NE(snapshot.status().message(), "");
+      continue;
+    }
+    ++fine;
+    for (const RowInfo& row : snapshot->rows) ASSERT_LT(row.stack, snapshot->stacks.size());
+  }
+  EXPECT_GT(fine, 100);
+}
+
+TEST(ReadSnapshot, AHundredThousandStacksTakeWellUnderASecond) {
+  MadeTable table(64 << 20);
+  std::mt19937_64 random(1);
+  std::vector<TaggedPc> frames(30);
+  for (uint64_t i = 0; i < 100'000; ++i) {
+    for (size_t depth = 0; depth < frames.size(); ++depth) frames[depth] = depth < 10 ? random() % 1000 : depth;
+    table.AddHeapRow(table.AddStack(frames), random() % 5000, 2, 1);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->stacks.size(), 100'000u);
+  RecordProperty("milliseconds", static_cast<int>(ms));
+  printf("100,000 stacks of 30 frames, %.1f MiB: %.0f ms\n", static_cast<double>(table.size()) / (1 << 20), ms);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(ms, 1000);  // 30–60 ms on an idle machine; the bound leaves room for a busy one
+#endif
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,195 @@
+#include "report/table_folder.h"
+
+#include <gmock/gmock.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/fake_target.h"
+
+namespace holdfast {
+namespace {
+
+using testing::FakeTarget;
+using testing::MadeTable;
+using testing::MappedTable;
+using testing::TablesFolder;
+using ::testing::HasSubstr;
+
+class TableFolder : public ::testing::Test {
+ protected:
+  absl::StatusOr<TableFile> Open(const std::string& path) const {
+    return TableFile::Open(*OpenFolder(folder_.path()), std::filesystem::path(path).filename());
+  }
+  void ExpectRefused(const std::string& name, const std::string& why) const {
+    const absl::StatusOr<TableFile> table = Open(name);
+    EXPECT_FALSE(table.ok()) << name;
+    EXPECT_THAT(table.status().ToString(), HasSubstr(why));
+  }
+  TablesFolder folder_;
+};
+
+TEST_F(TableFolder, OpensATableAndKnowsWhoseItIs) {
+  const FakeTarget target(folder_.path(), "/some/where");
+  const absl::StatusOr<TableFile> table = Open(target.path());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->out(), "/some/where");
+  EXPECT_EQ(table->program(), "made");
+  EXPECT_EQ(table->owner().pid, static_cast<uint32_t>(target.pid()));
+  EXPECT_EQ(table->TakeSnapshot()->rows.size(), 1u);
+  EXPECT_THAT(ListTableNames(*OpenFolder(folder_.path())), ::testing::ElementsAre(table->name()));
+}
+
+TEST_F(TableFolder, WhatIsNoTableOfOursIsNotOpened) {
+  const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
+  MadeTable table;
+  table.WriteTo(folder_.File(prefix + "good.table"));
+  std::filesystem::create_symlink(folder_.File(prefix + "good.table"), folder_.File(prefix + "link.table"));
+  ExpectRefused(prefix + "link.table", "Too many levels of symbolic links");
+  mkfifo(folder_.File(prefix + "pipe.table").c_str(), 0600);
+  ExpectRefused(prefix + "pipe.table", "not a regular file");
+  folder_.Write(prefix + "text.table", "this is no table");
+  ExpectRefused(prefix + "text.table", "not a table");
+  ExpectRefused(prefix + "gone.table", "No such file");
+  table.head().version = 99;
+  table.WriteTo(folder_.File(prefix + "new.table"));
+  ExpectRefused(prefix + "new.table", "layout version 99");
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(folder_.File(prefix + "good.table").c_str(), 65534, 65534), 0);
+    ExpectRefused(prefix + "good.table", "belongs to user 65534");
+  }
+}
+
+TEST_F(TableFolder, ATableThatWasCutShortIsAnErrorAndNoSignal) {
+  const FakeTarget target(folder_.path(), "/out");
+  const absl::StatusOr<TableFile> table = Open(target.path());
+  for (const off_t size : {off_t{100}, off_t{5000}, static_cast<off_t>(sizeof(TableHeader) + 8), off_t{0}}) {
+    ASSERT_EQ(truncate(target.path().c_str(), size), 0);
+    EXPECT_FALSE(table->TakeSnapshot().ok()) << size;
+  }
+  EXPECT_FALSE(table->ReadWords().ok());
+  table->AnswerExit();
+}
+
+TEST_F(TableFolder, ATableThatClaimsMoreThanHasPagesIsNotRead) {
+  const FakeTarget target(folder_.path(), "/out");
+  ASSERT_EQ(truncate(target.path().c_str(), off_t{1} << 34), 0);  // a hole of 16 GiB
+  MappedTable mapped(target.path());
+  mapped.header()->used = mapped.header()->backed = (uint64_t{1} << 34) / kUnit;
+  const absl::StatusOr<Snapshot> snapshot = Open(target.path())->TakeSnapshot();
+  EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr("claims to use 17179869184"));
+}
+
+TEST_F(TableFolder, AProcessIsDeadOnceItEnded) {
+  FakeTarget target(folder_.path(), "/out");
+  const absl::StatusOr<TableFile> table = Open(target.path());
+  EXPECT_EQ(table->liveness(), Liveness::kAlive);
+  kill(target.pid(), SIGKILL);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(target.pid()), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(table->liveness(), Liveness::kDead);  // a zombie
+  target.Kill();
+  EXPECT_EQ(table->liveness(), Liveness::kDead);  // gone
+}
+
+TEST_F(TableFolder, ATableThatNobodyMapsIsDeadThoughItsProcessRuns) {
+  FakeTarget target(folder_.path(), "/out");
+  const std::string earlier_image = target.WriteTable(FakeTarget::AddOneRow, 0x2000);
+  EXPECT_EQ(Open(earlier_image)->liveness(), Liveness::kDead);
+  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
+}
+
+TEST_F(TableFolder, APidThatCameBackIsAnotherProcess) {
+  FakeTarget target(folder_.path(), "/out");
+  const MappedTable held(target.path());  // as a forked child holds its parent's table
+  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
+  held.header()->start_ticks += 1;
+  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kDead);
+}
+
+TEST_F(TableFolder, AStackThatBeganElsewhereIsAnotherImageUnlessTheTableIsMapped) {
+  FakeTarget target(folder_.path(), "/out");
+  const MappedTable held(target.path());
+  held.header()->stack_end = 0x1000;  // as under an explicit ld.so: the process has the table, so it is alive
+  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
+  const std::string other = target.WriteTable(
+      [](MadeTable& table) { table.head().stack_end = 0x1000; }, 0x2000);
+  const MappedTable held_by_another(other);
+  EXPECT_EQ(Open(other)->liveness(), Liveness::kDead);
+}
+
+TEST_F(TableFolder, AProcessOfAnotherNamespaceIsDeadWhenNobodyMapsItsTable) {
+  FakeTarget target(folder_.path(), "/out");
+  const std::string foreign = target.WriteTable([](MadeTable& table) { table.head().pid_ns = 12345; }, 0x2000);
+  EXPECT_EQ(Open(foreign)->liveness(), Liveness::kDead);
+}
+
+TEST_F(TableFolder, AnAnswerWakesWhoWaitsForIt) {
+  const FakeTarget target(folder_.path(), "/out");
+  const MappedTable mapped(target.path());
+  std::thread waiter([&] {
+    while (mapped.header()->exported == 0) syscall(SYS_futex, &mapped.header()->exported, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+  });
+  Open(target.path())->AnswerExit();
+  waiter.join();
+  Open(target.path())->AnswerSnapshot(9);
+  Open(target.path())->SetExporterPid(77);
+  EXPECT_EQ(mapped.header()->snapshot_done, 9u);
+  EXPECT_EQ(mapped.header()->exporter_pid, 77);
+  const absl::StatusOr<ControlWords> words = Open(target.path())->ReadWords();
+  EXPECT_EQ(words->exported, 1u);
+  EXPECT_EQ(words->snapshot_done, 9u);
+}
+
+// A program that finds new call paths all the time: every snapshot is whole, and none holds less than the one before.
+TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
+  const std::string path = folder_.File("holdfast.0.1.1.0000000000000001.table");
+  MadeTable made(32 << 20);
+  made.WriteTo(path);
+  const MappedTable mapped(path);
+  TableHeader* head = mapped.header();
+  std::atomic<bool> stop = false;
+  std::thread program([&] {
+    const auto at = [&](Offset offset) { return reinterpret_cast<char*>(head) + uint64_t{offset} * kUnit; };
+    const auto allocate = [&](size_t bytes) { return head->used.fetch_add(static_cast<uint32_t>(bytes / kUnit)); };
+    Offset last_stack = 0;
+    for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
+      const Offset node = allocate(sizeof(Node)), stack = allocate(sizeof(Stack)), row = allocate(sizeof(Row));
+      reinterpret_cast<Node*>(at(node))->pc = i + 1;
+      auto* filled_row = reinterpret_cast<Row*>(at(row));
+      filled_row->sums[kAllocObjects] = 1 << kCountFractionBits;
+      auto* filled = reinterpret_cast<Stack*>(at(stack));
+      filled->leaf = node;
+      filled->rows = row;
+      auto& list = head->stack_heads[i % kStackHeads];
+      filled->next = list;
+      list.store(stack, std::memory_order_release);
+      if (last_stack != 0) {  // and a second row for an older stack
+        const Offset more = allocate(sizeof(Row));
+        auto* older = reinterpret_cast<Stack*>(at(last_stack));
+        reinterpret_cast<Row*>(at(more))->next = older->rows;
+        older->rows.store(more, std::memory_order_release);
+      }
+      if (i % 16 == 0) last_stack = stack;
+      for (int pause = 0; pause < 50; ++pause) asm volatile("pause");
+    }
+  });
+  const absl::StatusOr<TableFile> table = Open(path);
+  size_t rows = 0;
+  int taken = 0;
+  for (; taken < 200 && head->used * uint64_t{kUnit} < made.capacity() / 2; ++taken) {
+    const absl::StatusOr<Snapshot> snapshot = table->TakeSnapshot();
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    ASSERT_GE(snapshot->rows.size(), rows);
+    rows = snapshot->rows.size();
+  }
+  stop = true;
+  program.join();
+  EXPECT_GT(taken, 5);
+  EXPECT_GT(rows, 100u);
+}
+
+}  // namespace
+}  // namespace holdfast
