@@ -107,6 +107,11 @@ int Run::Prepare() {
   // An option goes before its variable.
   out_given_ = options_.out.empty() ? Variable("HOLDFAST_OUT") : options_.out;
   if (options_.tables.empty()) options_.tables = Variable("HOLDFAST_TABLES");
+  if (!options_.tables.empty() && check_.recordable) {
+    const absl::StatusOr<std::string> tables = TablesFolder(options_.tables);
+    if (!tables.ok()) return Fail(tables.status());
+    tables_ = *tables;
+  }
   wants_exporter_ = Variable("HOLDFAST_EXPORTER") != "no";
   if (options_.quiet) {
     options_.variables["HOLDFAST_VERBOSE"] = "0";
@@ -148,12 +153,7 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   if (!path.ok()) return Fail(path.status());
   if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
   names_before_ = out_.Names();
-  const absl::StatusOr<std::string> tables = ChooseTables(options_.tables, out_.path());
-  if (!tables.ok()) {
-    out_.RemoveIfEmpty();
-    return Fail(tables.status());
-  }
-  tables_ = *tables;
+  if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
   if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_, options_.exec) && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "

@@ -86,24 +86,23 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   }
 }
 
-absl::StatusOr<std::string> ChooseTables(const std::string& tables, const std::string& out) {
-  if (!tables.empty()) {
-    absl::StatusOr<std::string> folder = AbsolutePath(tables);
-    if (!folder.ok()) return folder;
-    struct stat info;
-    const bool found = stat(folder->c_str(), &info) == 0;
-    if (!found || !S_ISDIR(info.st_mode)) {
-      return Failed(fmt::format("--tables: {}", *folder),
-                    found ? "is not a folder" : fmt::format("cannot be used ({})", strerror(errno)),
-                    "Name a folder on a tmpfs, such as /dev/shm.");
-    }
-    if (!InMemory(*folder)) {
-      return Failed(fmt::format("--tables: {}", *folder),
-                    "does not lie in memory, and a disk would slow the program down",
-                    "Name a folder on a tmpfs, such as /dev/shm.");
-    }
-    return folder;
+absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
+  absl::StatusOr<std::string> folder = AbsolutePath(tables);
+  if (!folder.ok()) return folder;
+  constexpr std::string_view kNext = "Name a folder on a tmpfs, such as /dev/shm.";
+  struct stat info;
+  if (stat(folder->c_str(), &info) != 0) {
+    return Failed(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
   }
+  if (!S_ISDIR(info.st_mode)) return Failed(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
+  if (!InMemory(*folder)) {
+    return Failed(fmt::format("--tables: {}", *folder),
+                  "does not lie in memory, and a disk would slow the program down", kNext);
+  }
+  return folder;
+}
+
+std::string UsualTablesFolder(const std::string& out) {
   for (const std::string& folder : DefaultTableFolders()) {
     if (InMemory(folder)) return folder;
   }

@@ -17,9 +17,11 @@ absl::StatusOr<std::string> OwnPath();
 // hold.
 absl::StatusOr<std::string> FindLibrary(const std::string& own_path);
 
-// `tables` (not empty: checked to be a folder on a memory-backed file system, made absolute), or where the library puts
-// tables on its own: /dev/shm, else XDG_RUNTIME_DIR, else `out`.
-absl::StatusOr<std::string> ChooseTables(const std::string& tables, const std::string& out);
+// The absolute path of `tables`, checked to be a folder on a memory-backed file system.
+absl::StatusOr<std::string> TablesFolder(const std::string& tables);
+
+// Where the library puts tables on its own: /dev/shm, else XDG_RUNTIME_DIR, else `out`.
+std::string UsualTablesFolder(const std::string& out);
 
 // `path` as an absolute one without links; only what exists of it is looked up.
 absl::StatusOr<std::string> AbsolutePath(const std::string& path);
