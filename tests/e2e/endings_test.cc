@@ -17,6 +17,8 @@ struct Ending {
   bool needs_root = false;
 };
 
+std::ostream& operator<<(std::ostream& out, const Ending& ending) { return out << ending.way; }
+
 class Endings : public Profiled, public ::testing::WithParamInterface<Ending> {};
 
 TEST_P(Endings, LeaveTheLastProfileAndTheStatus) {

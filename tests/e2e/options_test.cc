@@ -285,6 +285,8 @@ struct BadValue {
   const char* option;
   const char* value;
 };
+std::ostream& operator<<(std::ostream& out, const BadValue& bad) { return out << bad.option << " " << bad.value; }
+
 class BadValues : public Profiled, public ::testing::WithParamInterface<BadValue> {};
 
 TEST_P(BadValues, AreAnErrorOfRunThatNamesTheOption) {

@@ -20,7 +20,7 @@ int main(void) {
     void* mine = NULL;
     for (int i = 0; i < 40; ++i) {
       mine = child_allocates();
-      if (i % 2) free(mine);
+      if (i % 2 == 0) free(mine);
     }
     const pid_t grandchild = fork();
     if (grandchild == 0) {

@@ -64,7 +64,7 @@ Decoded Decode(const std::string& path);
 // A file name in its parts: <program>.<pid>.<seq>.<kind>.pb.gz
 struct ProfileName {
   std::string path, program, kind;
-  int pid = 0, seq = 0;
+  int64_t pid = 0, seq = 0;
 };
 // All profiles in a folder, ordered by pid, kind, seq. Files that look otherwise are in `others` when given.
 std::vector<ProfileName> ListProfiles(const std::string& directory, std::vector<std::string>* others = nullptr);

@@ -25,6 +25,7 @@ namespace holdfast::testing {
 
 // kRun: `holdfast run`, which stays as parent. kExec: `holdfast run --exec`. kPreload: LD_PRELOAD and nothing else.
 enum class Launch { kBare, kPreload, kRun, kExec };
+inline std::ostream& operator<<(std::ostream& out, Launch launch) { return out << static_cast<int>(launch); }
 std::string LaunchName(const ::testing::TestParamInfo<Launch>& info);
 
 using Options = std::map<std::string, std::string>;  // names as of `run`, without --
