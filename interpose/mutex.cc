@@ -88,6 +88,8 @@ int64_t NsUntil(clockid_t clock, const timespec* deadline) {
 HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto wait_to_the_end = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
+  // Refused before the lock is looked at, even when it is free.
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return wait_to_the_end();
   const int tried = real.pthread_mutex_trylock(mutex);
   if (tried != EBUSY) return tried;
   const int64_t longest = NsUntil(clock, deadline);

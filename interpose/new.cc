@@ -1,10 +1,11 @@
 // operator new and delete, every form.
 //
-// Where the program's operators are libstdc++'s or libc++'s, the plain forms go straight to the next malloc and free and
-// skip that library's own hop; on failure its operator is called after all, for the new_handler and bad_alloc. Elsewhere
-// the operator that the caller would have reached is called (operators.h), and the block counted once.
+// Where the program's operators are libstdc++'s or libc++'s, ours go straight to the next allocator and skip that
+// library's own hop; on failure its operator is called after all, for the new_handler and bad_alloc. Elsewhere the
+// operator that the caller would have reached is called (operators.h), muted, and the block counted once.
 //
-// Exceptions pass through these frames: nothing here needs a destructor.
+// Exceptions pass through these frames: nothing here needs a destructor but the mute, which a personality routine lifts.
+#include <errno.h>
 #include <stdint.h>
 
 #include "interpose/early_arena.h"
@@ -12,41 +13,95 @@
 #include "interpose/real.h"
 #include "interpose/sampled_block.h"
 
+// Calls function(a, b, c). When an exception (or a cancellation) passes, the personality routine of this frame is called
+// on the way, and lifts the mute; it needs no landing pad and no C++ runtime.
+extern "C" HOLDFAST_HIDDEN void* HoldfastCallMuted(void* function, size_t a, size_t b, const void* c);
+asm(R"(
+  .text
+  .hidden HoldfastCallMuted
+  .globl HoldfastCallMuted
+  .type HoldfastCallMuted, @function
+HoldfastCallMuted:
+  .cfi_startproc
+  .cfi_personality 0x1b, HoldfastMutedPersonality
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsi
+  mov %rcx, %rdx
+  call *%rax
+  add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_endproc
+  .size HoldfastCallMuted, .-HoldfastCallMuted
+)");
+
+// By the Itanium C++ ABI's rules for personality routines: 2 = _UA_CLEANUP_PHASE, 8 = _URC_CONTINUE_UNWIND.
+extern "C" HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, void*) {
+  if ((actions & 2) != 0) holdfast::UnmuteForOperator(holdfast::thread_state);
+  return 8;
+}
+
 namespace holdfast {
 namespace {
 
-// Calls an operator that may or may not come to our malloc. If it did, the thread's countdown has moved and the block is
-// counted; if not, it is counted here.
-template <typename Call>
-inline void* CallOperator(const CallerRegisters& caller, size_t bytes, Call call) {
-  const int64_t before = thread_state.heap_countdown;
-  void* block = call();
-  if (thread_state.heap_countdown != before || block == nullptr || bytes > kHotSizeLimit) return block;
-  if ((bytes == 0 || ChargeHeap(bytes)) && HeapEventDue(bytes)) RecordAlloc(caller, KeepSampleable(block), bytes);
+inline bool MayBeSampled(size_t bytes) {
+  return bytes <= kHotSizeLimit && (bytes == 0 || ChargeHeap(bytes)) && HeapEventDue(bytes);
+}
+
+// A form of new of somebody's own: called muted, counted here.
+template <typename Form>
+inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes, size_t second, const void* third) {
+  ThreadState& thread = thread_state;
+  if (thread.muted) {  // inside another operator, or a signal handler inside a sample: a plain forward
+    using Plain = void* (*)(size_t, size_t, const void*);
+    return reinterpret_cast<Plain>(reinterpret_cast<void*>(form))(bytes, second, third);
+  }
+  MuteForOperator(thread);
+  void* block = HoldfastCallMuted(reinterpret_cast<void*>(form), bytes, second, third);
+  UnmuteForOperator(thread);
+  if (block != nullptr && MayBeSampled(bytes)) RecordAlloc(caller, KeepSampleable(block), bytes);
   return block;
 }
 
-using New = void* (*)(size_t);
-using NothrowNew = void* (*)(size_t, const void*);
+// What the C++ library's form would have done, without its hop. `bytes` may be 0, for which it asks malloc for 1.
+inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
+  const bool due = MayBeSampled(bytes);
+  const size_t asked = bytes == 0 ? 1 : bytes;
+  void* block = due ? AllocateSampled(asked) : real.malloc(asked);
+  if (due) RecordAlloc(caller, block, bytes);
+  return block;
+}
+
+inline void* AllocateAlignedForNew(const CallerRegisters& caller, size_t bytes, size_t alignment) {
+  const bool due = MayBeSampled(bytes);
+  void* block = real.memalign(due && TagInUse() && alignment < kTagAlignment ? kTagAlignment : alignment, bytes == 0 ? 1 : bytes);
+  if (due) RecordAlloc(caller, KeepSampleable(block), bytes);
+  return block;
+}
 
 // ---- Slow halves of the plain forms ----
 
 // The countdown has run out; the operators may be skipped.
 template <auto kForm>
 HOLDFAST_COLD void* NewSampledSlow(size_t bytes) {
+  Operators room;
   if (!HeapEventDue(bytes)) {
     if (void* block = real.malloc(bytes)) return block;
   } else if (void* block = AllocateSampled(bytes)) {
     RecordAlloc(HOLDFAST_CALLER(), block, bytes);
     return block;
   }
-  return (OperatorsFor(0).*kForm)(bytes);  // calls the new_handler, or throws
+  return (OperatorsFor(0, &room).*kForm)(bytes);  // calls the new_handler, or throws
 }
 
 // Out of memory.
 template <auto kForm>
 HOLDFAST_COLD void* NewFailedSlow(size_t bytes) {
-  return (OperatorsFor(0).*kForm)(bytes);
+  Operators room;
+  return (OperatorsFor(0, &room).*kForm)(bytes);
 }
 
 // Not known yet whether the operators may be skipped, or they may not; or size 0.
@@ -54,30 +109,42 @@ template <auto kForm>
 HOLDFAST_COLD void* NewSlow(size_t bytes) {
   if (!Ready()) return AllocateEarly(bytes, 1);
   const CallerRegisters caller = HOLDFAST_CALLER();
-  const Operators operators = OperatorsFor(caller.pc);
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
   const auto form = operators.*kForm;
-  if (form == nullptr) return real.malloc(bytes);  // nobody has one: the nearest there is
-  if (operators.skippable && bytes == 0) {
-    // The C++ library asks malloc for 1 byte; the program asked for none, and that is what counts.
-    void* block = HeapEventDue(0) ? AllocateSampled(1) : nullptr;
-    if (block != nullptr) {
-      RecordAlloc(caller, block, 0);
-      return block;
-    }
-    block = real.malloc(1);
-    if (block != nullptr) return block;
-  }
-  return CallOperator(caller, bytes, [=] { return form(bytes); });
+  if (!operators.skippable && form != nullptr) return CallOperator(caller, form, bytes, 0, nullptr);
+  void* block = AllocateForNew(caller, bytes);
+  return block != nullptr || form == nullptr ? block : form(bytes);
 }
 
 template <auto kForm>
 HOLDFAST_COLD void* NothrowNewSlow(size_t bytes, const void* nothrow) {
   if (!Ready()) return AllocateEarly(bytes, 1);
   const CallerRegisters caller = HOLDFAST_CALLER();
-  const Operators operators = OperatorsFor(caller.pc);
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
   const auto form = operators.*kForm;
-  if (form == nullptr) return real.malloc(bytes);
-  return CallOperator(caller, bytes, [=] { return form(bytes, nothrow); });
+  if (!operators.skippable && form != nullptr) {
+    return CallOperator(caller, form, bytes, reinterpret_cast<size_t>(nothrow), nullptr);
+  }
+  void* block = AllocateForNew(caller, bytes);
+  return block != nullptr || form == nullptr ? block : form(bytes, nothrow);
+}
+
+template <auto kForm, typename... Nothrow>
+HOLDFAST_COLD void* AlignedNewSlow(size_t bytes, size_t alignment, Nothrow... nothrow) {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
+  const auto form = operators.*kForm;
+  if (!operators.skippable && form != nullptr) {
+    const void* third = nullptr;
+    ((third = nothrow), ...);
+    return CallOperator(caller, form, bytes, alignment, third);
+  }
+  void* block = AllocateAlignedForNew(caller, bytes, alignment);
+  return block != nullptr || form == nullptr ? block : form(bytes, alignment, nothrow...);
 }
 
 // Every form of delete: takes the sample out, then calls the caller's own.
@@ -86,7 +153,8 @@ __attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
   if (LIKELY(hot_new_limit != 0)) return FreePerhapsSampled(block);  // the operators may be skipped
   if (PassesFilter(block)) RecordFree(block);
   if (block == nullptr || IsEarly(block) || !Ready()) return;
-  const Operators operators = OperatorsFor(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+  Operators room;
+  const Operators& operators = OperatorsFor(reinterpret_cast<uintptr_t>(__builtin_return_address(0)), &room);
   const auto form = operators.*kForm;
   if (operators.skippable || form == nullptr) return real.free(block);
   form(block, rest...);
@@ -123,27 +191,18 @@ HOLDFAST_EXPORT void* _ZnamRKSt9nothrow_t(size_t bytes, const void* nothrow) noe
   return NothrowNewSlow<&Operators::_ZnamRKSt9nothrow_t>(bytes, nothrow);
 }
 
-#define HOLDFAST_ALIGNED_NEW(name)                                              \
-  HOLDFAST_EXPORT void* name(size_t bytes, size_t alignment) {                  \
-    if (!Ready()) return AllocateEarly(bytes, alignment);                       \
-    const CallerRegisters caller = HOLDFAST_CALLER();                           \
-    const Operators operators = OperatorsFor(caller.pc);                        \
-    if (operators.name == nullptr) return real.memalign(alignment, bytes);      \
-    return CallOperator(caller, bytes, [&] { return operators.name(bytes, alignment); }); \
-  }
-HOLDFAST_ALIGNED_NEW(_ZnwmSt11align_val_t)
-HOLDFAST_ALIGNED_NEW(_ZnamSt11align_val_t)
-
-#define HOLDFAST_ALIGNED_NOTHROW_NEW(name)                                      \
-  HOLDFAST_EXPORT void* name(size_t bytes, size_t alignment, const void* nothrow) noexcept { \
-    if (!Ready()) return AllocateEarly(bytes, alignment);                       \
-    const CallerRegisters caller = HOLDFAST_CALLER();                           \
-    const Operators operators = OperatorsFor(caller.pc);                        \
-    if (operators.name == nullptr) return real.memalign(alignment, bytes);      \
-    return CallOperator(caller, bytes, [&] { return operators.name(bytes, alignment, nothrow); }); \
-  }
-HOLDFAST_ALIGNED_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t)
-HOLDFAST_ALIGNED_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t)
+HOLDFAST_EXPORT void* _ZnwmSt11align_val_t(size_t bytes, size_t alignment) {
+  return AlignedNewSlow<&Operators::_ZnwmSt11align_val_t>(bytes, alignment);
+}
+HOLDFAST_EXPORT void* _ZnamSt11align_val_t(size_t bytes, size_t alignment) {
+  return AlignedNewSlow<&Operators::_ZnamSt11align_val_t>(bytes, alignment);
+}
+HOLDFAST_EXPORT void* _ZnwmSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void* nothrow) noexcept {
+  return AlignedNewSlow<&Operators::_ZnwmSt11align_val_tRKSt9nothrow_t>(bytes, alignment, nothrow);
+}
+HOLDFAST_EXPORT void* _ZnamSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void* nothrow) noexcept {
+  return AlignedNewSlow<&Operators::_ZnamSt11align_val_tRKSt9nothrow_t>(bytes, alignment, nothrow);
+}
 
 HOLDFAST_EXPORT void _ZdlPv(void* block) noexcept {
   if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);

@@ -73,14 +73,15 @@ bool ReachUs() {
   return all;
 }
 
-Operators OfModule(uintptr_t caller) {
+const Operators& OfModule(uintptr_t caller, Operators* room) {
+  Operators& found = *room;
+  found = {};
   dl_find_object place{};
-  if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return {};
+  if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return found;
   void* module = place.dlfo_link_map;
   for (const ModuleOperators& entry : by_module) {
     if (entry.module.load(std::memory_order_acquire) == module) return entry.operators;
   }
-  Operators found{};
   Find(module, &found);  // a link map is what dlopen returns as a handle
   found.skippable = AreCxxLibrarys(found);
   // Remembered if no other thread is doing so now and there is a place; else looked up again next time.
@@ -115,21 +116,20 @@ void LookOnce() {
 
 }  // namespace
 
-Operators OperatorsFor(uintptr_t caller) {
+const Operators& OperatorsFor(uintptr_t caller, Operators* room) {
   if (UNLIKELY(stage.load(std::memory_order_acquire) == kUnknown)) LookOnce();
   switch (stage.load(std::memory_order_acquire)) {
     case kGlobal:
       return global_operators;
-    case kLooking: {  // dlsym itself, or another thread meanwhile: look up without remembering
-      Operators found{};
-      Find(RTLD_NEXT, &found);
-      if (found._Znwm != nullptr) return found;
+    case kLooking:  // dlsym itself, or another thread meanwhile: look up without remembering
+      *room = {};
+      Find(RTLD_NEXT, room);
+      if (room->_Znwm != nullptr) return *room;
       break;
-    }
     default:
       break;
   }
-  return OfModule(caller);
+  return OfModule(caller, room);
 }
 
 void ForgetOperatorsByModule() {

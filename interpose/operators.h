@@ -2,7 +2,8 @@
 //
 // libstdc++'s and libc++'s operator new is malloc with a loop around it, so a program whose operators are theirs pays
 // less with us than without: our operator goes straight to the next malloc. Any other operator (a program's, a
-// plugin's, an allocator's own) is called, and its blocks are counted once, whether or not it comes to malloc.
+// plugin's, an allocator's own) is called with the thread muted, and its block counted once, whether or not it comes to
+// malloc.
 #ifndef HOLDFAST_INTERPOSE_OPERATORS_H_
 #define HOLDFAST_INTERPOSE_OPERATORS_H_
 
@@ -24,8 +25,9 @@ struct Operators {
 
 // The operators that the code at `caller` would have reached without us: the next ones in the global scope; where there
 // are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module.
-// May call dlsym, so not for the hot path and not under a lock of ours. A form that nobody defines is null.
-Operators OperatorsFor(uintptr_t caller);
+// May call dlsym, so not for the hot path and not under a lock of ours. A form that nobody defines is null. `room` holds
+// the answer where it is not remembered.
+const Operators& OperatorsFor(uintptr_t caller, Operators* room);
 
 // What the hot paths of new and delete compare with (as hot_size_limit and the tag mask): 0 until it is known that the
 // operators of the whole program may be skipped.

@@ -24,8 +24,11 @@ struct ThreadState {
   uint16_t shard;            // its CounterShard
   bool muted;                // inside our own slow path: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
+  // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
+  int64_t held_countdown;
+  int64_t held_gap;
 };
-static_assert(sizeof(ThreadState) == 64);
+static_assert(sizeof(ThreadState) == 80);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
@@ -43,6 +46,19 @@ HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
 // set and cleared by hand.
 inline void Mute(ThreadState& thread) { thread.muted = true; }
 inline void Unmute(ThreadState& thread) { thread.muted = false; }
+
+// As above, for a call whose own allocations must leave the countdown where it is: they are part of the one that called.
+inline void MuteForOperator(ThreadState& thread) {
+  thread.held_countdown = thread.heap_countdown;
+  thread.held_gap = thread.heap_gap;
+  thread.heap_countdown = thread.heap_gap = INT64_MAX;
+  thread.muted = true;
+}
+inline void UnmuteForOperator(ThreadState& thread) {
+  thread.heap_countdown = thread.held_countdown;
+  thread.heap_gap = thread.held_gap;
+  thread.muted = false;
+}
 
 }  // namespace holdfast
 
