@@ -10,6 +10,8 @@
 #include "sampler/syscalls.h"
 #include "sampler/unwind_cfi.h"
 
+extern "C" void* __libc_stack_end;
+
 namespace holdfast {
 namespace {
 
@@ -182,6 +184,8 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
       whole = true;
       break;
     } else if (!StepSlow(row, &stack, &at)) {
+      // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
+      whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
       break;
     }
   }
