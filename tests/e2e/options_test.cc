@@ -91,13 +91,16 @@ TEST_P(OptionsIn, TablesLieWhereToldAndOnlyForThisUser) {
 }
 
 TEST_P(OptionsIn, ProfilesChoosesTheKinds) {
-  RunAs(GetParam(), {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"profiles", "heap"}});
-  EXPECT_EQ(NewestHeap().size(), 1u);
-  EXPECT_TRUE(NewestBlock().empty());
-  std::filesystem::remove_all(out());
-  RunAs(GetParam(), {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"profiles", "block"}});
-  EXPECT_TRUE(NewestHeap().empty());
-  EXPECT_EQ(NewestBlock().size(), 1u);
+  const auto run = [&](const std::string& kinds, const std::string& to) {
+    RunAs(GetParam(), {"hot_mutex"},
+          {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"profiles", kinds}, {"out", to}});
+  };
+  run("heap", out() + "/heap");
+  EXPECT_EQ(Newest(out() + "/heap", "heap").size(), 1u);
+  EXPECT_TRUE(Newest(out() + "/heap", "block").empty());
+  run("block", out() + "/block");
+  EXPECT_TRUE(Newest(out() + "/block", "heap").empty());
+  EXPECT_EQ(Newest(out() + "/block", "block").size(), 1u);
 }
 
 TEST_P(OptionsIn, ChildrenNoLeavesForkedChildrenOut) {

@@ -122,6 +122,14 @@ TEST_F(Snapshots, ALinkInTheOutputFolderIsNotFollowed) {
   EXPECT_EQ(ListProfiles(out()).size(), 2u);
 }
 
+TEST_F(Snapshots, AnOutputFolderThatWasRemovedIsMadeAgain) {
+  for (int i = 0; i < 3; ++i) {
+    RunAs(Launch::kRun, {"endings", "return"}, {{"heap-interval", "1"}});
+    EXPECT_EQ(ListProfiles(out()).size(), 1u);
+    std::filesystem::remove_all(out());  // while the exporter may still be there
+  }
+}
+
 TEST_F(Snapshots, OneExporterServesManyProcessesAndEndsWithThem) {
   const auto exporters = [&] {
     int count = 0;

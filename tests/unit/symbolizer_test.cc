@@ -259,6 +259,23 @@ TEST(Symbolizer, AStrippedFileIsCompletedFromItsDebugFile) {
   SomeFunction("");
 }
 
+TEST(Symbolizer, VersionsAreNoPartOfNames) {
+  Folder folder;
+  const std::string source = folder.Write("v.c", "void named_v1(void) {} __asm__(\".symver named_v1, named@@V1\");");
+  const std::string versions = folder.Write("v.map", "V1 { global: named; local: *; };");
+  const std::string library = folder.File("libv.so");
+  const auto built =
+      Command("gcc -shared -fPIC -Wl,--build-id,--version-script=" + versions + " -o " + library + " " + source);
+  ASSERT_EQ(built.status, 0) << built.output;
+  const std::string symbols = Command("readelf -sW " + library).output;
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(symbols, match, std::regex("([0-9a-f]{16}) .* named@@V1")));
+  Symbolizer symbolizer("");
+  const auto module = symbolizer.Find(library, BuildIdOf(library));
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ((*module)->NameAt(std::stoull(match[1], nullptr, 16)).name, "named");
+}
+
 TEST(Symbolizer, ADebugFileOfAnotherBuildIsNotUsed) {
   Folder folder;
   const std::string id = BuildIdOf(SelfPath());

@@ -81,6 +81,7 @@ TEST(Units, PercentagesHaveTwoDigits) {
   EXPECT_EQ(FormatPercent(1, 3), "33.33%");
   EXPECT_EQ(FormatPercent(1, 1000), "0.1%");
   EXPECT_EQ(FormatPercent(123, 1000000), "0.012%");
+  EXPECT_EQ(FormatPercent(-1, 1000000), "<0.01%");
   EXPECT_EQ(FormatPercent(0, 10), "0%");
   EXPECT_EQ(FormatPercent(5, 0), "0%");
 }
