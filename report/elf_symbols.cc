@@ -180,7 +180,9 @@ std::string_view ElfSymbols::Find(uint64_t elf_address) const {
   if (after == ranges_.begin() || elf_address >= (--after)->end) return {};
   const char* name = names_.c_str() + after->name;
   const size_t length = strnlen(name, kMaxName + 1);
-  return length <= kMaxName ? std::string_view(name, length) : std::string_view();
+  if (length > kMaxName) return {};
+  // .symtab may carry the version in the name: `__libc_start_main@@GLIBC_2.34`.
+  return std::string_view(name, length).substr(0, std::string_view(name, length).find('@', 1));
 }
 
 std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const {

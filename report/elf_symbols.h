@@ -38,7 +38,7 @@ class ElfSymbols {
   bool has_symtab() const { return has_symtab_; }
   size_t memory_bytes() const;
 
-  // The mangled name of the function at an ELF address; "" when no symbol holds it.
+  // The mangled name of the function at an ELF address, without a version; "" when no symbol holds it.
   std::string_view Find(uint64_t elf_address) const;
 
   // Where the bytes at `file_offset` lie, by the executable program header that maps them (whole pages are mapped).

@@ -143,6 +143,7 @@ std::string FormatPercent(int64_t value, int64_t total) {
   const double percent = std::abs(static_cast<double>(value) / static_cast<double>(total)) * 100;
   if (percent >= 99.95 && percent <= 100.05) return "100%";
   if (percent >= 1 || percent == 0) return fmt::format("{}%", Short(percent));
+  if (percent < 0.01) return "<0.01%";
   return fmt::format("{:.2g}%", percent);
 }
 

@@ -31,7 +31,7 @@ std::string FormatValue(int64_t value, std::string_view unit, std::string_view o
 // Whether FormatValue knows `output_unit`.
 bool IsOutputUnit(std::string_view output_unit);
 
-// "12.34%", at least two digits; the sign is dropped where total is negative, "0%" of nothing.
+// "12.34%", "0.012%", "<0.01%"; without a sign; "0%" of nothing. At most six characters up to 999%.
 std::string FormatPercent(int64_t value, int64_t total);
 
 }  // namespace holdfast
