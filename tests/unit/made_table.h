@@ -119,7 +119,7 @@ class MadeTable {
     module.build_id_bytes = static_cast<uint16_t>(build_id.size());
     module.path_bytes = static_cast<uint16_t>(path.size());
     char* to = reinterpret_cast<char*>(&module + 1);
-    memcpy(to, segments.data(), segments.size() * sizeof(Segment));
+    if (!segments.empty()) memcpy(to, segments.data(), segments.size() * sizeof(Segment));
     memcpy(to + segments.size() * sizeof(Segment), build_id.data(), build_id.size());
     memcpy(to + segments.size() * sizeof(Segment) + build_id.size(), path.data(), path.size());
     module.next = head().modules;
