@@ -5,7 +5,7 @@
 
 #include "known.h"
 
-enum { kThreads = 4, kRounds = 100000 };
+enum { kThreads = 4, kRounds = 150000 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static volatile unsigned long shared;
 
@@ -14,9 +14,9 @@ KNOWN void takes_the_lock(void) { pthread_mutex_lock(&mutex); }
 static void* Work(void* argument) {
   for (int i = 0; i < kRounds; ++i) {
     takes_the_lock();
-    for (int k = 0; k < 20 + (i % 64 == 0) * 2000; ++k) shared += 1;
+    for (int k = 0; k < 200 + (i % 64 == 0) * 5000; ++k) shared += 1;
     pthread_mutex_unlock(&mutex);
-    for (volatile int k = 0; k < 20; ++k) {
+    for (volatile int k = 0; k < 50; ++k) {
     }
   }
   return argument;

@@ -126,7 +126,9 @@ TEST_F(RunOptionsTest, ABadValueIsAnErrorThatNamesTheOptionAndWhatItTakes) {
     const std::string separate = Complaint({one.option, one.value});
     EXPECT_THAT(separate, HasSubstr(one.option)) << one.value;
     EXPECT_THAT(separate, HasSubstr(one.takes)) << one.option;
-    if (*one.value != '\0') EXPECT_EQ(complaint, separate);
+    if (*one.value != '\0') {
+      EXPECT_EQ(complaint, separate);
+    }
   }
 }
 
