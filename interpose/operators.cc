@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "interpose/real.h"
 #include "sampler/recorder.h"
 
 // Our own, by hidden names: through the exported ones the dynamic linker would give us the program's, if it has any.
@@ -82,7 +83,12 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   for (const ModuleOperators& entry : by_module) {
     if (entry.module.load(std::memory_order_acquire) == module) return entry.operators;
   }
-  Find(module, &found);  // a link map is what dlopen returns as a handle
+  // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
+  const char* name = place.dlfo_link_map->l_name;
+  void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (handle == nullptr) return found;
+  Find(handle, &found);
+  real.dlclose(handle);
   found.skippable = AreCxxLibrarys(found);
   // Remembered if no other thread is doing so now and there is a place; else looked up again next time.
   if (!adding.exchange(true, std::memory_order_acquire)) {

@@ -188,7 +188,8 @@ class Exporter {
       return;
     }
     if (words->exit_request != 0 && served.exit_answered == 0) {
-      Export(served);
+      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost there.
+      if (Export(served) && table.owner().pid == 1) unlinkat(tables_.get(), table.name().c_str(), 0);
       table.AnswerExit();  // also after a failure: waiting would not help the target
       served.exit_answered = NowNs();
     }

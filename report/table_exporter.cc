@@ -20,7 +20,17 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   return hash;
 }
 
+std::vector<int64_t> Totals(const Profile& profile) {
+  std::vector<int64_t> totals;
+  for (size_t type = 0; type < profile.sample_types.size(); ++type) totals.push_back(profile.Total(type));
+  return totals;
+}
+
 }  // namespace
+
+bool TableExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
+  return !kind.files.empty() && kind.files.back().totals == Totals(profile);
+}
 
 // An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only a
 // file that says itself that it is of this very process is ever removed.
@@ -37,7 +47,7 @@ void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot
     if (kind == std::end(kProfileKindNames)) continue;
     const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(entry.name));
     if (!profile.ok() || profile->CommentValue("process") != process) continue;
-    kinds_[kind - kProfileKindNames].files.push_back({entry.name, profile->time_nanos});
+    kinds_[kind - kProfileKindNames].files.push_back({entry.name, profile->time_nanos, Totals(*profile)});
   }
   for (Kind& kind : kinds_) {
     std::sort(kind.files.begin(), kind.files.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
@@ -70,10 +80,14 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolde
     if ((snapshot->profiles & (1u << i)) == 0 || fingerprint == state.fingerprint) continue;
     Profile profile = BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
+    if (!adopted_) AdoptEarlierFiles(output, *snapshot);
+    if (WasWrittenBefore(state, profile)) {
+      state.fingerprint = fingerprint;
+      continue;
+    }
     Symbolize(&profile, symbolizer);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
-    if (!adopted_) AdoptEarlierFiles(output, *snapshot);
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
     name.kind = kProfileKindNames[i];
     absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
@@ -83,7 +97,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolde
     }
     name.seq = got->seq;
     state.fingerprint = fingerprint;
-    state.files.push_back({*got, snapshot->wall_ns});
+    state.files.push_back({*got, snapshot->wall_ns, {}});
     written.push_back(*std::move(got));
     Thin(output, snapshot->keep, &state);
   }

@@ -32,6 +32,7 @@ class TableExporter {
   struct Written {
     ProfileName name;
     int64_t time_ns = 0;
+    std::vector<int64_t> totals; // of each metric; only of files that were adopted
   };
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows that the last file was made of
@@ -39,6 +40,9 @@ class TableExporter {
   };
 
   void AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot);
+  // Whether an earlier exporter's last file of this kind holds just this: every counter only grows, so equal totals are
+  // equal profiles.
+  static bool WasWrittenBefore(const Kind& kind, const Profile& profile);
   void Thin(const OutputFolder& output, uint32_t keep, Kind* kind);
 
   TableFile table_;

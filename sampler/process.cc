@@ -104,12 +104,23 @@ void StartExporter() {
   if (!SpawnExporter(process.exporter, arguments, nullptr)) process.exporter[0] = '\0';
 }
 
+// With HOLDFAST_VERBOSE: one line when recording begins.
+void TellStart() {
+  TextBuffer<2048> line;
+  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": a heap sample every ");
+  line.AddNumber(process.options.heap_interval).Add(" bytes, a lock sample every ").AddNumber(process.options.lock_interval_ns);
+  line.Add(" ns of waiting, profiles go to ").Add(process.options.out).Add("\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
 Table* MakeTableSlow() {
   uint32_t state = kNone;
   if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
-    // Another thread is at it: some 100 µs. A bounded wait (2 ms at most), so that no sample of a start-up is lost.
-    for (int i = 0; i < 2'000 && state == kBeingMade; ++i) {
-      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_sched_yield);
+    // Another thread is at it: 1 ms or two, most of it the exporter's start. A bounded wait (some 20 ms), so that no
+    // sample of a start-up is lost.
+    const timespec pause = {0, 100'000};
+    for (int i = 0; i < 200 && state == kBeingMade; ++i) {
+      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
       state = table_state.load(std::memory_order_acquire);
     }
     return table();
@@ -140,9 +151,11 @@ Table* MakeTableSlow() {
   table_address = made;
   made->header()->losses[static_cast<int>(Loss::kTableUnavailable)] = process.lost_before_table.load();
   made->header()->counters[0].alloc_bytes = process.bytes_before_table.load();
+  // The exporter runs before anything is recorded: a program that is killed in its first milliseconds has its profile.
+  StartExporter();
+  if (process.options.verbose > 0) TellStart();
   current_table.store(made, std::memory_order_release);
   table_state.store(kMade, std::memory_order_release);
-  StartExporter();
   return made;
 }
 

@@ -59,6 +59,13 @@ class Segments {
     return static_cast<uint32_t>(after - segments_.begin());
   }
 
+  // Whether the address lies in the library that does the profiling: an operator new of ours that calls the real one
+  // stands in the stack, and is none of the program's frames.
+  bool IsOurs(uint64_t address) const {
+    const uint32_t segment = Find(address);
+    return segment != Profile::kNone && segments_[segment].module->path.ends_with("/libholdfast.so");
+  }
+
   // Makes the mappings, and turns the segment numbers in the locations into mapping indices.
   void AddMappings(Profile* profile) const {
     std::vector<bool> used(segments_.size());
@@ -128,7 +135,7 @@ class Stacks {
         truncated = true;
         break;
       }
-      frames.push_back(LocationAt(pc - 1));
+      if (!segments_.IsOurs(pc - 1)) frames.push_back(LocationAt(pc - 1));
     }
     if (frames.empty()) return {Synthetic(kNoStackAddress, "[no stack]")};
     if (truncated) frames.push_back(Synthetic(kTruncatedAddress, "[truncated]"));
