@@ -65,7 +65,7 @@ TEST_F(Heap, TotalsInTheCommentsEqualTheSumOfTheSamples) {
   EXPECT_EQ(heap.period_type, "space/bytes");
 }
 
-TEST_F(Heap, TheTopFrameIsTheCallerAndNoFrameIsOurs) {
+TEST_F(Heap, TheTopFrameIsNeverOursAndTheProgramIsTheFirstMapping) {
   RunAs(Launch::kPreload, {"operators_new"}, kEvery);
   for (const Decoded& heap : NewestHeap()) {
     for (const std::string& mapping : heap.mappings)

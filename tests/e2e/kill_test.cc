@@ -44,7 +44,7 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
   constexpr int kKills = 100, kAtOnce = 4;
   std::mt19937 random(20260101);  // the moments, from before main to some thousand calls later
   std::uniform_int_distribution<int> moment_us(0, 40000);
-  int with_profile = 0;
+  int with_profile = 0, left_to_collect = 0;
   for (int done = 0; done < kKills; done += kAtOnce) {
     struct Victim {
       std::string folder;
@@ -67,7 +67,13 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
       const RunResult r = victim.running->Wait();
       EXPECT_TRUE(r.killed_by(SIGKILL)) << r.Describe();
     }
-    ASSERT_TRUE(Settled()) << ::testing::PrintToString(Tables());
+    if (!Settled(6)) {
+      // Preloaded alone, the first sample starts the exporter: killed in that very millisecond, the table stays behind
+      // and `collect` makes the profile of it. It must not happen more often than that is likely.
+      left_to_collect += static_cast<int>(Tables().size());
+      for (Victim& victim : victims) RunTool({"collect", victim.folder, "--tables", tables()});
+      ASSERT_TRUE(Tables().empty()) << ::testing::PrintToString(Tables());
+    }
     for (Victim& victim : victims) {
       const SharedCounts& counts = *victim.counts;
       std::vector<std::string> others;
@@ -100,6 +106,7 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
       EXPECT_LE(heap.CommentNumber("free_calls"), counts.Sum(&Counts::frees_begun) + 8);
     }
   }
+  EXPECT_LE(left_to_collect, GetParam() == Launch::kPreload ? 5 : 0);
   EXPECT_GE(with_profile, kKills / 2);  // most moments lie after the first allocation
 }
 INSTANTIATE_TEST_SUITE_P(BothWays, Kill, ::testing::Values(Launch::kPreload, Launch::kExec), LaunchName);

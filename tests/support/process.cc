@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,6 +105,7 @@ Running::Running(const Command& command) {
     dup2(in[0], 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
+    syscall(SYS_close_range, 3, ~0U, 0);  // what ctest and others left open
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!command.cwd.empty() && chdir(command.cwd.c_str())) _exit(124);

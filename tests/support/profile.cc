@@ -255,7 +255,8 @@ std::vector<ProfileName> ListProfiles(const std::string& directory, std::vector<
     const std::string name = entry.path().filename();
     std::smatch match;
     if (name[0] != '.' && std::regex_match(name, match, pattern)) {
-      result.push_back({entry.path(), match[1], match[4], std::atoll(match[2].str().c_str()), std::atoll(match[3].str().c_str())});
+      result.push_back(
+          {entry.path(), match[1], match[4], std::atoll(match[2].str().c_str()), std::atoll(match[3].str().c_str())});
     } else if (others) {
       others->push_back(name);
     }

@@ -146,8 +146,8 @@ std::vector<std::string> Profiled::Tables() const {
   return result;
 }
 
-bool Profiled::Settled() const {
-  return Eventually([&] { return Tables().empty(); }, 10);
+bool Profiled::Settled(double seconds) const {
+  return Eventually([&] { return Tables().empty(); }, seconds);
 }
 
 void Profiled::ExpectKnownHeap(const std::string& output) {
