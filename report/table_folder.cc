@@ -109,9 +109,12 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
-// Header and list heads are copied before the records that they lead to, and a record is whole before anything leads to
-// it. What the program adds meanwhile lies behind `used`, so that is copied too, until nothing came any more: every
-// offset in the copy then leads to a whole record in the copy.
+// A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used by
+// then, hold everything that the list heads in the copy lead to:
+//   round 1   the header, then the records. A record is whole before a head leads to it.
+//   round 2   stacks that were published while the header was copied; rows that came to stacks of round 1 meanwhile
+//   round 3   rows that came to the stacks of round 2 meanwhile
+// What else came is in no list of the copy: rows are added at the front, and lead to older ones.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
   const int64_t wall_ns = WallNs();
@@ -120,9 +123,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   };
   std::unique_ptr<char, Free> copy;
   uint64_t capacity = 0, end = 0;
-  Offset modules = 0;
-  constexpr int kMostRounds = 200;  // each some µs long; a program does not find new call paths all that time
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < 3; ++round) {
     struct stat info;
     if (fstat(fd, &info) != 0) return Failed("stat");
     // `used` may run ahead of what has pages.
@@ -132,24 +133,21 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     if (used < sizeof(TableHeader) || used < end || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
       return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
     }
-    if (used == end) {
-      auto* head = reinterpret_cast<TableHeader*>(copy.get());
-      head->modules.store(modules, std::memory_order_relaxed);
-      head->used.store(static_cast<uint32_t>(end / kUnit), std::memory_order_relaxed);
-      return ReadSnapshot(copy.get(), end, wall_ns);
-    }
     if (used > capacity) {
       capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
-      copy.reset(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
-      if (copy == nullptr) return absl::ResourceExhaustedError("out of memory");
-      end = 0;
+      std::unique_ptr<char, Free> larger(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
+      if (larger == nullptr) return absl::ResourceExhaustedError("out of memory");
+      if (end > 0) memcpy(larger.get(), copy.get(), end);
+      copy = std::move(larger);
     }
     if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
-    // After the heads of stacks: so that no stack passes through a module that is missing in the copy.
-    if (end == 0) modules = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+    auto* head = reinterpret_cast<TableHeader*>(copy.get());
+    // Once more, after the heads of the stacks: so that none passes through a module that is missing in the copy.
+    if (round == 0) head->modules = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+    head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
-  return absl::UnavailableError("the table grows faster than it can be read");
+  return ReadSnapshot(copy.get(), end, wall_ns);
 }
 
 bool TableFile::SomebodyMapsIt() const {

@@ -94,9 +94,12 @@ class FakeTarget {
     }
     close(go[0]);
     close(ready[1]);
-    path_ = WriteTable(fill, 0x1000);
+    // Mapped before it gets its name, as the library does it: a table that nobody maps is a dead process's.
+    path_ = WriteUnnamed(fill, 0x1000, 1);
+    const std::string unnamed = path_ + ".new";
     char answer;
-    if (write(go[1], path_.data(), path_.size()) < 0 || read(ready[0], &answer, 1) != 1) abort();
+    if (write(go[1], unnamed.data(), unnamed.size()) < 0 || read(ready[0], &answer, 1) != 1) abort();
+    rename(unnamed.c_str(), path_.c_str());
     close(go[1]);
     close(ready[0]);
   }
@@ -106,7 +109,24 @@ class FakeTarget {
   static void AddOneRow(MadeTable& table) { table.AddHeapRow(table.AddStack({0x1001, 0x2001}), 100, 5, 2); }
 
   // Another table of the same process, which nobody maps. `image` tells them apart.
-  std::string WriteTable(const Fill& fill, uint64_t image, int64_t start_monotonic_ns = 1) {
+  std::string WriteTable(const Fill& fill, uint64_t image, int64_t start_monotonic_ns = 1) const {
+    const std::string path = WriteUnnamed(fill, image, start_monotonic_ns);
+    rename((path + ".new").c_str(), path.c_str());
+    return path;
+  }
+
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+  pid_t pid() const { return pid_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string WriteUnnamed(const Fill& fill, uint64_t image, int64_t start_monotonic_ns) const {
     MadeTable table(sizeof(TableHeader) + 64 * 1024);
     TableHeader& head = table.head();
     head.pid = static_cast<uint32_t>(pid_);
@@ -122,21 +142,9 @@ class FakeTarget {
     snprintf(name, sizeof name, "/holdfast.%u.%d.%llu.%016llx.table", geteuid(), pid_,
              static_cast<unsigned long long>(head.start_ticks), static_cast<unsigned long long>(image));
     table.WriteTo(tables_ + name + ".new");
-    rename((tables_ + name + ".new").c_str(), (tables_ + name).c_str());
     return tables_ + name;
   }
 
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-
-  pid_t pid() const { return pid_; }
-  const std::string& path() const { return path_; }
-
- private:
   std::string tables_, out_, path_;
   pid_t pid_ = -1;
 };
