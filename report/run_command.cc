@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/cli.h"
 #include "report/file_descriptor.h"
@@ -113,6 +114,10 @@ int Run::Prepare() {
     tables_ = *tables;
   }
   wants_exporter_ = Variable("HOLDFAST_EXPORTER") != "no";
+  int verbose = 0;
+  if (!options_.quiet && options_.verbose == 0 && absl::SimpleAtoi(Variable("HOLDFAST_VERBOSE"), &verbose)) {
+    options_.verbose = verbose;
+  }
   if (options_.quiet) {
     options_.variables["HOLDFAST_VERBOSE"] = "0";
   } else if (options_.verbose > 0) {
@@ -241,7 +246,7 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
   run.program = command_[0];
   run.pid = child;
   run.out = out_.path();
-  run.tables = {tables_};
+  run.tables = tables_;
   run.names_before = {names_before_.begin(), names_before_.end()};
   run.heap_interval = Interval(
       "HOLDFAST_HEAP_INTERVAL",
@@ -258,13 +263,12 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
       },
       FormatTimeNs(kDefaultLockIntervalNs));
   run.quiet = options_.quiet;
-  std::vector<std::string> left;
-  if (wants_exporter_) {
-    left = AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_, false); });
-  }
+  run.has_exporter = wants_exporter_;
+  const std::vector<std::string> left =
+      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_, false); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
-  if (alive == 0) out_.RemoveIfEmpty();
+  if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
 }
 
 int Run::Start() {

@@ -32,10 +32,9 @@ int64_t NowMs() {
 
 std::vector<std::string> TablesOf(const FinishedRun& run, Liveness liveness) {
   std::vector<std::string> found;
-  for (const std::string& folder : run.tables) {
-    for (const FoundTable& table : ListTables(folder)) {
-      if (table.out == run.out && table.liveness == liveness) found.push_back(fmt::format("{}/{}", folder, table.name));
-    }
+  for (const FoundTable& table : ListTables(run.tables)) {
+    if (table.out == run.out && table.liveness == liveness)
+      found.push_back(fmt::format("{}/{}", run.tables, table.name));
   }
   return found;
 }
@@ -53,6 +52,7 @@ std::string FromHere(const std::string& path) {
 }
 
 std::string WhyNotWritten(const FinishedRun& run) {
+  if (!run.has_exporter) return "HOLDFAST_EXPORTER=no";
   struct statvfs info;
   if (access(run.out.c_str(), F_OK) != 0) return fmt::format("{} is gone", run.out);
   if (access(run.out.c_str(), W_OK) != 0) return fmt::format("{} cannot be written", run.out);
@@ -106,8 +106,8 @@ std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& sign
   while (true) {
     std::vector<std::string> left = TablesOf(run, Liveness::kDead);
     const int64_t waited_ms = NowMs() - start_ms;
-    if (left.empty() || waited_ms > kMostMs) return left;
-    if (!restarted) {
+    if (left.empty() || !run.has_exporter || waited_ms > kMostMs) return left;
+    if (!restarted && !ExporterServes(run.tables.c_str(), run.out.c_str())) {
       restarted = true;
       restart_exporter();
     }
@@ -152,19 +152,15 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   if (!tables_left.empty()) {
     text += fmt::format("holdfast: {} not written as profiles ({}):\n",
                         Count(tables_left.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
-    std::set<std::string> folders;
-    for (const std::string& table : tables_left) {
-      text += fmt::format("    {}\n", Printable(table));
-      folders.insert(table.substr(0, table.rfind('/')));
-    }
-    text += fmt::format("holdfast: to make profiles of them, once that is mended:\n");
-    for (const std::string& folder : folders)
-      text += fmt::format("    holdfast collect {}\n", Printable(ShellQuoted(folder)));
+    for (const std::string& table : tables_left) text += fmt::format("    {}\n", Printable(table));
+    text += fmt::format("holdfast: to make profiles of {}{}:\n    holdfast collect {}{}\n",
+                        tables_left.size() == 1 ? "it" : "them", run.has_exporter ? ", once that is mended" : "",
+                        Printable(ShellQuoted(FromHere(run.out))),
+                        run.tables == "/dev/shm" ? "" : Printable(" --tables " + ShellQuoted(run.tables)));
   }
   if (still_profiled > 0) {
-    text += fmt::format("holdfast: {} on and {} still profiled into {}.\n",
-                        Count(still_profiled, "process that it started runs", "processes that it started run"),
-                        still_profiled == 1 ? "is" : "are", Printable(FromHere(run.out)));
+    text += fmt::format("holdfast: {} on, profiled into {}.\n", Count(still_profiled, "process runs", "processes run"),
+                        Printable(FromHere(run.out)));
   }
   return text;
 }

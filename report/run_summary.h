@@ -18,14 +18,16 @@ struct FinishedRun {
   std::string program;  // as it was started
   pid_t pid = 0;
   std::string out;                           // absolute
-  std::vector<std::string> tables;           // folders where its tables may lie
+  std::string tables;                        // the folder where its tables lie
   std::set<std::string> names_before;        // what lay in `out` before
   std::string heap_interval, lock_interval;  // as they were, for people
+  bool has_exporter = true;
   bool quiet = false;
 };
 
 // Until no table of a dead process with this output folder is left: at most 5 s, less when `signals` says so.
-// `restart_exporter` is called once if nobody serves. Returns the names of tables that are left.
+// Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that was started may be
+// gone. Returns the paths of the tables that are left.
 std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
                                        const std::function<void()>& restart_exporter);
 
