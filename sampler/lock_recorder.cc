@@ -35,18 +35,19 @@ void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
     } while (!gap.is_event && thread.lock_countdown < INT64_MAX / 2);
   }
   wait->budget_ns = thread.lock_countdown;
-  if (wait->budget_ns <= kCaptureFirstNs) CaptureWait(caller, kind, wait);
+  wait->kind = kind;
   wait->start_ns = MonotonicNs();
+  if (wait->budget_ns <= kCaptureAheadNs) CaptureWait(caller, wait);
 }
 
-void CaptureWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
+void CaptureWait(const CallerRegisters& caller, LockWait* wait) {
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
   Mute(thread);
   if (Table* recorded = GetTable()) {
     const OwnTime own_time(recorded, thread);
     Stack* stack = SampleStack(recorded, thread, caller);
-    wait->row = FindRow(recorded, stack, ProfileKind::kBlock, kind, 0);
+    wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
     own_time.Add();
   }
   Unmute(thread);
@@ -66,7 +67,13 @@ void EndWait(LockWait* wait) {
   thread.lock_countdown = wait->budget_ns - charged;
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
-  if (wait->row == nullptr) return;
+  if (wait->row == nullptr) {
+    // The timer was later than the margin, and the lock came meanwhile. It is held now, so no capture: the sample counts
+    // without its stack, and the totals stay right.
+    recorded->Count(Loss::kStackMissing);
+    Stack* missing = recorded->At<Stack>(recorded->header()->missing_stack);
+    wait->row = FindRow(recorded, missing, ProfileKind::kBlock, wait->kind, 0);
+  }
   const Weight weight = WeightOf(waited, CurrentInterval());
   counters.lock_samples.fetch_add(1, std::memory_order_relaxed);
   auto& sums = wait->row->sums;

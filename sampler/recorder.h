@@ -66,16 +66,20 @@ inline void RecordFree(const void* block) {
 // One wait, from before it to after it. Lives on the waiter's stack.
 struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC
-  int64_t budget_ns;         // sampled if the wait lasts at least this long
+  int64_t budget_ns;         // sampled if the wait lasts at least this long; our own capture is part of it
   Row* row;                  // where the sample goes; null until captured
+  WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
 };
 
-// Before a wait that is sure to come. If `budget_ns` is below kCaptureFirstNs the stack is captured here; else the
-// caller waits until start_ns + budget_ns first, and calls CaptureWait when that time has passed.
-inline constexpr int64_t kCaptureFirstNs = 2'000;
+// Before a wait that is sure to come. A wait is sampled if it lasts until the thread's next event, `budget_ns` from its
+// start; the stack must be there before that. So, with a budget below kCaptureAheadNs it is captured here at once. Else
+// the caller waits until start_ns + budget_ns − kCaptureAheadNs first, and calls CaptureWait if it is still waiting then.
+// The margin is more than a timer is late (50 µs of slack), and far more than a capture takes: so how long a wait lasts
+// does not depend on when its event would have come, which is what keeps the estimates unbiased.
+inline constexpr int64_t kCaptureAheadNs = 100'000;
 void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait);
-void CaptureWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait);
+void CaptureWait(const CallerRegisters& caller, LockWait* wait);
 // After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
 void EndWait(LockWait* wait);
 
