@@ -1,5 +1,4 @@
-// A plugin in C++: built several times, with another FUNCTION each, so that the copies have equal sizes and land at the
-// same address when loaded one after the other.
+// A plugin in C++, built twice, with another FUNCTION each. libstdc++ comes with the first of them and stays.
 #include <new>
 #include <stdexcept>
 #include <string>

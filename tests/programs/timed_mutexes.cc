@@ -16,6 +16,7 @@ constexpr auto kHold = std::chrono::milliseconds(30);
 }  // namespace
 
 extern "C" {
+KNOWN bool warms_up() { return timed.try_lock_for(kLong); }
 KNOWN bool waits_for_timed() { return timed.try_lock_for(kLong); }
 KNOWN bool waits_until_timed() { return timed.try_lock_until(std::chrono::system_clock::now() + kLong); }
 KNOWN bool waits_for_recursive_timed() { return recursive_timed.try_lock_for(kLong); }
@@ -45,6 +46,7 @@ static void Wait(const char* name, Mutex& mutex, bool (*lock)()) {
 }
 
 int main() {
+  Wait("warms_up", timed, warms_up);  // the first sample of a process costs milliseconds of its wait, once
   Wait("waits_for_timed", timed, waits_for_timed);
   Wait("waits_until_timed", timed, waits_until_timed);
   Wait("waits_for_recursive_timed", recursive_timed, waits_for_recursive_timed);
