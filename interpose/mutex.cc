@@ -2,8 +2,8 @@
 //
 // The one lock, from end to end:
 //   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
-//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait until shortly before the sampler's
-//                                  next event → CaptureWait (holding nothing) → the real lock → EndWait
+//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → CaptureWait (holding
+//                                  nothing) → the real lock → EndWait
 //
 // A peek that loses a race misses one short wait. Results and errno are the real functions' own.
 #include <errno.h>
@@ -40,21 +40,18 @@ timespec After(int64_t ns) {
   return at;
 }
 
-// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts if no sample is due at its start.
-// `longest_ns`: how long the program itself wants to wait at most.
+// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts if the stack is to be captured in
+// between. `longest_ns`: how long the program itself wants to wait at most.
 template <typename WaitToTheEnd>
 inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns, WaitToTheEnd wait_to_the_end) {
   LockWait wait;
-  BeginWait(caller, WaitKind::kMutex, &wait);
-  const int64_t ahead_ns = wait.budget_ns - kCaptureAheadNs;
-  if (wait.active && wait.row == nullptr && ahead_ns < longest_ns) {
-    if (MayWaitInParts(mutex) && ahead_ns < INT64_MAX / 4) {
-      const timespec until = After(wait.start_ns + ahead_ns);
-      const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
-      if (result != ETIMEDOUT) {
-        EndWait(&wait);
-        return result;
-      }
+  BeginWait(caller, WaitKind::kMutex, MayWaitInParts(mutex), &wait);
+  if (wait.active && wait.row == nullptr && kCaptureAtNs < longest_ns) {
+    const timespec until = After(wait.start_ns + kCaptureAtNs);
+    const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+    if (result != ETIMEDOUT) {
+      EndWait(&wait);
+      return result;
     }
     CaptureWait(caller, &wait);
   }

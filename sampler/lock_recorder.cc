@@ -19,7 +19,7 @@ uint64_t CurrentInterval() {
 
 }  // namespace
 
-void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
+void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait) {
   ThreadState& thread = thread_state;
   *wait = {};
   if (!EnterSlow(thread)) return;
@@ -37,7 +37,9 @@ void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait) {
   wait->budget_ns = thread.lock_countdown;
   wait->kind = kind;
   wait->start_ns = MonotonicNs();
-  if (wait->budget_ns <= kCaptureAheadNs) CaptureWait(caller, wait);
+  wait->share = interval <= kShareAllBelowNs || !may_wait_in_parts ? 1 : kShare;
+  wait->by_lot = wait->share == 1 || NextRandom(&thread.random) % kShare == 0;
+  if (wait->by_lot) CaptureWait(caller, wait);
 }
 
 void CaptureWait(const CallerRegisters& caller, LockWait* wait) {
@@ -67,14 +69,16 @@ void EndWait(LockWait* wait) {
   thread.lock_countdown = wait->budget_ns - charged;
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
+  const bool all_captured = elapsed >= kAllCapturedNs;
+  if (!all_captured && !wait->by_lot) return;
   if (wait->row == nullptr) {
-    // The timer was later than the margin, and the lock came meanwhile. It is held now, so no capture: the sample counts
+    // The timer was later than expected, and the lock came meanwhile. It is held now, so no capture: the sample counts
     // without its stack, and the totals stay right.
     recorded->Count(Loss::kStackMissing);
     Stack* missing = recorded->At<Stack>(recorded->header()->missing_stack);
     wait->row = FindRow(recorded, missing, ProfileKind::kBlock, wait->kind, 0);
   }
-  const Weight weight = WeightOf(waited, CurrentInterval());
+  const Weight weight = WeightOf(waited, CurrentInterval(), all_captured ? 1.0 : 1.0 / wait->share);
   counters.lock_samples.fetch_add(1, std::memory_order_relaxed);
   auto& sums = wait->row->sums;
   sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);

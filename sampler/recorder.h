@@ -64,21 +64,32 @@ inline void RecordFree(const void* block) {
 // ---- Waits for locks ----
 
 // One wait, from before it to after it. Lives on the waiter's stack.
+//
+// The stack must be captured while the thread waits: before it, it is a cost to every wait; after it, the program holds
+// its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture may shorten or
+// lengthen a short wait, and estimates would be biased. So:
+//   at the start      one wait in kShare, by lot, is captured before it begins;
+//   at kCaptureAtNs   every wait that lasts still;
+//   at the end        a wait of kAllCapturedNs or more is sampled with p = 1 − exp(−w/R), a shorter one only if the lot
+//                     had fallen on it, that is with p/kShare; its weight says so.
+// With an interval of at most kShareAllBelowNs, and for locks whose wait cannot be cut in two, the lot falls on every wait.
 struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC
-  int64_t budget_ns;         // sampled if the wait lasts at least this long; our own capture is part of it
+  int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
+  bool by_lot;               // captured at its start
+  uint8_t share;             // one in so many is captured at its start
 };
+inline constexpr uint8_t kShare = 4;
+inline constexpr uint64_t kShareAllBelowNs = 1'000;
+inline constexpr int64_t kCaptureAtNs = 150'000;
+inline constexpr int64_t kAllCapturedNs = 250'000;  // a timer is late by 50 µs of slack, and a little
 
-// Before a wait that is sure to come. A wait is sampled if it lasts until the thread's next event, `budget_ns` from its
-// start; the stack must be there before that. So, with a budget below kCaptureAheadNs it is captured here at once. Else
-// the caller waits until start_ns + budget_ns − kCaptureAheadNs first, and calls CaptureWait if it is still waiting then.
-// The margin is more than a timer is late (50 µs of slack), and far more than a capture takes: so how long a wait lasts
-// does not depend on when its event would have come, which is what keeps the estimates unbiased.
-inline constexpr int64_t kCaptureAheadNs = 100'000;
-void BeginWait(const CallerRegisters& caller, WaitKind kind, LockWait* wait);
+// Before a wait that is sure to come. When this leaves `row` null, the caller waits until start_ns + kCaptureAtNs first,
+// and calls CaptureWait if it is still waiting then.
+void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait);
 void CaptureWait(const CallerRegisters& caller, LockWait* wait);
 // After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
 void EndWait(LockWait* wait);

@@ -60,9 +60,10 @@ inline double SampleProbability(uint64_t x, uint64_t interval) {
   return OneMinusExp(static_cast<double>(x == 0 ? 1 : x) / static_cast<double>(interval));
 }
 
-// Deterministic: the free of a block takes away exactly what its allocation added.
-inline Weight WeightOf(uint64_t x, uint64_t interval) {
-  const double p = SampleProbability(x, interval);
+// Deterministic: the free of a block takes away exactly what its allocation added. `share`: what part of such samples is
+// kept (short waits for locks, see LockWait in sampler/recorder.h).
+inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
+  const double p = SampleProbability(x, interval) * share;
   if (p == 1) return {uint64_t{1} << kCountFractionBits, x << kAmountFractionBits, 0, 0};
   const double value = static_cast<double>(x);
   const double variance = (1 - p) / (p * p);
