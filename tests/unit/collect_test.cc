@@ -1,0 +1,128 @@
+// `holdfast collect` as a command line.
+#include <gmock/gmock.h>
+
+#include "report/collect_command.h"
+#include "report/exporter_lock.h"
+#include "tests/unit/fake_target.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using testing::FakeTarget;
+using testing::Folder;
+using testing::MadeTable;
+using testing::TablesFolder;
+using ::testing::HasSubstr;
+
+class Collect : public ::testing::Test {
+ protected:
+  struct Result {
+    int exit_code = -1;
+    std::string out, err;
+  };
+
+  // Runs `holdfast collect` with its tables here.
+  Result Run(const std::string& arguments) {
+    Result result;
+    CLI::App app{"", "holdfast"};
+    AddCollectCommand(app, &result.exit_code);
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    app.parse("collect --tables " + tables_.path() + " " + arguments);
+    fflush(stdout);
+    result.out = ::testing::internal::GetCapturedStdout();
+    result.err = ::testing::internal::GetCapturedStderr();
+    return result;
+  }
+  std::string File(pid_t pid, int seq) const {
+    char name[64];
+    snprintf(name, sizeof name, "/made.%d.%04d.heap.pb.gz", pid, seq);
+    return out_ + name;
+  }
+
+  Folder folder_;
+  TablesFolder tables_;
+  const std::string out_ = folder_.File("out");
+};
+
+TEST_F(Collect, WritesTheProfilesOfDeadProcessesAndRemovesTheirTables) {
+  FakeTarget target(tables_.path(), out_), other(tables_.path(), folder_.File("elsewhere"));
+  const pid_t pid = target.pid();
+  target.Kill();
+  other.Kill();
+  const Result result = Run(out_);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, File(pid, 1) + "\n");
+  EXPECT_THAT(result.err, HasSubstr("1 profile from 1 process"));
+  EXPECT_TRUE(ReadPprofFile(File(pid, 1)).ok());
+  EXPECT_FALSE(std::filesystem::exists(target.path()));
+  EXPECT_TRUE(std::filesystem::exists(other.path()));
+}
+
+TEST_F(Collect, LeavesRunningProcessesAlone) {
+  const FakeTarget target(tables_.path(), out_);
+  const Result result = Run(out_);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("1 still running"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, LiveTakesASnapshotOfRunningProcessesToo) {
+  const FakeTarget target(tables_.path(), out_);
+  EXPECT_EQ(Run("--live " + out_).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(File(target.pid(), 1)));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, LeavesToAnExporterWhatItServes) {
+  FakeTarget target(tables_.path(), out_);
+  target.Kill();
+  ExporterLock lock(tables_.path(), out_);
+  ASSERT_TRUE(lock.Take());
+  const Result result = Run(out_);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("1 left to the exporter"));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, TakesAFolderOfTablesToo) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  target.Kill();
+  tables_.Write("holdfast." + std::to_string(geteuid()) + ".1.1.00000000000000ab.table", "garbage");
+  const Result result = Run(tables_.path());
+  EXPECT_EQ(result.exit_code, 3);  // for the garbage, which is named
+  EXPECT_THAT(result.err, HasSubstr("00000000000000ab.table"));
+  EXPECT_TRUE(std::filesystem::exists(File(pid, 1)));
+}
+
+TEST_F(Collect, ATableThatCannotBeReadIsNamedAndStays) {
+  FakeTarget target(tables_.path(), out_, [](MadeTable& table) { table.head().modules = 0xffffff; });
+  target.Kill();
+  const Result result = Run(out_);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("bad module at byte"));
+  EXPECT_THAT(result.err, HasSubstr("left where it is"));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, AnOutputFolderThatCannotBeMadeKeepsTheTable) {
+  folder_.Write("out", "precious");
+  FakeTarget target(tables_.path(), out_);
+  target.Kill();
+  const Result result = Run(out_);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr(out_));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, ATablesFolderThatIsNotThereIsNamed) {
+  const Result result = Run("--tables /nonexistent " + out_);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace holdfast
