@@ -2,8 +2,8 @@
 //
 // The one lock, from end to end:
 //   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
-//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → CaptureWait (holding
-//                                  nothing) → the real lock → EndWait
+//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
+//                                  (captures; holds nothing) → the real lock → EndWait
 //
 // A peek that loses a race misses one short wait. Results and errno are the real functions' own.
 #include <errno.h>
@@ -40,20 +40,21 @@ timespec After(int64_t ns) {
   return at;
 }
 
-// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts if the stack is to be captured in
-// between. `longest_ns`: how long the program itself wants to wait at most.
+// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts where that can be. `longest_ns`: how
+// long the program itself wants to wait at most.
 template <typename WaitToTheEnd>
 inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns, WaitToTheEnd wait_to_the_end) {
   LockWait wait;
-  BeginWait(caller, WaitKind::kMutex, MayWaitInParts(mutex), &wait);
-  if (wait.active && wait.row == nullptr && kCaptureAtNs < longest_ns) {
-    const timespec until = After(wait.start_ns + kCaptureAtNs);
+  const bool in_parts = MayWaitInParts(mutex);
+  BeginWait(caller, WaitKind::kMutex, in_parts, &wait);
+  if (wait.active && in_parts && kFirstPartNs < longest_ns) {
+    const timespec until = After(wait.start_ns + kFirstPartNs);
     const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
     if (result != ETIMEDOUT) {
       EndWait(&wait);
       return result;
     }
-    CaptureWait(caller, &wait);
+    StillWaiting(caller, &wait);
   }
   const int result = wait_to_the_end();
   EndWait(&wait);

@@ -17,6 +17,19 @@ uint64_t CurrentInterval() {
   return head.lock_intervals[count == 0 || count > kIntervals ? 0 : count - 1].interval;
 }
 
+void Capture(const CallerRegisters& caller, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  if (Table* recorded = GetTable()) {
+    const OwnTime own_time(recorded, thread);
+    Stack* stack = SampleStack(recorded, thread, caller);
+    wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
+    own_time.Add();
+  }
+  Unmute(thread);
+}
+
 }  // namespace
 
 void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait) {
@@ -38,21 +51,12 @@ void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_pa
   wait->kind = kind;
   wait->start_ns = MonotonicNs();
   wait->share = interval <= kShareAllBelowNs || !may_wait_in_parts ? 1 : kShare;
-  wait->by_lot = wait->share == 1 || NextRandom(&thread.random) % kShare == 0;
-  if (wait->by_lot) CaptureWait(caller, wait);
+  if (NextRandom(&thread.random) % wait->share == 0) Capture(caller, wait);
 }
 
-void CaptureWait(const CallerRegisters& caller, LockWait* wait) {
-  ThreadState& thread = thread_state;
-  if (!EnterSlow(thread)) return;
-  Mute(thread);
-  if (Table* recorded = GetTable()) {
-    const OwnTime own_time(recorded, thread);
-    Stack* stack = SampleStack(recorded, thread, caller);
-    wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
-    own_time.Add();
-  }
-  Unmute(thread);
+void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
+  wait->share = 1;
+  if (wait->row == nullptr) Capture(caller, wait);
 }
 
 void EndWait(LockWait* wait) {
@@ -69,16 +73,8 @@ void EndWait(LockWait* wait) {
   thread.lock_countdown = wait->budget_ns - charged;
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
-  const bool all_captured = elapsed >= kAllCapturedNs;
-  if (!all_captured && !wait->by_lot) return;
-  if (wait->row == nullptr) {
-    // The timer was later than expected, and the lock came meanwhile. It is held now, so no capture: the sample counts
-    // without its stack, and the totals stay right.
-    recorded->Count(Loss::kStackMissing);
-    Stack* missing = recorded->At<Stack>(recorded->header()->missing_stack);
-    wait->row = FindRow(recorded, missing, ProfileKind::kBlock, wait->kind, 0);
-  }
-  const Weight weight = WeightOf(waited, CurrentInterval(), all_captured ? 1.0 : 1.0 / wait->share);
+  if (wait->row == nullptr) return;  // the lot had not fallen on it
+  const Weight weight = WeightOf(waited, CurrentInterval(), 1.0 / wait->share);
   counters.lock_samples.fetch_add(1, std::memory_order_relaxed);
   auto& sums = wait->row->sums;
   sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);

@@ -68,10 +68,10 @@ inline void RecordFree(const void* block) {
 // The stack must be captured while the thread waits: before it, it is a cost to every wait; after it, the program holds
 // its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture may shorten or
 // lengthen a short wait, and estimates would be biased. So:
-//   at the start      one wait in kShare, by lot, is captured before it begins;
-//   at kCaptureAtNs   every wait that lasts still;
-//   at the end        a wait of kAllCapturedNs or more is sampled with p = 1 − exp(−w/R), a shorter one only if the lot
-//                     had fallen on it, that is with p/kShare; its weight says so.
+//   at the start            one wait in kShare, by lot, is captured before it begins;
+//   after kFirstPartNs      every wait that is still not over (the wait is cut in two by a deadline);
+//   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not only
+//                           if the lot had fallen on it, that is with p/kShare; its weight says so.
 // With an interval of at most kShareAllBelowNs, and for locks whose wait cannot be cut in two, the lot falls on every wait.
 struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC
@@ -79,18 +79,16 @@ struct LockWait {
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
-  bool by_lot;               // captured at its start
-  uint8_t share;             // one in so many is captured at its start
+  uint8_t share;             // of waits like this one, one in so many is captured
 };
 inline constexpr uint8_t kShare = 4;
 inline constexpr uint64_t kShareAllBelowNs = 1'000;
-inline constexpr int64_t kCaptureAtNs = 150'000;
-inline constexpr int64_t kAllCapturedNs = 250'000;  // a timer is late by 50 µs of slack, and a little
+inline constexpr int64_t kFirstPartNs = 150'000;
 
-// Before a wait that is sure to come. When this leaves `row` null, the caller waits until start_ns + kCaptureAtNs first,
-// and calls CaptureWait if it is still waiting then.
+// Before a wait that is sure to come. If `active`, the caller then waits until start_ns + kFirstPartNs, if it can, and
+// calls StillWaiting when that time has passed without an answer.
 void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait);
-void CaptureWait(const CallerRegisters& caller, LockWait* wait);
+void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
 void EndWait(LockWait* wait);
 
