@@ -77,6 +77,7 @@ TEST_F(Containers, AfterSigkillOfPidOneTheTablesAreLeftForCollect) {
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\nline\n");
   ASSERT_TRUE(running.WaitForOutput("done 2"));
+  running.HoldInput();
   running.Signal(SIGKILL);  // unshare; --kill-child takes its child, PID 1, along
   running.Wait();
   EXPECT_EQ(Tables().size(), 1u);

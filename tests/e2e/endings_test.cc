@@ -82,6 +82,7 @@ TEST_F(Orderly, ASignalToRunReachesTheProgramAndRunDiesOfItToo) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     Running running(CommandFor(Launch::kRun, {"waits_for_input"}, kEvery));
     ASSERT_TRUE(running.WaitForOutput("ready"));
+    running.HoldInput();
     running.Signal(signal);
     const RunResult r = running.Wait();
     EXPECT_TRUE(r.killed_by(signal)) << signal << ": " << r.Describe();

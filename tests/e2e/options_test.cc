@@ -211,6 +211,7 @@ TEST_P(OptionsIn, SignalAsksForASnapshotAndIsNotSeenByTheProgram) {
 TEST_F(OptionsIn, ASignalThatNobodyAskedForKillsAsBefore) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.HoldInput();
   running.Signal(SIGUSR2);
   EXPECT_TRUE(running.Wait().killed_by(SIGUSR2));
 }

@@ -175,7 +175,7 @@ bool Running::WaitForOutput(const std::string& text, double seconds) {
 }
 
 RunResult Running::Wait(double timeout_seconds) {
-  CloseInput();
+  if (!hold_input_) CloseInput();
   const double end = Now() + timeout_seconds;
   bool ended = false;
   while (!ended) {

@@ -54,6 +54,7 @@ class Running {
   bool WaitForOutput(const std::string& text, double seconds = 20);
   void Write(const std::string& input);  // only with Command::input empty
   void CloseInput();
+  void HoldInput() { hold_input_ = true; }        // Wait leaves the input open: only something else ends the program
   RunResult Wait(double timeout_seconds = 30);
 
  private:
@@ -63,7 +64,7 @@ class Running {
   int in_ = -1, out_ = -1, err_ = -1;
   double start_ = 0;
   RunResult result_;
-  bool waited_ = false;
+  bool waited_ = false, hold_input_ = false;
 };
 
 RunResult Execute(const Command& command);
