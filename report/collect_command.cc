@@ -42,13 +42,16 @@ class Collector {
       CollectFrom(path, *folder, false);
     }
     // DIR may be a folder of tables itself.
-    if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok()) CollectFrom(folder_, *folder, true);
+    if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok())
+      CollectFrom(folder_, *folder, true);
     Report();
     return failed_ ? 3 : 0;
   }
 
  private:
-  static std::string Count(int number, const char* one, const char* many) { return fmt::format("{} {}", number, number == 1 ? one : many); }
+  static std::string Count(int number, const char* one, const char* many) {
+    return fmt::format("{} {}", number, number == 1 ? one : many);
+  }
 
   void Fail(const std::string& what, const absl::Status& status, const char* next) {
     failed_ = true;
@@ -57,7 +60,8 @@ class Collector {
 
   bool IsFolder(const std::string& other) const {
     std::error_code error;
-    return std::filesystem::path(other).lexically_normal() == folder_ || std::filesystem::equivalent(other, folder_, error);
+    return std::filesystem::path(other).lexically_normal() == folder_ ||
+           std::filesystem::equivalent(other, folder_, error);
   }
 
   void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
@@ -113,13 +117,14 @@ class Collector {
     std::string line = fmt::format("holdfast: {}: {} from {}", options_.out, Count(files_, "profile", "profiles"),
                                    Count(processes_, "process", "processes"));
     if (live_ > 0) line += fmt::format("; {} still running (--live takes those too)", live_);
-    if (unknown_ > 0) line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
+    if (unknown_ > 0)
+      line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
     if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
     fmt::print(stderr, "{}.\n", line);
   }
 
   const CollectOptions& options_;
-  std::string folder_;           // DIR, absolute
+  std::string folder_;  // DIR, absolute
   std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
   Symbolizer symbolizer_;
   int files_ = 0, processes_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
@@ -138,8 +143,10 @@ void AddCollectCommand(CLI::App& app, int* exit_code) {
       "program's profiles go to its own output folder.\n\n"
       "  HOLDFAST_EXPORTER=no HOLDFAST_OUT=/tmp/p LD_PRELOAD=…/libholdfast.so ./server\n"
       "  holdfast collect /tmp/p");
-  command->add_option("DIR", options->out, "Output folder that the programs were started with, or a folder of tables")->required();
-  command->add_option("--tables", options->tables, "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
+  command->add_option("DIR", options->out, "Output folder that the programs were started with, or a folder of tables")
+      ->required();
+  command->add_option("--tables", options->tables,
+                      "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
   command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
   command->callback([options, exit_code] {
     if (options->tables.empty()) {

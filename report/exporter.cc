@@ -31,12 +31,13 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1000 * kMs;
-constexpr int64_t kTick = 100 * kMs;         // how often the words of live tables are read: a bell may not ring (chroot)
-constexpr int64_t kLookAround = kSecond;     // how often all processes and the folder are looked at
-constexpr int64_t kGrace = 200 * kMs;        // without a table before the exporter ends: a shell's next command may follow
+constexpr int64_t kTick = 100 * kMs;      // how often the words of live tables are read: a bell may not ring (chroot)
+constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
+constexpr int64_t kGrace = 200 * kMs;     // without a table before the exporter ends: a shell's next command may follow
 constexpr int64_t kDay = 24 * 3600 * kSecond;
-constexpr int kMostFailures = 3;             // of the last export of a dead process's table; then it is left for collect
-constexpr int64_t kUnseenRest = 10 * kSecond;  // after the orderly end of a process that we cannot see, before its last look
+constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
+constexpr int64_t kUnseenRest =
+    10 * kSecond;  // after the orderly end of a process that we cannot see, before its last look
 
 int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
   timespec now;
@@ -46,13 +47,13 @@ int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
 
 struct Served {
   TableExporter exporter;
-  FileDescriptor process;        // pidfd; invalid where the process is out of reach
+  FileDescriptor process;  // pidfd; invalid where the process is out of reach
   int64_t next_snapshot = 0;
   uint32_t requests_answered = 0;
-  int64_t exit_answered = 0;     // when; 0 = it did not ask
+  int64_t exit_answered = 0;  // when; 0 = it did not ask
   int failures = 0;
-  bool gone = false;             // its process ended or runs another image
-  bool finished = false;         // nothing more to do
+  bool gone = false;      // its process ended or runs another image
+  bool finished = false;  // nothing more to do
 };
 
 class Exporter {
@@ -98,7 +99,9 @@ class Exporter {
   }
 
  private:
-  static FileDescriptor OpenProcess(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+  static FileDescriptor OpenProcess(pid_t pid) {
+    return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  }
 
   static bool Ended(const FileDescriptor& process) {
     pollfd entry = {process.get(), POLLIN, 0};
@@ -188,7 +191,8 @@ class Exporter {
       return;
     }
     if (words->exit_request != 0 && served.exit_answered == 0) {
-      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost there.
+      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
+      // there.
       if (Export(served) && table.owner().pid == 1) unlinkat(tables_.get(), table.name().c_str(), 0);
       table.AnswerExit();  // also after a failure: waiting would not help the target
       served.exit_answered = NowNs();
@@ -258,9 +262,11 @@ bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > k
 
 // A table whose maker died before it had a name, or the lock of an exporter that was killed.
 bool IsLeftover(const FileDescriptor& folder, const std::string& name) {
-  const FileDescriptor file(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor file(
+      openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info;
-  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) return false;
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid())
+    return false;
   return OlderThanADay(info.st_mtim.tv_sec * kSecond) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 

@@ -1,8 +1,9 @@
 // The exporter: the process that turns tables into profiles, for one user, one folder of tables and one output folder.
 //
-// Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`:
-//   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends. Locked,
-//            but the path names another file by now: the last exporter removed it in between; again from the start.
+// Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`
+// (report/exporter_lock.h):
+//   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends.
+//            Locked, but the path names another file by now: the last exporter removed it meanwhile; once more.
 //   end      when no table is left: remove the file, unlock, look for tables once more. A process that made its table
 //            while we held the lock has started nobody, but is seen by that last look; one that came later finds no
 //            lock and starts an exporter of its own.
@@ -23,16 +24,16 @@
 namespace holdfast {
 
 struct ExporterOptions {
-  std::string out;               // absolute, as the tables' headers have it
+  std::string out;  // absolute, as the tables' headers have it
   std::string tables;
-  pid_t parent = 0;              // stays as long as this process lives, also without a table; 0 = none
+  pid_t parent = 0;  // stays as long as this process lives, also without a table; 0 = none
 };
 
 // Serves until nothing is left to do. Ok also when another exporter serves already.
 absl::Status RunExporter(const ExporterOptions& options);
 
-// Removes what dead processes of this user left in `tables` more than a day ago: tables that nobody collected, and files
-// of tables that were never finished. How many.
+// Removes what dead processes of this user left in `tables` more than a day ago: tables that nobody collected, and
+// files of tables that were never finished. How many.
 int SweepOldTables(const std::string& tables);
 
 }  // namespace holdfast

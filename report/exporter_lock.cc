@@ -42,7 +42,7 @@ bool ExporterLock::Take() {
 
 void ExporterLock::Release() {
   if (!file_.valid()) return;
-  unlink(path_.c_str());         // while it is locked: what is removed is ours
+  unlink(path_.c_str());  // while it is locked: what is removed is ours
   file_.Close();
 }
 

@@ -43,7 +43,9 @@ std::string CutLastPart(std::string* text) {
 
 }  // namespace
 
-std::string ProfileName::ToString() const { return absl::StrFormat("%s.%d.%04d.%s%s", program, pid, seq, kind, kSuffix); }
+std::string ProfileName::ToString() const {
+  return absl::StrFormat("%s.%d.%04d.%s%s", program, pid, seq, kind, kSuffix);
+}
 
 std::optional<ProfileName> ParseProfileName(const std::string& name) {
   if (!absl::EndsWith(name, kSuffix)) return std::nullopt;
@@ -62,7 +64,8 @@ std::optional<ProfileName> ParseProfileName(const std::string& name) {
 std::string ProgramForFileName(const std::string& program) {
   std::string name;
   for (const char c : program) {
-    const bool plain = static_cast<unsigned char>(c) > ' ' && c != 0x7f && c != '/' && c != '%' && !(c == '.' && name.empty());
+    const bool plain =
+        static_cast<unsigned char>(c) > ' ' && c != 0x7f && c != '/' && c != '%' && !(c == '.' && name.empty());
     if (plain) {
       name += c;
     } else {
@@ -87,7 +90,8 @@ std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint
   for (size_t i = count; i-- > 0;) {
     bool keep_this = kept < kNewest;
     if (!keep_this && hours.size() < kHourly) keep_this = hours.insert(times_ns[i] / kHourNs).second;
-    if (!keep_this && hours.size() >= kHourly && kept < kInAll) keep_this = days.insert(times_ns[i] / (24 * kHourNs)).second;
+    if (!keep_this && hours.size() >= kHourly && kept < kInAll)
+      keep_this = days.insert(times_ns[i] / (24 * kHourNs)).second;
     if (keep_this) {
       ++kept;
     } else {
@@ -103,7 +107,8 @@ absl::StatusOr<OutputFolder> OutputFolder::Open(const std::string& path) {
   OutputFolder output;
   output.path_ = path;
   output.folder_ = FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!output.folder_.valid()) return absl::ErrnoToStatus(error ? error.value() : errno, absl::StrCat("output folder ", path));
+  if (!output.folder_.valid())
+    return absl::ErrnoToStatus(error ? error.value() : errno, absl::StrCat("output folder ", path));
   return output;
 }
 
@@ -154,12 +159,14 @@ absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::fun
   const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), kTemporarySuffix);
   // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
-  FileDescriptor file(openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  FileDescriptor file(
+      openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
   absl::Status status = write(file.get());
   if (status.ok()) {
     while (true) {
-      if (renameat2(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), RENAME_NOREPLACE) == 0) return name;
+      if (renameat2(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), RENAME_NOREPLACE) == 0)
+        return name;
       if (errno == EINVAL || errno == ENOSYS) {
         // A file system without RENAME_NOREPLACE (some network ones): link, which never replaces either.
         if (linkat(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), 0) == 0) {
@@ -189,7 +196,8 @@ int OutputFolder::Shrink(uint64_t max_bytes) const {
     uint32_t& seq = newest[{entry.name.program, entry.name.pid, entry.name.kind}];
     seq = std::max(seq, entry.name.seq);
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.modified_ns < b.modified_ns; });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.modified_ns < b.modified_ns; });
   int removed = 0;
   for (const Entry& entry : entries) {
     if (total <= max_bytes) break;

@@ -21,7 +21,7 @@
 namespace holdfast {
 
 struct ProfileName {
-  std::string program;           // as it stands in the file name, see ProgramForFileName
+  std::string program;  // as it stands in the file name, see ProgramForFileName
   uint32_t pid = 0;
   uint32_t seq = 0;
   std::string kind;
@@ -49,7 +49,7 @@ class OutputFolder {
     ProfileName name;
     uint64_t bytes = 0;
     int64_t modified_ns = 0;
-    bool regular = true;         // a regular file: nothing else is ever read or removed
+    bool regular = true;  // a regular file: nothing else is ever read or removed
   };
   // Everything that is named as a profile.
   std::vector<Entry> List() const;
@@ -67,8 +67,8 @@ class OutputFolder {
   // Removes what writers that were killed left behind more than an hour ago.
   void RemoveStaleTemporaries() const;
 
-  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program, pid
-  // and kind. 0 = no limit. How many were removed.
+  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program,
+  // pid and kind. 0 = no limit. How many were removed.
   int Shrink(uint64_t max_bytes) const;
 
  private:

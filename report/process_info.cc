@@ -96,7 +96,8 @@ Liveness LivenessOf(const TableOwner& owner) {
   if (!Runs(*stat)) return Liveness::kDead;
   if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks) return Liveness::kDead;
   // The two also differ in a program that was started through ld.so; 0 or 1 stand where we may not know.
-  if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end && !Maps(*pid, owner.table_name)) {
+  if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end &&
+      !Maps(*pid, owner.table_name)) {
     return Liveness::kDead;
   }
   return Liveness::kAlive;

@@ -32,8 +32,8 @@ bool TableExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
   return !kind.files.empty() && kind.files.back().totals == Totals(profile);
 }
 
-// An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only a
-// file that says itself that it is of this very process is ever removed.
+// An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only
+// a file that says itself that it is of this very process is ever removed.
 void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot) {
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);
@@ -50,7 +50,8 @@ void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot
     kinds_[kind - kProfileKindNames].files.push_back({entry.name, profile->time_nanos, Totals(*profile)});
   }
   for (Kind& kind : kinds_) {
-    std::sort(kind.files.begin(), kind.files.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
+    std::sort(kind.files.begin(), kind.files.end(),
+              [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
   }
 }
 

@@ -24,15 +24,15 @@ class TableExporter {
 
   // Writes a profile of each kind that has something new since its last one. All kinds of one snapshot share a seq.
   // Returns the files that were written; on failure the next call writes what is missing. Old snapshots of this process
-  // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments of
-  // the next file.
+  // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments
+  // of the next file.
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer);
 
  private:
   struct Written {
     ProfileName name;
     int64_t time_ns = 0;
-    std::vector<int64_t> totals; // of each metric; only of files that were adopted
+    std::vector<int64_t> totals;  // of each metric; only of files that were adopted
   };
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows that the last file was made of

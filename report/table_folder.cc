@@ -62,7 +62,8 @@ int64_t WallNs() {
 absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name) {
   TableFile table;
   // Not blocking: a pipe that somebody put there under our name must not hold us up.
-  table.file_ = FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  table.file_ =
+      FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!table.file_.valid()) return Failed("open");
   struct stat info;
   if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
@@ -74,8 +75,8 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   }
   const auto version = Field<uint32_t>(fd, offsetof(TableHeader, version), 0);
   if (version != kLayoutVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ", kLayoutVersion,
-                                                      ": use the holdfast that profiled the program"));
+    return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ",
+                                                      kLayoutVersion, ": use the holdfast that profiled the program"));
   }
   table.name_ = name;
   char text[sizeof(TableHeader::out)];
@@ -109,8 +110,8 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
-// A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used by
-// then, hold everything that the list heads in the copy lead to:
+// A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used
+// by then, hold everything that the list heads in the copy lead to:
 //   round 1   the header, then the records. A record is whole before a head leads to it.
 //   round 2   stacks that were published while the header was copied; rows that came to stacks of round 1 meanwhile
 //   round 3   rows that came to the stacks of round 2 meanwhile
@@ -128,7 +129,8 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     if (fstat(fd, &info) != 0) return Failed("stat");
     // `used` may run ahead of what has pages.
     const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
-                                            Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} * kUnit;
+                                            Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
+                          kUnit;
     const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
     if (used < sizeof(TableHeader) || used < end || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
       return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
@@ -162,7 +164,8 @@ bool TableFile::SomebodyMapsIt() const {
 Liveness TableFile::liveness() const { return SomebodyMapsIt() ? LivenessOf(owner_) : Liveness::kDead; }
 
 void TableFile::WriteWord(size_t offset, uint32_t value) const {
-  const FileDescriptor file(open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(
+      open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   // Nothing to do about a failure: a target that waits for the word waits its 2 s and goes on.
   [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
 }
@@ -172,7 +175,8 @@ void TableFile::AnswerExit() const {
   void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
   if (page == MAP_FAILED) return;
   // The kernel looks the page up itself: a truncated file is EFAULT there, not a signal here.
-  syscall(SYS_futex, static_cast<char*>(page) + offsetof(TableHeader, exported), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, static_cast<char*>(page) + offsetof(TableHeader, exported), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
+          0);
   munmap(page, sizeof(TableHeader));
 }
 
@@ -184,7 +188,8 @@ void TableFile::SetExporterPid(int32_t pid) const {
 
 std::vector<std::string> DefaultTableFolders() {
   std::vector<std::string> folders = {"/dev/shm"};
-  if (const char* runtime = getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0') folders.emplace_back(runtime);
+  if (const char* runtime = getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0')
+    folders.emplace_back(runtime);
   return folders;
 }
 
@@ -201,7 +206,8 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
   const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
   while (const dirent* entry = readdir(listing.get())) {
-    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix)) names.emplace_back(entry->d_name);
+    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix))
+      names.emplace_back(entry->d_name);
   }
   return names;
 }

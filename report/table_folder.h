@@ -1,8 +1,8 @@
 // Table files: finding, opening, reading and removing them. See sampler/layout.h for what they hold.
 //
 // A table is another program's file in a folder that others may write to: it is opened without following links, must be
-// a regular file of our own user (also when we are root), and is only ever read by copying, never through a mapping that
-// a truncation could turn into SIGBUS.
+// a regular file of our own user (also when we are root), and is only ever read by copying, never through a mapping
+// that a truncation could turn into SIGBUS.
 #ifndef HOLDFAST_REPORT_TABLE_FOLDER_H_
 #define HOLDFAST_REPORT_TABLE_FOLDER_H_
 
@@ -34,7 +34,7 @@ class TableFile {
   const std::string& out() const { return out_; }
   const std::string& program() const { return program_; }
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
-  int64_t modified_ns() const;   // of the file, wall clock
+  int64_t modified_ns() const;  // of the file, wall clock
 
   // Whether the process that made it still runs as that image. Besides /proc it looks whether anybody still maps the
   // file: nobody does once the process has ended or executed another program, also where the process cannot be seen (in
@@ -53,7 +53,7 @@ class TableFile {
   bool SomebodyMapsIt() const;
   void WriteWord(size_t offset, uint32_t value) const;
 
-  FileDescriptor file_;          // for reading only: one open for writing would look like a mapping
+  FileDescriptor file_;  // for reading only: one open for writing would look like a mapping
   std::string name_, out_, program_;
   TableOwner owner_;
   uint64_t snapshot_every_ns_ = 0;

@@ -60,7 +60,8 @@ class Reader {
   }
 
   absl::Status ReadHeader(Snapshot* snapshot) {
-    if (reinterpret_cast<uintptr_t>(bytes_) % alignof(TableHeader) != 0) return absl::InvalidArgumentError("not aligned");
+    if (reinterpret_cast<uintptr_t>(bytes_) % alignof(TableHeader) != 0)
+      return absl::InvalidArgumentError("not aligned");
     if (size_ < sizeof(TableHeader)) {
       return absl::DataLossError(absl::StrCat("only ", size_, " bytes, a table has at least ", sizeof(TableHeader)));
     }
@@ -69,7 +70,8 @@ class Reader {
     if (Value(head_->magic) != kTableMagic) return absl::DataLossError("not a holdfast table");
     if (head_->version != kLayoutVersion || head_->header_bytes != sizeof(TableHeader)) {
       return absl::FailedPreconditionError(absl::StrCat("layout version ", head_->version, ", this holdfast reads ",
-                                                        kLayoutVersion, ": use the holdfast that profiled the program"));
+                                                        kLayoutVersion,
+                                                        ": use the holdfast that profiled the program"));
     }
     limit_ = uint64_t{std::min(Value(head_->used), Value(head_->backed))} * kUnit;
     if (limit_ > size_) limit_ = size_;
@@ -120,17 +122,19 @@ class Reader {
     return absl::OkStatus();
   }
 
-  static void ReadIntervals(const IntervalChange (&changes)[kIntervals], uint32_t count, std::vector<IntervalChange>* to) {
+  static void ReadIntervals(const IntervalChange (&changes)[kIntervals], uint32_t count,
+                            std::vector<IntervalChange>* to) {
     to->assign(changes, changes + std::min<uint32_t>(count, kIntervals));
   }
 
   absl::Status ReadModules(Snapshot* snapshot) {
     std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
-    uint64_t left = limit_;      // modules that take more bytes than there are overlap, or lie in a circle
+    uint64_t left = limit_;  // modules that take more bytes than there are overlap, or lie in a circle
     for (Offset offset = Value(head_->modules); offset != 0;) {
       const auto* module = At<Module>(offset);
       if (module == nullptr) return Corrupt("bad module", offset);
-      const uint64_t bytes = sizeof(Module) + module->segments * sizeof(Segment) + module->build_id_bytes + module->path_bytes;
+      const uint64_t bytes =
+          sizeof(Module) + module->segments * sizeof(Segment) + module->build_id_bytes + module->path_bytes;
       if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
       left -= bytes;
       ModuleInfo info;
@@ -202,12 +206,23 @@ class Reader {
     const auto amount = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kAmountFractionBits); };
     const auto variance = [&](int i) { return FromDoubleBits(Value(row.sums[i])); };
     if (row.profile == ProfileKind::kHeap) {
-      info.sums = {count(kAllocObjects), amount(kAllocSpace), count(kFreeObjects), amount(kFreeSpace),
-                   variance(kAllocObjectsVariance), variance(kAllocSpaceVariance), variance(kFreeObjectsVariance),
+      info.sums = {count(kAllocObjects),
+                   amount(kAllocSpace),
+                   count(kFreeObjects),
+                   amount(kFreeSpace),
+                   variance(kAllocObjectsVariance),
+                   variance(kAllocSpaceVariance),
+                   variance(kFreeObjectsVariance),
                    variance(kFreeSpaceVariance)};
     } else {
-      info.sums = {count(kContentions), amount(kDelay), variance(kContentionsVariance), variance(kDelayVariance),
-                   static_cast<double>(Value(row.sums[kLongest])), static_cast<double>(Value(row.sums[kLockSamples])), 0, 0};
+      info.sums = {count(kContentions),
+                   amount(kDelay),
+                   variance(kContentionsVariance),
+                   variance(kDelayVariance),
+                   static_cast<double>(Value(row.sums[kLongest])),
+                   static_cast<double>(Value(row.sums[kLockSamples])),
+                   0,
+                   0};
     }
     snapshot->rows.push_back(info);
     return absl::OkStatus();
@@ -232,7 +247,7 @@ class Reader {
   const char* bytes_;
   size_t size_;
   const TableHeader* head_ = nullptr;
-  uint64_t limit_ = 0;           // bytes that may hold records
+  uint64_t limit_ = 0;  // bytes that may hold records
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };

@@ -11,9 +11,9 @@ namespace {
 
 using testing::FakeTarget;
 using testing::Folder;
+using ::testing::HasSubstr;
 using testing::MadeTable;
 using testing::TablesFolder;
-using ::testing::HasSubstr;
 
 class Collect : public ::testing::Test {
  protected:

@@ -15,13 +15,13 @@
 namespace holdfast {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::FakeTarget;
 using testing::Folder;
+using ::testing::IsEmpty;
 using testing::MadeTable;
 using testing::MappedTable;
 using testing::TablesFolder;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Asks until it is so, at most 10 s.
 template <typename Condition>

@@ -46,7 +46,9 @@ class TablesFolder {
   ~TablesFolder() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
-  void Write(const std::string& name, const std::string& bytes) const { std::ofstream(File(name), std::ios::binary) << bytes; }
+  void Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(File(name), std::ios::binary) << bytes;
+  }
 
  private:
   std::string path_;
@@ -76,7 +78,8 @@ class FakeTarget {
  public:
   using Fill = std::function<void(MadeTable&)>;
 
-  FakeTarget(const std::string& tables, const std::string& out, const Fill& fill = AddOneRow) : tables_(tables), out_(out) {
+  FakeTarget(const std::string& tables, const std::string& out, const Fill& fill = AddOneRow)
+      : tables_(tables), out_(out) {
     int go[2], ready[2];
     if (pipe(go) != 0 || pipe(ready) != 0) abort();
     pid_ = fork();

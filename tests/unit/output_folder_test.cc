@@ -13,8 +13,8 @@ namespace holdfast {
 namespace {
 
 using testing::Folder;
-using testing::ReadWhole;
 using ::testing::IsEmpty;
+using testing::ReadWhole;
 
 class OutputFolderTest : public ::testing::Test {
  protected:
@@ -28,7 +28,8 @@ class OutputFolderTest : public ::testing::Test {
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -38,7 +39,8 @@ class OutputFolderTest : public ::testing::Test {
 };
 
 TEST(ProfileNameTest, IsReadAsItIsWritten) {
-  for (const ProfileName& name : {ProfileName{"redis-server", 4242, 3, "heap"}, ProfileName{"a.b.c", 1, 12345, "mutex"}}) {
+  for (const ProfileName& name :
+       {ProfileName{"redis-server", 4242, 3, "heap"}, ProfileName{"a.b.c", 1, 12345, "mutex"}}) {
     const auto parsed = ParseProfileName(name.ToString());
     ASSERT_TRUE(parsed.has_value()) << name.ToString();
     EXPECT_EQ(parsed->program, name.program);

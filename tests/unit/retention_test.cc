@@ -15,7 +15,8 @@ using ::testing::IsEmpty;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kMinute = 60 * kSecond, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-// A program that runs for `length` and writes a snapshot every `step`; after each the rule is applied, as it is in life.
+// A program that runs for `length` and writes a snapshot every `step`; after each the rule is applied, as it is in
+// life.
 std::vector<int64_t> KeptAfter(int64_t length, int64_t step, uint32_t keep) {
   std::vector<int64_t> kept;
   for (int64_t now = 1'700'000'000 * kSecond, end = now + length; now <= end; now += step) {
@@ -27,9 +28,7 @@ std::vector<int64_t> KeptAfter(int64_t length, int64_t step, uint32_t keep) {
   return kept;
 }
 
-TEST(SnapshotsToRemove, ZeroKeepsAll) {
-  EXPECT_THAT(SnapshotsToRemove({1, 2, 3}, 0), IsEmpty());
-}
+TEST(SnapshotsToRemove, ZeroKeepsAll) { EXPECT_THAT(SnapshotsToRemove({1, 2, 3}, 0), IsEmpty()); }
 
 TEST(SnapshotsToRemove, ANumberKeepsThatManyOfTheNewest) {
   EXPECT_THAT(SnapshotsToRemove({1, 2, 3, 4, 5}, 2), ElementsAre(0, 1, 2));

@@ -10,9 +10,9 @@
 namespace holdfast {
 namespace {
 
-using testing::MadeTable;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::MadeTable;
 
 absl::StatusOr<Snapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
 
@@ -199,7 +199,8 @@ TEST(ReadSnapshot, SumsThatAreNoNumbersAreZero) {
 TEST(ReadSnapshot, FlippedBitsAndCutsNeverCrashOrHang) {
   MadeTable good(sizeof(TableHeader) + 64 * 1024);
   for (int i = 0; i < 20; ++i) {
-    good.AddModule("/lib/" + std::to_string(i), "build", static_cast<uint64_t>(i) << 20, (i + 1ull) << 20, {{1, 2, 3}, {4, 5, 6}});
+    good.AddModule("/lib/" + std::to_string(i), "build", static_cast<uint64_t>(i) << 20, (i + 1ull) << 20,
+                   {{1, 2, 3}, {4, 5, 6}});
   }
   for (uint64_t i = 0; i < 200; ++i) {
     good.AddHeapRow(good.AddStack({i, i / 2, i / 4, i / 8, 1}), i, i, i / 2);
@@ -210,12 +211,15 @@ TEST(ReadSnapshot, FlippedBitsAndCutsNeverCrashOrHang) {
   for (int round = 0; round < 4000; ++round) {
     size_t size = good.size();
     if (round % 4 == 0) size = random() % (size + 1);
-    const std::unique_ptr<char, decltype(&free)> copy(static_cast<char*>(aligned_alloc(64, (size + 63) / 64 * 64)), free);
+    const std::unique_ptr<char, decltype(&free)> copy(static_cast<char*>(aligned_alloc(64, (size + 63) / 64 * 64)),
+                                                      free);
     memcpy(copy.get(), good.bytes(), size);
     const int flips = 1 << random() % 7;
     for (int i = 0; i < flips && size > 0; ++i) {
       const uint64_t where = random() % 3;
-      size_t at = where == 0 ? random() % header_hot : where == 1 ? random() % size : records + random() % (good.size() - records);
+      size_t at = where == 0   ? random() % header_hot
+                  : where == 1 ? random() % size
+                               : records + random() % (good.size() - records);
       if (at >= size) at = random() % size;
       copy.get()[at] = static_cast<char>(copy.get()[at] ^ (1 << random() % 8));
     }

@@ -13,10 +13,10 @@ namespace holdfast {
 namespace {
 
 using testing::FakeTarget;
+using ::testing::HasSubstr;
 using testing::MadeTable;
 using testing::MappedTable;
 using testing::TablesFolder;
-using ::testing::HasSubstr;
 
 class TableFolder : public ::testing::Test {
  protected:
@@ -114,8 +114,7 @@ TEST_F(TableFolder, AStackThatBeganElsewhereIsAnotherImageUnlessTheTableIsMapped
   const MappedTable held(target.path());
   held.header()->stack_end = 0x1000;  // as under an explicit ld.so: the process has the table, so it is alive
   EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
-  const std::string other = target.WriteTable(
-      [](MadeTable& table) { table.head().stack_end = 0x1000; }, 0x2000);
+  const std::string other = target.WriteTable([](MadeTable& table) { table.head().stack_end = 0x1000; }, 0x2000);
   const MappedTable held_by_another(other);
   EXPECT_EQ(Open(other)->liveness(), Liveness::kDead);
 }
@@ -130,7 +129,8 @@ TEST_F(TableFolder, AnAnswerWakesWhoWaitsForIt) {
   const FakeTarget target(folder_.path(), "/out");
   const MappedTable mapped(target.path());
   std::thread waiter([&] {
-    while (mapped.header()->exported == 0) syscall(SYS_futex, &mapped.header()->exported, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+    while (mapped.header()->exported == 0)
+      syscall(SYS_futex, &mapped.header()->exported, FUTEX_WAIT, 0, nullptr, nullptr, 0);
   });
   Open(target.path())->AnswerExit();
   waiter.join();
