@@ -130,7 +130,7 @@ Table* MakeTableSlow() {
     return nullptr;
   }
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
-    auto* counters = static_cast<uint8_t*>(MapAnonymous(kFilterBytes, MAP_NORESERVE));
+    auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
     if (counters != nullptr) MarkAlwaysAsk(counters);
     sampled_filter.counters.store(counters, std::memory_order_release);
   }

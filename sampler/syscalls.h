@@ -43,6 +43,16 @@ inline void* MapAnonymous(size_t bytes, int extra_flags = 0) {
   return SyscallFailed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 
+// The same for memory of which most will never be touched: also in a program that locks all its future memory (mlockall)
+// it is backed page by page.
+inline void* MapLazily(size_t bytes) {
+  const long result = RawSyscall(SYS_mmap, 0, bytes, 0 /*PROT_NONE*/, 0x4022 /*PRIVATE|ANON|NORESERVE*/, -1, 0);
+  if (SyscallFailed(result)) return nullptr;
+  RawSyscall(SYS_munlock, result, bytes);
+  RawSyscall(SYS_mprotect, result, bytes, 3 /*PROT_READ|PROT_WRITE*/);
+  return reinterpret_cast<void*>(result);
+}
+
 // Reads a whole small file into `buffer`, zero-terminated. Bytes read, or −errno.
 inline long ReadSmallFile(const char* path, char* buffer, size_t capacity) {
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);

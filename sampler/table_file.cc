@@ -180,9 +180,14 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
     void* mapped = nullptr;
     if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
       // Its address space is taken at once, its memory step by step.
-      const long result = RawSyscall(SYS_mmap, reuse, cap, PROT_READ | PROT_WRITE,
+      // Inaccessible at first: in a program that locks all its future memory (mlockall) the kernel would back all of it.
+      const long result = RawSyscall(SYS_mmap, reuse, cap, PROT_NONE,
                                      MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
       if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
+      if (mapped != nullptr) {
+        RawSyscall(SYS_munlock, mapped, cap);
+        RawSyscall(SYS_mprotect, mapped, cap, PROT_READ | PROT_WRITE);
+      }
     }
     uint64_t backed = kFirstBytes;
     if (mapped != nullptr && SyscallFailed(RawSyscall(SYS_madvise, mapped, kFirstBytes, 23 /*MADV_POPULATE_WRITE*/))) {
