@@ -74,7 +74,7 @@ inline void RecordFree(const void* block) {
 //                           if the lot had fallen on it, that is with p/kShare; its weight says so.
 // With an interval of at most kShareAllBelowNs, and for locks whose wait cannot be cut in two, the lot falls on every wait.
 struct LockWait {
-  int64_t start_ns;          // CLOCK_MONOTONIC
+  int64_t start_ns;          // CLOCK_MONOTONIC, after a capture by lot
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
