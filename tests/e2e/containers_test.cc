@@ -14,7 +14,9 @@ class Containers : public Profiled {
  protected:
   void SetUp() override {
     Profiled::SetUp();
-    if (!IsRoot()) GTEST_SKIP() << "making a pid namespace needs root";
+    if (!Execute({.argv = {"unshare", "--pid", "--fork", "--mount-proc", "true"}}).exited(0)) {
+      GTEST_SKIP() << "no pid namespace can be made here (it needs root, and a container that allows it)";
+    }
   }
   static Command InNamespace(Command command) {
     std::vector<std::string> argv = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
