@@ -102,10 +102,19 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
 
 // The aligned family: one slow half for all, as they differ only in which real function allocates.
 template <typename Allocate>
-inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate) {
+inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
+                             size_t smallest_alignment = 1) {
   if (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes)) || !HeapEventDue(bytes)) return allocate(alignment);
-  const bool powerOfTwo = alignment != 0 && (alignment & (alignment - 1)) == 0;  // else: the real function's own error
-  void* block = allocate(powerOfTwo && alignment < kTagAlignment && TagInUse() ? kTagAlignment : alignment);
+  // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
+  // size; every power of two from there on is one.)
+  const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
+  const bool raised = valid && alignment < kTagAlignment && TagInUse();
+  const int error = errno;
+  void* block = allocate(raised ? kTagAlignment : alignment);
+  if (block == nullptr && raised) {
+    errno = error;
+    block = allocate(alignment);
+  }
   RecordAlloc(caller, KeepSampleable(block), bytes);
   return block;
 }
@@ -180,7 +189,7 @@ HOLDFAST_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes
   AllocateAligned(HOLDFAST_CALLER(), alignment, bytes, [&](size_t with) {
     error = real.posix_memalign(&block, with, bytes);
     return error == 0 ? block : nullptr;
-  });
+  }, sizeof(void*));
   if (error == 0) *result = block;
   return error;
 }

@@ -81,7 +81,10 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return found;
   void* module = place.dlfo_link_map;
   for (const ModuleOperators& entry : by_module) {
-    if (entry.module.load(std::memory_order_acquire) == module) return entry.operators;
+    if (entry.module.load(std::memory_order_acquire) != module) continue;
+    // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
+    *room = entry.operators;
+    if (entry.module.load(std::memory_order_acquire) == module) return *room;
   }
   // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
   const char* name = place.dlfo_link_map->l_name;

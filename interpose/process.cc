@@ -17,7 +17,7 @@ HOLDFAST_EXPORT void _exit(int status) {
     AwaitLastProfile();
     real._exit(status);
   }
-  __builtin_trap();
+  while (true) RawSyscall(SYS_exit_group, status);
 }
 
 HOLDFAST_EXPORT void _Exit(int status) noexcept {
@@ -25,7 +25,7 @@ HOLDFAST_EXPORT void _Exit(int status) noexcept {
     AwaitLastProfile();
     real._Exit(status);
   }
-  __builtin_trap();
+  while (true) RawSyscall(SYS_exit_group, status);
 }
 
 static int CloseModule(void* handle) {
@@ -49,8 +49,51 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
                       d = va_arg(list, unsigned long);
   va_end(list);
   if (UNLIKELY(!Ready())) return -1;
-  if (option == PR_SET_SECCOMP) BeforeSeccomp();
-  return real.prctl(option, a, b, c, d);
+  if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);
+  BeforeSeccomp();
+  const int result = real.prctl(option, a, b, c, d);
+  if (result != 0) AfterFailedSeccomp();
+  return result;
 }
+
+// Everything else goes through `syscall` with all registers untouched and by a jump: vfork, or clone with a new stack,
+// could not return through a frame of ours. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
+HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
+  if (!Ready()) return -1;
+  BeforeSeccomp();
+  const long result = real.syscall(number, a, b, c, d, e, f);
+  if (result != 0) AfterFailedSeccomp();
+  return result;
+}
+HOLDFAST_HIDDEN void* HoldfastRealSyscall() { return Ready() ? reinterpret_cast<void*>(real.syscall) : nullptr; }
+asm(R"(
+  .text
+  .globl syscall
+  .type syscall, @function
+syscall:
+  .cfi_startproc
+  cmp $317, %rdi
+  je HoldfastSeccomp
+  push %rdi
+  push %rsi
+  push %rdx
+  push %rcx
+  push %r8
+  push %r9
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 56
+  call HoldfastRealSyscall
+  add $8, %rsp
+  pop %r9
+  pop %r8
+  pop %rcx
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  .cfi_adjust_cfa_offset -56
+  jmp *%rax
+  .cfi_endproc
+  .size syscall, .-syscall
+)");
 
 }  // extern "C"

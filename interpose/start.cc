@@ -45,8 +45,6 @@ void FindRealFunctions() {
   real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
 #include "interpose/wrapped.inc"
 #undef HOLDFAST_WRAP
-  // Names that not every glibc has: what a program of that time would have called instead.
-  if (real.cfree == nullptr) real.cfree = real.free;
 }
 
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
@@ -57,15 +55,18 @@ bool SomebodyElseIsAtWork(const char* const* environment) {
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
 }
 
-// A sampled block may only be put at a tagged place if memalign belongs to the same allocator as malloc and free do.
+// A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
+// allocator as malloc and free do.
 bool AllocatorCanAlign() {
-  Dl_info of_malloc{}, of_free{}, of_memalign{};
-  if (real.memalign == nullptr || dladdr(reinterpret_cast<void*>(real.malloc), &of_malloc) == 0 ||
+  Dl_info of_malloc{}, of_free{}, of_memalign{}, of_usable_size{};
+  if (real.memalign == nullptr || real.malloc_usable_size == nullptr || dladdr(reinterpret_cast<void*>(real.malloc), &of_malloc) == 0 ||
       dladdr(reinterpret_cast<void*>(real.free), &of_free) == 0 ||
-      dladdr(reinterpret_cast<void*>(real.memalign), &of_memalign) == 0) {
+      dladdr(reinterpret_cast<void*>(real.memalign), &of_memalign) == 0 ||
+      dladdr(reinterpret_cast<void*>(real.malloc_usable_size), &of_usable_size) == 0) {
     return false;
   }
-  return of_malloc.dli_fbase == of_free.dli_fbase && of_malloc.dli_fbase == of_memalign.dli_fbase;
+  return of_malloc.dli_fbase == of_free.dli_fbase && of_malloc.dli_fbase == of_memalign.dli_fbase &&
+         of_malloc.dli_fbase == of_usable_size.dli_fbase;
 }
 
 // Snapshot on demand: the handler that the program had for this signal still gets it.

@@ -29,7 +29,7 @@ void LeaveInheritedBounds() {
 }
 
 void BecomeQuiet() {
-  for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
+  for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
     signal(number, SIG_IGN);
   }
   signal(SIGCHLD, SIG_DFL);

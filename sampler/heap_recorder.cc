@@ -107,6 +107,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
   AddAlloc(row, weight);
+  // A sample that still stands at this address was freed where we did not see it.
+  if (PassesFilter(block)) RecordFree(block);
   AddToFilter(block);
   if (!InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.interval_index})) {
     RemoveFromFilter(block);
@@ -118,9 +120,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
 }
 
 TakenLive TakeSample(const void* block) {
-  ThreadState& thread = thread_state;
   // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
-  if (!thread.muted) EnterSlow(thread);
+  if (!OwnState()) return {};
   Table* recorded = table();
   if (recorded == nullptr) return {};
   return TakeLive(recorded, reinterpret_cast<uintptr_t>(block));

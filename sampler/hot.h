@@ -1,4 +1,4 @@
-// Marks for code paths: see "Hot path, slow path" in docs/design.md.
+// Marks for code paths: "Follow one malloc" in docs/design.md shows both.
 #ifndef HOLDFAST_SAMPLER_HOT_H_
 #define HOLDFAST_SAMPLER_HOT_H_
 

@@ -66,17 +66,21 @@ void EndWait(LockWait* wait) {
   const int64_t elapsed = MonotonicNs() - wait->start_ns;
   const uint64_t waited = elapsed > 0 ? static_cast<uint64_t>(elapsed) : 0;
   Table* recorded = table();
-  if (recorded == nullptr) return;
-  CounterShard& counters = recorded->header()->counters[thread.shard];
-  counters.contentions.fetch_add(1, std::memory_order_relaxed);
-  counters.delay_ns.fetch_add(waited, std::memory_order_relaxed);
+  if (recorded != nullptr) {
+    CounterShard& counters = recorded->header()->counters[thread.shard];
+    counters.contentions.fetch_add(1, std::memory_order_relaxed);
+    counters.delay_ns.fetch_add(waited, std::memory_order_relaxed);
+  } else {
+    process.waits_before_table.fetch_add(1, std::memory_order_relaxed);
+    process.delay_before_table.fetch_add(waited, std::memory_order_relaxed);
+  }
   const auto charged = static_cast<int64_t>(waited == 0 ? 1 : waited);
   thread.lock_countdown = wait->budget_ns - charged;
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
-  if (wait->row == nullptr) return;  // the lot had not fallen on it
+  if (wait->row == nullptr || recorded == nullptr) return;  // the lot had not fallen on it
   const Weight weight = WeightOf(waited, CurrentInterval(), 1.0 / wait->share);
-  counters.lock_samples.fetch_add(1, std::memory_order_relaxed);
+  recorded->header()->counters[thread.shard].lock_samples.fetch_add(1, std::memory_order_relaxed);
   auto& sums = wait->row->sums;
   sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);
   sums[kDelay].fetch_add(weight.amount, std::memory_order_relaxed);

@@ -51,12 +51,17 @@ bool ParseQuantity(const char* text, const Unit (&units)[N], uint64_t* value) {
     if (!TextEquals(at, unit.name)) continue;
     if (whole > (uint64_t{1} << 62) / unit.factor) return false;
     *value = whole * unit.factor + fraction * unit.factor / scale;
+    // 0 often means "off": what is only less than the smallest unit is not that.
+    if (*value == 0 && fraction != 0) *value = 1;
     return true;
   }
   return false;
 }
 
 bool ParseCount(const char* text, uint64_t* value) {
+  for (const char* at = text; *at != '\0'; ++at) {
+    if (*at == '.') return false;
+  }
   constexpr Unit kNone[] = {{"", 1}};
   return ParseQuantity(text, kNone, value);
 }
@@ -133,7 +138,6 @@ void ReadOptions(const char* const* environment, Options* options) {
   uint64_t number = 0;
   for (; *environment != nullptr; ++environment) {
     const char* entry = *environment;
-    if (TextStartsWith(entry, "LD_PRELOAD=")) options->preload = entry + 11;
     if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;
     if (!TextStartsWith(entry, "HOLDFAST_")) continue;
     TextBuffer<64> name;

@@ -34,7 +34,6 @@ struct Options {
   const char* exporter_path = nullptr;
   const char* tables = nullptr;  // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
-  const char* preload = nullptr;      // LD_PRELOAD
   char out[1024] = {};           // absolute
 };
 

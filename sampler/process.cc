@@ -59,6 +59,12 @@ void DrawSeed() {
 void BeginChild() {
   Table* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
+  if (no_system_calls.load(std::memory_order_relaxed)) {
+    // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
+    // and is not touched any more.
+    process.recording.store(false, std::memory_order_relaxed);
+    return;
+  }
   if (old != nullptr) {
     // Not the parent's file any more. Left readable and writable: a handler that interrupted a sample in the parent may
     // return into it here.
@@ -75,6 +81,8 @@ void BeginChild() {
   process.forked = true;
   process.bytes_before_table = 0;
   process.lost_before_table = 0;
+  process.waits_before_table = 0;
+  process.delay_before_table = 0;
   process.location = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent.
   process.seed = process.options.seed == 0 ? 0 : process.seed + 0x632be59bd9b4e019;
@@ -151,6 +159,8 @@ Table* MakeTableSlow() {
   table_address = made;
   made->header()->losses[static_cast<int>(Loss::kTableUnavailable)] = process.lost_before_table.load();
   made->header()->counters[0].alloc_bytes = process.bytes_before_table.load();
+  made->header()->counters[0].contentions = process.waits_before_table.load();
+  made->header()->counters[0].delay_ns = process.delay_before_table.load();
   // The exporter runs before anything is recorded: a program that is killed in its first milliseconds has its profile.
   StartExporter();
   if (process.options.verbose > 0) TellStart();
@@ -160,6 +170,8 @@ Table* MakeTableSlow() {
 }
 
 }  // namespace
+
+bool OwnState() { return OwnedByUs(); }
 
 bool InBorrowedMemory() { return RawSyscall(SYS_getpid) != process.pid; }
 
@@ -233,6 +245,10 @@ void AwaitLastProfile() {
   Table* recorded = table();
   if (recorded == nullptr || process.exporter[0] == '\0' || InBorrowedMemory()) return;
   TableHeader& head = *recorded->header();
+  if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
+  // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
+  if (!ExporterServes(process.location.folder, process.options.out)) StartExporter();
+  if (process.exporter[0] == '\0') return;
   head.exit_request.store(1, std::memory_order_release);
   RingBell(process.location);
   timespec start{}, now{};
@@ -255,6 +271,8 @@ void BeforeSeccomp() {
   no_system_calls.store(true, std::memory_order_release);
   Unmute(thread);
 }
+
+void AfterFailedSeccomp() { no_system_calls.store(false, std::memory_order_release); }
 
 void AfterUnload() {
   ThreadState& thread = thread_state;

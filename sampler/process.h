@@ -21,6 +21,8 @@ struct Process {
   std::atomic<uint32_t> threads{0};        // ordinal of the next thread to be introduced
   std::atomic<uint64_t> bytes_before_table{0};
   std::atomic<uint64_t> lost_before_table{0};
+  std::atomic<uint64_t> waits_before_table{0};
+  std::atomic<uint64_t> delay_before_table{0};
   uint64_t seed = 0;
   int pid = 0;                             // of the process that this state belongs to; a vfork child has another
   bool forked = false;
@@ -36,6 +38,9 @@ bool EnterSlow(ThreadState& thread);
 
 // The table, made now if there is none yet. Null: none can be had.
 Table* GetTable();
+
+// Whether the tables are this process's own: a forked child finds out, and begins anew, here. False: do not touch them.
+bool OwnState();
 
 // Whether the caller runs in a child that shares this memory (vfork, CLONE_VM).
 bool InBorrowedMemory();

@@ -36,7 +36,9 @@ void AllowTag(bool allocator_can_align);
 // at once. In a vfork child: does nothing.
 void AwaitLastProfile();
 // The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.
+// And if that failed (programs ask for a filter that cannot be, to see whether there are filters): as before.
 void BeforeSeccomp();
+void AfterFailedSeccomp();
 // dlclose returned.
 void AfterUnload();
 // HOLDFAST_SIGNAL, 0 = none; and what its handler does: asks for a snapshot.

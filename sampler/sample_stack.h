@@ -37,7 +37,7 @@ class OwnTime {
   static constexpr uint64_t kOneIn = 32;
   static constexpr int64_t kLongestNs = 20'000;  // the slowest walk that was measured: 256 frames never seen before
   OwnTime(Table* table, ThreadState& thread) : counter_(nullptr), start_ns_(0) {
-    if ((thread.random >> 7) % kOneIn != 0) return;
+    if (thread.samples++ % kOneIn != 0) return;
     counter_ = &table->header()->counters[thread.shard].sample_ns;
     start_ns_ = MonotonicNs();
   }

@@ -178,6 +178,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
   }
   if (fd >= 0) {
     void* mapped = nullptr;
+    const uint64_t mapped_bytes = cap;
     if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
       // Its address space is taken at once, its memory step by step.
       // Inaccessible at first: in a program that locks all its future memory (mlockall) the kernel would back all of it.
@@ -194,7 +195,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
       if (cap > kFixedBytes) cap = kFixedBytes;
       backed = cap;
       if (SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, cap))) {
-        RawSyscall(SYS_munmap, mapped, cap);
+        RawSyscall(SYS_munmap, mapped, mapped_bytes);
         mapped = nullptr;
       }
     }
@@ -213,7 +214,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
         CopyText(location->folder, sizeof location->folder, folder);
         CopyText(location->path, sizeof location->path, path.text());
       } else {
-        RawSyscall(SYS_munmap, mapped, cap);
+        RawSyscall(SYS_munmap, mapped, mapped_bytes);
       }
     }
     if (made == nullptr) RawSyscall(SYS_unlinkat, folder_fd, temporary.text(), 0);

@@ -21,6 +21,7 @@ struct ThreadState {
   StackBounds stack_bounds;
   uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
   uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
+  uint32_t samples;          // how many this thread has taken; of every so many one is timed
   uint16_t shard;            // its CounterShard
   bool muted;                // inside our own slow path: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options

@@ -41,7 +41,7 @@ inline double OneMinusExp(double x) {
     for (int n = 17; n >= 1; --n) sum = (x / n) * (1 - sum);
     return sum;
   }
-  // exp(−x) = (exp(−x/64))^64, from the precise small case.
+  // exp(−x) = (exp(−x/128))^128, from the precise small case.
   double tail = 1 - OneMinusExp(x / 128);
   for (int i = 0; i < 7; ++i) tail *= tail;
   return 1 - tail;
