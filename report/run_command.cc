@@ -286,6 +286,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program, int* 
       "it.\n"
       "Everything behind PROGRAM is its own. The exit status is the program's; 125: holdfast could not do it,\n"
       "126: PROGRAM cannot be executed, 127: PROGRAM was not found.\n"
+      "Each option has a variable, for programs that are preloaded without `run`: --heap-interval is\n"
+      "HOLDFAST_HEAP_INTERVAL, and so on; HOLDFAST_ENABLE=0 switches the library off.\n"
       "\n"
       "  holdfast run -- redis-server --port 7000              default rates: at home in production\n"
       "  holdfast run --heap-interval 1 -o prof -- ./test      every allocation, profiles in prof/\n"

@@ -10,7 +10,7 @@
 // Records are never removed or moved. Only counters change after publication.
 //
 // This header is included by the shim and by the tool: plain data, no code that allocates, locks or throws.
-// docs/format.md describes the same for readers in other languages; kLayoutVersion changes with any change here.
+// docs/format.md draws the same; kLayoutVersion changes with any change here.
 #ifndef HOLDFAST_SAMPLER_LAYOUT_H_
 #define HOLDFAST_SAMPLER_LAYOUT_H_
 
@@ -242,7 +242,6 @@ struct TableHeader {
   IntervalChange lock_intervals[kIntervals];
 
   std::atomic<uint64_t> losses[kLosses];
-  std::atomic<uint64_t> truncated_live_frees;  // reserved
 
   // Heads of the lists of records.
   std::atomic<Offset> modules;

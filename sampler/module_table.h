@@ -31,7 +31,6 @@ struct ModuleSight {
 // path, build id, executable segments, read from the module's own mapped headers. Full table: counted as
 // kModuleTableFull, tag 0.
 ModuleSight SightModule(const dl_find_object& found);
-inline uint8_t TagOfModule(const dl_find_object& found) { return SightModule(found).tag; }
 
 // After a dlclose returned: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();

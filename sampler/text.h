@@ -29,13 +29,6 @@ inline bool TextEquals(const char* a, const char* b) {
   return *a == *b;
 }
 
-inline bool TextContains(const char* text, const char* part) {
-  for (; *text != '\0'; ++text) {
-    if (TextStartsWith(text, part)) return true;
-  }
-  return false;
-}
-
 // Copies what fits, always zero-terminated.
 inline void CopyText(char* to, size_t capacity, const char* from) {
   size_t i = 0;
