@@ -168,6 +168,8 @@ HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
 // the call counted once, as realloc.
 HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexcept {
   size_t bytes;
+  // The block is somebody else's; glibc's own form comes back to their realloc.
+  if (UNLIKELY(!owns_malloc) && Ready()) return real.reallocarray(block, count, each);
   if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) {
     errno = ENOMEM;
     return nullptr;
@@ -220,5 +222,10 @@ HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
   if (UNLIKELY(IsEarly(block))) return EarlySize(block);
   return Ready() ? real.malloc_usable_size(block) : 0;
 }
+
+// Hidden names of our own, for start.cc.
+HOLDFAST_HIDDEN __attribute__((alias("malloc"), copy(malloc))) void* holdfast_own_malloc(size_t);
+HOLDFAST_HIDDEN __attribute__((alias("free"), copy(free))) void holdfast_own_free(void*);
+HOLDFAST_HIDDEN __attribute__((alias("realloc"), copy(realloc))) void* holdfast_own_realloc(void*, size_t);
 
 }  // extern "C"

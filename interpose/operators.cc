@@ -16,6 +16,9 @@
 #undef HOLDFAST_NEW
 #undef HOLDFAST_DELETE
 
+extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
+extern "C" HOLDFAST_HIDDEN const char _end[];
+
 namespace holdfast {
 
 constinit size_t hot_new_limit = 0;
@@ -77,6 +80,13 @@ bool ReachUs() {
 const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
   found = {};
+  // libstdc++'s new[] jumps to new, so the caller that new sees may be our own call of new[]: on behalf of whom it was.
+  ThreadState& thread = thread_state;
+  if (caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
+    if (thread.operators != nullptr) found = static_cast<const ModuleOperators*>(thread.operators)->operators;
+    return found;
+  }
+  thread.operators = nullptr;
   dl_find_object place{};
   if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return found;
   void* module = place.dlfo_link_map;
@@ -84,7 +94,10 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
     if (entry.module.load(std::memory_order_acquire) != module) continue;
     // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
     *room = entry.operators;
-    if (entry.module.load(std::memory_order_acquire) == module) return *room;
+    if (entry.module.load(std::memory_order_acquire) == module) {
+      thread.operators = &entry;
+      return *room;
+    }
   }
   // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
   const char* name = place.dlfo_link_map->l_name;
@@ -92,13 +105,14 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   if (handle == nullptr) return found;
   Find(handle, &found);
   real.dlclose(handle);
-  found.skippable = AreCxxLibrarys(found);
+  found.skippable = owns_malloc && AreCxxLibrarys(found);
   // Remembered if no other thread is doing so now and there is a place; else looked up again next time.
   if (!adding.exchange(true, std::memory_order_acquire)) {
     for (ModuleOperators& entry : by_module) {
       if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
       entry.operators = found;
       entry.module.store(module, std::memory_order_release);
+      thread.operators = &entry;
       break;
     }
     adding.store(false, std::memory_order_release);
@@ -115,7 +129,7 @@ void LookOnce() {
     stage.store(kByModule, std::memory_order_release);
     return;
   }
-  found.skippable = AreCxxLibrarys(found) && ReachUs();
+  found.skippable = owns_malloc && AreCxxLibrarys(found) && ReachUs();
   global_operators = found;
   stage.store(kGlobal, std::memory_order_release);
   if (!found.skippable) return;

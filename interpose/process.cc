@@ -1,5 +1,6 @@
 // Functions that end the process, unload code, or forbid system calls.
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -65,7 +66,16 @@ HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d
   if (result != 0) AfterFailedSeccomp();
   return result;
 }
-HOLDFAST_HIDDEN void* HoldfastRealSyscall() { return Ready() ? reinterpret_cast<void*>(real.syscall) : nullptr; }
+// While the real one is being looked for, an allocator that dlsym calls may make system calls (jemalloc does).
+HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, long d, long e, long f) {
+  const long result = RawSyscall(number, a, b, c, d, e, f);
+  if (!SyscallFailed(result)) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+HOLDFAST_HIDDEN void* HoldfastRealSyscall() {
+  return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
+}
 asm(R"(
   .text
   .globl syscall

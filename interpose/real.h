@@ -19,6 +19,11 @@ struct Real {
 };
 extern HOLDFAST_HIDDEN Real real;
 
+// Whether the program's own look-up of malloc and its kin arrives at us. It does not where the executable defines them,
+// or an allocator was preloaded before us: then we see what they do not define, and must not bring the next one's heap
+// into play.
+extern HOLDFAST_HIDDEN bool owns_malloc;
+
 // Sizes from 1 up to this take the hot path; 0 until the shim is ready, so that before then everything is led to the
 // careful half. Above it the real malloc fails (47 bits of address space).
 extern HOLDFAST_HIDDEN size_t hot_size_limit;

@@ -15,10 +15,18 @@
 extern "C" void* __libc_stack_end;
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
+// Our own, by hidden names (malloc.cc).
+extern "C" {
+HOLDFAST_HIDDEN void* holdfast_own_malloc(size_t);
+HOLDFAST_HIDDEN void holdfast_own_free(void*);
+HOLDFAST_HIDDEN void* holdfast_own_realloc(void*, size_t);
+}
+
 namespace holdfast {
 
 constinit Real real{};
 constinit size_t hot_size_limit = 0;
+constinit bool owns_malloc = false;
 
 namespace {
 
@@ -45,6 +53,12 @@ void FindRealFunctions() {
   real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
 #include "interpose/wrapped.inc"
 #undef HOLDFAST_WRAP
+}
+
+bool ReachedByAll() {
+  return dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(holdfast_own_malloc) &&
+         dlsym(RTLD_DEFAULT, "free") == reinterpret_cast<void*>(holdfast_own_free) &&
+         dlsym(RTLD_DEFAULT, "realloc") == reinterpret_cast<void*>(holdfast_own_realloc);
 }
 
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
@@ -108,6 +122,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // There is one thread now, or the program's first threads all wait for their creator's first allocation.
   stage = Stage::kResolving;
   FindRealFunctions();
+  owns_malloc = ReachedByAll();
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
   const char* const* environment = words + 1 + argument_count + 1;
@@ -117,7 +132,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
-  AllowTag(AllocatorCanAlign());
+  AllowTag(owns_malloc && AllocatorCanAlign());
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   return true;

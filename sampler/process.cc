@@ -1,6 +1,7 @@
 #include "sampler/process.h"
 
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -121,22 +122,8 @@ void TellStart() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
-Table* MakeTableSlow() {
-  uint32_t state = kNone;
-  if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
-    // Another thread is at it: 1 ms or two, most of it the exporter's start. A bounded wait (some 20 ms), so that no
-    // sample of a start-up is lost.
-    const timespec pause = {0, 100'000};
-    for (int i = 0; i < 200 && state == kBeingMade; ++i) {
-      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
-      state = table_state.load(std::memory_order_acquire);
-    }
-    return table();
-  }
-  if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) {
-    table_state.store(kNone, std::memory_order_release);
-    return nullptr;
-  }
+// The table and its exporter; signals are blocked.
+Table* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
     if (counters != nullptr) MarkAlwaysAsk(counters);
@@ -166,6 +153,33 @@ Table* MakeTableSlow() {
   if (process.options.verbose > 0) TellStart();
   current_table.store(made, std::memory_order_release);
   table_state.store(kMade, std::memory_order_release);
+  return made;
+}
+
+Table* MakeTableSlow() {
+  uint32_t state = kNone;
+  if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
+    // Another thread is at it: 1 ms or two, most of it the exporter's start. A bounded wait (some 20 ms), so that no
+    // sample of a start-up is lost.
+    const timespec pause = {0, 100'000};
+    for (int i = 0; i < 200 && state == kBeingMade; ++i) {
+      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
+      state = table_state.load(std::memory_order_acquire);
+    }
+    // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
+    if (state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
+    return table();
+  }
+  if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) {
+    table_state.store(kNone, std::memory_order_release);
+    return nullptr;
+  }
+  // No handler of the program's in the middle of it: it might jump out.
+  const uint64_t all = ~uint64_t{0};
+  uint64_t mask = 0;
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
+  Table* made = MakeTableNow();
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
   return made;
 }
 
@@ -259,6 +273,8 @@ void AwaitLastProfile() {
     const timespec pause = {0, 100'000'000};
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
     clock_gettime(CLOCK_MONOTONIC, &now);
+    // Nobody there who could answer: it could not start, or died. The table stays for `holdfast collect`.
+    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out)) return;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,7 +80,38 @@ void CloseEverything() {
   for (int fd = 0; fd < 65536; ++fd) RawSyscall(SYS_close, fd);  // before Linux 5.9
 }
 
+struct Range {
+  uintptr_t start, end;
+};
+
+// Unmaps all but this library and the pages behind the thread pointer: in those lies the rseq area that libc has
+// registered, which the kernel writes to whenever it moves the process to another processor.
+void KeepOnlyOurs() {
+  constexpr uintptr_t kPage = 4096, kLowest = 4096, kHighest = 0x7ffffffff000;
+  uintptr_t thread_pointer = 0;
+  RawSyscall(SYS_arch_prctl, 0x1003 /*ARCH_GET_FS*/, &thread_pointer);
+  Range low = {reinterpret_cast<uintptr_t>(__ehdr_start) & ~(kPage - 1),
+               (reinterpret_cast<uintptr_t>(_end) + kPage - 1) & ~(kPage - 1)};
+  Range high = {thread_pointer & ~(kPage - 1), (thread_pointer & ~(kPage - 1)) + 3 * kPage};
+  if (high.start < low.start) {
+    const Range other = low;
+    low = high;
+    high = other;
+  }
+  RawSyscall(SYS_munmap, kLowest, low.start - kLowest);
+  if (low.end < high.start) RawSyscall(SYS_munmap, low.end, high.start - low.end);
+  RawSyscall(SYS_munmap, high.end, kHighest - high.end);
+}
+
 void RunExporter(void*) {
+  // The program may live with a tiny stack; the exporter does not.
+  const rlimit stack = {8 << 20, 8 << 20};
+  rlimit limit;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, 0, &limit)) && limit.rlim_cur < stack.rlim_cur &&
+      SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, &stack, 0))) {
+    limit.rlim_cur = limit.rlim_max;
+    RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, &limit, 0);
+  }
   CloseEverything();
   RawSyscall(SYS_chdir, "/");
   const uint64_t none = 0;
@@ -98,10 +130,7 @@ void RunMiddle(void*) {
     // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
     // that stays only ever hands on an empty one or the tool's own (whose middle keeps its memory).
     if (spawn.environment == kEmptyEnvironment) {
-      const uintptr_t start = reinterpret_cast<uintptr_t>(__ehdr_start) & ~uintptr_t{4095};
-      const uintptr_t end = (reinterpret_cast<uintptr_t>(_end) + 4095) & ~uintptr_t{4095};
-      RawSyscall(SYS_munmap, 4096, start - 4096);
-      RawSyscall(SYS_munmap, end, 0x7ffffffff000 - end);
+      KeepOnlyOurs();
     }
   }
   // Suspended until the exporter has its own memory.

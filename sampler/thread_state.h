@@ -28,8 +28,9 @@ struct ThreadState {
   // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
   int64_t held_countdown;
   int64_t held_gap;
+  const void* operators;     // interpose/operators.cc: whose new this thread called last
 };
-static_assert(sizeof(ThreadState) == 80);
+static_assert(sizeof(ThreadState) == 88);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
