@@ -173,8 +173,9 @@ class Exporter {
   }
 
   bool Export(Served& served) {
-    // A folder that could not be made or opened may be there by now.
-    if (!output_.ok()) output_ = OutputFolder::Open(options_.out);
+    // A folder that could not be made or opened may be there by now; one that was removed (between two runs into the same
+    // place, say) is made again.
+    if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
     if (!output_.ok()) return false;
     const auto written = served.exporter.Export(*output_, symbolizer_);
     if (!written.ok()) last_failure_ = written.status();

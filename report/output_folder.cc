@@ -147,6 +147,11 @@ std::string OutputFolder::PathOf(const ProfileName& name) const {
   return absl::StrCat("/proc/self/fd/", folder_.get(), "/", name.ToString());
 }
 
+bool OutputFolder::IsRemoved() const {
+  struct stat info;
+  return fstat(folder_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
 uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
   uint32_t highest = 0;
   for (const Entry& entry : List()) {

@@ -44,6 +44,8 @@ class OutputFolder {
   static absl::StatusOr<OutputFolder> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
+  // Whether somebody removed the folder: nothing can be written into it any more.
+  bool IsRemoved() const;
 
   struct Entry {
     ProfileName name;
