@@ -62,6 +62,10 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
       victims.push_back(std::move(victim));
     }
     for (Victim& victim : victims) {
+      // Three in four are killed at a moment after their first allocation, however slow the machine; one at any moment.
+      if (&victim != &victims.front()) {
+        for (int ms = 0; ms < 5000 && victim.counts->Sum(&Counts::allocs) == 0; ++ms) usleep(1000);
+      }
       usleep(static_cast<useconds_t>(moment_us(random)));
       victim.running->Signal(SIGKILL);
       const RunResult r = victim.running->Wait();
@@ -107,7 +111,7 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
     }
   }
   EXPECT_LE(left_to_collect, GetParam() == Launch::kPreload ? 5 : 0);
-  EXPECT_GE(with_profile, kKills / 2);  // most moments lie after the first allocation
+  EXPECT_GE(with_profile, kKills * 3 / 4);
 }
 INSTANTIATE_TEST_SUITE_P(BothWays, Kill, ::testing::Values(Launch::kPreload, Launch::kExec), LaunchName);
 

@@ -143,7 +143,7 @@ TEST_F(RunTest, AFolderInWhichNothingCameIsTakenAwayIfItWasMade) {
 
 TEST_F(RunTest, TheProgramIsStartedWithWhatRunGot) {
   const std::string script =
-      "echo \"$LD_PRELOAD|$HOLDFAST_OUT|$HOLDFAST_ROOT|$$|$HOLDFAST_SEED|$0|$1\"; ls /proc/$$/fd | wc -l";
+      "echo \"$LD_PRELOAD|$HOLDFAST_OUT|$HOLDFAST_ROOT|$$|$HOLDFAST_SEED|$0|$1\"; set -- /proc/$$/fd/*; echo $#";
   for (const Launch launch : {Launch::kRun, Launch::kExec}) {
     Command command = CommandFor(launch, {"/bin/sh", "-c", script, "name", "a b"}, {{"seed", "5"}});
     command.env["LD_PRELOAD"] = "libz.so.1";
