@@ -80,9 +80,10 @@ bool ReachUs() {
 const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
   found = {};
-  // libstdc++'s new[] jumps to new, so the caller that new sees may be our own call of new[]: on behalf of whom it was.
+  // One form may come to another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
+  // forms call the plain ones. All are on behalf of who called first.
   ThreadState& thread = thread_state;
-  if (caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
+  if (thread.in_operator || caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
     if (thread.operators != nullptr) found = static_cast<const ModuleOperators*>(thread.operators)->operators;
     return found;
   }

@@ -23,14 +23,15 @@ struct ThreadState {
   uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
   uint32_t samples;          // how many this thread has taken; of every so many one is timed
   uint16_t shard;            // its CounterShard
-  bool muted;                // inside our own slow path: nested calls are plain forwards
+  bool muted;                // inside our own slow path, or an operator: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
   // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
   int64_t held_countdown;
   int64_t held_gap;
   const void* operators;     // interpose/operators.cc: whose new this thread called last
+  bool in_operator;          // muted for that call
 };
-static_assert(sizeof(ThreadState) == 88);
+static_assert(sizeof(ThreadState) == 96);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
@@ -54,12 +55,12 @@ inline void MuteForOperator(ThreadState& thread) {
   thread.held_countdown = thread.heap_countdown;
   thread.held_gap = thread.heap_gap;
   thread.heap_countdown = thread.heap_gap = INT64_MAX;
-  thread.muted = true;
+  thread.muted = thread.in_operator = true;
 }
 inline void UnmuteForOperator(ThreadState& thread) {
   thread.heap_countdown = thread.held_countdown;
   thread.heap_gap = thread.held_gap;
-  thread.muted = false;
+  thread.muted = thread.in_operator = false;
 }
 
 }  // namespace holdfast

@@ -164,6 +164,23 @@ TEST_F(Heap, APluginsOwnOperatorNewGetsItsOwnBlocksBack) {
   EXPECT_EQ(blocks, 2 * 2 * 20) << AllSummaries();  // two runs, each loads it twice; one call is counted once
 }
 
+// At production intervals samples lie at places of their own, are moved there, and are kept for the next ones: none of
+// which the program may notice.
+TEST_F(Heap, AtEveryIntervalProgramsRunAsBare) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"contents"},     {"own_malloc"},    {"allocators"},        {"realloc_cases"}, {"edge_sizes"},
+      {"operators_new"}, {"mixed_sizes"},  {"cross_thread_free"}, {"loads_plugins", ProgramPath("array_new_plugin.so")}};
+  for (const std::vector<std::string>& argv : commands) {
+    const RunResult bare = Execute(CommandFor(Launch::kBare, argv));
+    EXPECT_TRUE(bare.exited(0)) << bare.Describe();
+    for (const char* interval : {"0", "1", "4KiB", "256KiB", "512KiB"}) {
+      const RunResult r = RunAs(Launch::kPreload, argv, {{"heap-interval", interval}, {"seed", "7"}});
+      EXPECT_EQ(r.status, bare.status) << argv[0] << " at " << interval << ": " << r.Describe();
+      EXPECT_EQ(r.out, bare.out) << argv[0] << " at " << interval;
+    }
+  }
+}
+
 TEST_F(Heap, ChildrenStartedInEveryWayHaveProfilesOfTheirOwn) {
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"starts_children"}));
   const RunResult r = RunAs(Launch::kPreload, {"starts_children"}, kEvery);
