@@ -49,6 +49,7 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
   LockWait wait;
   const bool in_parts = MayWaitInParts(mutex);
   BeginWait(caller, WaitKind::kMutex, in_parts, &wait);
+  CountCapture(!LooksFree(mutex), &wait);
   if (wait.active && in_parts && kFirstPartNs < longest_ns) {
     const timespec until = After(wait.start_ns + kFirstPartNs);
     const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);

@@ -50,9 +50,12 @@ void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_pa
   wait->budget_ns = thread.lock_countdown;
   wait->kind = kind;
   wait->share = interval <= kShareAllBelowNs || !may_wait_in_parts ? 1 : kShare;
-  if (NextRandom(&thread.random) % wait->share == 0) Capture(caller, wait);
-  // From here: meanwhile the thread stood in no queue, and its wait is longer by that, not shorter.
   wait->start_ns = MonotonicNs();
+  if (NextRandom(&thread.random) % wait->share != 0) return;
+  Capture(caller, wait);
+  const int64_t captured_ns = MonotonicNs();
+  wait->capture_ns = captured_ns - wait->start_ns;
+  wait->start_ns = captured_ns;
 }
 
 void StillWaiting(const CallerRegisters& caller, LockWait* wait) {

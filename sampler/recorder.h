@@ -77,6 +77,7 @@ inline void RecordFree(const void* block) {
 // With an interval of at most kShareAllBelowNs, and for locks whose wait cannot be cut in two, the lot falls on every wait.
 struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC, after a capture by lot
+  int64_t capture_ns;        // how long that took
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
@@ -91,6 +92,11 @@ inline constexpr int64_t kFirstPartNs = 150'000;
 // calls StillWaiting when that time has passed without an answer.
 void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
+// After BeginWait, by whether the lock is still taken: then the capture lay within the wait and is part of it; else the
+// wait would have ended somewhere in its midst, so half of it is.
+inline void CountCapture(bool still_taken, LockWait* wait) {
+  wait->start_ns -= still_taken ? wait->capture_ns : wait->capture_ns / 2;
+}
 // After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
 void EndWait(LockWait* wait);
 
