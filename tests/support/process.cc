@@ -108,6 +108,7 @@ Running::Running(const Command& command) {
     syscall(SYS_close_range, 3, ~0U, 0);  // what ctest and others left open
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (command.own_group) setpgid(0, 0);
     if (!command.cwd.empty() && chdir(command.cwd.c_str())) _exit(124);
     for (const auto& [what, value] : command.limits) {
       const rlimit limit{value, value};

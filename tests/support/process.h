@@ -24,6 +24,7 @@ struct Command {
   std::string input = {};                           // on standard input; then it is closed
   std::vector<std::pair<int, rlim_t>> limits = {};  // RLIMIT_…, set in the child just before exec
   int uid = -1;                                     // become this user (and drop all groups) before exec
+  bool own_group = false;        // a process group of its own, whose leader's parent is in this session: it can be stopped
   double timeout_seconds = 30;
 };
 
