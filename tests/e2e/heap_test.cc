@@ -181,6 +181,22 @@ TEST_F(Heap, AtEveryIntervalProgramsRunAsBare) {
   }
 }
 
+// The shim allocates nothing, and loses no call: an allocator below it counts the program's own.
+TEST_F(Heap, AnAllocatorBelowSeesTheProgramsOwnCalls) {
+  const std::string below = ProgramPath("counting_allocator.so");
+  for (const char* program : {"threads_exact", "realloc_cases", "cross_thread_free", "short_threads"}) {
+    Command bare = CommandFor(Launch::kBare, {program});
+    bare.env["LD_PRELOAD"] = below;
+    const std::string expected = Execute(bare).err;
+    ASSERT_THAT(expected, ::testing::HasSubstr("below: malloc "));
+    for (const char* interval : {"0", "1"}) {
+      Command command = CommandFor(Launch::kPreload, {program}, {{"heap-interval", interval}});
+      command.env["LD_PRELOAD"] = Library() + ":" + below;
+      EXPECT_EQ(RunAndSettle(command).err, expected) << program << " at " << interval;
+    }
+  }
+}
+
 TEST_F(Heap, ChildrenStartedInEveryWayHaveProfilesOfTheirOwn) {
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"starts_children"}));
   const RunResult r = RunAs(Launch::kPreload, {"starts_children"}, kEvery);
