@@ -181,6 +181,17 @@ TEST_F(Heap, AtEveryIntervalProgramsRunAsBare) {
   }
 }
 
+// A program from before glibc 2.34 finds us under the version that it asks for.
+TEST_F(Heap, EveryVersionOfAFunctionIsOurs) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"old_versions"}));
+  const RunResult r = RunAs(Launch::kPreload, {"old_versions"}, kEvery);
+  EXPECT_EQ(r.out, bare.out);
+  EXPECT_THAT(bare.err, ::testing::HasSubstr("trylock 2.2.5 from libc.so.6\n"));
+  std::string expected = bare.err;
+  for (size_t at; (at = expected.find("libc.so.6")) != std::string::npos;) expected.replace(at, 9, "libholdfast.so");
+  EXPECT_EQ(r.err, expected);
+}
+
 // The shim allocates nothing, and loses no call: an allocator below it counts the program's own.
 TEST_F(Heap, AnAllocatorBelowSeesTheProgramsOwnCalls) {
   const std::string below = ProgramPath("counting_allocator.so");

@@ -1,0 +1,46 @@
+// Functions that glibc has in several versions, as old and as new programs call them: each works, and says which library
+// it came from.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+int old_trylock(pthread_mutex_t*);
+int old_timedlock(pthread_mutex_t*, const struct timespec*);
+int old_clocklock(pthread_mutex_t*, clockid_t, const struct timespec*);
+int old_dlclose(void*);
+__asm__(".symver old_trylock, pthread_mutex_trylock@GLIBC_2.2.5");
+__asm__(".symver old_timedlock, pthread_mutex_timedlock@GLIBC_2.2.5");
+__asm__(".symver old_clocklock, pthread_mutex_clocklock@GLIBC_2.30");
+__asm__(".symver old_dlclose, dlclose@GLIBC_2.2.5");
+
+static void From(const char* name, void* function) {
+  Dl_info info;
+  const char* library = dladdr(function, &info) ? strrchr(info.dli_fname, '/') : NULL;
+  fprintf(stderr, "%s from %s\n", name, library ? library + 1 : "nowhere");
+}
+
+int main(void) {
+  From("trylock 2.2.5", (void*)old_trylock);
+  From("timedlock 2.2.5", (void*)old_timedlock);
+  From("clocklock 2.30", (void*)old_clocklock);
+  From("dlclose 2.2.5", (void*)old_dlclose);
+  From("trylock", (void*)pthread_mutex_trylock);
+  From("timedlock", (void*)pthread_mutex_timedlock);
+  From("clocklock", (void*)pthread_mutex_clocklock);
+  From("dlclose", (void*)dlclose);
+  From("lock", (void*)pthread_mutex_lock);
+  From("unlock", (void*)pthread_mutex_unlock);
+
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const struct timespec past = {0, 0};
+  printf("%d", old_trylock(&mutex));
+  printf(" %d", old_trylock(&mutex));
+  printf(" %d", old_timedlock(&mutex, &past));
+  printf(" %d", old_clocklock(&mutex, CLOCK_MONOTONIC, &past));
+  printf(" %d", pthread_mutex_unlock(&mutex));
+  printf(" %d\n", old_dlclose(dlopen("libm.so.6", RTLD_NOW)));
+  return 0;
+}
