@@ -58,6 +58,16 @@ KNOWN void culprit_holds(void) {
   pthread_mutex_unlock(&mutex);
 }
 
+// One wait before those that are counted: the first sample of a process makes its table and starts the exporter, which
+// costs that wait some milliseconds, and other threads' waits meanwhile have no table to go to.
+KNOWN void warms_up(void) { pthread_mutex_lock(&mutex); }
+static void* WarmUp(void* argument) {
+  thread_ids[0] = (int)syscall(SYS_gettid);
+  warms_up();
+  pthread_mutex_unlock(&mutex);
+  return argument;
+}
+
 static void* Victim(void* argument) {
   thread_ids[(size_t)argument] = (int)syscall(SYS_gettid);
   for (int round = 0; round < kRounds; ++round) {
@@ -72,6 +82,15 @@ static void* Victim(void* argument) {
 }
 
 int main(void) {
+  pthread_t first;
+  pthread_mutex_lock(&mutex);
+  pthread_create(&first, NULL, WarmUp, NULL);
+  struct timespec step = {0, 1000000};
+  for (int asleep = 0; asleep < 5; asleep = thread_ids[0] && Sleeps(thread_ids[0]) ? asleep + 1 : 0)
+    nanosleep(&step, NULL);
+  pthread_mutex_unlock(&mutex);
+  pthread_join(first, NULL);
+  thread_ids[0] = 0;
   pthread_barrier_init(&start, NULL, kVictims + 1);
   pthread_barrier_init(&end, NULL, kVictims + 1);
   pthread_t victims[kVictims];

@@ -12,7 +12,7 @@ std::timed_mutex timed;
 std::recursive_timed_mutex recursive_timed;
 std::mutex plain;
 constexpr auto kLong = std::chrono::seconds(20);
-constexpr auto kHold = std::chrono::milliseconds(30);
+constexpr auto kHold = std::chrono::milliseconds(150);
 }  // namespace
 
 extern "C" {
