@@ -107,11 +107,6 @@ bool ParseProfiles(const char* text, uint32_t* profiles) {
   return found != 0;
 }
 
-bool ParseInterval(const char* text, bool time, uint64_t* interval) {
-  if (time) return ParseTime(text, interval);
-  return ParseSize(text, interval);
-}
-
 // One line on standard error: the only thing that the shim ever prints unasked.
 void ComplainOf(const char* name, const char* value, const char* takes) {
   TextBuffer<512> line;
@@ -150,9 +145,9 @@ void ReadOptions(const char* const* environment, Options* options) {
     if (is("OUT")) {
       if (*value != '\0') out = value;
     } else if (is("HEAP_INTERVAL")) {
-      if (!ParseInterval(value, false, &options->heap_interval)) takes = kSizeHelp;
+      if (!ParseSize(value, &options->heap_interval)) takes = kSizeHelp;
     } else if (is("LOCK_INTERVAL")) {
-      if (!ParseInterval(value, true, &options->lock_interval_ns)) takes = kTimeHelp;
+      if (!ParseTime(value, &options->lock_interval_ns)) takes = kTimeHelp;
     } else if (is("SNAPSHOT_EVERY")) {
       if (!ParseTime(value, &options->snapshot_every_ns)) takes = kTimeHelp;
     } else if (is("KEEP")) {
