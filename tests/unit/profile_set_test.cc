@@ -1,0 +1,124 @@
+#include "report/profile_set.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::SmallProfile;
+
+std::string Of(const std::string& process, int64_t time, const char* kind = "heap", int64_t duration = 0) {
+  Profile p = SmallProfile();
+  p.comments.clear();
+  p.AddComment(std::string("kind: ") + kind);
+  if (!process.empty()) p.AddComment("process: " + process);
+  p.AddComment("program: app");
+  p.time_nanos = time;
+  p.duration_nanos = duration;
+  return EncodePprof(p);
+}
+
+std::vector<std::string> Names(const ProfileGroup& group) {
+  std::vector<std::string> names;
+  for (const ProfileFile& file : group.files) names.push_back(file.path.substr(file.path.rfind('/') + 1));
+  return names;
+}
+
+TEST(ProfileSet, AFolderIsSortedIntoProcessesAndKinds) {
+  Folder folder;
+  folder.Write("app.1.0002.heap.pb.gz", Of("one", 20));
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 10));
+  folder.Write("app.1.0001.block.pb.gz", Of("one", 10, "block"));
+  folder.Write("app.2.0001.heap.pb.gz", Of("two", 15));
+  folder.Write(".app.2.0002.heap.pb.gz", "half written");
+  folder.Write("notes.txt", "none of ours");
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(set->Kinds(), ElementsAre("block", "heap"));
+  ASSERT_EQ(set->groups.size(), 3u);
+  EXPECT_EQ(set->files(), 4u);
+  EXPECT_THAT(Names(set->groups[1]), ElementsAre("app.1.0001.heap.pb.gz", "app.1.0002.heap.pb.gz"));
+  EXPECT_EQ(set->groups[1].process, "one");
+  EXPECT_EQ(set->groups[1].files[0].profile, nullptr) << "an older snapshot is kept";
+  EXPECT_NE(set->groups[1].files[1].profile, nullptr);
+}
+
+TEST(ProfileSet, NumbersOrderFilesAlsoWhenTheClockWasSetBack) {
+  Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 500));
+  folder.Write("app.1.0002.heap.pb.gz", Of("one", 10));
+  const auto set = ReadProfileSet({folder.path()}, {.keep = Keep::kAll});
+  ASSERT_TRUE(set.ok());
+  EXPECT_THAT(Names(set->groups[0]), ElementsAre("app.1.0001.heap.pb.gz", "app.1.0002.heap.pb.gz"));
+  EXPECT_NE(set->groups[0].files[0].profile, nullptr);
+}
+
+TEST(ProfileSet, OtherwiseTimeOrdersThem) {
+  Folder folder;
+  const auto set =
+      ReadProfileSet({folder.Write("b", Of("one", 10)), folder.Write("a", Of("one", 20))}, {.keep = Keep::kNone});
+  ASSERT_TRUE(set.ok());
+  EXPECT_THAT(Names(set->groups[0]), ElementsAre("b", "a"));
+  EXPECT_EQ(set->groups[0].files[1].profile, nullptr);
+}
+
+TEST(ProfileSet, DifferencesAndFilesOfNobodyAreAllKept) {
+  Folder folder;
+  const auto set =
+      ReadProfileSet({folder.Write("a", Of("one", 10, "heap", 5)), folder.Write("b", Of("one", 20, "heap", 5)),
+                      folder.Write("c", Of("", 10)), folder.Write("d", Of("", 20))},
+                     {});
+  ASSERT_TRUE(set.ok());
+  ASSERT_EQ(set->groups.size(), 2u);
+  for (const ProfileGroup& group : set->groups) {
+    for (const ProfileFile& file : group.files) EXPECT_NE(file.profile, nullptr) << file.path;
+  }
+  EXPECT_EQ(set->groups[0].NewestCumulative(), nullptr);
+  EXPECT_EQ(set->groups[1].process, "");
+}
+
+TEST(ProfileSet, AFileThatIsNamedTwiceCountsOnce) {
+  Folder folder;
+  const std::string file = folder.Write("app.1.0001.heap.pb.gz", Of("", 10));
+  const auto set = ReadProfileSet({file, folder.path(), file}, {});
+  ASSERT_TRUE(set.ok());
+  EXPECT_EQ(set->files(), 1u);
+}
+
+TEST(ProfileSet, OnlyTheKindThatWasAskedFor) {
+  Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 10));
+  folder.Write("app.1.0001.block.pb.gz", "not opened");
+  const auto set = ReadProfileSet({folder.path()}, {.kind = "heap"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(set->Kinds(), ElementsAre("heap"));
+  EXPECT_EQ(set->warnings.size(), 0u);
+  EXPECT_THAT(std::string(ReadProfileSet({folder.path()}, {.kind = "mutex"}).status().message()),
+              HasSubstr("no mutex profiles in this folder"));
+}
+
+TEST(ProfileSet, ADamagedFileOfAFolderIsAWarningANamedOneAnError) {
+  Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 10));
+  const std::string bad = folder.Write("app.1.0002.heap.pb.gz", "\x1f\x8b\x08");
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ(set->warnings.size(), 1u);
+  EXPECT_THAT(set->warnings[0], HasSubstr("app.1.0002.heap.pb.gz"));
+  EXPECT_FALSE(ReadProfileSet({bad}, {}).ok());
+}
+
+TEST(ProfileSet, AFolderWithoutProfilesSaysSo) {
+  Folder folder;
+  EXPECT_THAT(std::string(ReadProfileSet({folder.path()}, {}).status().message()),
+              HasSubstr("no profiles in this folder (*.pb.gz). Give the folder that holdfast run named."));
+  EXPECT_FALSE(ReadProfileSet({folder.File("none")}, {}).ok());
+}
+
+}  // namespace
+}  // namespace holdfast
