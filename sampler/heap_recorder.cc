@@ -31,7 +31,7 @@ void CountBytes(const ThreadState& thread, uint64_t bytes) {
   if (Table* recorded = table()) {
     ShardOf(recorded, thread).alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
   } else {
-    process.bytes_before_table.fetch_add(bytes, std::memory_order_relaxed);
+    CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
   }
 }
 
@@ -95,7 +95,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Mute(thread);
   Table* recorded = GetTable();
   if (recorded == nullptr) {
-    process.lost_before_table.fetch_add(1, std::memory_order_relaxed);
+    CountBeforeTable(&BeforeTable::lost_samples, 1);
     Unmute(thread);
     return;
   }

@@ -26,6 +26,8 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
     Stack* stack = SampleStack(recorded, thread, caller);
     wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
     own_time.Add();
+  } else {
+    wait->no_table = true;
   }
   Unmute(thread);
 }
@@ -74,13 +76,14 @@ void EndWait(LockWait* wait) {
     counters.contentions.fetch_add(1, std::memory_order_relaxed);
     counters.delay_ns.fetch_add(waited, std::memory_order_relaxed);
   } else {
-    process.waits_before_table.fetch_add(1, std::memory_order_relaxed);
-    process.delay_before_table.fetch_add(waited, std::memory_order_relaxed);
+    CountBeforeTable(&BeforeTable::contentions, 1);
+    CountBeforeTable(&BeforeTable::delay_ns, waited);
   }
   const auto charged = static_cast<int64_t>(waited == 0 ? 1 : waited);
   thread.lock_countdown = wait->budget_ns - charged;
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
+  if (wait->no_table) CountBeforeTable(&BeforeTable::lost_samples, 1);
   if (wait->row == nullptr || recorded == nullptr) return;  // the lot had not fallen on it
   const Weight weight = WeightOf(waited, CurrentInterval(), 1.0 / wait->share);
   recorded->header()->counters[thread.shard].lock_samples.fetch_add(1, std::memory_order_relaxed);

@@ -195,17 +195,21 @@ void ReadOptions(const char* const* environment, Options* options) {
     }
     if (takes != nullptr) ComplainOf(name.text(), value, takes);
   }
-  TextBuffer<sizeof(options->out)> folder;
-  if (*out != '/') {
-    char here[sizeof(options->out)];
+  CopyAbsolutePath(options->out, sizeof options->out, out);
+}
+
+void CopyAbsolutePath(char* to, size_t capacity, const char* path) {
+  char here[kLongestPath];
+  TextBuffer<kLongestPath> absolute;
+  if (*path != '/') {
     const long length = RawSyscall(SYS_getcwd, here, sizeof here);
-    if (!SyscallFailed(length)) folder.Add(here);
-    if (TextStartsWith(out, "./")) out += 2;
-    if (!TextEquals(out, ".") && *out != '\0') folder.Add("/").Add(out);
+    if (!SyscallFailed(length)) absolute.Add(here);
+    if (TextStartsWith(path, "./")) path += 2;
+    if (!TextEquals(path, ".") && *path != '\0') absolute.Add("/").Add(path);
   } else {
-    folder.Add(out);
+    absolute.Add(path);
   }
-  CopyText(options->out, sizeof options->out, folder.text());
+  CopyText(to, capacity, absolute.text());
 }
 
 }  // namespace holdfast

@@ -15,6 +15,7 @@ namespace holdfast {
 // thread that does nothing but wait pays at most 1 % of that time, and 1 ms of delay shows within 30 %.
 inline constexpr uint64_t kDefaultLockIntervalNs = 100'000;
 inline constexpr uint64_t kDefaultHeapInterval = 512 << 10;
+inline constexpr size_t kLongestPath = 1024;
 
 struct Options {
   uint64_t heap_interval = kDefaultHeapInterval;
@@ -34,11 +35,14 @@ struct Options {
   const char* exporter_path = nullptr;
   const char* tables = nullptr;  // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
-  char out[1024] = {};           // absolute
+  char out[kLongestPath] = {};           // absolute
 };
 
 // `environment` ends with a null pointer. Strings in the result point into it.
 void ReadOptions(const char* const* environment, Options* options);
+
+// `path` as it is from now on, wherever the program goes. Longer than kLongestPath: cut.
+void CopyAbsolutePath(char* to, size_t capacity, const char* path);
 
 // "512KiB" → 524288; B, KiB, MiB, GiB, KB, MB, GB; no unit = bytes. False: not a size.
 bool ParseSize(const char* text, uint64_t* bytes);

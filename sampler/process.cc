@@ -80,10 +80,10 @@ void BeginChild() {
   ForgetModules();
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
-  process.bytes_before_table = 0;
-  process.lost_before_table = 0;
-  process.waits_before_table = 0;
-  process.delay_before_table = 0;
+  process.before_table.alloc_bytes = 0;
+  process.before_table.contentions = 0;
+  process.before_table.delay_ns = 0;
+  process.before_table.lost_samples = 0;
   process.location = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent.
   process.seed = process.options.seed == 0 ? 0 : process.seed + 0x632be59bd9b4e019;
@@ -122,6 +122,26 @@ void TellStart() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
+// Moves what was counted without a table into it.
+void MoveBeforeTable(Table* made) {
+  CounterShard& counters = made->header()->counters[0];
+  BeforeTable& before = process.before_table;
+  counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
+  counters.contentions.fetch_add(before.contentions.exchange(0), std::memory_order_relaxed);
+  counters.delay_ns.fetch_add(before.delay_ns.exchange(0), std::memory_order_relaxed);
+  made->header()->losses[static_cast<int>(Loss::kTableUnavailable)].fetch_add(before.lost_samples.exchange(0),
+                                                                              std::memory_order_relaxed);
+}
+
+// Waits, at most 20 ms or so, while another thread makes the table: until `done` says that it has got far enough.
+template <typename Done>
+void AwaitTable(Done done) {
+  const timespec pause = {0, 100'000};
+  for (int i = 0; i < 200 && !done(); ++i) {
+    if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
+  }
+}
+
 // The table and its exporter; signals are blocked.
 Table* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
@@ -144,14 +164,12 @@ Table* MakeTableNow() {
     return nullptr;
   }
   table_address = made;
-  made->header()->losses[static_cast<int>(Loss::kTableUnavailable)] = process.lost_before_table.load();
-  made->header()->counters[0].alloc_bytes = process.bytes_before_table.load();
-  made->header()->counters[0].contentions = process.waits_before_table.load();
-  made->header()->counters[0].delay_ns = process.delay_before_table.load();
-  // The exporter runs before anything is recorded: a program that is killed in its first milliseconds has its profile.
+  // Published before the exporter is started: that takes a millisecond or two, and on a busy machine many more, in
+  // which other threads record already. This thread records its own sample only afterwards.
+  current_table.store(made);
+  MoveBeforeTable(made);
   StartExporter();
   if (process.options.verbose > 0) TellStart();
-  current_table.store(made, std::memory_order_release);
   table_state.store(kMade, std::memory_order_release);
   return made;
 }
@@ -159,16 +177,15 @@ Table* MakeTableNow() {
 Table* MakeTableSlow() {
   uint32_t state = kNone;
   if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
-    // Another thread is at it: 1 ms or two, most of it the exporter's start. A bounded wait (some 20 ms), so that no
-    // sample of a start-up is lost.
-    const timespec pause = {0, 100'000};
-    for (int i = 0; i < 200 && state == kBeingMade; ++i) {
-      if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
+    // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
+    AwaitTable([&state] {
       state = table_state.load(std::memory_order_acquire);
-    }
+      return state != kBeingMade || table() != nullptr;
+    });
+    Table* made = table();
     // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
-    if (state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
-    return table();
+    if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
+    return made;
   }
   if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) {
     table_state.store(kNone, std::memory_order_release);
@@ -186,6 +203,13 @@ Table* MakeTableSlow() {
 }  // namespace
 
 bool OwnState() { return OwnedByUs(); }
+
+void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amount) {
+  // All of these in one total order: either the thread that publishes the table finds this amount, or it is found here
+  // that the table is there.
+  (process.before_table.*counter).fetch_add(amount);
+  if (Table* made = current_table.load()) MoveBeforeTable(made);
+}
 
 bool InBorrowedMemory() { return RawSyscall(SYS_getpid) != process.pid; }
 
@@ -220,16 +244,17 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   }
   if (options.exporter) {
     if (options.exporter_path != nullptr) {
-      CopyText(process.exporter, sizeof process.exporter, options.exporter_path);
+      CopyAbsolutePath(process.exporter, sizeof process.exporter, options.exporter_path);
     } else {
       // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
-      TextBuffer<sizeof process.exporter> path;
+      char library[sizeof process.exporter];
+      CopyAbsolutePath(library, sizeof library, library_path);
       int slashes = 0;
-      size_t end = TextLength(library_path);
-      while (end > 0 && slashes < 3) slashes += library_path[--end] == '/';
-      for (size_t i = 0; i < end; ++i) path.Add(library_path[i]);
-      path.Add("/bin/holdfast");
-      CopyText(process.exporter, sizeof process.exporter, path.text());
+      size_t end = TextLength(library);
+      while (end > 0 && slashes < 3) slashes += library[--end] == '/';
+      library[end] = '\0';
+      TextBuffer<sizeof process.exporter> path;
+      CopyText(process.exporter, sizeof process.exporter, path.Add(library).Add("/bin/holdfast").text());
     }
   }
   MakeOwnershipPage();
@@ -284,6 +309,8 @@ void BeforeSeccomp() {
   Mute(thread);
   // Enough for some thousand further stacks; then growth stops, and is counted.
   if (Table* made = GetTable()) made->Back(2 << 20);
+  // Another thread may still be starting the exporter.
+  AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
   no_system_calls.store(true, std::memory_order_release);
   Unmute(thread);
 }

@@ -14,15 +14,20 @@
 
 namespace holdfast {
 
+// What was counted while there was no table; it goes into the table as soon as there is one.
+struct BeforeTable {
+  std::atomic<uint64_t> alloc_bytes{0};
+  std::atomic<uint64_t> contentions{0};
+  std::atomic<uint64_t> delay_ns{0};
+  std::atomic<uint64_t> lost_samples{0};
+};
+
 struct Process {
   Options options;
   std::atomic<bool> recording{false};      // false: nothing is sampled, everything passes through
   std::atomic<uint32_t> epoch{1};          // +1 in each forked child: its threads seed anew
   std::atomic<uint32_t> threads{0};        // ordinal of the next thread to be introduced
-  std::atomic<uint64_t> bytes_before_table{0};
-  std::atomic<uint64_t> lost_before_table{0};
-  std::atomic<uint64_t> waits_before_table{0};
-  std::atomic<uint64_t> delay_before_table{0};
+  BeforeTable before_table;
   uint64_t seed = 0;
   int pid = 0;                             // of the process that this state belongs to; a vfork child has another
   bool forked = false;
@@ -38,6 +43,10 @@ bool EnterSlow(ThreadState& thread);
 
 // The table, made now if there is none yet. Null: none can be had.
 Table* GetTable();
+
+// Adds to what is counted while there is no table. Also right when another thread publishes the table meanwhile: nothing
+// is left behind, nothing is counted twice.
+void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amount);
 
 // Whether the tables are this process's own: a forked child finds out, and begins anew, here. False: do not touch them.
 bool OwnState();

@@ -82,6 +82,7 @@ struct LockWait {
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
+  bool no_table;             // it would have been captured, but there was no table to keep it in
   uint8_t share;             // of waits like this one, one in so many is captured
 };
 inline constexpr uint8_t kShare = 4;

@@ -178,13 +178,20 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
   }
   if (fd >= 0) {
     void* mapped = nullptr;
-    const uint64_t mapped_bytes = cap;
+    uint64_t mapped_bytes = 0;
     if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
       // Its address space is taken at once, its memory step by step.
       // Inaccessible at first: in a program that locks all its future memory (mlockall) the kernel would back all of it.
-      const long result = RawSyscall(SYS_mmap, reuse, cap, PROT_NONE,
-                                     MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
+      long result = -1;
+      while (true) {
+        result = RawSyscall(SYS_mmap, reuse, cap, PROT_NONE,
+                            MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
+        // Little address space (RLIMIT_AS): a smaller table is better than none.
+        if (!SyscallFailed(result) || cap / 2 < kFirstBytes) break;
+        cap = cap / 2 / 4096 * 4096;
+      }
       if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
+      mapped_bytes = cap;
       if (mapped != nullptr) {
         RawSyscall(SYS_munlock, mapped, cap);
         RawSyscall(SYS_mprotect, mapped, cap, PROT_READ | PROT_WRITE);

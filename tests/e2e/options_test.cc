@@ -253,6 +253,20 @@ TEST_F(OptionsIn, ExporterIsFoundWhereTheVariableSays) {
   for (const std::string& table : Tables()) std::filesystem::remove(tables() + "/" + table);
 }
 
+// LD_PRELOAD=build/…/libholdfast.so: the program and its exporter start elsewhere, when the folder may be another.
+TEST_F(OptionsIn, TheLibraryAndTheExporterMayBeNamedRelatively) {
+  const std::filesystem::path prefix = std::filesystem::path(Tool()).parent_path().parent_path();
+  for (const bool exporter_named : {false, true}) {
+    const std::string to = out() + (exporter_named ? "/named" : "/found");
+    Command command = CommandFor(Launch::kPreload, {"endings", "return"}, {{"heap-interval", "1"}, {"out", to}});
+    command.cwd = prefix;
+    command.env["LD_PRELOAD"] = "lib/holdfast/libholdfast.so";
+    if (exporter_named) command.env["HOLDFAST_EXPORTER"] = "bin/holdfast";
+    RunAndSettle(command);
+    EXPECT_EQ(ListProfiles(to).size(), 1u) << to;
+  }
+}
+
 TEST_F(OptionsIn, QuietSaysNothingAndVerboseSaysMore) {
   const auto words = [&](const std::string& flag) {
     Command command = CommandFor(Launch::kRun, {"endings", "return"}, {{"heap-interval", "1"}});

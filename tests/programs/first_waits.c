@@ -1,0 +1,69 @@
+// The first sample of the process is taken by many threads in the same instant: each waits once for a mutex that main
+// holds until the kernel says that all of them sleep. Nothing else is sampled at the usual heap interval.
+//     waits FUNCTION contentions delay_ns
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "known.h"
+
+enum { kThreads = 16 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int ready, go;
+static _Atomic int thread_ids[kThreads];
+static _Atomic uint64_t waited_ns;
+
+static uint64_t Now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int Sleeps(int thread) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  const int fd = open(path, O_RDONLY);
+  const ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  const char* after_name = strrchr(text, ')');
+  return after_name && after_name[2] == 'S';
+}
+
+KNOWN void waits_first(void) { pthread_mutex_lock(&mutex); }
+
+static void* Wait(void* argument) {
+  thread_ids[(size_t)argument] = (int)syscall(SYS_gettid);
+  ++ready;
+  while (!go) continue;
+  const uint64_t before = Now();
+  waits_first();
+  waited_ns += Now() - before;
+  pthread_mutex_unlock(&mutex);
+  return NULL;
+}
+
+int main(void) {
+  pthread_t threads[kThreads];
+  pthread_mutex_lock(&mutex);
+  for (size_t i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, Wait, (void*)i);
+  const struct timespec step = {0, 1000000};
+  while (ready != kThreads) nanosleep(&step, NULL);
+  go = 1;
+  for (int looks = 0; looks < 50; ++looks) {  // asleep so often in a row: in the lock, no longer on the way to it
+    nanosleep(&step, NULL);
+    for (int i = 0; i < kThreads; ++i) looks = Sleeps(thread_ids[i]) ? looks : 0;
+  }
+  pthread_mutex_unlock(&mutex);
+  for (size_t i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
+  printf("waits waits_first %d %llu\n", kThreads, (unsigned long long)waited_ns);
+  return 0;
+}
