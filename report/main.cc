@@ -1,4 +1,5 @@
 // holdfast: the command line.
+#include <algorithm>
 #include <cctype>
 #include <memory>
 #include <string>
@@ -9,12 +10,16 @@
 #include "fmt/format.h"
 #include "report/cli.h"
 #include "report/collect_command.h"
+#include "report/doctor_command.h"
+#include "report/dump_command.h"
 #include "report/exporter_command.h"
 #include "report/help.h"
 #include "report/info_command.h"
+#include "report/ls_command.h"
 #include "report/run_command.h"
 #include "report/run_options.h"
 #include "report/run_setup.h"
+#include "report/set_command.h"
 #include "report/standard_output.h"
 #include "report/top_command.h"
 #include "report/unprofiled.h"
@@ -22,10 +27,13 @@
 namespace holdfast {
 namespace {
 
-// Every subcommand but `run`, which also takes a program.
+// Every subcommand but `run` and `doctor`, which also take a program.
 constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddTopCommand,
     AddInfoCommand,
+    AddLsCommand,
+    AddDumpCommand,
+    AddSetCommand,
     AddCollectCommand,
     AddExporterCommand,
 };
@@ -89,11 +97,16 @@ int Main(int argc, char** argv) {
   std::vector<std::string> program;
   AddRunCommand(app, &program, &exit_code);
   for (const auto add : kAddCommands) add(app, &exit_code);
+  AddDoctorCommand(app, &program, &exit_code);
 
   std::vector<std::string> ours = arguments;
   if (!arguments.empty() && arguments[0] == "run") {
     const std::vector<std::string> behind(arguments.begin() + 1, arguments.end());
     ours.resize(1 + SplitProgram(*app.get_subcommand("run"), behind, &program));
+  } else if (!arguments.empty() && arguments[0] == "doctor") {
+    const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+    ours.assign(arguments.begin(), dashes);
+    if (dashes != arguments.end()) program.assign(dashes + 1, arguments.end());
   }
   try {
     app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -102,6 +103,11 @@ int64_t TableFile::modified_ns() const {
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
 
+uint64_t TableFile::inode() const {
+  struct stat info;
+  return fstat(file_.get(), &info) == 0 ? info.st_ino : 0;
+}
+
 absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   ControlWords words;
   if (!ReadRange(file_.get(), reinterpret_cast<char*>(&words), kWordsOffset, kWordsOffset + sizeof words)) {
@@ -184,6 +190,56 @@ void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(Tabl
 
 void TableFile::SetExporterPid(int32_t pid) const {
   WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
+}
+
+// An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
+absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
+  const std::string path = absl::StrCat("/proc/self/fd/", file_.get());
+  for (int attempt = 0;; ++attempt) {
+    FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.valid()) return file;
+    if (errno != EWOULDBLOCK || attempt == 1000) return Failed("open for writing");
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
+  const absl::StatusOr<FileDescriptor> file = OpenForWriting();
+  if (!file.ok()) return file.status();
+  // Of two that ask at once each finds its own number or a higher one answered.
+  flock(file->get(), LOCK_EX);
+  constexpr size_t kOffset = offsetof(TableHeader, snapshot_request);
+  const uint32_t request = Field<uint32_t>(file_.get(), kOffset, 0) + 1;
+  if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return Failed("write");
+  futimens(file->get(), nullptr);  // the bell
+  return request;
+}
+
+absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const {
+  const absl::StatusOr<FileDescriptor> file = OpenForWriting();
+  if (!file.ok()) return file.status();
+  flock(file->get(), LOCK_EX);
+  const size_t changes = heap ? offsetof(TableHeader, heap_intervals) : offsetof(TableHeader, lock_intervals);
+  const size_t counter = heap ? offsetof(TableHeader, heap_interval_count) : offsetof(TableHeader, lock_interval_count);
+  const auto write = [&](size_t offset, const auto& value) {
+    return pwrite(file->get(), &value, sizeof value, static_cast<off_t>(offset)) == sizeof value;
+  };
+  const auto count = Field<uint32_t>(file_.get(), counter, 0);
+  if (count == 0 || count > kIntervals) return absl::DataLossError("corrupt (no interval in force)");
+  const auto newest = Field<IntervalChange>(file_.get(), changes + (count - 1) * sizeof(IntervalChange), {});
+  const auto profiles = Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0);
+  if (interval != 0 && (profiles & kinds) != kinds && !write(offsetof(TableHeader, profiles), profiles | kinds))
+    return Failed("write");
+  if (newest.interval == interval) return false;
+  if (count == kIntervals) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
+  }
+  // The target looks at the count: it must not see it before the interval that it leads to.
+  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{WallNs(), interval}) || !write(counter, count + 1))
+    return Failed("write");
+  return true;
 }
 
 std::vector<std::string> DefaultTableFolders() {

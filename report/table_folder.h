@@ -34,6 +34,7 @@ class TableFile {
   const std::string& out() const { return out_; }
   const std::string& program() const { return program_; }
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
+  uint64_t inode() const;
   int64_t modified_ns() const;  // of the file, wall clock
 
   // Whether the process that made it still runs as that image. Besides /proc it looks whether anybody still maps the
@@ -49,9 +50,19 @@ class TableFile {
   void AnswerSnapshot(uint32_t request) const;
   void SetExporterPid(int32_t pid) const;
 
+  // ---- Wishes of a user, from the tool ----
+
+  // Asks whoever exports this table for a snapshot now: the number that `snapshot_done` reaches once it is written.
+  absl::StatusOr<uint32_t> RequestSnapshot() const;
+  // Makes `interval` the one in force for the heap, or for locks, and so for the profiles in `kinds` (bits of
+  // ProfileKind). True: it is another than before. ResourceExhausted: it was changed so often that the table has no room
+  // for another change.
+  absl::StatusOr<bool> ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const;
+
  private:
   bool SomebodyMapsIt() const;
   void WriteWord(size_t offset, uint32_t value) const;
+  absl::StatusOr<FileDescriptor> OpenForWriting() const;
 
   FileDescriptor file_;  // for reading only: one open for writing would look like a mapping
   std::string name_, out_, program_;

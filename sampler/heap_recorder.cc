@@ -17,8 +17,7 @@ uint64_t CurrentInterval(uint32_t* index) {
   *index = 0;
   if (recorded == nullptr) return process.options.heap_interval;
   TableHeader& head = *recorded->header();
-  const uint32_t count = head.heap_interval_count.load(std::memory_order_acquire);
-  *index = count == 0 || count > kIntervals ? 0 : count - 1;
+  *index = NewestIndex(head.heap_interval_count.load(std::memory_order_acquire));
   return head.heap_intervals[*index].interval;
 }
 
@@ -45,6 +44,11 @@ void AddSums(Row* row, int first_count, int first_variance, const Weight& weight
 void AddAlloc(Row* row, const Weight& weight) { AddSums(row, kAllocObjects, kAllocObjectsVariance, weight); }
 void AddFree(Row* row, const Weight& weight) { AddSums(row, kFreeObjects, kFreeObjectsVariance, weight); }
 
+// This thread has found another interval than before. Below some size samples cannot all lie at tagged places.
+HOLDFAST_COLD void UseInterval(uint64_t interval) {
+  if (interval != 0 && interval < kSmallestTagged) GiveUpTag();
+}
+
 }  // namespace
 
 bool HeapEventDue(size_t bytes) {
@@ -52,10 +56,12 @@ bool HeapEventDue(size_t bytes) {
   if (!EnterSlow(thread)) {
     // Switched off: far away from the next look. Or a signal handler inside a sample of this thread: its event is lost,
     // and the next gap is drawn as after any other.
+    constexpr int64_t kForGood = int64_t{1} << 40;
     const Gap next = process.recording.load(std::memory_order_relaxed) ? DrawGap(process.options.heap_interval, &thread.random)
-                                                                        : Gap{kLongestGap, false};
+                                                                        : Gap{kForGood, false};
     thread.heap_countdown = thread.heap_gap = next.length;
     thread.heap_gap_is_event = next.is_event;
+    thread.interval_index = 0;  // which is the option's
     return false;
   }
   // Blocks of 0 bytes weigh 1 in the countdown and nothing in the sums.
@@ -68,6 +74,9 @@ bool HeapEventDue(size_t bytes) {
   int64_t over = -thread.heap_countdown;  // bytes of this block behind the end of the gap
   uint32_t index;
   const uint64_t interval = CurrentInterval(&index);
+  // The interval was changed meanwhile: a sample that is due was drawn from the old one, and weighs what that says.
+  const uint32_t sampled_index = due ? thread.interval_index : index;
+  if (UNLIKELY(index != thread.interval_index)) UseInterval(interval);
   Gap gap = DrawGap(interval, &thread.random);
   // A gap that was cut short, or a new thread: the process goes on from where the gap ended, inside this block.
   while (!due && gap.length <= over) {
@@ -84,6 +93,7 @@ bool HeapEventDue(size_t bytes) {
   thread.heap_gap = thread.heap_countdown;
   thread.heap_gap_is_event = gap.is_event;
   thread.interval_index = index;
+  thread.sampled_index = static_cast<uint16_t>(sampled_index);
   // This block's own bytes are counted by RecordAlloc, once it is there.
   CountBytes(thread, due ? allocated - bytes : allocated);
   return due;
@@ -102,7 +112,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const OwnTime own_time(recorded, thread);
   Stack* stack = SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
-  const Weight weight = WeightOf(bytes, IntervalAt(recorded, thread.interval_index));
+  const Weight weight = WeightOf(bytes, IntervalAt(recorded, thread.sampled_index));
   CounterShard& counters = ShardOf(recorded, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -110,7 +120,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
   AddToFilter(block);
-  if (!InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.interval_index})) {
+  if (!InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index})) {
     RemoveFromFilter(block);
     recorded->Count(Loss::kLiveTableFull);
     AddFree(row, weight);  // its free would never be seen: better a block too few in use than a leak that is none

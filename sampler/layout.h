@@ -196,10 +196,15 @@ struct IntervalChange {
   uint64_t interval;             // bytes or nanoseconds; 0 = off
 };
 
+// Which interval is in force, of `count` that were ever set; 0 if that is no count.
+inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
+
 // Who fills which control word:
 //   target → exporter   exit_request (1: an orderly end, waiting for `exported`), snapshot_request
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
+//   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
+//                       its kind in `profiles`
 struct TableHeader {
   std::atomic<uint64_t> magic;   // written last: a table without it is still being made
   uint32_t version;

@@ -9,12 +9,14 @@
 namespace holdfast {
 namespace {
 
-uint64_t CurrentInterval() {
+// As in heap_recorder.cc.
+uint64_t CurrentInterval(uint16_t* index) {
   Table* recorded = table();
+  *index = 0;
   if (recorded == nullptr) return process.options.lock_interval_ns;
   TableHeader& head = *recorded->header();
-  const uint32_t count = head.lock_interval_count.load(std::memory_order_acquire);
-  return head.lock_intervals[count == 0 || count > kIntervals ? 0 : count - 1].interval;
+  *index = static_cast<uint16_t>(NewestIndex(head.lock_interval_count.load(std::memory_order_acquire)));
+  return head.lock_intervals[*index].interval;
 }
 
 void Capture(const CallerRegisters& caller, LockWait* wait) {
@@ -38,14 +40,20 @@ void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_pa
   ThreadState& thread = thread_state;
   *wait = {};
   if (!EnterSlow(thread)) return;
-  const uint64_t interval = CurrentInterval();
+  uint16_t index;
+  const uint64_t interval = CurrentInterval(&index);
   if (interval == 0) return;
   wait->active = true;
+  wait->interval = interval;
+  if (UNLIKELY(index != thread.lock_index)) {  // changed since the countdown was drawn
+    thread.lock_countdown = 0;
+    thread.lock_index = index;
+  }
   // Unlike bytes, waited time needs no look at the options now and then: a gap that was cut is drawn to its end.
   if (thread.lock_countdown <= 0) {
     Gap gap{};
     do {
-      gap = DrawGap(interval, &thread.random);
+      gap = DrawGap(interval, &thread.random, kLongestWaitGap);
       thread.lock_countdown += gap.length;
     } while (!gap.is_event && thread.lock_countdown < INT64_MAX / 2);
   }
@@ -85,7 +93,7 @@ void EndWait(LockWait* wait) {
   thread.lock_countdown = 0;  // drawn anew before the next wait
   if (wait->no_table) CountBeforeTable(&BeforeTable::lost_samples, 1);
   if (wait->row == nullptr || recorded == nullptr) return;  // the lot had not fallen on it
-  const Weight weight = WeightOf(waited, CurrentInterval(), 1.0 / wait->share);
+  const Weight weight = WeightOf(waited, wait->interval, 1.0 / wait->share);
   recorded->header()->counters[thread.shard].lock_samples.fetch_add(1, std::memory_order_relaxed);
   auto& sums = wait->row->sums;
   sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);

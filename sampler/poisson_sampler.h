@@ -20,9 +20,13 @@ inline uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// No gap is longer: a thread looks at the options at least this often (bytes or nanoseconds). An exponential gap may be
-// cut anywhere and drawn anew from there, as the process has no memory.
-inline constexpr int64_t kLongestGap = 64 << 20;
+// No gap between heap samples is longer, whatever the interval: so soon does a thread see that the interval was changed
+// (`holdfast set`), also from "off". An exponential gap may be cut anywhere and drawn anew from there, as the process
+// has no memory. At 512 KiB one gap in seven is cut; switched off, a look each MiB costs a malloc of 64 bytes 0.02
+// instructions.
+inline constexpr int64_t kLongestGap = 1 << 20;
+// Of those between waits, which are cut otherwise: BeginWait looks at the interval each time. Still adds without overflow.
+inline constexpr int64_t kLongestWaitGap = INT64_MAX / 2;
 
 struct Gap {
   int64_t length;            // ≥ 1
@@ -30,12 +34,12 @@ struct Gap {
 };
 
 // interval 0 = off, 1 = everything.
-inline Gap DrawGap(uint64_t interval, uint64_t* random) {
-  if (interval == 0) return {kLongestGap, false};
+inline Gap DrawGap(uint64_t interval, uint64_t* random, int64_t longest = kLongestGap) {
+  if (interval == 0) return {longest, false};
   if (interval == 1) return {1, true};
   const double uniform = static_cast<double>((NextRandom(random) >> 11) + 1) * 0x1p-53;  // in (0, 1]
   const double gap = NegativeLog(uniform) * static_cast<double>(interval);
-  if (gap >= static_cast<double>(kLongestGap)) return {kLongestGap, false};
+  if (gap >= static_cast<double>(longest)) return {longest, false};
   const auto whole = static_cast<int64_t>(gap);
   return {static_cast<double>(whole) < gap || whole == 0 ? whole + 1 : whole, true};  // ceil, at least 1
 }

@@ -45,6 +45,10 @@ void MakeOwnershipPage() {
   ownership->store(kOurs, std::memory_order_relaxed);
 }
 
+uint64_t NewestInterval(const IntervalChange* intervals, const std::atomic<uint32_t>& count) {
+  return intervals[NewestIndex(count.load(std::memory_order_acquire))].interval;
+}
+
 void DrawSeed() {
   process.seed = process.options.seed;
   if (process.seed == 0 &&
@@ -67,6 +71,10 @@ void BeginChild() {
     return;
   }
   if (old != nullptr) {
+    // What `holdfast set` made of the parent's intervals holds in its children, too.
+    const TableHeader& head = *old->header();
+    process.options.heap_interval = NewestInterval(head.heap_intervals, head.heap_interval_count);
+    process.options.lock_interval_ns = NewestInterval(head.lock_intervals, head.lock_interval_count);
     // Not the parent's file any more. Left readable and writable: a handler that interrupted a sample in the parent may
     // return into it here.
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
@@ -222,6 +230,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
     thread.lock_countdown = 0;
+    thread.interval_index = thread.lock_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;
   }
   return true;
@@ -263,9 +272,8 @@ void StartRecording(const char* const* environment, const char* library_path, bo
 }
 
 void AllowTag(bool allocator_can_align) {
-  // Below 256 KiB so many blocks would have to lie at multiples of 512 that the heap would grow by more than 0.5 %.
   const uint64_t interval = process.options.heap_interval;
-  const bool rare = interval == 0 || interval >= (256 << 10);
+  const bool rare = interval == 0 || interval >= kSmallestTagged;
   if (!process.recording || (allocator_can_align && rare)) sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
 }
 

@@ -79,6 +79,7 @@ struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC, after a capture by lot
   int64_t capture_ns;        // how long that took
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
+  uint64_t interval;         // that was in force when it began
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function

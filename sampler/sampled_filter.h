@@ -23,6 +23,8 @@ namespace holdfast {
 
 inline constexpr size_t kTagAlignment = 512;
 inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..8: bit 4 may be set
+// At smaller intervals so many blocks would have to lie at tagged places that the heap would grow by more than 0.5 %.
+inline constexpr size_t kSmallestTagged = 256 << 10;
 inline constexpr size_t kFilterBytes = 4 << 20;
 
 // Blocks in this range must never be taken for ordinary ones, whatever was sampled: their counters are set for good.

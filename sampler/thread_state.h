@@ -30,6 +30,8 @@ struct ThreadState {
   int64_t held_gap;
   const void* operators;     // interpose/operators.cc: whose new this thread called last
   bool in_operator;          // muted for that call
+  uint16_t sampled_index;    // which of the heap intervals the sample that is being taken was drawn from
+  uint16_t lock_index;       // which of the lock intervals lock_countdown was drawn from
 };
 static_assert(sizeof(ThreadState) == 96);
 

@@ -1,0 +1,325 @@
+// `holdfast ls`, `dump`, `set` and `doctor`: what they say of real processes, and what they do to them.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Options kEvery = {{"heap-interval", "1"}, {"snapshot-every", "0"}};
+
+class ProcessCommands : public Profiled {
+ protected:
+  RunResult Tool(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin() + 1, {"--tables", tables()});
+    return RunTool(std::move(arguments));
+  }
+  static std::string Pid(const Running& running) { return std::to_string(running.pid()); }
+  // Objects that `for_each_line` of waits_for_input allocated, as the newest snapshot has it.
+  int64_t Sampled(const Running& running) {
+    const RunResult r = Tool({"dump", Pid(running)});
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    return NewestHeap().at(0).SumLeaf("for_each_line").at("alloc_objects");
+  }
+  static void Lines(Running& running, int count, int* done) {
+    for (int i = 0; i < count; ++i) {
+      running.Write("line\n");
+      ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(++*done) + "\n"));
+    }
+  }
+};
+
+// ---- dump ----
+
+TEST_F(ProcessCommands, DumpTakesASnapshotOfAStoppedProgram) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  running.Signal(SIGSTOP);
+  const RunResult r = Tool({"dump", Pid(running)});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, out() + "/waits_for_input." + Pid(running) + ".0001.heap.pb.gz\n");
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+  EXPECT_THAT(Tool({"ls"}).out, HasSubstr("stopped"));
+  running.Signal(SIGCONT);
+  running.Wait();
+}
+
+TEST_F(ProcessCommands, DumpTakesASnapshotOfADeadlockedProgram) {
+  for (const char* exporter : {"", "no"}) {
+    Command command = CommandFor(Launch::kPreload, {"deadlock"}, kEvery);
+    command.env["HOLDFAST_EXPORTER"] = exporter;
+    command.env["HOLDFAST_OUT"] = out() + "/" + exporter;
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    const RunResult r = Tool({"dump", Pid(running)});
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    const std::vector<Decoded> heap = Newest(command.env["HOLDFAST_OUT"], "heap");
+    ASSERT_EQ(heap.size(), 1u);
+    EXPECT_EQ(heap[0].SumLeaf("before_the_deadlock").at("alloc_objects"), 100);
+    EXPECT_EQ(heap[0].SumLeaf("before_the_deadlock").at("inuse_space"), 5000);
+    running.Signal(SIGKILL);
+    running.Wait();
+  }
+  EXPECT_TRUE(RunTool({"collect", out() + "/no", "--tables", tables()}).exited(0));
+}
+
+TEST_F(ProcessCommands, DumpSaysWhenThereIsNothingNewAndNamesTheLastFile) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  const RunResult first = Tool({"dump", Pid(running)}), second = Tool({"dump", Pid(running)});
+  EXPECT_TRUE(second.exited(0)) << second.Describe();
+  EXPECT_EQ(second.out, first.out);
+  EXPECT_EQ(first.err, "");
+  EXPECT_THAT(second.err, HasSubstr("nothing new was sampled since"));
+  Lines(running, 1, &done);
+  EXPECT_THAT(Tool({"dump", Pid(running)}).out, HasSubstr(".0002.heap.pb.gz"));
+}
+
+TEST_F(ProcessCommands, DumpOfAllAndIntoAnotherFolder) {
+  Running one(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  Running other(CommandFor(Launch::kExec, {"waits_for_input"}, kEvery));
+  int done = 0, others_done = 0;
+  Lines(one, 1, &done);
+  Lines(other, 2, &others_done);
+  const std::string elsewhere = folder() + "/else where";
+  const RunResult r = Tool({"dump", "--all", "-o", elsewhere});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(Newest(elsewhere, "heap").size(), 2u) << r.out;
+  EXPECT_TRUE(ListProfiles(out()).empty());
+}
+
+// ---- set ----
+
+TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  EXPECT_EQ(Sampled(running), 100);
+  const RunResult off = Tool({"set", Pid(running), "all=off"});
+  EXPECT_TRUE(off.exited(0)) << off.Describe();
+  EXPECT_THAT(off.err, HasSubstr("heap-interval 1B → off, in each thread within the next 1MiB"));
+  Lines(running, 4, &done);
+  // The allocation that was due already; then none.
+  EXPECT_EQ(Sampled(running), 101);
+  const RunResult on = Tool({"set", Pid(running), "heap=on"});
+  EXPECT_THAT(on.err, HasSubstr("heap-interval off → 1B"));
+  Lines(running, 14, &done);
+  // 1,400 blocks of 1,000 bytes: on again within 1,049 of them.
+  EXPECT_GE(Sampled(running), 101 + 1400 - 1049);
+  EXPECT_LE(Sampled(running), 101 + 1400);
+  EXPECT_THAT(Tool({"ls"}).out, HasSubstr("1B"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(ProcessCommands, ASampleWeighsWhatTheIntervalItWasDrawnFromSays) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  EXPECT_TRUE(Tool({"set", Pid(running), "heap-interval=1GiB"}).exited(0));
+  Lines(running, 1, &done);
+  // One was drawn under the old interval and counts 1; that any other of the 99 is sampled has p = 1e-4.
+  EXPECT_EQ(Sampled(running), 101);
+  const Decoded heap = NewestHeap().at(0);
+  EXPECT_EQ(heap.SumLeaf("for_each_line").at("alloc_space"), 101'000);
+  // And the frees of what was sampled before are seen: 9 of 10 blocks are freed.
+  EXPECT_EQ(heap.SumLeaf("for_each_line").at("inuse_objects"), 11);
+}
+
+TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  const std::string pid = Pid(running);
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string says;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"set", pid}, 2, "nothing to set"},
+           {{"set", "heap=on"}, 2, "name a PID, or --all"},
+           {{"set", pid, "heap-interval=5parsecs"}, 2, "takes a size"},
+           {{"set", pid, "lock-interval=5"}, 2, "takes a time"},
+           {{"set", pid, "lock=maybe"}, 2, "takes on or off"},
+           {{"set", pid, "colour=red"}, 2, "there are heap-interval=SIZE"},
+           {{"set", pid, "--all", "heap=on"}, 2, "both"},
+           {{"set", "0", "heap=on"}, 2, "not a process id"},
+           {{"set", pid, "heap-interval=1"}, 0, "is 1B already"},
+           {{"set", "4194999", "heap=off"}, 3, "there is none"},
+           {{"set", std::to_string(getpid()), "heap=off"}, 3, "is not profiled"},
+       }) {
+    const RunResult r = Tool(c.arguments);
+    EXPECT_TRUE(r.exited(c.code)) << r.Describe();
+    EXPECT_THAT(r.err, HasSubstr(c.says));
+  }
+  for (int i = 1; i <= 31; ++i) ASSERT_TRUE(Tool({"set", pid, "heap-interval=" + std::to_string(1000 + i)}).exited(0)) << i;
+  const RunResult full = Tool({"set", pid, "heap-interval=7"});
+  EXPECT_TRUE(full.exited(3)) << full.Describe();
+  EXPECT_THAT(full.err, HasSubstr("no room for another change"));
+}
+
+// ---- ls, and tables that are none ----
+
+TEST_F(ProcessCommands, LsShowsWhatRunsAndWhatHasEnded) {
+  EXPECT_THAT(Tool({"ls"}).out, Not(HasSubstr("waits_for_input")));
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  Running running(command);
+  int done = 0;
+  Lines(running, 1, &done);
+  const RunResult r = Tool({"ls"});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_THAT(r.out, HasSubstr("PROGRAM"));
+  EXPECT_THAT(r.out, ::testing::ContainsRegex(Pid(running) + "  running .* none .* waits_for_input  " + out()));
+  running.Signal(SIGKILL);
+  running.Wait();
+  const RunResult ended = Tool({"ls"});
+  EXPECT_THAT(ended.out, ::testing::ContainsRegex(Pid(running) + "  ended "));
+  EXPECT_THAT(ended.err, HasSubstr("holdfast collect " + out()));
+  const RunResult dump = Tool({"dump", Pid(running)});
+  EXPECT_TRUE(dump.exited(3)) << dump.Describe();
+  EXPECT_THAT(dump.err, HasSubstr("has ended; its table is still there"));
+  EXPECT_TRUE(RunTool({"collect", out(), "--tables", tables()}).exited(0));
+}
+
+TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  ASSERT_EQ(Tables().size(), 1u);
+  const std::string good = ReadFile(tables() + "/" + Tables()[0]);
+  const std::string start = tables() + "/holdfast." + std::to_string(geteuid()) + ".";
+  const auto name = [&](int i) { return start + std::to_string(i) + ".1.00000000000000ff.table"; };
+  std::string zeroed = good, wild = good;
+  std::fill(zeroed.begin() + 8, zeroed.end(), '\0');
+  for (size_t i = 64; i + 8 < wild.size(); i += 97) wild[i] = static_cast<char>(i * 31);
+  WriteFile(name(1), "not a table");
+  WriteFile(name(2), good.substr(0, 3000));
+  WriteFile(name(3), zeroed);
+  WriteFile(name(4), wild);
+  ASSERT_EQ(symlink("/etc/passwd", name(5).c_str()), 0);
+  ASSERT_EQ(mkfifo(name(6).c_str(), 0600), 0);
+  ASSERT_EQ(mkdir(name(7).c_str(), 0700), 0);
+  if (IsRoot()) {
+    WriteFile(name(8), "");  // the exporter takes a whole table of ours at once
+    ASSERT_EQ(chown(name(8).c_str(), 65534, 65534), 0);
+    WriteFile(name(8), good);
+  }
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"ls"}, {"dump", "--all"}}) {
+    const RunResult r = Tool(command);
+    EXPECT_TRUE(r.exited(3)) << r.Describe();
+    for (const int i : {1, 5, 6, 7}) EXPECT_THAT(r.err, HasSubstr(name(i))) << i;
+    // Whole at its head, and nobody's: only who reads on finds that it was cut.
+    if (command[0] == "ls") {
+      EXPECT_THAT(r.err, HasSubstr(name(2) + ": not a whole table"));
+    }
+    if (IsRoot()) {
+      EXPECT_THAT(r.err, HasSubstr("belongs to user 65534"));
+    }
+    EXPECT_THAT(r.out, HasSubstr("waits_for_input"));  // the good one among them is served all the same
+  }
+  EXPECT_TRUE(running.Wait().exited(0));
+  for (int i = 1; i < 9; ++i) std::filesystem::remove_all(name(i));
+}
+
+TEST_F(ProcessCommands, TablesAreTheirOwnersAlone) {
+  umask(0);
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  umask(022);
+  int done = 0;
+  Lines(running, 1, &done);
+  ASSERT_EQ(Tables().size(), 1u);
+  struct stat info;
+  ASSERT_EQ(stat((tables() + "/" + Tables()[0]).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  EXPECT_TRUE(Tool({"dump", Pid(running)}).exited(0));
+  ASSERT_EQ(stat(ListProfiles(out()).at(0).path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  if (!IsRoot()) return;
+  // Another user is told, and gets nothing.
+  chmod(tables().c_str(), 0777);
+  Command command;
+  command.argv = {HOLDFAST_TOOL, "dump", Pid(running), "--tables", tables()};
+  command.uid = 65534;
+  const RunResult r = Execute(command);
+  EXPECT_TRUE(r.exited(3)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("belongs to another user"));
+}
+
+TEST_F(ProcessCommands, RootBecomesTheUserWhoseProcessItNames) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root";
+  chmod(tables().c_str(), 0777);
+  std::filesystem::create_directories(out());
+  chmod(out().c_str(), 0777);
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  command.uid = 65534;
+  Running running(command);
+  int done = 0;
+  Lines(running, 1, &done);
+  const RunResult r = Tool({"dump", Pid(running)});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  struct stat info;
+  ASSERT_EQ(stat(ListProfiles(out()).at(0).path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 65534u);
+}
+
+// ---- doctor ----
+
+TEST_F(ProcessCommands, DoctorOfAProgram) {
+  const RunResult usual = RunTool({"doctor", "--", ProgramPath("threads_exact"), "--its-own-option"});
+  EXPECT_TRUE(usual.exited(0)) << usual.Describe();
+  for (const char* part : {"ok    recording   takes the library", "allocator   malloc and free are those of glibc", "locks ",
+                           "symbols ", "threads_exact", "kernel ", "limits ", "tables      in /dev/shm", "profiles    go to", "overhead "}) {
+    EXPECT_THAT(usual.out, HasSubstr(part));
+  }
+  const RunResult still = RunTool({"doctor", "--", ProgramPath("static_program")});
+  EXPECT_TRUE(still.exited(1)) << still.Describe();
+  EXPECT_THAT(still.out, HasSubstr("NO    recording"));
+  EXPECT_THAT(still.out, HasSubstr("linked statically"));
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("own_malloc")}).out, HasSubstr("those of " + ProgramPath("own_malloc")));
+  EXPECT_TRUE(RunTool({"doctor", "--", "/no/such/program"}).exited(3));
+  EXPECT_TRUE(RunTool({"doctor"}).exited(2));
+  EXPECT_TRUE(RunTool({"doctor", "17x"}).exited(2));
+  EXPECT_TRUE(RunTool({"doctor", "4194999"}).exited(3));
+}
+
+TEST_F(ProcessCommands, DoctorOfAProcess) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  RunResult r;
+  // Until the exporter has been started up.
+  Eventually([&] { return (r = Tool({"doctor", Pid(running)})).out.find("go to " + out()) != std::string::npos; });
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  for (const char* part : {"ok    recording   heap every 1B, locks every 100us", "losses      none", "allocator   malloc and free are those of glibc",
+                           "waits_for_input", "for its samples so far"}) {
+    EXPECT_THAT(r.out, HasSubstr(part));
+  }
+  EXPECT_THAT(r.out, HasSubstr("go to " + out()));
+
+  Running bare(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(bare.WaitForOutput("ready"));
+  const RunResult without = Tool({"doctor", Pid(bare)});
+  EXPECT_TRUE(without.exited(1)) << without.Describe();
+  EXPECT_THAT(without.out, HasSubstr("started without the library"));
+
+  Command off = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  off.env["HOLDFAST_ENABLE"] = "0";
+  Running disabled(off);
+  ASSERT_TRUE(disabled.WaitForOutput("ready"));
+  EXPECT_THAT(Tool({"doctor", Pid(disabled)}).out, HasSubstr("HOLDFAST_ENABLE=0"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
