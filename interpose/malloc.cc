@@ -20,31 +20,26 @@ constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
 
 namespace {
 
-inline bool IsHotSize(size_t bytes) { return bytes - 1 < hot_size_limit; }  // neither 0, nor absurd, nor too early
-
 // ---- Slow halves ----
 
-// Size 0, sizes that no allocator has, calls that come too early, and the sampled ones. `charged`: the hot path has
-// found the countdown to have run out.
-template <bool kCharged>
+// The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
+// call comes before the shim is ready.
 HOLDFAST_COLD void* MallocSlow(size_t bytes) {
-  if (!kCharged) {
-    if (!Ready()) return AllocateEarly(bytes, 1);
-    if (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes))) return real.malloc(bytes);
-  }
-  if (!HeapEventDue(bytes)) return real.malloc(bytes);
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.malloc(bytes);
   void* block = AllocateSampled(bytes);
   RecordAlloc(HOLDFAST_CALLER(), block, bytes);
   return block;
 }
 
-template <bool kCharged>
+HOLDFAST_COLD void* CallocOverflowSlow(size_t count, size_t each) {
+  return Ready() ? real.calloc(count, each) : nullptr;  // fails, with its own errno
+}
+
 HOLDFAST_COLD void* CallocSlow(size_t count, size_t each) {
-  size_t bytes;
-  if (!kCharged && !Ready()) return __builtin_mul_overflow(count, each, &bytes) ? nullptr : AllocateEarly(bytes, 1);
-  if (__builtin_mul_overflow(count, each, &bytes)) return real.calloc(count, each);  // fails, with its own errno
-  if (!kCharged && (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes)))) return real.calloc(count, each);
-  if (!HeapEventDue(bytes)) return real.calloc(count, each);
+  const size_t bytes = count * each;
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.calloc(count, each);
   void* block = AllocateZeroedSampled(count, each, bytes);
   RecordAlloc(HOLDFAST_CALLER(), block, bytes);
   return block;
@@ -63,7 +58,7 @@ void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
   if (!Ready()) {
     moved = AllocateEarly(bytes, 1);
   } else {
-    const bool due = (bytes == 0 || (bytes <= kHotSizeLimit && ChargeHeap(bytes))) && HeapEventDue(bytes);
+    const bool due = bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes);
     moved = due ? AllocateSampled(bytes) : real.malloc(bytes);
     if (due) RecordAlloc(caller, moved, bytes);
   }
@@ -79,11 +74,9 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   } else if (IsEarly(block)) {
     return ReallocEarly(block, bytes, HOLDFAST_CALLER());
   }
-  bool due = kCharged;
-  if (!kCharged && bytes <= kHotSizeLimit) {
-    // realloc(p, 0) frees, so it allocates nothing to be charged; realloc(NULL, 0) is malloc(0).
-    due = bytes != 0 ? ChargeHeap(bytes) : block == nullptr;
-  }
+  // realloc(p, 0) frees, so it allocates nothing to be charged; realloc(NULL, 0) is malloc(0).
+  bool due = kCharged ? MayBeDue(bytes)
+                      : bytes <= kHotSizeLimit && (bytes != 0 || block == nullptr) && ChargeHeap(bytes);
   due = due && HeapEventDue(bytes);
   TakenLive old{};
   if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
@@ -104,7 +97,7 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
 template <typename Allocate>
 inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
                              size_t smallest_alignment = 1) {
-  if (bytes > kHotSizeLimit || (bytes != 0 && !ChargeHeap(bytes)) || !HeapEventDue(bytes)) return allocate(alignment);
+  if (bytes > kHotSizeLimit || !ChargeHeap(bytes) || !HeapEventDue(bytes)) return allocate(alignment);
   // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
   // size; every power of two from there on is one.)
   const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
@@ -117,6 +110,12 @@ inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, si
   }
   RecordAlloc(caller, KeepSampleable(block), bytes);
   return block;
+}
+
+// A block at a tagged place, or anything before the shim is ready.
+__attribute__((noinline)) size_t UsableSizeSlow(void* block) {
+  if (UNLIKELY(IsEarly(block))) return EarlySize(block);
+  return Ready() ? real.malloc_usable_size(block) : 0;
 }
 
 }  // namespace
@@ -135,11 +134,8 @@ using namespace holdfast;
 extern "C" {
 
 HOLDFAST_EXPORT void* malloc(size_t bytes) noexcept {
-  if (LIKELY(IsHotSize(bytes))) {
-    if (LIKELY(!ChargeHeap(bytes))) return real.malloc(bytes);
-    return MallocSlow<true>(bytes);
-  }
-  return MallocSlow<false>(bytes);
+  if (LIKELY(!ChargeHeap(bytes))) return real.malloc(bytes);
+  return MallocSlow(bytes);
 }
 
 HOLDFAST_EXPORT void free(void* block) noexcept {
@@ -149,15 +145,13 @@ HOLDFAST_EXPORT void free(void* block) noexcept {
 
 HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
   size_t bytes;
-  if (LIKELY(!__builtin_mul_overflow(count, each, &bytes) && IsHotSize(bytes))) {
-    if (LIKELY(!ChargeHeap(bytes))) return real.calloc(count, each);
-    return CallocSlow<true>(count, each);
-  }
-  return CallocSlow<false>(count, each);
+  if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) return CallocOverflowSlow(count, each);
+  if (LIKELY(!ChargeHeap(bytes))) return real.calloc(count, each);
+  return CallocSlow(count, each);
 }
 
 HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
-  if (LIKELY(!PassesTag(block) && IsHotSize(bytes))) {
+  if (LIKELY(!PassesTag(block) && bytes != 0)) {  // the tag's mask is 0 until the shim is ready
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
@@ -219,8 +213,8 @@ HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
-  if (UNLIKELY(IsEarly(block))) return EarlySize(block);
-  return Ready() ? real.malloc_usable_size(block) : 0;
+  if (LIKELY(!PassesTag(block))) return real.malloc_usable_size(block);
+  return UsableSizeSlow(block);
 }
 
 // Hidden names of our own, for start.cc.

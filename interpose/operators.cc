@@ -21,7 +21,7 @@ extern "C" HOLDFAST_HIDDEN const char _end[];
 
 namespace holdfast {
 
-constinit size_t hot_new_limit = 0;
+HOLDFAST_HOT_DATA constinit bool operators_skipped = false;
 
 namespace {
 
@@ -134,7 +134,7 @@ void LookOnce() {
   global_operators = found;
   stage.store(kGlobal, std::memory_order_release);
   if (!found.skippable) return;
-  hot_new_limit = size_t{1} << 47;
+  SkipOperators();
   UseTagInDelete();
 }
 

@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-struct Real {
+struct alignas(64) Real {
 #define HOLDFAST_WRAP(result, name, parameters) result(*name) parameters;
 #include "interpose/wrapped.inc"
 #undef HOLDFAST_WRAP
@@ -24,8 +24,8 @@ extern HOLDFAST_HIDDEN Real real;
 // into play.
 extern HOLDFAST_HIDDEN bool owns_malloc;
 
-// Sizes from 1 up to this take the hot path; 0 until the shim is ready, so that before then everything is led to the
-// careful half. Above it the real malloc fails (47 bits of address space).
+// 0 until the shim is ready; then the largest size that is charged. Above it the real malloc fails (47 bits of address
+// space).
 extern HOLDFAST_HIDDEN size_t hot_size_limit;
 inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
 
@@ -33,6 +33,23 @@ inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
 // (an ifunc resolver before our relocation, or dlsym's own allocations): use the early arena, touch nothing else.
 bool ReadySlow();
 inline bool Ready() { return LIKELY(hot_size_limit != 0) || ReadySlow(); }
+
+// For a slow half that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready now,
+// and the thread itself is charged, whose countdown begins at 0 and so has run out.
+inline bool ReadyAfterCharge(size_t bytes) {
+  ClearUnusedWord();
+  return ReadySlow() && ChargeHeap(bytes);
+}
+
+// For a slow half whose hot path has found the countdown to have run out. False: the size is one that no allocator has.
+inline bool MayBeDue(size_t bytes) {
+  if (LIKELY(bytes <= kHotSizeLimit)) return true;
+  UndoCharge(bytes);
+  return false;
+}
+
+// new.cc: the hot paths of new may be used from now on.
+void StartHotNew();
 
 // What the caller of a lock function that comes too early gets: with one thread, every lock is free.
 inline constexpr int kTooEarly = 0;

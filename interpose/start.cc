@@ -24,8 +24,8 @@ HOLDFAST_HIDDEN void* holdfast_own_realloc(void*, size_t);
 
 namespace holdfast {
 
-constinit Real real{};
-constinit size_t hot_size_limit = 0;
+HOLDFAST_HOT_DATA constinit Real real{};
+HOLDFAST_HOT_DATA constinit size_t hot_size_limit = 0;
 constinit bool owns_malloc = false;
 
 namespace {
@@ -135,6 +135,8 @@ HOLDFAST_COLD bool ReadySlow() {
   AllowTag(owns_malloc && AllocatorCanAlign());
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
+  StartHotNew();
+  countdown_offset = OffsetOfCountdown();
   return true;
 }
 

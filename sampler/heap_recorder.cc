@@ -64,11 +64,7 @@ bool HeapEventDue(size_t bytes) {
     thread.interval_index = 0;  // which is the option's
     return false;
   }
-  // Blocks of 0 bytes weigh 1 in the countdown and nothing in the sums.
-  if (bytes == 0) {
-    thread.heap_gap -= 1;
-    if (--thread.heap_countdown > 0) return false;
-  }
+  if (bytes == 0) thread.heap_gap -= 1;  // it was charged 1, which nobody has allocated
   const auto allocated = static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
   bool due = thread.heap_gap_is_event;
   int64_t over = -thread.heap_countdown;  // bytes of this block behind the end of the gap

@@ -9,6 +9,9 @@
 #define HOLDFAST_EXPORT __attribute__((visibility("default")))
 // For data that several files share: known to be ours, so reached by one PC-relative access and no GOT.
 #define HOLDFAST_HIDDEN __attribute__((visibility("hidden")))
+// For data that hot paths read and that is written at the start only: together, away from whatever is written later, so
+// that no thread waits for a cache line of these.
+#define HOLDFAST_HOT_DATA __attribute__((section("holdfast_hot")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -18,8 +18,9 @@
 namespace holdfast {
 
 constinit std::atomic<bool> no_system_calls{false};
-constinit SampledFilter sampled_filter{};
+HOLDFAST_HOT_DATA constinit SampledFilter sampled_filter{};
 constinit Process process{};
+HOLDFAST_HOT_DATA constinit intptr_t countdown_offset = kUnusedWord;
 __thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {

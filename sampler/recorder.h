@@ -47,7 +47,7 @@ void RequestSnapshot();
 
 // ---- The heap ----
 
-// Slow half of ChargeHeap, to be called when it said true, or for a block of 0 bytes (which is charged 1 here).
+// Slow half of ChargeHeap, to be called when it said true.
 // True: this allocation is to be sampled. False: not this one.
 bool HeapEventDue(size_t bytes);
 // Records a sampled block. Must come before the program learns the address. `block` null (the allocation failed):

@@ -34,7 +34,7 @@ struct AlwaysAsk {
   size_t bytes;
 };
 
-struct SampledFilter {
+struct alignas(64) SampledFilter {
   std::atomic<uint32_t> tag_mask{0};
   // The same for operator delete: stays 0 until it is known that delete may go straight to free (interpose/operators.h).
   std::atomic<uint32_t> delete_mask{0};

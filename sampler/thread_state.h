@@ -37,15 +37,34 @@ static_assert(sizeof(ThreadState) == 96);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
-// Charges `bytes` (1 … kHotSizeLimit) to this thread; true when its countdown has run out.
-// One instruction and one address: `sub %rdi, %fs:(%rax)`. The comparison is of what was left against `bytes`.
+// Where heap_countdown lies, counted from the thread pointer; as the compiler would find it in the GOT, but ours to set.
+// Until the shim is ready it leads to kUnusedWord, so that every charge runs out and comes to the careful half: the hot
+// path needs no test of its own for that.
+extern HOLDFAST_HIDDEN intptr_t countdown_offset;
+
+// A word of the thread control block that glibc keeps and does not use (tcbhead_t::unused_vgetcpu_cache, x86-64; glibc
+// 2.2.5 to 2.42), zero in every thread. It is there before the first library is relocated, as a stack protector needs it.
+inline constexpr intptr_t kUnusedWord = 0x38;
+inline void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
+
+inline intptr_t OffsetOfCountdown() {
+  uintptr_t thread_pointer;
+  asm("movq %%fs:0, %0" : "=r"(thread_pointer));
+  return static_cast<intptr_t>(reinterpret_cast<uintptr_t>(&thread_state.heap_countdown) - thread_pointer);
+}
+
+// Charges `bytes`, 1 if there are none, to this thread; true when its countdown has run out. Larger sizes than any
+// allocator has always run out (see UndoCharge). `cmp` sets the carry for 0 bytes only, `sbb` takes it away as well.
 HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
   bool ran_out;
-  asm volatile("subq %[bytes], %[left]"
-               : [left] "+m"(thread_state.heap_countdown), "=@ccbe"(ran_out)
-               : [bytes] "r"(bytes));
+  asm volatile("cmpq $1, %[bytes]\n\tsbbq %[bytes], %%fs:(%[at])"
+               : "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
+               : "memory");
   return ran_out;
 }
+
+inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
 
 // Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:
 // set and cleared by hand.

@@ -1,8 +1,12 @@
-// One fast path, many times over, for counting its instructions.
-//   fast_paths PATH ROUNDS
+// Every fast path, many times over, for scripts/fast_path to count under callgrind: warm_NAME brings the allocator's
+// caches to where they stay, measured_NAME is what is counted.
+//   fast_paths [NAME...]
+#include <malloc.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <new>
 
@@ -11,61 +15,122 @@
 namespace {
 
 constexpr size_t kRing = 1024;
+constexpr size_t kRounds = 8192;
 void* ring[kRing];
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+const timespec deadline = {INT32_MAX, 0};
 
-void Round(const char* path, size_t i) {
-  switch (path[0]) {
-    case 'm': {  // malloc
-      void* p = malloc(64);
-      Use(p);
-      free(p);
-      break;
-    }
-    case 'r': {  // ring: 1,024 live blocks of 16 to 1,023 bytes
-      free(ring[i % kRing]);
-      ring[i % kRing] = malloc(16 + i * 7919 % 1008);
-      break;
-    }
-    case 'c': {  // calloc
-      void* p = calloc(4, 16);
-      Use(p);
-      free(p);
-      break;
-    }
-    case 'n': {  // new
-      void* p = ::operator new(64);
-      Use(p);
-      ::operator delete(p);
-      break;
-    }
-    case 's': {  // sized
-      void* p = ::operator new(64);
-      Use(p);
-      ::operator delete(p, size_t{64});
-      break;
-    }
-    case 'l':  // lock
-      pthread_mutex_lock(&mutex);
-      pthread_mutex_unlock(&mutex);
-      break;
-    case 'R':  // Recursive
-      pthread_mutex_lock(&recursive);
-      pthread_mutex_unlock(&recursive);
-      break;
-    case 't':  // trylock
-      if (pthread_mutex_trylock(&mutex) == 0) pthread_mutex_unlock(&mutex);
-      break;
-  }
-}
+struct Path {
+  const char* name;
+  void (*warm)();
+  void (*measured)();
+};
+
+// The body twice, so that callgrind can tell the two by their names.
+#define PATH(name, ...)                                                                        \
+  inline __attribute__((always_inline)) void Loop_##name() {                                   \
+    for (size_t i = 0; i < kRounds; ++i) __VA_ARGS__                                           \
+  }                                                                                            \
+  extern "C" __attribute__((noinline)) void warm_##name() { Loop_##name(); }                   \
+  extern "C" __attribute__((noinline)) void measured_##name() { Loop_##name(); }
+
+PATH(malloc, {
+  void* p = malloc(64);
+  Use(p);
+  free(p);
+})
+PATH(ring, {  // 1,024 live blocks of 16 to 1,023 bytes
+  free(ring[i % kRing]);
+  ring[i % kRing] = malloc(16 + i * 7919 % 1008);
+})
+PATH(calloc, {
+  void* p = calloc(4, 16);
+  Use(p);
+  free(p);
+})
+PATH(realloc, {  // grows in place, mostly
+  void* p = malloc(40);
+  Use(p);
+  free(realloc(p, 56));
+})
+PATH(reallocarray, { free(reallocarray(nullptr, 4, 16)); })
+PATH(aligned, { free(aligned_alloc(64, 64)); })
+PATH(posix, {
+  void* p = nullptr;
+  if (posix_memalign(&p, 64, 64) == 0) free(p);
+})
+PATH(usable, {
+  void* p = malloc(64);
+  Use(p);
+  malloc_usable_size(p);
+  free(p);
+})
+PATH(new, {
+  void* p = ::operator new(64);
+  Use(p);
+  ::operator delete(p);
+})
+PATH(sized, {
+  void* p = ::operator new(64);
+  Use(p);
+  ::operator delete(p, size_t{64});
+})
+PATH(array, {
+  void* p = ::operator new[](64);
+  Use(p);
+  ::operator delete[](p);
+})
+PATH(sized_array, {
+  void* p = ::operator new[](64);
+  Use(p);
+  ::operator delete[](p, size_t{64});
+})
+PATH(nothrow, {
+  void* p = ::operator new(64, std::nothrow);
+  Use(p);
+  ::operator delete(p, std::nothrow);
+})
+PATH(aligned_new, {
+  void* p = ::operator new(64, std::align_val_t{64});
+  Use(p);
+  ::operator delete(p, std::align_val_t{64});
+})
+PATH(lock, {
+  pthread_mutex_lock(&mutex);
+  pthread_mutex_unlock(&mutex);
+})
+PATH(recursive, {
+  pthread_mutex_lock(&recursive);
+  pthread_mutex_unlock(&recursive);
+})
+PATH(trylock, {
+  if (pthread_mutex_trylock(&mutex) == 0) pthread_mutex_unlock(&mutex);
+})
+PATH(timedlock, {
+  pthread_mutex_timedlock(&mutex, &deadline);
+  pthread_mutex_unlock(&mutex);
+})
+PATH(clocklock, {
+  pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline);
+  pthread_mutex_unlock(&mutex);
+})
+
+#define NAMED(name) {#name, warm_##name, measured_##name}
+const Path kPaths[] = {NAMED(malloc),      NAMED(ring),    NAMED(calloc),      NAMED(realloc), NAMED(reallocarray),
+                       NAMED(aligned),     NAMED(posix),   NAMED(usable),      NAMED(new),     NAMED(sized),
+                       NAMED(array),       NAMED(sized_array), NAMED(nothrow), NAMED(aligned_new),
+                       NAMED(lock),        NAMED(recursive),   NAMED(trylock), NAMED(timedlock), NAMED(clocklock)};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const auto rounds = static_cast<size_t>(atol(argv[2]));
-  for (size_t i = 0; i < 4 * kRing; ++i) Round(argv[1], i);  // caches of the allocator are warm
-  for (size_t i = 0; i < rounds; ++i) Round(argv[1], i);
+  for (const Path& path : kPaths) {
+    bool wanted = argc == 1;
+    for (int i = 1; i < argc; ++i) wanted = wanted || strcmp(argv[i], path.name) == 0;
+    if (!wanted) continue;
+    path.warm();
+    path.measured();
+  }
   return 0;
 }
