@@ -56,6 +56,15 @@ TEST_F(Surroundings, FilesMayNotGrow) {
   RemoveTables();
 }
 
+// Too little for a table of 64 MiB: a smaller one is made.
+TEST_F(Surroundings, LittleAddressSpace) {
+  Command like;
+  like.limits = {{RLIMIT_AS, 60 << 20}};
+  ExpectAsBare({"allocators"}, kEvery, like);
+  EXPECT_TRUE(Settled());
+  EXPECT_EQ(NewestHeap().size(), 1u);
+}
+
 TEST_F(Surroundings, AlmostNoDescriptors) {
   Command like;
   like.limits = {{RLIMIT_NOFILE, 4}};
