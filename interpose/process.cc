@@ -1,6 +1,7 @@
 // Functions that end the process, unload code, or forbid system calls.
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -50,8 +51,14 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
                       d = va_arg(list, unsigned long);
   va_end(list);
   if (UNLIKELY(!Ready())) return -1;
+  if (UNLIKELY(option == PR_SET_TSC)) {
+    ForbidClock(a == PR_TSC_SIGSEGV);
+    const int result = real.prctl(option, a, b, c, d);
+    if (result != 0) ForbidClock(false);
+    return result;
+  }
   if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);
-  BeforeSeccomp();
+  BeforeSeccomp(a == SECCOMP_MODE_STRICT);
   const int result = real.prctl(option, a, b, c, d);
   if (result != 0) AfterFailedSeccomp();
   return result;
@@ -61,7 +68,7 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
 // could not return through a frame of ours. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
 HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
   if (!Ready()) return -1;
-  BeforeSeccomp();
+  BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);
   const long result = real.syscall(number, a, b, c, d, e, f);
   if (result != 0) AfterFailedSeccomp();
   return result;

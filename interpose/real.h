@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stddef.h>
-#include <threads.h>
 #include <time.h>
 
 #include <atomic>

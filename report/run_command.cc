@@ -159,7 +159,7 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
-  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_, options_.exec) && !options_.quiet) {
+  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_) && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
                     "holdfast collect {}",
@@ -265,7 +265,7 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
   const std::vector<std::string> left =
-      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_, false); });
+      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
   if (alive == 0 && left.empty()) out_.RemoveIfEmpty();

@@ -151,8 +151,7 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                   bool becomes_program) {
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables) {
   const std::string parent = std::to_string(getpid());
   const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(), "--tables",
                              tables.c_str(),   "--parent", parent.c_str(), nullptr};
@@ -163,9 +162,7 @@ bool StartExporter(const std::string& own_path, const std::string& out, const st
     if (!variable.starts_with("LD_") && !variable.starts_with("HOLDFAST_")) environment.push_back(*entry);
   }
   environment.push_back(nullptr);
-  const bool started = becomes_program ? SpawnExporterBehindMiddle(own_path.c_str(), arguments, environment.data())
-                                       : SpawnExporter(own_path.c_str(), arguments, environment.data());
-  if (!started) return false;
+  if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
   for (int waited_ms = 0; waited_ms < 2000; ++waited_ms) {
     if (ExporterServes(tables.c_str(), out.c_str())) return true;
     const timespec pause = {0, 1'000'000};

@@ -40,10 +40,9 @@ class OutFolder {
   std::vector<std::string> made_;
 };
 
-// Starts `own_path exporter` as nobody's child, and waits (2 s at most) until it serves `out`. `becomes_program`: the
-// caller is about to exec, and must not find a child that it does not know. False: none serves.
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                   bool becomes_program);
+// Starts `own_path exporter` as nobody's child (see sampler/spawn_exporter.h), and waits (2 s at most) until it serves
+// `out`. False: none serves.
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables);
 
 }  // namespace holdfast
 

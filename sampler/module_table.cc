@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "sampler/module_image.h"
 #include "sampler/module_path.h"
 #include "sampler/stack_trace.h"
+#include "sampler/syscalls.h"
 #include "sampler/table.h"
 
 namespace holdfast {
@@ -198,15 +200,27 @@ ModuleSight Unrecorded(const dl_find_object& found) {
   return {earlier, false, image.readable};
 }
 
-HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
-  Table* const now = table();
-  if (now == nullptr || recording.exchange(true, std::memory_order_acquire)) return Unrecorded(found);
+ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
+  if (recording.exchange(true, std::memory_order_acquire)) return Unrecorded(found);
   // Another thread may have been quicker.
   const Entry* entry = FindLoaded(found.dlfo_link_map);
   if (entry == nullptr) entry = Record(now, found);
   recording.store(false, std::memory_order_release);
   if (entry == nullptr) return Unrecorded(found);
   return {entry->tag, true, entry->readable};
+}
+
+HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
+  Table* const now = table();
+  if (now == nullptr) return Unrecorded(found);
+  // A handler that jumped out of here would leave the lock taken for ever, and a descriptor open.
+  const bool blocks = !no_system_calls.load(std::memory_order_relaxed);
+  const uint64_t all = ~uint64_t{0};
+  uint64_t mask = 0;
+  if (blocks) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
+  const ModuleSight sight = SightUnderLock(now, found);
+  if (blocks) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
+  return sight;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "sampler/lock_slots.h"
 #include "sampler/module_table.h"
 #include "sampler/poisson_sampler.h"
 #include "sampler/recorder.h"
@@ -19,6 +18,7 @@
 namespace holdfast {
 
 constinit std::atomic<bool> no_system_calls{false};
+constinit std::atomic<bool> no_clock{false};
 HOLDFAST_HOT_DATA constinit SampledFilter sampled_filter{};
 constinit Process process{};
 HOLDFAST_HOT_DATA constinit intptr_t countdown_offset = kUnusedWord;
@@ -35,6 +35,20 @@ enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
 constinit std::atomic<uint32_t> table_state{kNone};
 // Where the table is mapped; a forked child maps its own over it.
 constinit Table* table_address = nullptr;
+constinit std::atomic<bool> clock_forbidden{false};  // by PR_SET_TSC
+
+int64_t KernelNs() {
+  timespec now{};
+  RawSyscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// The kernel maps the time into the program only from some sources of it.
+bool ClockIsNoSystemCall() {
+  char source[64];
+  if (ReadSmallFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) <= 0) return false;
+  return TextStartsWith(source, "tsc") || TextStartsWith(source, "kvm-clock") || TextStartsWith(source, "hyperv_clocksource_tsc_page");
+}
 
 void MakeOwnershipPage() {
   void* page = MapAnonymous(4096);
@@ -55,9 +69,7 @@ void DrawSeed() {
   process.seed = process.options.seed;
   if (process.seed == 0 &&
       RawSyscall(SYS_getrandom, &process.seed, sizeof process.seed, 1 /*GRND_NONBLOCK*/) != sizeof process.seed) {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    process.seed = static_cast<uint64_t>(now.tv_nsec) * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(process.pid);
+    process.seed = static_cast<uint64_t>(KernelNs()) * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(process.pid);
   }
 }
 
@@ -66,7 +78,6 @@ void DrawSeed() {
 void BeginChild() {
   Table* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
-  ForgetLockSlots();
   if (no_system_calls.load(std::memory_order_relaxed)) {
     // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
     // and is not touched any more.
@@ -92,6 +103,8 @@ void BeginChild() {
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   process.before_table.alloc_bytes = 0;
+  process.before_table.contentions = 0;
+  process.before_table.delay_ns = 0;
   process.before_table.lost_samples = 0;
   process.location = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent.
@@ -136,6 +149,8 @@ void MoveBeforeTable(Table* made) {
   CounterShard& counters = made->header()->counters[0];
   BeforeTable& before = process.before_table;
   counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
+  counters.contentions.fetch_add(before.contentions.exchange(0), std::memory_order_relaxed);
+  counters.delay_ns.fetch_add(before.delay_ns.exchange(0), std::memory_order_relaxed);
   made->header()->losses[static_cast<int>(Loss::kTableUnavailable)].fetch_add(before.lost_samples.exchange(0),
                                                                               std::memory_order_relaxed);
 }
@@ -220,8 +235,27 @@ void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amou
 
 bool InBorrowedMemory() { return RawSyscall(SYS_getpid) != process.pid; }
 
+namespace {
+
+// A handler of the program's may jump out of a sample of ours (siglongjmp), and leave the thread muted. Then a later call
+// stands where the muted one stood, or above; a handler that runs inside of it stands below, by a signal frame at least
+// (1 KiB), or on another stack, far away.
+bool LeftByJump(const ThreadState& thread, uintptr_t here) {
+  constexpr uintptr_t kFrames = 512, kSameStack = 256 << 10;
+  return !thread.in_operator && here + kFrames >= thread.entered_at && here + kFrames - thread.entered_at < kSameStack;
+}
+
+}  // namespace
+
 bool EnterSlow(ThreadState& thread) {
-  if (thread.muted || !OwnedByUs() || !process.recording.load(std::memory_order_relaxed)) return false;
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (UNLIKELY(thread.muted)) {
+    if (!LeftByJump(thread, here)) return false;
+    Unmute(thread);
+    if (thread.scratch != 0) ReturnScratch(thread);
+  }
+  thread.entered_at = here;
+  if (!OwnedByUs() || !process.recording.load(std::memory_order_relaxed)) return false;
   const uint32_t epoch = process.epoch.load(std::memory_order_acquire);
   if (UNLIKELY(thread.epoch != epoch)) {
     const uint32_t ordinal = process.threads.fetch_add(1, std::memory_order_relaxed);
@@ -229,8 +263,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
     thread.lock_countdown = 0;
-    thread.hold_countdown = 0;
-    thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
+    thread.interval_index = thread.lock_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;
   }
   return true;
@@ -298,32 +331,42 @@ void AwaitLastProfile() {
   if (process.exporter[0] == '\0') return;
   head.exit_request.store(1, std::memory_order_release);
   RingBell(process.location);
-  timespec start{}, now{};
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  now = start;
-  const auto waited_ns = [&] { return (now.tv_sec - start.tv_sec) * 1'000'000'000 + (now.tv_nsec - start.tv_nsec); };
+  const int64_t start_ns = KernelNs();
+  const auto waited_ns = [start_ns] { return KernelNs() - start_ns; };
   while (head.exported.load(std::memory_order_acquire) == 0 && waited_ns() < 2'000'000'000) {
     const timespec pause = {0, 100'000'000};
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
-    clock_gettime(CLOCK_MONOTONIC, &now);
     // Nobody there who could answer: it could not start, or died. The table stays for `holdfast collect`.
     if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out)) return;
   }
 }
 
-void BeforeSeccomp() {
+void BeforeSeccomp(bool strict) {
+  // In a vfork child the filter is its own, the memory its parent's. (A forked child finds out here that it is one.)
+  OwnedByUs();
+  if (InBorrowedMemory()) return;
   ThreadState& thread = thread_state;
-  if (!EnterSlow(thread)) return;
-  Mute(thread);
-  // Enough for some thousand further stacks; then growth stops, and is counted.
-  if (Table* made = GetTable()) made->Back(2 << 20);
-  // Another thread may still be starting the exporter.
-  AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+  if (EnterSlow(thread)) {
+    Mute(thread);
+    // Enough for some thousand further stacks; then growth stops, and is counted.
+    if (Table* made = GetTable()) made->Back(2 << 20);
+    // Another thread may still be starting the exporter.
+    AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+    Unmute(thread);
+  }
+  if (strict || !ClockIsNoSystemCall()) no_clock.store(true, std::memory_order_release);
   no_system_calls.store(true, std::memory_order_release);
-  Unmute(thread);
 }
 
-void AfterFailedSeccomp() { no_system_calls.store(false, std::memory_order_release); }
+void AfterFailedSeccomp() {
+  no_system_calls.store(false, std::memory_order_release);
+  no_clock.store(clock_forbidden.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+void ForbidClock(bool forbidden) {
+  clock_forbidden.store(forbidden, std::memory_order_relaxed);
+  if (forbidden || !no_system_calls.load(std::memory_order_relaxed)) no_clock.store(forbidden, std::memory_order_release);
+}
 
 void AfterUnload() {
   ThreadState& thread = thread_state;

@@ -7,11 +7,14 @@
 
 #include "sampler/scratch.h"
 #include "sampler/stack_table.h"
+#include "sampler/syscalls.h"
 #include "sampler/thread_state.h"
 
 namespace holdfast {
 
+// 0 where reading the clock would be the program's end: then waits have no length and samples cost nothing.
 inline int64_t MonotonicNs() {
+  if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
@@ -19,7 +22,7 @@ inline int64_t MonotonicNs() {
 
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
 inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {
-  StackTrace* trace = TakeScratch(thread.shard);
+  StackTrace* trace = TakeScratch(thread);
   if (trace == nullptr) {
     table->Count(Loss::kStackMissing);
     return table->At<Stack>(table->header()->missing_stack);
@@ -27,7 +30,7 @@ inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegiste
   CaptureStack(caller, &thread.stack_bounds, trace);
   if (trace->truncated) table->Count(Loss::kStackTruncated);
   Stack* stack = InternStack(table, *trace);
-  ReturnScratch(trace);
+  ReturnScratch(thread);
   return stack;
 }
 

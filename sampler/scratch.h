@@ -6,12 +6,14 @@
 #define HOLDFAST_SAMPLER_SCRATCH_H_
 
 #include "sampler/stack_trace.h"
+#include "sampler/thread_state.h"
 
 namespace holdfast {
 
-// `hint`: spreads threads over the buffers, so that each mostly finds its own free and warm.
-StackTrace* TakeScratch(uint32_t hint);
-void ReturnScratch(StackTrace* trace);
+// Takes one for this thread, which may have one at a time; its shard spreads threads over the buffers, so that each
+// mostly finds its own free and warm.
+StackTrace* TakeScratch(ThreadState& thread);
+void ReturnScratch(ThreadState& thread);
 
 // In a child of fork: what other threads had taken is free again.
 void ResetScratch();

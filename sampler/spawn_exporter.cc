@@ -190,12 +190,6 @@ bool SpawnExporter(const char* path, const char* const* arguments, const char* c
   return Start();
 }
 
-bool SpawnExporterBehindMiddle(const char* path, const char* const* arguments, const char* const* environment) {
-  if (!Prepare(path, arguments, environment)) return false;
-  spawn.middle_stays = true;
-  return Start();
-}
-
 void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char* at = out; *at != '\0'; ++at) hash = (hash ^ static_cast<uint8_t>(*at)) * 0x100000001b3;

@@ -21,9 +21,6 @@ namespace holdfast {
 //                                                                     it ends with the exporter.
 bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment);
 
-// As above, with the middle process kept in any case: for a caller that is about to become the program by execve.
-bool SpawnExporterBehindMiddle(const char* path, const char* const* arguments, const char* const* environment);
-
 // Whether an exporter holds the lock of this output folder.
 bool ExporterServes(const char* tables, const char* out);
 

@@ -19,6 +19,9 @@ namespace holdfast {
 
 // Set once, just before the program installs a seccomp filter: from then on the shim makes no system call.
 extern HOLDFAST_HIDDEN std::atomic<bool> no_system_calls;
+// Set where even clock_gettime, which is no system call as a rule, may not be called: in seccomp's strict mode (and after
+// PR_SET_TSC) the instruction that reads the time is SIGSEGV, and with some clock sources it is a system call after all.
+extern HOLDFAST_HIDDEN std::atomic<bool> no_clock;
 
 template <typename... Args>
 inline long RawSyscall(long number, Args... args) {

@@ -139,6 +139,15 @@ void FillHeader(TableHeader& head, const Options& options, bool forked) {
   FillText(head, options);
 }
 
+// What the program may still map, of a limited address space; its threads' stacks have to fit into that, too.
+uint64_t AddressSpaceLeft(uint64_t limit) {
+  char text[128];
+  if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
+  uint64_t pages = 0;
+  for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
+  return limit > pages * 4096 ? limit - pages * 4096 : 0;
+}
+
 // How large a table may become in `folder`; 0 = there is no room.
 uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid) {
   uint64_t free_bytes = 0;
@@ -149,6 +158,10 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   if (quarter < taken + cap) cap = quarter > taken ? quarter - taken : 0;
   rlimit limit;
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap) cap = limit.rlim_cur;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_AS, 0, &limit)) && limit.rlim_cur != RLIM_INFINITY) {
+    const uint64_t share = AddressSpaceLeft(limit.rlim_cur) / 16;
+    if (share < cap) cap = share > kFirstBytes ? share : kFirstBytes;
+  }
   cap = cap / 4096 * 4096;
   return cap >= kFirstBytes ? cap : 0;
 }

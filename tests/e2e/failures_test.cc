@@ -1,0 +1,105 @@
+// The hard cases: one row for each way in which preloaded profilers are known to break a program (see the comments of
+// tests/programs/hard_*). Each is run bare, then profiled in both ways of launching at three intervals, under a time
+// limit; what it prints and how it ends must be the same. Where a program tells what it allocated, its profile at
+// interval 1 must say so exactly.
+//
+// More rows stand in tests of their own: endings_test (ways to end), surroundings_test (limits, full and unwritable
+// places), containers_test (PID 1), heap_test (own allocators, early calls, plugins, symbol versions), kill_test.
+#include <sys/resource.h>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+struct Row {
+  std::string name;
+  std::vector<std::string> argv;
+  bool needs_root = false;
+  std::vector<std::pair<int, rlim_t>> limits = {};
+  bool compare_errors = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+
+std::string Plugin(const std::string& name) { return ProgramPath(name + ".so"); }
+
+std::vector<Row> Rows() {
+  std::vector<Row> rows;
+  for (const char* which : {"storm", "atfork", "raw", "shared_memory", "first_in_vfork", "waits_for_any", "pipe_end", "daemon"})
+    rows.push_back({std::string("processes_") + which, {"hard_processes", which}});
+  for (const char* which : {"coroutines", "unmapped_stacks", "tiny_threads", "stack_bounds", "corrupt_frames", "alternate_stack",
+                            "signal_storm", "jump_out", "cancellation", "gone_after_unlock"})
+    rows.push_back({std::string("stacks_") + which, {"hard_stacks", which}});
+  for (const char* which : {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "limits"})
+    rows.push_back({std::string("filters_") + which, {"hard_filters", which}});
+  for (const char* which : {"set_user", "user_namespace", "unshare_files"})
+    rows.push_back({std::string("rights_") + which, {"hard_filters", which}, true});
+  rows.push_back({"loading_churn", {"hard_loading", "churn", Plugin("first_plugin"), Plugin("second_plugin")}});
+  rows.push_back({"loading_deepbind", {"hard_loading", "deepbind", Plugin("first_plugin"), Plugin("own_new_plugin")}});
+  rows.push_back({"loading_thread_local", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}});
+  rows.push_back({"small_stack_limit", {"threads_exact"}, false, {{RLIMIT_STACK, 64 << 10}}});
+  rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});
+  rows.push_back({"few_descriptors", {"hard_processes", "daemon"}, false, {{RLIMIT_NOFILE, 4}}});
+  rows.push_back({"no_locked_memory", {"threads_exact"}, false, {{RLIMIT_MEMLOCK, 0}}});
+  rows.push_back({"own_surroundings", {"surroundings"}});
+  return rows;
+}
+
+class Failures : public Profiled, public ::testing::WithParamInterface<Row> {
+ protected:
+  Command With(Command command) const {
+    command.limits = GetParam().limits;
+    command.timeout_seconds = 20;
+    return command;
+  }
+};
+
+TEST_P(Failures, RunAsBare) {
+  const Row& row = GetParam();
+  if (row.needs_root && !IsRoot()) GTEST_SKIP() << "needs root";
+  const RunResult bare = Execute(With(CommandFor(Launch::kBare, row.argv)));
+  ASSERT_FALSE(bare.timed_out) << bare.Describe();
+  int round = 0;
+  // A limit would hold for `run` itself, and for the exporter that it starts.
+  const std::vector<Launch> launches = row.limits.empty() ? std::vector<Launch>{Launch::kPreload, Launch::kExec}
+                                                           : std::vector<Launch>{Launch::kPreload};
+  for (const Launch launch : launches) {
+    for (const char* interval : {"1", "4KiB", "512KiB"}) {
+      SCOPED_TRACE(std::string(launch == Launch::kPreload ? "LD_PRELOAD" : "run --exec") + ", interval " + interval);
+      const Options options = {{"heap-interval", interval},
+                               {"lock-interval", std::string(interval) == "1" ? "1ns" : "100us"},
+                               {"out", out() + "/" + std::to_string(round++)}};
+      const RunResult r = Execute(With(CommandFor(launch, row.argv, options)));
+      EXPECT_FALSE(r.timed_out) << r.Describe();
+      EXPECT_EQ(r.status, bare.status) << r.Describe() << bare.Describe();
+      EXPECT_EQ(r.out, bare.out);
+      if (row.compare_errors) {
+        EXPECT_EQ(r.err, bare.err);
+      }
+      EXPECT_LT(r.seconds, bare.seconds + 8);
+      if (std::string(interval) != "1" || !row.limits.empty()) continue;
+      const std::vector<Known> known = KnownHeap(r.out);
+      if (known.empty()) continue;
+      ASSERT_TRUE(Settled()) << "tables are still there";
+      for (const Known& each : known) {
+        int64_t objects = 0;
+        for (const Decoded& heap : Newest(options.at("out"), "heap")) {
+          EXPECT_EQ(heap.error, "") << heap.path;
+          objects += heap.SumLeaf(each.function).at("alloc_objects");
+        }
+        EXPECT_GE(objects, each.alloc_objects) << each.function;  // after the line it may have gone on
+      }
+    }
+  }
+  if (!Settled(row.limits.empty() ? 10 : 1)) {
+    // Where no exporter could be started, the tables wait for collect.
+    RunTool({"collect", tables()});
+    EXPECT_TRUE(Settled()) << ::testing::PrintToString(Tables());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Failures, ::testing::ValuesIn(Rows()), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace holdfast::testing
