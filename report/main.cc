@@ -14,6 +14,7 @@
 #include "report/dump_command.h"
 #include "report/exporter_command.h"
 #include "report/help.h"
+#include "report/html_command.h"
 #include "report/info_command.h"
 #include "report/ls_command.h"
 #include "report/run_command.h"
@@ -30,6 +31,7 @@ namespace {
 // Every subcommand but `run` and `doctor`, which also take a program.
 constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddTopCommand,
+    AddHtmlCommand,
     AddInfoCommand,
     AddLsCommand,
     AddDumpCommand,

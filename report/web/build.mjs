@@ -1,0 +1,40 @@
+// Builds the page's template: node build.mjs [OUTPUT]. With it, core.mjs beside the output: the core for unit tests.
+//
+// Style and code are deflated into one block and inflated by a small boot script; the policy in the head allows exactly
+// these by their hashes and no request at all. {{…}} is filled in here, @@…@@ by `holdfast html`.
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { deflateRawSync, gzipSync } from "node:zlib";
+import { build, transform } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const output = process.argv[2] ?? "template.html";
+const maxGzipped = 120 * 1024;
+
+const common = { bundle: true, absWorkingDir: here, write: false, logLevel: "warning", target: ["chrome103", "firefox113", "safari16.4"] };
+const app = await build({ ...common, entryPoints: ["src/main.tsx"], format: "iife", minify: true, jsx: "automatic", jsxImportSource: "preact", legalComments: "none" });
+const style = await build({ ...common, entryPoints: ["src/style.css"], minify: true });
+const core = await build({ ...common, entryPoints: ["src/core/index.ts"], format: "esm", platform: "neutral" });
+const boot = (await transform(readFileSync(join(here, "src/boot.js"), "utf8"), { minify: true, target: "es2015" })).code.trim();
+
+// A separator that neither holds; and nothing in the code may end a script element.
+const code = app.outputFiles[0].text.replaceAll("\u0000", "\\0").replaceAll("</script", "<\\/script");
+const css = style.outputFiles[0].text;
+const firstStyle = "html{color-scheme:light dark}body{margin:0;font:15px system-ui,sans-serif}.loading{margin:20vh auto;text-align:center;opacity:.6}";
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const gzipped = gzipSync(code + css, { level: 9 }).length;
+if (gzipped > maxGzipped) throw new Error(`the page's code is ${gzipped} bytes gzipped, more than ${maxGzipped}`);
+
+const filled = {
+  SCRIPT_HASHES: `${hash(boot)} ${hash(code)}`,
+  STYLE_HASHES: `${hash(firstStyle)} ${hash(css)}`,
+  FIRST_STYLE: firstStyle,
+  BOOT: boot,
+  CODE: deflateRawSync(`${css}\u0000${code}`, { level: 9 }).toString("base64"),
+};
+const template = readFileSync(join(here, "src/template.html"), "utf8").replace(/\{\{(\w+)\}\}/g, (_, name) => filled[name]);
+writeFileSync(output, template);
+writeFileSync(join(dirname(output), "core.mjs"), core.outputFiles[0].text);
+console.log(`page: ${gzipped} bytes of code and style gzipped, template ${template.length} bytes`);

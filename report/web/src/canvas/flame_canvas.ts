@@ -1,0 +1,228 @@
+// The flame graph on one canvas: draws what can be seen of a tree in preorder, and says what lies under a point.
+//
+// Only boxes of at least a pixel and a half are drawn; a run of narrower siblings becomes one hatched box, "N small
+// frames", that can still be opened. The canvas is as large as the window onto it, whatever the depth of the tree: the
+// owner scrolls, and draws again. No state but what it was given last; no DOM besides the canvas.
+import type { FlameTree } from "../core/tree";
+
+export const rowHeight = 20;
+const least = 1.5; // pixels
+
+export interface Drawing {
+  tree: FlameTree;
+  zoom: number; // node that fills the width
+  flame: boolean; // root below
+  scrollTop: number;
+  width: number; // CSS pixels
+  height: number;
+  label: (node: number) => string;
+  short: (node: number) => string;
+  fill: (node: number) => string;
+  matches: Uint8Array | null; // by function: the others fade
+  marked: number; // node with an outline (keyboard), −1: none
+  theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; font: string };
+}
+
+export interface Hit {
+  node: number; // the frame, or the parent of the small frames
+  small: number[] | null; // first and last + 1 of the small frames' numbers; null for a frame
+  left: number;
+  top: number;
+  width: number;
+}
+
+export class FlameCanvas {
+  private boxes: Hit[] = [];
+  private rows: number[][] = []; // boxes by row on screen
+  private context: CanvasRenderingContext2D;
+  private widths = new Map<string, number>();
+  depth = 1; // rows that the zoomed tree takes, ancestors included
+
+  constructor(private canvas: HTMLCanvasElement) {
+    this.context = canvas.getContext("2d", { alpha: true })!;
+  }
+
+  /** Height of everything at this zoom: what the owner's scroll area must be. Looks only at what is wide enough to see. */
+  measure(tree: FlameTree, zoom: number, width: number): number {
+    const scale = width / (tree.weight[zoom]! || 1);
+    let deepest = tree.depth[zoom]!;
+    for (let i = zoom; i < tree.end[zoom]!; ) {
+      if (tree.weight[i]! * scale < least) {
+        if (tree.depth[i]! > deepest) deepest = tree.depth[i]!;
+        i = tree.end[i]!;
+      } else {
+        if (tree.depth[i]! > deepest) deepest = tree.depth[i]!;
+        ++i;
+      }
+    }
+    this.depth = deepest + 1;
+    return this.depth * rowHeight;
+  }
+
+  draw(d: Drawing): void {
+    const { tree, zoom, width, height } = d;
+    const ratio = window.devicePixelRatio || 1;
+    const canvas = this.canvas;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    const c = this.context;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, width, height);
+    c.font = d.theme.font;
+    c.textBaseline = "middle";
+    this.boxes = [];
+    this.rows = [];
+    if (tree.weight[0]! <= 0) return;
+    const whole = this.depth * rowHeight;
+    const top = (depth: number) => (d.flame ? whole - (depth + 1) * rowHeight : depth * rowHeight) - d.scrollTop;
+
+    for (let i = tree.parent[zoom]!, last = zoom; last !== 0; last = i, i = tree.parent[i]!) this.box(d, i, 0, width, top(tree.depth[i]!), true);
+
+    const scale = width / (tree.weight[zoom]! || 1);
+    const origin = tree.x[zoom]!;
+    let small: Hit | null = null;
+    const flush = () => {
+      if (small !== null && small.width >= 0.5) this.smallBox(d, small);
+      small = null;
+    };
+    for (let i = zoom; i < tree.end[zoom]!; ) {
+      const w = tree.weight[i]! * scale;
+      const x = (tree.x[i]! - origin) * scale;
+      const y = top(tree.depth[i]!);
+      if (w < least && i !== zoom) {
+        const up = tree.parent[i]!;
+        if (small !== null && small.node === up && x - (small.left + small.width) < 1) {
+          small.width = x + w - small.left;
+          small.small![1] = i + 1;
+        } else {
+          flush();
+          small = { node: up, small: [i, i + 1], left: x, top: y, width: w };
+        }
+        i = tree.end[i]!;
+        continue;
+      }
+      if (small !== null) flush();
+      // What lies beyond the far edge of the window needs not be visited, nor drawn.
+      const beyond = d.flame ? y < -rowHeight : y > height;
+      if (beyond) {
+        i = tree.end[i]!;
+        continue;
+      }
+      this.box(d, i, x, w, y, false);
+      ++i;
+    }
+    flush();
+  }
+
+  private add(hit: Hit): void {
+    const row = Math.floor(hit.top / rowHeight + 0.5) + 1;
+    if (row >= 0) (this.rows[row] ??= []).push(this.boxes.length);
+    this.boxes.push(hit);
+  }
+
+  private box(d: Drawing, node: number, x: number, w: number, y: number, ancestor: boolean): void {
+    if (y < -rowHeight || y > d.height) return;
+    const c = this.context;
+    const { theme } = d;
+    this.add({ node, small: null, left: x, top: y, width: w });
+    const fn = d.tree.func[node]!;
+    const faded = d.matches !== null && (fn < 0 || d.matches[fn] === 0);
+    c.fillStyle = ancestor ? theme.muted : faded ? theme.faded : d.fill(node);
+    const gap = w > 4 ? 1 : w > 2.5 ? 0.5 : 0;
+    c.fillRect(x, y, w - gap, rowHeight - 1);
+    if (node === d.marked) {
+      c.strokeStyle = theme.mark;
+      c.lineWidth = 2;
+      c.strokeRect(x + 1, y + 1, Math.max(1, w - gap - 2), rowHeight - 3);
+    }
+    if (w > 30) {
+      c.fillStyle = ancestor ? theme.mutedText : faded ? theme.fadedText : theme.text;
+      const text = this.fit(d.label(node), () => d.short(node), w - 9);
+      if (text !== "") c.fillText(text, x + 4, y + rowHeight / 2);
+    }
+  }
+
+  private smallBox(d: Drawing, hit: Hit): void {
+    if (hit.top < -rowHeight || hit.top > d.height) return;
+    this.add(hit);
+    const c = this.context;
+    c.fillStyle = d.theme.hatch;
+    const w = Math.max(0.75, hit.width - (hit.width > 3 ? 1 : 0));
+    c.fillRect(hit.left, hit.top, w, rowHeight - 1);
+    if (w > 6) {
+      c.strokeStyle = d.theme.line;
+      c.lineWidth = 1;
+      c.beginPath();
+      for (let x = hit.left; x < hit.left + w; x += 6) {
+        c.moveTo(x, hit.top + rowHeight - 1);
+        c.lineTo(Math.min(hit.left + w, x + 6), hit.top + rowHeight - 7 - 0);
+      }
+      c.stroke();
+    }
+  }
+
+  private measureText(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      if (this.widths.size > 20000) this.widths.clear();
+      this.widths.set(text, (width = this.context.measureText(text).width));
+    }
+    return width;
+  }
+
+  private fit(label: string, short: () => string, width: number): string {
+    // 3 px is narrower than any letter: longer texts are cut before they are measured.
+    if (label.length * 3 < width && this.measureText(label) <= width) return label;
+    if (label.length < 400 && this.measureText(label) <= width) return label;
+    const text = short();
+    const whole = text.slice(0, Math.ceil(width / 2));
+    if (this.measureText(whole) <= width) return whole;
+    let low = 0;
+    let high = whole.length;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.context.measureText(whole.slice(0, middle) + "…").width <= width) low = middle;
+      else high = middle - 1;
+    }
+    return low < 2 ? "" : whole.slice(0, low) + "…";
+  }
+
+  /** What lies under a point of the canvas, in CSS pixels. */
+  hit(x: number, y: number): Hit | null {
+    const row = Math.floor(y / rowHeight) + 1;
+    let best: Hit | null = null;
+    let distance = 2; // a narrow box may be missed by this much
+    for (const r of [row - 1, row, row + 1]) {
+      for (const index of this.rows[r] ?? []) {
+        const box = this.boxes[index]!;
+        if (y < box.top || y >= box.top + rowHeight) continue;
+        const off = x < box.left ? box.left - x : x > box.left + box.width ? x - box.left - box.width : 0;
+        if (off < distance) {
+          best = box;
+          distance = off;
+        }
+      }
+    }
+    return best;
+  }
+
+  boxOf(node: number): Hit | null {
+    return this.boxes.find((box) => box.node === node && box.small === null) ?? null;
+  }
+
+  get drawn(): number {
+    return this.boxes.length;
+  }
+}
+
+/** The siblings behind "N small frames". */
+export function smallFrames(tree: FlameTree, hit: Hit): number[] {
+  const nodes: number[] = [];
+  if (hit.small === null) return nodes;
+  for (let i = hit.small[0]!; i < hit.small[1]!; i = tree.end[i]!) nodes.push(i);
+  return nodes.sort((a, b) => tree.weight[b]! - tree.weight[a]!);
+}

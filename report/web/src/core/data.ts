@@ -1,0 +1,216 @@
+// Reads the data of a report (format "HFR1", written by report/html_data.cc) into typed arrays.
+//
+// A stack is a node of one tree: `parent` and `frame` of each node in preorder, node 0 is the root and has no frame.
+// A series is one process and kind; its rows are (node, set of labels); the values of a snapshot are columns over the
+// rows, kept as bytes until somebody asks (a report of 100 snapshots would otherwise take gigabytes).
+
+export interface Snapshot {
+  file: string;
+  ms: number; // since 1970
+  totals: number[];
+  halfWidths: (number | null)[]; // half of the 95 % interval of each total
+}
+
+export interface Series {
+  base: boolean;
+  kind: string;
+  process: string;
+  program: string;
+  pid: string;
+  sampling: string;
+  period: number;
+  default: number;
+  metrics: [name: string, unit: string][];
+  snapshots: Snapshot[];
+  comments: string[];
+  losses: string[];
+  rows: number;
+  node: Int32Array;
+  labels: Int32Array;
+  columns: Uint8Array[]; // [snapshot × metrics + metric]
+}
+
+export interface Label {
+  key: string;
+  text: string; // a number as "64"
+  unit: string;
+  number: number; // NaN for text
+}
+
+export interface Report {
+  version: string;
+  names: string[]; // of functions, sorted
+  files: string[]; // of functions, "" where not known
+  startLines: Int32Array;
+  frameFunction: Int32Array;
+  frameLine: Int32Array;
+  frameObject: Int32Array; // 0: not known, else 1 + index into `objects`
+  frameInlined: Uint8Array;
+  objects: [path: string, buildId: string][];
+  functionObject: Int32Array; // the first object that holds the function, as frameObject
+  parent: Int32Array;
+  frame: Int32Array; // −1 at the root
+  labelSets: Label[][];
+  series: Series[];
+  sources: Map<string, Map<number, string>>;
+}
+
+/** Varints one after the other. Numbers above 2^53 lose their last digits. */
+export class Cursor {
+  at = 0;
+  constructor(readonly bytes: Uint8Array) {}
+  next(): number {
+    const bytes = this.bytes;
+    let byte = bytes[this.at++]!;
+    if (byte < 0x80) return byte;
+    let value = byte & 0x7f;
+    let shift = 7;
+    while (byte >= 0x80 && shift < 28) {
+      byte = bytes[this.at++]!;
+      value |= (byte & 0x7f) << shift;
+      shift += 7;
+    }
+    let factor = 2 ** shift;
+    while (byte >= 0x80) {
+      byte = bytes[this.at++]!;
+      value += (byte & 0x7f) * factor;
+      factor *= 128;
+    }
+    return value;
+  }
+  /** A zigzag varint; exact to 2^53, which next() and a division would not be. */
+  signed(): number {
+    const byte = this.bytes[this.at++]!;
+    let half = (byte & 0x7f) >> 1;
+    if (byte >= 0x80) half += this.next() * 64;
+    return (byte & 1) === 1 ? -half - 1 : half;
+  }
+  column(length: number): Int32Array {
+    const column = new Int32Array(length);
+    for (let i = 0; i < length; ++i) column[i] = this.next();
+    return column;
+  }
+}
+
+export function parseReport(bytes: Uint8Array): Report {
+  const decoder = new TextDecoder();
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (decoder.decode(bytes.subarray(0, 4)) !== "HFR1") throw new Error("the data of this report is of another version");
+  const metaLength = view.getUint32(4, true);
+  const meta = JSON.parse(decoder.decode(bytes.subarray(8, 8 + metaLength)));
+  let from = 8 + metaLength;
+  const sections: Uint8Array[] = meta.sections.map((length: number) => bytes.subarray(from, (from += length)));
+  let next = 0;
+
+  const lengths = new Cursor(sections[next++]!);
+  const text = decoder.decode(sections[next++]!);
+  const strings: string[] = [];
+  for (let at = 0; lengths.at < lengths.bytes.length; ) {
+    const length = lengths.next();
+    strings.push(text.slice(at, (at += length)));
+  }
+  const functions: number = meta.functions;
+  let cursor = new Cursor(sections[next++]!);
+  const files: string[] = [];
+  for (let i = 0; i < functions; ++i) {
+    const file = cursor.next();
+    files.push(file === 0 ? "" : strings[file - 1]!);
+  }
+  const startLines = cursor.column(functions);
+
+  const frames: number = meta.frames;
+  cursor = new Cursor(sections[next++]!);
+  const frameFunction = cursor.column(frames);
+  for (let i = 1; i < frames; ++i) frameFunction[i]! += frameFunction[i - 1]!;
+  const frameLine = cursor.column(frames);
+  const frameObject = cursor.column(frames);
+  const frameInlined = new Uint8Array(frames);
+  const functionObject = new Int32Array(functions);
+  for (let i = 0; i < frames; ++i) {
+    frameInlined[i] = frameObject[i]! & 1;
+    frameObject[i]! >>>= 1;
+    if (functionObject[frameFunction[i]!] === 0) functionObject[frameFunction[i]!] = frameObject[i]!;
+  }
+
+  const nodes: number = meta.nodes;
+  const tree = sections[next++]!;
+  cursor = new Cursor(tree);
+  const parent = new Int32Array(nodes);
+  const frame = new Int32Array(nodes);
+  frame[0] = -1;
+  for (let i = 1; i < nodes; ++i) {
+    let above = i - 1;
+    for (let climb = cursor.next(); climb > 0; --climb) above = parent[above]!;
+    parent[i] = above;
+  }
+  for (let i = 1; i < nodes; ++i) frame[i] = cursor.next();
+
+  const series: Series[] = meta.series.map((s: Series) => {
+    const rows = new Cursor(sections[next++]!);
+    const node = rows.column(s.rows);
+    for (let i = 1; i < s.rows; ++i) node[i]! += node[i - 1]!;
+    const labels = rows.column(s.rows);
+    const count = s.snapshots.length * s.metrics.length;
+    return { ...s, node, labels, columns: sections.slice(next, (next += count)) };
+  });
+
+  const sources = new Map<string, Map<number, string>>();
+  for (const [file, ...chunks] of meta.sources) {
+    const lines = new Map<number, string>();
+    for (let i = 0; i < chunks.length; i += 2) {
+      (chunks[i + 1] as string).split("\n").forEach((line, k) => lines.set(chunks[i] + k, line));
+    }
+    sources.set(file, lines);
+  }
+  return {
+    version: meta.version,
+    names: strings.slice(0, functions),
+    files,
+    startLines,
+    frameFunction,
+    frameLine,
+    frameObject,
+    frameInlined,
+    functionObject,
+    objects: meta.objects,
+    parent,
+    frame,
+    labelSets: meta.labels.map((set: [string, string | number, string?][]) =>
+      set.map(([key, value, unit]) => ({
+        key,
+        text: String(value),
+        unit: unit ?? "",
+        number: typeof value === "number" ? value : NaN,
+      })),
+    ),
+    series,
+    sources,
+  };
+}
+
+/** Adds the differences of one snapshot's column to `values`, in rows. */
+export function addColumn(column: Uint8Array, values: Float64Array): void {
+  const cursor = new Cursor(column);
+  const end = column.length;
+  for (let row = 0; cursor.at < end; ) {
+    if (column[cursor.at] === 0) {
+      ++cursor.at;
+      row += cursor.next(); // a run of rows that did not change
+      continue;
+    }
+    values[row]! += cursor.signed();
+    ++row;
+  }
+}
+
+/** Values of one metric as a sum of snapshots: coefficients[i] × snapshot i. */
+export function combine(series: Series, metric: number, coefficients: number[]): Float64Array {
+  const current = new Float64Array(series.rows);
+  const sum = new Float64Array(series.rows);
+  coefficients.forEach((coefficient, i) => {
+    addColumn(series.columns[i * series.metrics.length + metric]!, current);
+    if (coefficient === 0) return;
+    for (let row = 0; row < sum.length; ++row) sum[row]! += coefficient * current[row]!;
+  });
+  return sum;
+}

@@ -1,0 +1,190 @@
+// The call graph of what is selected: one node for each function, one edge for each pair of caller and callee, cut to
+// what matters, and places for them: layers from callers to callees, ordered so that edges cross little.
+import type { FlameTree } from "./tree";
+import { functionTable } from "./tree";
+
+export interface GraphNode {
+  func: number;
+  self: number;
+  total: number;
+  heaviest: boolean; // on the heaviest path
+  layer: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+export interface GraphEdge {
+  from: number; // index into nodes
+  to: number;
+  value: number;
+  heaviest: boolean;
+  points: [number, number][];
+}
+
+export interface CallGraph {
+  nodes: GraphNode[];
+  edges: GraphEdge[];
+  width: number;
+  height: number;
+  left: number; // functions that were cut
+}
+
+export interface GraphOptions {
+  maxNodes: number;
+  nodeFraction: number;
+  edgeFraction: number;
+}
+
+/** `column` of the tree's values; with two sides the larger one decides what is drawn. */
+export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
+  const whole = tree.weight[0]!;
+  const rows = functionTable(tree).sort((a, b) => b.total[0]! - a.total[0]! || a.func - b.func);
+  const kept = rows.filter((row) => Math.abs(row.total[0]!) >= options.nodeFraction * whole).slice(0, options.maxNodes);
+  const index = new Map(kept.map((row, i) => [row.func, i]));
+  const nodes: GraphNode[] = kept.map((row) => ({
+    func: row.func,
+    self: row.self[0]!,
+    total: row.total[0]!,
+    heaviest: false,
+    layer: 0,
+    x: 0,
+    y: 0,
+    width: 0,
+    height: 0,
+  }));
+  // Edges between kept functions; what lies between and was cut is passed over. Each edge once for each stack.
+  const values = new Map<number, number>();
+  const covered = new Map<number, number>();
+  const keptAbove = new Int32Array(tree.size).fill(-1);
+  for (let i = 1; i < tree.size; ++i) {
+    const up = tree.parent[i]!;
+    const above = up === 0 ? -1 : (index.get(tree.func[up]!) ?? keptAbove[up]!);
+    keptAbove[i] = above;
+    const to = index.get(tree.func[i]!);
+    if (to === undefined || above < 0 || above === to) continue;
+    const key = above * 65536 + to;
+    if ((covered.get(key) ?? 0) > i) continue;
+    covered.set(key, tree.end[i]!);
+    values.set(key, (values.get(key) ?? 0) + tree.total[0]![i]!);
+  }
+  let edges: GraphEdge[] = [...values]
+    .filter(([, value]) => Math.abs(value) >= options.edgeFraction * whole)
+    .map(([key, value]) => ({ from: Math.floor(key / 65536), to: key % 65536, value, heaviest: false, points: [] }));
+  edges.sort((a, b) => b.value - a.value);
+  markHeaviest(nodes, edges, tree, index);
+  layers(nodes, edges);
+  const size = place(nodes, edges);
+  edges = edges.filter((edge) => edge.points.length > 0);
+  return { nodes, edges, ...size, left: rows.length - kept.length };
+}
+
+/** Down from the root, always to the heaviest child. */
+function markHeaviest(nodes: GraphNode[], edges: GraphEdge[], tree: FlameTree, index: Map<number, number>): void {
+  let at = 0;
+  let last = -1;
+  for (;;) {
+    let best = -1;
+    for (let i = at + 1; i < tree.end[at]!; i = tree.end[i]!) if (best < 0 || tree.weight[i]! > tree.weight[best]!) best = i;
+    if (best < 0 || tree.weight[best]! < Math.abs(tree.self[0]![at]!)) return;
+    at = best;
+    const node = index.get(tree.func[at]!);
+    if (node === undefined) continue;
+    nodes[node]!.heaviest = true;
+    const edge = edges.find((e) => e.from === last && e.to === node);
+    if (edge !== undefined) edge.heaviest = true;
+    last = node;
+  }
+}
+
+/** Longest path from the top over edges that close no circle; heavier edges are taken first. */
+function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
+  const down: number[][] = nodes.map(() => []);
+  const reaches = (from: number, to: number): boolean => {
+    const seen = new Set<number>([from]);
+    const open = [from];
+    while (open.length > 0) {
+      const node = open.pop()!;
+      if (node === to) return true;
+      for (const next of down[node]!) if (!seen.has(next)) seen.add(next), open.push(next);
+    }
+    return false;
+  };
+  const forward: GraphEdge[] = [];
+  for (const edge of edges) {
+    if (edge.from === edge.to || reaches(edge.to, edge.from)) continue;
+    down[edge.from]!.push(edge.to);
+    forward.push(edge);
+  }
+  for (let round = 0; round < nodes.length; ++round) {
+    let moved = false;
+    for (const edge of forward) {
+      if (nodes[edge.to]!.layer <= nodes[edge.from]!.layer) {
+        nodes[edge.to]!.layer = nodes[edge.from]!.layer + 1;
+        moved = true;
+      }
+    }
+    if (!moved) break;
+  }
+}
+
+const rowGap = 46;
+const columnGap = 22;
+
+function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height: number } {
+  const byLayer: number[][] = [];
+  nodes.forEach((node, i) => {
+    node.width = 168;
+    node.height = 44;
+    (byLayer[node.layer] ??= []).push(i);
+  });
+  // Order by the mean place of neighbours, down and up a few times.
+  const position = new Float64Array(nodes.length);
+  for (const layer of byLayer) layer?.forEach((node, i) => (position[node] = i));
+  for (let round = 0; round < 8; ++round) {
+    const order = round % 2 === 0 ? byLayer : [...byLayer].reverse();
+    for (const layer of order) {
+      if (layer === undefined) continue;
+      const mean = (node: number) => {
+        let sum = 0;
+        let weight = 0;
+        for (const edge of edges) {
+          const other = round % 2 === 0 ? (edge.to === node ? edge.from : -1) : edge.from === node ? edge.to : -1;
+          if (other >= 0) (sum += position[other]! * edge.value), (weight += edge.value);
+        }
+        return weight > 0 ? sum / weight : position[node]!;
+      };
+      const means = new Map(layer.map((node) => [node, mean(node)]));
+      layer.sort((a, b) => means.get(a)! - means.get(b)!);
+      layer.forEach((node, i) => (position[node] = i - layer.length / 2));
+    }
+  }
+  const widest = Math.max(1, ...byLayer.map((layer) => layer?.length ?? 0));
+  const width = widest * (168 + columnGap) + columnGap;
+  let y = 16;
+  for (const layer of byLayer) {
+    if (layer === undefined) continue;
+    const used = layer.length * (168 + columnGap) - columnGap;
+    layer.forEach((node, i) => {
+      nodes[node]!.x = (width - used) / 2 + i * (168 + columnGap);
+      nodes[node]!.y = y;
+    });
+    y += 44 + rowGap;
+  }
+  for (const edge of edges) {
+    const from = nodes[edge.from]!;
+    const to = nodes[edge.to]!;
+    edge.points =
+      to.layer > from.layer
+        ? [
+            [from.x + from.width / 2, from.y + from.height],
+            [to.x + to.width / 2, to.y],
+          ]
+        : [
+            [from.x + from.width, from.y + from.height / 2],
+            [to.x + to.width, to.y + to.height / 2],
+          ];
+  }
+  return { width, height: y - rowGap + 16 };
+}

@@ -1,0 +1,12 @@
+// The whole core, for its unit tests.
+export * from "./classify";
+export * from "./data";
+export * from "./graph";
+export * from "./leaks";
+export * from "./lines";
+export * from "./match";
+export * from "./metrics";
+export * from "./select";
+export * from "./state";
+export * from "./tree";
+export * from "./units";

@@ -1,0 +1,356 @@
+// From what is chosen (metric, snapshots, processes, labels, comparison) to values over the nodes of the report.
+//
+// Snapshots are cumulative. At a moment each process counts with its latest snapshot; a range of time shows
+//   counters (alloc_*, contentions, delay)   what came between its ends
+//   in use                                   the last snapshot in it, or the mean of all
+// and both are sums of snapshots with coefficients, so that one pass over the columns is enough.
+import { combine, type Report, type Series } from "./data";
+
+export interface Metric {
+  kind: string;
+  name: string;
+  unit: string;
+  isCounter: boolean; // grows only: differences make sense, levels do not
+}
+
+export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
+
+/** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
+export function metricsOf(report: Report): Metric[] {
+  const metrics: Metric[] = [];
+  const order = ["heap", "block", "mutex"];
+  const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
+  for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
+    for (const [name, unit] of series.metrics) {
+      if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") });
+      }
+    }
+  }
+  return metrics;
+}
+
+export function defaultMetric(report: Report, kind?: string): string {
+  const metrics = metricsOf(report);
+  const first = kind ?? metrics[0]?.kind;
+  const series = report.series.find((s) => s.kind === first);
+  return series === undefined ? "" : metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
+}
+
+export interface LabelChoice {
+  key: string;
+  text: string;
+}
+
+export type Compare =
+  | { type: "files" } // the base files against the others
+  | { type: "time" } // the end of the range against its start
+  | { type: "label"; key: string; base: string; head: string };
+
+export interface Choice {
+  metric: string;
+  from: number; // index into the moments, −1: from the beginning
+  to: number; // index into the moments, −1: the last
+  mean: boolean; // in use: mean of the range instead of its last
+  weight: [number, number] | null; // only snapshots whose total lies between
+  process: string; // "" = all
+  labels: LabelChoice[];
+  compare: Compare | null;
+  normalise: boolean; // base scaled to the total of head
+}
+
+/** The moments of a kind: when any of its processes has a snapshot, base files apart. */
+export function momentsOf(report: Report, kind: string, process: string): number[] {
+  const times = new Set<number>();
+  for (const series of report.series) {
+    if (series.kind === kind && !series.base && isChosen(series, process)) {
+      for (const snapshot of series.snapshots) times.add(snapshot.ms);
+    }
+  }
+  return [...times].sort((a, b) => a - b);
+}
+
+export function isChosen(series: Series, process: string): boolean {
+  return process === "" || series.process === process;
+}
+
+/** Index of the latest snapshot of a series at a moment; −1 when it has none yet. */
+function latest(series: Series, ms: number): number {
+  let index = -1;
+  for (let i = 0; i < series.snapshots.length; ++i) if (series.snapshots[i]!.ms <= ms) index = i;
+  return index;
+}
+
+/** Total of one metric at each moment: the line of the timeline. */
+export function totalsOverTime(report: Report, metric: Metric, process: string, moments: number[]): number[] {
+  return moments.map((ms) => {
+    let sum = 0;
+    for (const series of report.series) {
+      if (series.kind !== metric.kind || series.base || !isChosen(series, process)) continue;
+      const index = latest(series, ms);
+      const m = series.metrics.findIndex(([name]) => name === metric.name);
+      if (index >= 0 && m >= 0) sum += series.snapshots[index]!.totals[m]!;
+    }
+    return sum;
+  });
+}
+
+/** Which snapshots the weight filter keeps: by the total of each, or of what was added since the one before. */
+function keptMoments(totals: number[], from: number, to: number, metric: Metric, weight: [number, number]): number[] {
+  const kept: number[] = [];
+  for (let i = from + 1; i <= to; ++i) {
+    const value = metric.isCounter ? totals[i]! - (i > 0 ? totals[i - 1]! : 0) : totals[i]!;
+    if (value >= weight[0] && value <= weight[1]) kept.push(i);
+  }
+  return kept;
+}
+
+/** How much each snapshot of a series counts. `at`: only the state at that moment. */
+function coefficientsOf(series: Series, report: Report, metric: Metric, choice: Choice, moments: number[]): number[] {
+  const coefficients = new Array<number>(series.snapshots.length).fill(0);
+  const add = (ms: number, by: number) => {
+    const index = latest(series, ms);
+    if (index >= 0) coefficients[index]! += by;
+  };
+  const to = choice.to < 0 ? moments.length - 1 : Math.min(choice.to, moments.length - 1);
+  const from = Math.min(choice.from, to);
+  if (series.base || moments.length === 0) {
+    if (coefficients.length > 0) coefficients[coefficients.length - 1] = 1;
+    return coefficients;
+  }
+  if (choice.weight !== null) {
+    const totals = totalsOverTime(report, metric, choice.process, moments);
+    const kept = keptMoments(totals, metric.isCounter ? from : Math.max(from - 1, -1), to, metric, choice.weight);
+    for (const i of kept) {
+      add(moments[i]!, metric.isCounter ? 1 : 1 / kept.length);
+      if (metric.isCounter && i > 0) add(moments[i - 1]!, -1);
+    }
+    return coefficients;
+  }
+  if (metric.isCounter) {
+    add(moments[to]!, 1);
+    if (from >= 0) add(moments[from]!, -1);
+  } else if (choice.mean) {
+    const first = Math.max(from, 0);
+    for (let i = first; i <= to; ++i) add(moments[i]!, 1 / (to - first + 1));
+  } else {
+    add(moments[to]!, 1);
+  }
+  return coefficients;
+}
+
+export interface Values {
+  columns: Float64Array[]; // over nodes: head; with a comparison also base and the variance of head − base
+  total: number;
+  baseTotal: number;
+  scale: number; // what base was multiplied by
+}
+
+/** Whether the sets of labels match every key that is chosen (values of one key: any of them). */
+export function labelFilter(report: Report, labels: LabelChoice[]): Uint8Array {
+  const byKey = new Map<string, Set<string>>();
+  for (const { key, text } of labels) byKey.set(key, (byKey.get(key) ?? new Set()).add(text));
+  return Uint8Array.from(report.labelSets, (set) =>
+    [...byKey].every(([key, texts]) => set.some((label) => label.key === key && texts.has(label.text))) ? 1 : 0,
+  );
+}
+
+function accumulate(column: Float64Array, series: Series, values: Float64Array, allowed: Uint8Array): void {
+  for (let row = 0; row < values.length; ++row) {
+    if (allowed[series.labels[row]!] === 1) column[series.node[row]!]! += values[row]!;
+  }
+}
+
+function metricIn(series: Series, metric: { kind: string; name: string }): number {
+  return series.kind === metric.kind ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
+}
+
+export function findMetric(report: Report, key: string): Metric | undefined {
+  return metricsOf(report).find((metric) => metricKey(metric) === key);
+}
+
+/** Values of one side; `side` tells which series belong to it. */
+function sideColumn(
+  report: Report,
+  metric: Metric,
+  choice: Choice,
+  moments: number[],
+  base: boolean,
+  allowed: Uint8Array,
+): Float64Array {
+  const column = new Float64Array(report.parent.length);
+  for (const series of report.series) {
+    const m = metricIn(series, metric);
+    if (m < 0 || series.base !== base || (!base && !isChosen(series, choice.process))) continue;
+    accumulate(column, series, combine(series, m, coefficientsOf(series, report, metric, choice, moments)), allowed);
+  }
+  return column;
+}
+
+const sumOf = (column: Float64Array): number => {
+  let sum = 0;
+  for (let i = 0; i < column.length; ++i) sum += column[i]!;
+  return sum;
+};
+
+export function valuesFor(report: Report, choice: Choice): Values {
+  const metric = findMetric(report, choice.metric);
+  if (metric === undefined) return { columns: [new Float64Array(report.parent.length)], total: 0, baseTotal: 0, scale: 1 };
+  const moments = momentsOf(report, metric.kind, choice.process);
+  const allowed = labelFilter(report, choice.labels);
+  const { compare } = choice;
+  if (compare === null) {
+    const head = sideColumn(report, metric, choice, moments, false, allowed);
+    return { columns: [head], total: sumOf(head), baseTotal: 0, scale: 1 };
+  }
+  let head: Float64Array;
+  let base: Float64Array;
+  if (compare.type === "time") {
+    // What is at the end against what was at the start, also for counters.
+    const at = (moment: number) =>
+      moment < 0
+        ? new Float64Array(report.parent.length)
+        : sideColumn(report, metric, { ...choice, from: -1, to: moment, mean: false, weight: null }, moments, false, allowed);
+    head = at(choice.to < 0 ? moments.length - 1 : choice.to);
+    base = at(choice.from < 0 ? 0 : choice.from);
+  } else if (compare.type === "files") {
+    head = sideColumn(report, metric, choice, moments, false, allowed);
+    base = sideColumn(report, metric, choice, moments, true, allowed);
+  } else {
+    const only = (text: string) => labelFilter(report, [...choice.labels.filter((l) => l.key !== compare.key), { key: compare.key, text }]);
+    head = sideColumn(report, metric, choice, moments, false, only(compare.head));
+    base = sideColumn(report, metric, choice, moments, false, only(compare.base));
+  }
+  const total = sumOf(head);
+  const baseTotal = sumOf(base);
+  const scale = choice.normalise && baseTotal > 0 && total > 0 ? total / baseTotal : 1;
+  const variance = varianceOfDifference(report, choice, metric, moments, allowed, scale);
+  if (scale !== 1) for (let i = 0; i < base.length; ++i) base[i]! *= scale;
+  return { columns: [head, base, variance], total, baseTotal, scale };
+}
+
+/**
+ * The factor between a row's value and its variance (docs/sampling.md): a sample of s bytes under the interval R is taken
+ * with p = 1 − exp(−s/R); objects vary by value·(1 − p)/p, bytes by value·s·(1 − p)/p. For waits, s is the row's mean.
+ */
+export function varianceFactor(series: Series, metric: number, size: number): number {
+  const unit = series.metrics[metric]![1];
+  const interval = intervalOf(series);
+  if (interval <= 1 || !(size >= 0)) return 0;
+  const p = -Math.expm1(-Math.max(size, 1) / interval);
+  return ((1 - p) / p) * (unit === "count" ? 1 : size);
+}
+
+/** The mean interval in the metric's own unit; 0 when the file does not say. */
+export function intervalOf(series: Series): number {
+  const comment = series.comments.find((text) => text.startsWith("interval: "));
+  if (comment !== undefined) return Number.parseFloat(comment.slice(10)) || 0;
+  return series.kind === "heap" || series.metrics.some(([name]) => name === "inuse_space") ? series.period : 0;
+}
+
+/** Variance of a metric over the rows of a series. */
+function rowVariance(report: Report, series: Series, m: number, values: Float64Array, coefficients: number[]): Float64Array {
+  const variance = new Float64Array(values.length);
+  const sizes = report.labelSets.map((set) => set.find((label) => label.key === "bytes")?.number ?? NaN);
+  const delay = series.metrics.findIndex(([name]) => name === "delay");
+  const contentions = series.metrics.findIndex(([name]) => name === "contentions");
+  const waited = delay >= 0 && contentions >= 0;
+  const delays = waited ? combine(series, delay, coefficients) : null;
+  const counts = waited ? combine(series, contentions, coefficients) : null;
+  for (let row = 0; row < values.length; ++row) {
+    const size = waited ? delays![row]! / Math.max(1, counts![row]!) : sizes[series.labels[row]!]!;
+    variance[row] = Math.abs(values[row]!) * varianceFactor(series, m, size);
+  }
+  return variance;
+}
+
+/** Variance over nodes of what is shown, one side. */
+export function varianceColumn(report: Report, choice: Choice, metric: Metric, base: boolean, allowed: Uint8Array): Float64Array {
+  const moments = momentsOf(report, metric.kind, choice.process);
+  const column = new Float64Array(report.parent.length);
+  for (const series of report.series) {
+    const m = metricIn(series, metric);
+    if (m < 0 || series.base !== base || (!base && !isChosen(series, choice.process))) continue;
+    const coefficients = coefficientsOf(series, report, metric, choice, moments);
+    accumulate(column, series, rowVariance(report, series, m, combine(series, m, coefficients), coefficients), allowed);
+  }
+  return column;
+}
+
+function varianceOfDifference(
+  report: Report,
+  choice: Choice,
+  metric: Metric,
+  moments: number[],
+  allowed: Uint8Array,
+  scale: number,
+): Float64Array {
+  const { compare } = choice;
+  if (compare?.type !== "time") {
+    const labelled = compare?.type === "label" ? compare : null;
+    const rest = labelled === null ? [] : choice.labels.filter((l) => l.key !== labelled.key);
+    const headAllowed = labelled === null ? allowed : labelFilter(report, [...rest, { key: labelled.key, text: labelled.head }]);
+    const baseAllowed = labelled === null ? allowed : labelFilter(report, [...rest, { key: labelled.key, text: labelled.base }]);
+    const variance = varianceColumn(report, choice, metric, false, headAllowed);
+    const base = varianceColumn(report, choice, metric, labelled === null, baseAllowed);
+    for (let i = 0; i < variance.length; ++i) variance[i]! += base[i]! * scale * scale;
+    return variance;
+  }
+  // Two moments of one process share the samples that are in both: only what was allocated or freed in between varies.
+  const allocated = metric.isCounter ? metric : findMetric(report, metricKey({ kind: metric.kind, name: metric.name.replace("inuse_", "alloc_") }));
+  const to = choice.to < 0 ? moments.length - 1 : choice.to;
+  const from = choice.from < 0 ? 0 : choice.from;
+  const column = new Float64Array(report.parent.length);
+  for (const series of report.series) {
+    const m = metricIn(series, metric);
+    if (m < 0 || series.base || !isChosen(series, choice.process)) continue;
+    const change = new Array<number>(series.snapshots.length).fill(0);
+    const end = latest(series, moments[to] ?? 0);
+    const start = latest(series, moments[from] ?? 0);
+    if (end >= 0) change[end]! += 1;
+    if (start >= 0) change[start]! -= 1;
+    const moved = combine(series, m, change);
+    const a = allocated === undefined ? -1 : metricIn(series, allocated);
+    if (!metric.isCounter && a >= 0) {
+      const came = combine(series, a, change);
+      for (let row = 0; row < moved.length; ++row) moved[row] = Math.max(0, 2 * came[row]! - moved[row]!);
+    }
+    accumulate(column, series, rowVariance(report, series, m, moved, change), allowed);
+  }
+  return column;
+}
+
+/** Another metric of the same kind over the same choice: objects beside bytes, for a mean size. */
+export function companionColumn(report: Report, choice: Choice, name: string): Float64Array | null {
+  const metric = findMetric(report, choice.metric);
+  const companion = metric === undefined ? undefined : findMetric(report, metricKey({ kind: metric.kind, name }));
+  if (companion === undefined) return null;
+  return sideColumn(
+    report,
+    companion,
+    choice,
+    momentsOf(report, companion.kind, choice.process),
+    false,
+    labelFilter(report, choice.labels),
+  );
+}
+
+/** 95 % half width of the whole: exact from the files where one snapshot of each process is shown, else recomputed. */
+export function totalHalfWidth(report: Report, choice: Choice): number | null {
+  const metric = findMetric(report, choice.metric);
+  if (metric === undefined || choice.compare !== null || choice.weight !== null || choice.mean) return null;
+  if (choice.from >= 0 && metric.isCounter) return null;
+  const moments = momentsOf(report, metric.kind, choice.process);
+  let squares = 0;
+  let stated = choice.labels.length === 0;
+  for (const series of report.series) {
+    const m = metricIn(series, metric);
+    if (m < 0 || series.base || !isChosen(series, choice.process)) continue;
+    const index = latest(series, moments[choice.to < 0 ? moments.length - 1 : choice.to] ?? Infinity);
+    const half = index < 0 ? 0 : series.snapshots[index]!.halfWidths[m];
+    if (half === null || half === undefined) stated = false;
+    else squares += half * half;
+  }
+  if (stated) return Math.sqrt(squares);
+  return null;
+}

@@ -1,0 +1,137 @@
+// What is shown, as an address: everything but the theme lives behind the # of the URL, so that Back and Forward undo and
+// redo, and a link leads to the same picture.
+import type { Compare, LabelChoice } from "./select";
+
+export const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare"] as const;
+export type View = (typeof views)[number];
+export const colourModes = ["package", "origin", "function", "diff", "cause"] as const;
+export type ColourMode = (typeof colourModes)[number];
+export type Chip = { type: "focus" | "only" | "hide" | "from"; pattern: string };
+
+export interface State {
+  metric: string; // "" = the default
+  view: View;
+  search: string;
+  chips: Chip[];
+  labels: LabelChoice[];
+  zoom: number[]; // functions from the root
+  selected: number; // a function, −1: none
+  colour: ColourMode;
+  safe: boolean; // colours of differences that colour-blind people can tell apart
+  flame: boolean; // root below instead of above
+  inverted: boolean; // callers below their callees: the bottom-up flame graph
+  byValue: boolean;
+  fold: boolean; // system frames go into their caller
+  inlined: boolean; // inlined functions are functions of their own
+  from: number;
+  to: number;
+  mean: boolean;
+  weight: [number, number] | null;
+  process: string;
+  compare: Compare | null;
+  side: "both" | "head" | "base"; // which side's widths the flame graph shows in a comparison
+  normalise: boolean;
+  mine: string[]; // objects that count as the user's own
+}
+
+export const initialState: State = {
+  metric: "",
+  view: "flame",
+  search: "",
+  chips: [],
+  labels: [],
+  zoom: [],
+  selected: -1,
+  colour: "package",
+  safe: false,
+  flame: false,
+  inverted: false,
+  byValue: false,
+  fold: false,
+  inlined: true,
+  from: -1,
+  to: -1,
+  mean: false,
+  weight: null,
+  process: "",
+  compare: null,
+  side: "both",
+  normalise: false,
+  mine: [],
+};
+
+const chipTypes = ["focus", "only", "hide", "from"];
+const flags = ["safe", "flame", "inverted", "byValue", "fold", "mean", "normalise"] as const;
+
+/** `initial` is what an empty address stands for. */
+export function toHash(state: State, initial: State = initialState): string {
+  const parts: string[] = [];
+  const put = (key: string, value: string) => parts.push(`${key}=${encodeURIComponent(value)}`);
+  if (state.view !== initial.view) put("view", state.view);
+  if (state.metric !== initial.metric) put("metric", state.metric);
+  for (const { type, pattern } of state.chips) put(type, pattern);
+  for (const { key, text } of state.labels) put("label", `${encodeURIComponent(key)}:${encodeURIComponent(text)}`);
+  if (state.search !== "") put("search", state.search);
+  if (state.zoom.length > 0) put("zoom", state.zoom.map((f) => f.toString(36)).join("."));
+  if (state.selected >= 0) put("fn", state.selected.toString(36));
+  if (state.colour !== initial.colour) put("colour", state.colour);
+  for (const flag of flags) if (state[flag] !== initial[flag]) put(flag, state[flag] ? "1" : "0");
+  if (!state.inlined) put("inlined", "0");
+  if (state.from >= 0 || state.to >= 0) put("range", `${state.from}:${state.to}`);
+  if (state.weight !== null) put("weight", state.weight.join(":"));
+  if (state.process !== "") put("process", state.process);
+  const { compare } = state;
+  if (JSON.stringify(compare) !== JSON.stringify(initial.compare)) {
+    if (compare === null) put("compare", "off");
+    else if (compare.type !== "label") put("compare", compare.type);
+    else put("compare", ["label", compare.key, compare.base, compare.head].map(encodeURIComponent).join(":"));
+  }
+  if (state.side !== "both") put("side", state.side);
+  for (const object of state.mine) put("mine", object);
+  return parts.join("&");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export function fromHash(hash: string, initial: State = initialState): State {
+  const state: State = { ...initial, chips: [], labels: [], zoom: [], mine: [] };
+  for (const part of hash.replace(/^#/, "").split("&")) {
+    const equals = part.indexOf("=");
+    if (equals < 0) continue;
+    const key = part.slice(0, equals);
+    const value = decode(part.slice(equals + 1));
+    if (chipTypes.includes(key)) state.chips.push({ type: key as Chip["type"], pattern: value });
+    else if (key === "view" && (views as readonly string[]).includes(value)) state.view = value as View;
+    else if (key === "colour" && (colourModes as readonly string[]).includes(value)) state.colour = value as ColourMode;
+    else if (key === "metric" || key === "search" || key === "process") state[key] = value;
+    else if (key === "label") {
+      const [k, text] = value.split(":").map(decode);
+      if (text !== undefined) state.labels.push({ key: k!, text });
+    } else if (key === "zoom") state.zoom = value.split(".").map((f) => parseInt(f, 36)).filter((f) => f >= 0);
+    else if (key === "fn") state.selected = parseInt(value, 36) >= 0 ? parseInt(value, 36) : -1;
+    else if ((flags as readonly string[]).includes(key)) state[key as (typeof flags)[number]] = value === "1";
+    else if (key === "inlined") state.inlined = value !== "0";
+    else if (key === "mine") state.mine.push(value);
+    else if (key === "side" && ["both", "head", "base"].includes(value)) state.side = value as State["side"];
+    else if (key === "range") {
+      const [from, to] = value.split(":").map(Number);
+      if (Number.isInteger(from) && Number.isInteger(to)) [state.from, state.to] = [Math.max(-1, from!), Math.max(-1, to!)];
+    } else if (key === "weight") {
+      const [low, high] = value.split(":").map(Number);
+      if (Number.isFinite(low) && !Number.isNaN(high!)) state.weight = [low!, high!];
+    } else if (key === "compare") {
+      const [type, k, base, head] = value.split(":").map(decode);
+      if (type === "off") state.compare = null;
+      else if (type === "files" || type === "time") state.compare = { type };
+      else if (type === "label" && head !== undefined) state.compare = { type, key: k!, base: base!, head };
+    }
+  }
+  if (state.chips.length > 30) state.chips.length = 30; // one bit each in a word
+  return state;
+}

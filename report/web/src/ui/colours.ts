@@ -1,0 +1,98 @@
+// Colours of boxes. Calm ones: all of about the same lightness, so that none shouts, with dark text on them in both themes.
+import type { State } from "../core/state";
+import type { FlameTree } from "../core/tree";
+import type { Model } from "./model";
+
+const hues = [28, 200, 150, 262, 48, 330, 175, 226, 96, 8, 290, 122];
+
+function hash(text: string): number {
+  let h = 2166136261;
+  for (let i = 0; i < text.length; ++i) h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+  return (h ^ (h >>> 13)) >>> 0;
+}
+
+export const originColours = {
+  light: { user: "hsl(30 78% 72%)", library: "hsl(205 48% 76%)", system: "hsl(215 12% 80%)", unknown: "hsl(280 12% 86%)" },
+  dark: { user: "hsl(30 62% 62%)", library: "hsl(205 38% 62%)", system: "hsl(215 8% 58%)", unknown: "hsl(280 9% 52%)" },
+};
+
+/** more, less, added, removed, and within the sampling error. */
+export function diffColours(safe: boolean, dark: boolean): Record<"more" | "less" | "added" | "removed" | "same", string> {
+  const light = dark ? 60 : 70;
+  return safe
+    ? { more: `hsl(24 88% ${light - 4}%)`, less: `hsl(202 70% ${light}%)`, added: `hsl(48 92% ${light - 4}%)`, removed: `hsl(255 48% ${light + 6}%)`, same: dark ? "hsl(220 6% 56%)" : "hsl(220 8% 85%)" }
+    : { more: `hsl(2 74% ${light}%)`, less: `hsl(140 42% ${light - 6}%)`, added: `hsl(212 78% ${light}%)`, removed: `hsl(34 88% ${light - 6}%)`, same: dark ? "hsl(220 6% 56%)" : "hsl(220 8% 85%)" };
+}
+
+export type Change = "more" | "less" | "added" | "removed" | "same";
+
+/** How a pair of values compares; "same" when the difference lies within 1.96 standard errors. */
+export function changeOf(head: number, base: number, variance: number): Change {
+  const difference = head - base;
+  if (difference === 0 || Math.abs(difference) <= 1.96 * Math.sqrt(variance)) return "same";
+  if (base === 0) return "added";
+  if (head === 0) return "removed";
+  return difference > 0 ? "more" : "less";
+}
+
+export interface Colouring {
+  fill: (node: number) => string;
+  legend: { colour: string; text: string }[];
+}
+
+export function colouring(model: Model, state: State, tree: FlameTree, dark: boolean): Colouring {
+  const mode = state.colour === "diff" && state.compare === null ? "package" : state.colour;
+  const root = dark ? "hsl(220 8% 46%)" : "hsl(220 12% 86%)";
+  const byFunction: (string | undefined)[] = [];
+  const cached = (compute: (fn: number) => string) => (node: number) => {
+    const fn = tree.func[node]!;
+    return fn < 0 ? root : (byFunction[fn] ??= compute(fn));
+  };
+  const tone = (hue: number, spread: number, alike: number) =>
+    dark ? `hsl(${hue + spread} ${34 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${58 + alike}% ${74 + alike / 2}%)`;
+  if (mode === "package") {
+    const legend = new Map<string, number>();
+    const fill = cached((fn) => {
+      const name = model.packageName(fn);
+      return tone(hues[hash(name) % hues.length]!, 0, (hash(model.report.names[fn]!) % 7) - 3);
+    });
+    for (let i = 1; i < Math.min(tree.size, 20000); ++i) {
+      const name = model.packageName(tree.func[i]!);
+      legend.set(name, (legend.get(name) ?? 0) + Math.abs(tree.self[0]![i]!));
+    }
+    const largest = [...legend].sort((a, b) => b[1] - a[1]).slice(0, 6);
+    return { fill, legend: largest.map(([text]) => ({ text, colour: tone(hues[hash(text) % hues.length]!, 0, 0) })) };
+  }
+  if (mode === "origin") {
+    const colours = originColours[dark ? "dark" : "light"];
+    return {
+      fill: cached((fn) => colours[model.origin(state, fn)]),
+      legend: (["user", "library", "system", "unknown"] as const).map((text) => ({ text, colour: colours[text] })),
+    };
+  }
+  if (mode === "function") {
+    return {
+      fill: cached((fn) => {
+        const h = hash(model.report.names[fn]!);
+        return tone(hues[h % hues.length]!, ((h >>> 8) % 20) - 10, ((h >>> 16) % 9) - 4);
+      }),
+      legend: [],
+    };
+  }
+  if (mode === "diff") {
+    const colours = diffColours(state.safe, dark);
+    const texts = { more: "more", less: "less", added: "added", removed: "removed", same: "within the sampling error" };
+    return {
+      fill: (node) =>
+        node === 0 ? root : colours[changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0)],
+      legend: (Object.keys(texts) as Change[]).map((key) => ({ colour: colours[key], text: texts[key] })),
+    };
+  }
+  const { names, of } = model.causes(state);
+  const shades = names.map((_, i) => tone(hues[[9, 4, 1, 2, 3, 5, 6, 7, 8, 0, 10, 11][i % 12]!]!, 0, 0));
+  const isShown = tree === model.tree(state);
+  return {
+    fill: (node) => (node === 0 || !isShown ? root : shades[of[node]!]!),
+    legend: names.map((text, i) => ({ text, colour: shades[i]! })),
+  };
+}

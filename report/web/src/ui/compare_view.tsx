@@ -1,0 +1,167 @@
+// What is compared with what, and the functions that changed.
+import { useState } from "preact/hooks";
+import type { Compare } from "../core/select";
+import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { changeOf, type Change } from "./colours";
+import { FunctionName } from "./tables";
+
+export function CompareControls({ app }: { app: App }) {
+  const { model, state } = app;
+  const moments = model.moments(state);
+  const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1);
+  const value = state.compare === null ? "" : state.compare.type === "label" ? `label:${state.compare.key}` : state.compare.type;
+  const choose = (text: string) => {
+    let compare: Compare | null = null;
+    if (text === "files" || text === "time") compare = { type: text };
+    else if (text.startsWith("label:")) {
+      const key = text.slice(6);
+      const texts = model.labelValues.get(key)!;
+      compare = { type: "label", key, base: texts[0]!, head: texts[1]! };
+    }
+    app.set({ compare, colour: compare === null ? (state.colour === "diff" ? "package" : state.colour) : "diff", zoom: [] });
+  };
+  const { compare } = state;
+  return (
+    <div class="view-options">
+      <label>
+        compare{" "}
+        <select value={value} onChange={(event) => choose(event.currentTarget.value)} data-testid="compare">
+          <option value="">nothing</option>
+          {model.hasBase && <option value="files">the files with their base</option>}
+          {moments.length > 1 && <option value="time">the end of the range with its start</option>}
+          {labels.map(([key]) => (
+            <option key={key} value={`label:${key}`}>
+              two values of “{key}”
+            </option>
+          ))}
+        </select>
+      </label>
+      {compare?.type === "label" &&
+        (["base", "head"] as const).map((side) => (
+          <label key={side}>
+            {side}{" "}
+            <select value={compare[side]} onChange={(event) => app.set({ compare: { ...compare, [side]: event.currentTarget.value } })}>
+              {model.labelValues.get(compare.key)!.map((text) => (
+                <option key={text}>{text}</option>
+              ))}
+            </select>
+          </label>
+        ))}
+      {compare !== null && (
+        <label title="Scales the base to the total of the other side: what changed in its share">
+          <input type="checkbox" checked={state.normalise} onChange={() => app.set({ normalise: !state.normalise })} /> normalise
+        </label>
+      )}
+      {compare !== null && (
+        <label title="Orange and blue instead of red and green">
+          <input type="checkbox" checked={state.safe} onChange={() => app.set({ safe: !state.safe })} /> colour-blind-safe
+        </label>
+      )}
+    </div>
+  );
+}
+
+const changes: [Change, string][] = [
+  ["added", "added"],
+  ["removed", "removed"],
+  ["more", "more"],
+  ["less", "less"],
+  ["same", "within the error"],
+];
+
+export function CompareView({ app }: { app: App }) {
+  const { model, state } = app;
+  const [shown, setShown] = useState<Set<Change>>(new Set(["added", "removed", "more", "less"]));
+  if (state.compare === null) {
+    const possible = model.hasBase || model.moments(state).length > 1 || [...model.labelValues].some(([key, texts]) => key !== "bytes" && texts.length > 1);
+    return (
+      <section class="view" aria-label="Compare">
+        {possible && <CompareControls app={app} />}
+        <div class="empty" role="status">
+          <p>
+            <b>{possible ? "Choose what to compare." : "There is nothing to compare in this report."}</b>
+          </p>
+          <p>
+            Two sets of files: <code>holdfast html --base monday/ tuesday/</code>. Two moments: a report with several snapshots. Two values of a
+            label, such as two kinds of lock.
+          </p>
+        </div>
+      </section>
+    );
+  }
+  const rows = model
+    .functions(state)
+    .map((row) => ({ row, change: changeOf(row.total[0]!, row.total[1]!, row.total[2]!) }))
+    .filter(({ row }) => row.total[0] !== 0 || row.total[1] !== 0);
+  const count = (change: Change) => rows.filter((entry) => entry.change === change).length;
+  const listed = rows
+    .filter(({ change }) => shown.has(change))
+    .sort((a, b) => Math.abs(b.row.total[0]! - b.row.total[1]!) - Math.abs(a.row.total[0]! - a.row.total[1]!));
+  const tree = model.tree(state);
+  const [head, base] = [tree.total[0]![0]!, tree.total[1]![0]!];
+  const error = 1.96 * Math.sqrt(tree.total[2]![0]!);
+  return (
+    <section class="view scroll" aria-label="Compare" tabIndex={0}>
+      <CompareControls app={app} />
+      <p class="lead">
+        <b>{signedText(app, head - base)}</b> ± {valueText(app, error)}: from {valueText(app, base)} to {valueText(app, head)}
+        {base > 0 && <> ({percentText(head - base, base)} {head < base ? "less" : "more"})</>}.{" "}
+        {Math.abs(head - base) <= error && head !== base ? "That is within the sampling error." : ""}
+      </p>
+      <div class="chips" role="group" aria-label="Kinds of change">
+        {changes.map(([change, text]) => (
+          <button
+            key={change}
+            class={`chip ${change}`}
+            aria-pressed={shown.has(change)}
+            onClick={() => {
+              const next = new Set(shown);
+              if (!next.delete(change)) next.add(change);
+              setShown(next);
+            }}
+          >
+            {count(change)} {text}
+          </button>
+        ))}
+      </div>
+      <table class="data" data-testid="compare-table">
+        <thead>
+          <tr>
+            <th scope="col" class="num">
+              Base
+            </th>
+            <th scope="col" class="num">
+              Head
+            </th>
+            <th scope="col" class="num">
+              Change of total
+            </th>
+            <th scope="col" class="num">
+              ± (95 %)
+            </th>
+            <th scope="col" class="num">
+              Change of self
+            </th>
+            <th scope="col">Function</th>
+          </tr>
+        </thead>
+        <tbody>
+          {listed.slice(0, 300).map(({ row, change }) => (
+            <tr key={row.func} data-fn={nameOf(app, row.func)}>
+              <td class="num">{valueText(app, row.total[1]!)}</td>
+              <td class="num">{valueText(app, row.total[0]!)}</td>
+              <td class={`num change ${change}`}>{signedText(app, row.total[0]! - row.total[1]!)}</td>
+              <td class="num muted">{valueText(app, 1.96 * Math.sqrt(row.total[2]!))}</td>
+              <td class="num">{signedText(app, row.self[0]! - row.self[1]!)}</td>
+              <td class="name">
+                <FunctionName app={app} func={row.func} />
+                <span class={`flag ${change}`}>{changes.find(([key]) => key === change)![1]}</span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {listed.length === 0 && <p class="empty">No function changed by more than the sampling error.</p>}
+    </section>
+  );
+}

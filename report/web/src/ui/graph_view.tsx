@@ -1,0 +1,106 @@
+// The call graph of what is selected: one box for each function, edges as thick as what goes along them.
+import { useMemo, useState } from "preact/hooks";
+import { callGraph } from "../core/graph";
+import { nameOf, percentText, valueText, type App } from "./app_api";
+import { Nothing } from "./flame";
+
+export function GraphView({ app }: { app: App }) {
+  const { model, state } = app;
+  const tree = model.tree(state);
+  const [nodes, setNodes] = useState(30);
+  const [cut, setCut] = useState(0.01);
+  const graph = useMemo(
+    () => callGraph(tree, { maxNodes: nodes, nodeFraction: cut, edgeFraction: cut / 5 }),
+    [tree, nodes, cut],
+  );
+  const whole = tree.weight[0]! || 1;
+  const trim = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  if (graph.nodes.length === 0) return <Nothing app={app} />;
+  return (
+    <section class="view scroll" aria-label="Call graph" tabIndex={0}>
+      <div class="view-options">
+        <label>
+          functions{" "}
+          <select value={String(nodes)} onChange={(event) => setNodes(Number(event.currentTarget.value))}>
+            {[15, 30, 60, 120].map((n) => (
+              <option key={n}>{n}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          at least{" "}
+          <select value={String(cut)} onChange={(event) => setCut(Number(event.currentTarget.value))}>
+            <option value="0">all</option>
+            <option value="0.001">0.1 %</option>
+            <option value="0.01">1 %</option>
+            <option value="0.05">5 %</option>
+          </select>
+        </label>
+        <span class="muted">{graph.left > 0 ? `${graph.left} smaller functions are not drawn. ` : ""}The heaviest path is marked.</span>
+      </div>
+      <svg
+        class="graph"
+        width={graph.width}
+        height={graph.height}
+        viewBox={`0 0 ${graph.width} ${graph.height}`}
+        role="group"
+        aria-label={`Call graph of ${graph.nodes.length} functions`}
+      >
+        <defs>
+          <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
+            <path d="M0 0L8 4L0 8z" class="arrow" />
+          </marker>
+        </defs>
+        {graph.edges.map((edge) => {
+          const [[x1, y1], [x2, y2]] = edge.points as [[number, number], [number, number]];
+          const back = y2 <= y1;
+          const middle = (y1 + y2) / 2;
+          const bow = Math.max(x1, x2) + 40;
+          const d = back ? `M${x1} ${y1}C${bow} ${y1} ${bow} ${y2} ${x2} ${y2}` : `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+          const share = Math.abs(edge.value) / whole;
+          return (
+            <g key={`${edge.from} ${edge.to}`} class={edge.heaviest ? "edge heaviest" : "edge"}>
+              <path d={d} stroke-width={1 + 5 * Math.min(1, share)} marker-end="url(#arrow)">
+                <title>
+                  {nameOf(app, graph.nodes[edge.from]!.func)} → {nameOf(app, graph.nodes[edge.to]!.func)}: {valueText(app, edge.value)} (
+                  {percentText(edge.value, whole)})
+                </title>
+              </path>
+              {share > 0.05 && !back && (
+                <text x={(x1 + x2) / 2 + 6} y={middle + 3}>
+                  {valueText(app, edge.value)}
+                </text>
+              )}
+            </g>
+          );
+        })}
+        {graph.nodes.map((node) => {
+          const open = () => app.set({ selected: node.func });
+          return (
+            <g
+              key={node.func}
+              class={`node ${node.heaviest ? "heaviest" : ""} ${state.selected === node.func ? "selected" : ""}`}
+              transform={`translate(${node.x} ${node.y})`}
+              role="button"
+              tabIndex={0}
+              aria-label={`${nameOf(app, node.func)}, total ${valueText(app, node.total)}, self ${valueText(app, node.self)}`}
+              onClick={open}
+              onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open())}
+            >
+              <title>{nameOf(app, node.func)}</title>
+              <rect width={node.width} height={node.height} rx="4" />
+              <rect class="share" y={node.height - 3} width={Math.min(1, Math.abs(node.total) / whole) * node.width} height="3" />
+              <text x="8" y="17" class="title">
+                {trim(model.shortName(node.func), 25)}
+              </text>
+              <text x="8" y="33" class="value">
+                {valueText(app, node.total)} · {percentText(node.total, whole)}
+                {node.self !== 0 ? ` · self ${valueText(app, node.self)}` : ""}
+              </text>
+            </g>
+          );
+        })}
+      </svg>
+    </section>
+  );
+}

@@ -1,0 +1,220 @@
+// Everything about the frame or function that was chosen last, and what can be done with it.
+import { nodeAt } from "../core/tree";
+import { formatPercent, formatValue, grouped } from "../core/units";
+import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { otherSide } from "./locks_view";
+import { FunctionName } from "./tables";
+
+export function Inspector({ app }: { app: App }) {
+  const { model, state } = app;
+  const func = state.selected;
+  if (func < 0 || func >= model.report.names.length) return <Overview app={app} />;
+  const tree = model.tree(state);
+  const row = model.functionRow(state, func);
+  const zoomed = state.inverted || state.zoom.length === 0 ? 0 : nodeAt(tree, state.zoom);
+  const node = zoomed > 0 && tree.func[zoomed] === func ? zoomed : 0;
+  const whole = tree.total[0]![0]!;
+  const metric = model.metric(state);
+  const name = nameOf(app, func);
+  const places = model.placesOf(state, func);
+  const figure = (title: string, value: number, plusMinus: number | null, part: number) => (
+    <tr>
+      <th scope="row">{title}</th>
+      <td class="num">
+        <b>{valueText(app, value)}</b>
+        {plusMinus !== null && value !== 0 && <span class="muted"> ± {valueText(app, plusMinus)}</span>}
+      </td>
+      <td class="num muted">{percentText(value, part)}</td>
+    </tr>
+  );
+  const companionName = { heap: metric.name.replace("_space", "_objects"), block: "contentions", mutex: "contentions" }[metric.kind] ?? "";
+  const amountName = { heap: metric.name.replace("_objects", "_space"), block: "delay", mutex: "delay" }[metric.kind] ?? "";
+  const here = node > 0 ? [node] : places;
+  const count = companionName === "" ? null : model.companion(state, companionName, here);
+  const amount = amountName === "" ? null : model.companion(state, amountName, here);
+  const amountUnit = metric.kind === "heap" ? "bytes" : "nanoseconds";
+  const other = otherSide(app);
+  const origin = model.origin(state, func);
+  const object = model.object(func);
+  const path: number[] = [];
+  if (node > 0) for (let i = tree.parent[node]!; i > 0; i = tree.parent[i]!) path.push(tree.func[i]!);
+  return (
+    <div class="inspector-body" data-testid="inspector">
+      <h2 class="fn-title">{name}</h2>
+      <dl>
+        {model.place(func) !== "" && (
+          <>
+            <dt>file</dt>
+            <dd>{model.place(func)}</dd>
+          </>
+        )}
+        <dt>object</dt>
+        <dd>
+          {object === "" ? "not known" : object}
+          {object !== "" && origin !== "system" && (
+            <button
+              class="quiet"
+              title="Colours by origin count it as your own code"
+              onClick={() => app.set({ mine: state.mine.includes(object) ? state.mine.filter((o) => o !== object) : [...state.mine, object] })}
+            >
+              {state.mine.includes(object) ? "not mine" : origin === "user" ? "" : "count as mine"}
+            </button>
+          )}
+        </dd>
+        <dt>origin</dt>
+        <dd>
+          {origin}, package {model.packageName(func)}
+        </dd>
+      </dl>
+      {node > 0 && (
+        <table class="figures" data-testid="inspector-frame">
+          <caption>This frame</caption>
+          <tbody>
+            {figure("total", tree.total[0]![node]!, model.plusMinus(state, [node], false), whole)}
+            {figure("self", tree.self[0]![node]!, model.plusMinus(state, [node], true), whole)}
+          </tbody>
+        </table>
+      )}
+      {row === undefined ? (
+        <p class="muted">Not in what is shown now. A filter or the metric leaves it out.</p>
+      ) : (
+        <table class="figures" data-testid="inspector-function">
+          <caption>The function, in {grouped(places.length)} {places.length === 1 ? "place" : "places"}</caption>
+          <tbody>
+            {figure("total", row.total[0]!, model.plusMinus(state, places, false), whole)}
+            {figure("self", row.self[0]!, model.plusMinus(state, model.allPlacesOf(state, func), true), whole)}
+            {state.compare !== null && (
+              <>
+                <tr>
+                  <th scope="row">base</th>
+                  <td class="num">{valueText(app, row.total[1]!)}</td>
+                  <td />
+                </tr>
+                <tr>
+                  <th scope="row">change</th>
+                  <td class="num">{signedText(app, row.total[0]! - row.total[1]!)}</td>
+                  <td class="num muted">{formatPercent(row.total[0]! - row.total[1]!, row.total[1]!)}</td>
+                </tr>
+              </>
+            )}
+            {count !== null && amount !== null && (
+              <>
+                <tr>
+                  <th scope="row">{metric.kind === "heap" ? "objects" : "waits"}</th>
+                  <td class="num">{grouped(count)}</td>
+                  <td />
+                </tr>
+                <tr>
+                  <th scope="row">{metric.kind === "heap" ? "mean size" : "mean wait"}</th>
+                  <td class="num">{count > 0 ? formatValue(amount / count, amountUnit) : "–"}</td>
+                  <td />
+                </tr>
+              </>
+            )}
+          </tbody>
+        </table>
+      )}
+      <div class="actions">
+        <button onClick={() => addChip(app, "focus", `=${name}`)} title="Only stacks through it (f)">
+          Focus
+        </button>
+        <button onClick={() => addChip(app, "from", `=${name}`)} title="Cut everything above it (r)">
+          Show from here
+        </button>
+        <button onClick={() => addChip(app, "only", `=${name}`)} title="Only stacks that match (o)">
+          Show only
+        </button>
+        <button onClick={() => addChip(app, "hide", `=${name}`)} title="Leave out stacks with it (x)">
+          Hide
+        </button>
+        <button onClick={() => app.set({ search: `=${name}` })} title="Highlight it everywhere (h)">
+          Highlight
+        </button>
+        <button onClick={() => app.set({ view: "sandwich" })} title="Between its callers and callees (5)">
+          Callers &amp; callees
+        </button>
+        <button onClick={() => app.set({ view: "source" })} title="Its lines (7)">
+          Source
+        </button>
+        <button
+          onClick={() => {
+            void navigator.clipboard?.writeText(name).then(
+              () => app.say("Name copied"),
+              () => app.say("The browser does not allow copying here"),
+            );
+          }}
+          title="Copy the name (y)"
+        >
+          Copy name
+        </button>
+      </div>
+      {other !== null && other.rows.length > 0 && (
+        <section aria-label="The other side">
+          <h3>The other side</h3>
+          <p class="muted">{other.title}, over all locks:</p>
+          <ul class="plain">
+            {other.rows.map((r) => (
+              <li key={r.func}>
+                <span class="num">{formatPercent(r.delay, other.total)}</span>{" "}
+                <FunctionName app={app} func={r.func} onClick={() => app.set({ metric: `${other.kind}/delay`, selected: r.func, zoom: [] })} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {path.length > 0 && (
+        <section aria-label="Called by">
+          <h3>Called by</h3>
+          <ol class="plain path">
+            {path.map((fn, i) => (
+              <li key={i}>
+                <FunctionName app={app} func={fn} onClick={() => app.set({ zoom: state.zoom.slice(0, path.length - i), selected: fn })} />
+              </li>
+            ))}
+          </ol>
+        </section>
+      )}
+    </div>
+  );
+}
+
+/** Before anything is chosen: what stands out, and where to go from there. */
+function Overview({ app }: { app: App }) {
+  const { model, state } = app;
+  const tree = model.tree(state);
+  const whole = tree.total[0]![0]!;
+  const rows = [...model.functions(state)].sort((a, b) => b.self[0]! - a.self[0]!).slice(0, 8);
+  const { kind } = model.metric(state);
+  const series = model.report.series.filter((s) => s.kind === kind && !s.base);
+  const losses = series.flatMap((s) => s.losses);
+  return (
+    <div class="inspector-body">
+      <h2>Largest by self</h2>
+      {rows.length === 0 && <p class="muted">Nothing was sampled here.</p>}
+      <ul class="plain largest">
+        {rows
+          .filter((row) => row.self[0]! > 0)
+          .map((row) => (
+            <li key={row.func}>
+              <span class="num">{percentText(row.self[0]!, whole)}</span> <FunctionName app={app} func={row.func} />
+            </li>
+          ))}
+      </ul>
+      <h2>What to do next</h2>
+      <p>Click a frame or a name: its figures, callers and source come here. Esc goes back.</p>
+      <p class="muted">
+        <kbd>/</kbd> search, <kbd>f</kbd> focus, <kbd>x</kbd> hide, <kbd>i</kbd> turn over, <kbd>?</kbd> all keys.
+      </p>
+      {losses.length > 0 && (
+        <>
+          <h2>Lost</h2>
+          <ul class="plain">
+            {losses.map((loss) => (
+              <li key={loss}>{loss}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}

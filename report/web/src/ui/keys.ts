@@ -1,0 +1,134 @@
+// Every action has a key. One list, from which the page acts and the help is made.
+import { colourModes, views, type State, type View } from "../core/state";
+import { metricKey } from "../core/select";
+import { addChip, nameOf, type App } from "./app_api";
+
+export interface Key {
+  keys: string[]; // KeyboardEvent.key
+  text: string;
+  act: (app: App, page: Page) => void;
+}
+
+/** What the page does besides changing the state. */
+export interface Page {
+  focusSearch: () => void;
+  toggleHelp: () => void;
+  toggleTheme: () => void;
+  toggleAbout: () => void;
+  download: () => void;
+  close: () => boolean; // whether something was open
+}
+
+export const viewTitles: Record<View, string> = {
+  flame: "Flame graph",
+  functions: "Functions",
+  topdown: "Top-down",
+  bottomup: "Bottom-up",
+  sandwich: "Callers & callees",
+  graph: "Call graph",
+  source: "Source",
+  leaks: "Leaks",
+  locks: "Locks",
+  compare: "Compare",
+};
+
+const withSelected = (act: (app: App, name: string) => void) => (app: App) => {
+  if (app.state.selected >= 0) act(app, `=${nameOf(app, app.state.selected)}`);
+  else app.say("Choose a function first");
+};
+
+const flip = (key: "flame" | "inverted" | "byValue" | "fold" | "inlined" | "mean" | "normalise" | "safe") => (app: App) =>
+  app.set({ [key]: !app.state[key], ...(key === "inverted" ? { zoom: [] } : {}) } as Partial<State>);
+
+/** One snapshot further or back, at one end of the range. */
+const shift = (end: "from" | "to", by: number) => (app: App) => {
+  const count = app.model.moments(app.state).length;
+  if (count < 2) return app.say("There is only one snapshot");
+  const to = app.state.to < 0 ? count - 1 : app.state.to;
+  const from = app.state.from;
+  if (end === "to") app.set({ to: Math.min(count - 1, Math.max(Math.max(0, from), to + by)) });
+  else app.set({ from: Math.min(to, Math.max(-1, from + by)) });
+};
+
+const nextOf = <T>(list: readonly T[], present: T, by: number): T => list[(list.indexOf(present) + by + list.length) % list.length]!;
+
+const metricBy = (by: number) => (app: App) => {
+  const keys = app.model.metrics.map(metricKey);
+  if (keys.length > 0) app.set({ metric: nextOf(keys, app.model.metricOf(app.state), by) });
+};
+
+export const keys: Key[] = [
+  { keys: ["/"], text: "search", act: (_, page) => page.focusSearch() },
+  ...views.map((view, i) => ({ keys: [String((i + 1) % 10)], text: viewTitles[view], act: (app: App) => app.set({ view }) })),
+  { keys: ["m"], text: "next metric", act: metricBy(1) },
+  { keys: ["M"], text: "metric before", act: metricBy(-1) },
+  { keys: ["f"], text: "focus: only stacks through the chosen function", act: withSelected((app, name) => addChip(app, "focus", name)) },
+  { keys: ["r"], text: "show from the chosen function", act: withSelected((app, name) => addChip(app, "from", name)) },
+  { keys: ["o"], text: "show only stacks with it", act: withSelected((app, name) => addChip(app, "only", name)) },
+  { keys: ["x"], text: "hide stacks with it", act: withSelected((app, name) => addChip(app, "hide", name)) },
+  { keys: ["h"], text: "highlight it everywhere", act: withSelected((app, name) => app.set({ search: name })) },
+  {
+    keys: ["y"],
+    text: "copy its name",
+    act: withSelected((app, name) => void navigator.clipboard?.writeText(name.slice(1)).then(() => app.say("Name copied"), () => undefined)),
+  },
+  { keys: ["u"], text: "undo (Back)", act: () => history.back() },
+  { keys: ["U"], text: "redo (Forward)", act: () => history.forward() },
+  {
+    keys: ["Escape"],
+    text: "close, or restore: zoom, search, choice",
+    act: (app, page) => {
+      if (page.close()) return;
+      const { zoom, search, selected } = app.state;
+      if (zoom.length > 0) app.set({ zoom: [] });
+      else if (search !== "") app.set({ search: "" });
+      else if (selected >= 0) app.set({ selected: -1 });
+    },
+  },
+  { keys: ["Backspace"], text: "remove the last filter", act: (app) => app.set({ chips: app.state.chips.slice(0, -1) }) },
+  { keys: ["i"], text: "icicle or flame", act: flip("flame") },
+  { keys: ["b"], text: "callers below their callees", act: flip("inverted") },
+  { keys: ["v"], text: "largest first, or by name", act: flip("byValue") },
+  { keys: ["c"], text: "next colours", act: (app) => app.set({ colour: nextOf(colourModes, app.state.colour, 1) }) },
+  { keys: ["k"], text: "colour-blind-safe differences", act: flip("safe") },
+  { keys: ["s"], text: "fold system frames", act: flip("fold") },
+  { keys: ["n"], text: "inlined functions on their own", act: flip("inlined") },
+  { keys: ["["], text: "range ends a snapshot earlier", act: shift("to", -1) },
+  { keys: ["]"], text: "range ends a snapshot later", act: shift("to", 1) },
+  { keys: ["{"], text: "range begins a snapshot earlier", act: shift("from", -1) },
+  { keys: ["}"], text: "range begins a snapshot later", act: shift("from", 1) },
+  { keys: ["e"], text: "mean of the range", act: flip("mean") },
+  {
+    keys: ["w"],
+    text: "compare the end of the range with its start",
+    act: (app) =>
+      app.state.compare !== null
+        ? app.set({ compare: null, colour: "package" })
+        : app.set({ compare: { type: app.model.hasBase ? "files" : "time" }, colour: "diff" }),
+  },
+  { keys: ["t"], text: "dark or light", act: (_, page) => page.toggleTheme() },
+  { keys: ["d"], text: "download a profile", act: (_, page) => page.download() },
+  { keys: ["a"], text: "about this profile", act: (_, page) => page.toggleAbout() },
+  { keys: ["p"], text: "print", act: () => window.print() },
+  { keys: ["?"], text: "this list", act: (_, page) => page.toggleHelp() },
+];
+
+/** Keys of the flame graph, which the canvas takes itself. */
+export const flameKeys: [string, string][] = [
+  ["↓ ↑", "to the largest callee, to the caller"],
+  ["← →", "to the sibling"],
+  ["Enter", "zoom to it"],
+  ["Home", "to the root"],
+];
+
+export function onKey(event: KeyboardEvent, app: App, page: Page): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const target = event.target as HTMLElement;
+  const typing = target.closest("input[type=search], input[type=text], select, textarea") !== null;
+  if (typing && event.key !== "Escape") return;
+  if (typing) target.blur();
+  const key = keys.find((k) => k.keys.includes(event.key));
+  if (key === undefined) return;
+  event.preventDefault();
+  key.act(app, page);
+}

@@ -1,0 +1,288 @@
+// What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
+import { baseName, objectOf, originsOf, origins, packageOf, shortName, systemFrames, type Origin } from "../core/classify";
+import type { Report } from "../core/data";
+import { findLeaks, type Leak } from "../core/leaks";
+import { matchFunctions } from "../core/match";
+import {
+  companionColumn,
+  defaultMetric,
+  findMetric,
+  labelFilter,
+  metricsOf,
+  momentsOf,
+  totalHalfWidth,
+  totalsOverTime,
+  valuesFor,
+  varianceColumn,
+  type Choice,
+  type Metric,
+  type Values,
+} from "../core/select";
+import type { State } from "../core/state";
+import {
+  buildTree,
+  callerTree,
+  functionTable,
+  occurrences,
+  type FlameTree,
+  type FunctionRow,
+  type StackFilter,
+} from "../core/tree";
+
+/** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
+export const leastOf = (tree: FlameTree): number => (tree.size > 100_000 ? 0.0004 : 0);
+
+export class Model {
+  readonly metrics: Metric[];
+  readonly hasBase: boolean;
+  readonly labelValues: Map<string, string[]>; // of string labels, for the filter
+  private memory = new Map<string, { key: string; value: unknown }[]>();
+  private short: (string | undefined)[] = [];
+  private packages: (string | undefined)[] = [];
+
+  constructor(readonly report: Report) {
+    this.metrics = metricsOf(report);
+    this.hasBase = report.series.some((series) => series.base) && report.series.some((series) => !series.base);
+    const values = new Map<string, Set<string>>();
+    for (const set of report.labelSets) {
+      for (const { key, text } of set) values.set(key, (values.get(key) ?? new Set()).add(text));
+    }
+    this.labelValues = new Map(
+      [...values].map(([key, texts]) => [key, [...texts].sort((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1))]),
+    );
+  }
+
+  private memo<T>(name: string, key: string, compute: () => T, keep = 2): T {
+    const known = this.memory.get(name) ?? [];
+    const found = known.find((entry) => entry.key === key);
+    if (found !== undefined) return found.value as T;
+    const value = compute();
+    this.memory.set(name, [{ key, value }, ...known].slice(0, keep));
+    return value;
+  }
+
+  metricOf(state: State): string {
+    return findMetric(this.report, state.metric) !== undefined ? state.metric : defaultMetric(this.report, this.metrics[0]?.kind);
+  }
+
+  metric(state: State): Metric {
+    return findMetric(this.report, this.metricOf(state)) ?? { kind: "", name: "", unit: "count", isCounter: true };
+  }
+
+  choice(state: State): Choice {
+    const { from, to, mean, weight, process, labels, compare, normalise } = state;
+    return { metric: this.metricOf(state), from, to, mean, weight, process, labels, compare, normalise };
+  }
+
+  moments(state: State): number[] {
+    return momentsOf(this.report, this.metric(state).kind, state.process);
+  }
+
+  timeline(state: State): number[] {
+    return totalsOverTime(this.report, this.metric(state), state.process, this.moments(state));
+  }
+
+  private valuesKey(state: State): string {
+    return JSON.stringify(this.choice(state));
+  }
+
+  values(state: State): Values {
+    return this.memo("values", this.valuesKey(state), () => valuesFor(this.report, this.choice(state)), 3);
+  }
+
+  private treeKey(state: State): string {
+    return [this.valuesKey(state), JSON.stringify(state.chips), state.fold, state.inlined, state.byValue].join("|");
+  }
+
+  /** Everything that is shown, as one tree. */
+  tree(state: State, side?: number): FlameTree {
+    return this.memo(`tree ${side}`, this.treeKey(state), () => {
+      const filters: StackFilter[] = state.chips.map(({ type, pattern }) => ({
+        type,
+        matches: matchFunctions(this.report, pattern),
+      }));
+      const options = { filters, fold: this.folded(state), byValue: state.byValue, ...(side === undefined ? {} : { side }) };
+      return buildTree(this.report, this.values(state).columns, options);
+    });
+  }
+
+  folded(state: State): Uint8Array | null {
+    if (!state.fold && state.inlined) return null;
+    const system = state.fold ? this.memo("system", "", () => systemFrames(this.report)) : null;
+    return Uint8Array.from(this.report.frameInlined, (inlined, i) =>
+      (system !== null && system[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0,
+    );
+  }
+
+  inverted(state: State): FlameTree {
+    return this.memo("inverted", this.treeKey(state), () => callerTree(this.tree(state), null, state.byValue, leastOf(this.tree(state))));
+  }
+
+  /** The tree that the flame graph draws. */
+  flame(state: State): FlameTree {
+    if (state.inverted) return this.inverted(state);
+    const alone = state.compare !== null && state.side !== "both";
+    return alone ? this.tree(state, state.side === "head" ? 0 : 1) : this.tree(state);
+  }
+
+  functions(state: State): FunctionRow[] {
+    return this.memo("functions", this.treeKey(state), () => functionTable(this.tree(state)));
+  }
+
+  functionRow(state: State, func: number): FunctionRow | undefined {
+    return this.memo("rows", this.treeKey(state), () => new Map(this.functions(state).map((row) => [row.func, row]))).get(func);
+  }
+
+  matches(pattern: string): Uint8Array | null {
+    return pattern === "" ? null : this.memo("matches", pattern, () => matchFunctions(this.report, pattern));
+  }
+
+  leaks(state: State): Leak[] {
+    return this.memo("leaks", state.process, () => findLeaks(this.report, state.process, 500));
+  }
+
+  halfWidth(state: State): number | null {
+    if (state.chips.length > 0) return null;
+    return totalHalfWidth(this.report, this.choice(state));
+  }
+
+  /** Variance over nodes of the report of what is shown; null in comparisons, which have a column of their own. */
+  private variance(state: State): Float64Array {
+    return this.memo("variance", this.valuesKey(state), () => {
+      const metric = this.metric(state);
+      return varianceColumn(this.report, this.choice(state), metric, false, labelFilter(this.report, state.labels));
+    });
+  }
+
+  /** ± (95 %) of the frames below some nodes of the shown tree; `own`: only of what they have themselves. */
+  plusMinus(state: State, nodes: number[], own: boolean): number | null {
+    const tree = this.tree(state);
+    if (state.compare !== null) {
+      let sum = 0;
+      for (const node of nodes) sum += own ? tree.self[2]![node]! : tree.total[2]![node]!;
+      return 1.96 * Math.sqrt(sum);
+    }
+    if (!this.isSampled(state)) return null;
+    const variance = this.variance(state);
+    return 1.96 * Math.sqrt(this.sumBelow(tree, variance, nodes, own));
+  }
+
+  /** Whether the shown series say how they were sampled. */
+  isSampled(state: State): boolean {
+    const { kind } = this.metric(state);
+    return this.report.series.some((series) => series.kind === kind && series.sampling !== "");
+  }
+
+  private sumBelow(tree: FlameTree, column: Float64Array, nodes: number[], own: boolean): number {
+    let sum = 0;
+    if (own) {
+      const wanted = new Set(nodes);
+      for (let i = 0; i < column.length; ++i) if (column[i] !== 0 && wanted.has(tree.viewOf[i]!)) sum += column[i]!;
+      return sum;
+    }
+    const covered = new Uint8Array(tree.size);
+    for (const node of nodes) covered.fill(1, node, tree.end[node]!);
+    for (let i = 0; i < column.length; ++i) {
+      const node = tree.viewOf[i]!;
+      if (node >= 0 && covered[node] === 1) sum += column[i]!;
+    }
+    return sum;
+  }
+
+  /** Another value of the same kind for the same frames: objects beside bytes. */
+  companion(state: State, name: string, nodes: number[]): number | null {
+    const column = this.memo(`companion ${name}`, this.valuesKey(state), () =>
+      companionColumn(this.report, this.choice(state), name),
+    );
+    return column === null ? null : this.sumBelow(this.tree(state), column, nodes, false);
+  }
+
+  placesOf(state: State, func: number): number[] {
+    return this.memo("places", this.treeKey(state) + func, () => occurrences(this.tree(state), func));
+  }
+
+  /** Every occurrence, also inside itself: where a function has something of its own. */
+  allPlacesOf(state: State, func: number): number[] {
+    const tree = this.tree(state);
+    const places: number[] = [];
+    for (let i = 1; i < tree.size; ++i) if (tree.func[i] === func) places.push(i);
+    return places;
+  }
+
+  shortName(func: number): string {
+    return func < 0 ? "all" : (this.short[func] ??= shortName(this.report.names[func]!));
+  }
+
+  packageName(func: number): string {
+    return func < 0 ? "" : (this.packages[func] ??= packageOf(this.report, func));
+  }
+
+  origin(state: State, func: number): Origin {
+    const of = this.memo("origins", state.mine.join("/"), () => originsOf(this.report, state.mine));
+    return func < 0 ? "user" : origins[of[func]!]!;
+  }
+
+  object(func: number): string {
+    return func < 0 ? "" : baseName(objectOf(this.report, func));
+  }
+
+  /** "app.cc:42" */
+  place(func: number): string {
+    if (func < 0 || this.report.files[func] === "") return "";
+    const line = this.report.startLines[func]!;
+    return this.report.files[func]! + (line > 0 ? `:${line}` : "");
+  }
+
+  /** By cause: names of the causes and, for each node of the tree, the one that most of it has. */
+  causes(state: State): { names: string[]; of: Uint8Array } {
+    return this.memo("causes", this.treeKey(state), () => {
+      const tree = this.tree(state);
+      const metric = this.metric(state);
+      const { columns } = this.values(state);
+      const value = columns[0]!;
+      const names: string[] = [];
+      const parts: Float64Array[] = [];
+      if (metric.kind === "heap") {
+        names.push("growing", "large (128 KiB and more)", "short-lived", "kept, small");
+        const growing = new Set(this.leaks(state).filter((leak) => leak.shape === "growing").map((leak) => leak.node));
+        const choice = this.choice({ ...state, compare: null });
+        const space = companionColumn(this.report, choice, "alloc_space");
+        const objects = companionColumn(this.report, choice, "alloc_objects");
+        const inuse = companionColumn(this.report, choice, "inuse_space");
+        for (const _ of names) parts.push(new Float64Array(tree.size));
+        for (let i = 0; i < value.length; ++i) {
+          const node = tree.viewOf[i]!;
+          if (node < 0 || value[i] === 0) continue;
+          const allocated = space?.[i] ?? 0;
+          const cause = growing.has(i)
+            ? 0
+            : allocated > 0 && allocated / Math.max(1, objects?.[i] ?? 1) >= 131072
+              ? 1
+              : allocated > 0 && (inuse?.[i] ?? 0) < 0.1 * allocated
+                ? 2
+                : 3;
+          parts[cause]![node]! += Math.abs(value[i]!);
+        }
+      } else {
+        const key = this.labelValues.has("wait") ? "wait" : "lock";
+        for (const text of this.labelValues.get(key) ?? []) {
+          const part = new Float64Array(tree.size);
+          const column = valuesFor(this.report, { ...this.choice(state), compare: null, labels: [...state.labels, { key, text }] }).columns[0]!;
+          for (let i = 0; i < column.length; ++i) if (tree.viewOf[i]! >= 0) part[tree.viewOf[i]!]! += Math.abs(column[i]!);
+          names.push(text);
+          parts.push(part);
+        }
+        if (names.length === 0) {
+          names.push("not known");
+          parts.push(new Float64Array(tree.size));
+        }
+      }
+      const of = new Uint8Array(tree.size);
+      for (const part of parts) for (let i = tree.size - 1; i > 0; --i) part[tree.parent[i]!]! += part[i]!;
+      for (let i = 0; i < tree.size; ++i) {
+        for (let k = 1; k < parts.length; ++k) if (parts[k]![i]! > parts[of[i]!]![i]!) of[i] = k;
+      }
+      return { names, of };
+    });
+  }
+}

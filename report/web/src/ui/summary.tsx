@@ -1,0 +1,166 @@
+// The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
+import { formatSigned, formatValue, grouped } from "../core/units";
+import { metricHelp } from "../core/metrics";
+import { pathOf } from "../core/tree";
+import { percentText, signedText, valueText, type App } from "./app_api";
+import { ownOf, stackOf } from "./leaks_view";
+
+interface Finding {
+  title: string;
+  text: preact.ComponentChildren;
+  open?: () => void;
+  tone?: "warn" | "good";
+}
+
+/** Down the heaviest path as long as one child has most of it: where it splits is the place to look at. */
+function heaviest(app: App): { node: number; share: number } {
+  const tree = app.model.tree(app.state);
+  const whole = tree.weight[0]! || 1;
+  let node = 0;
+  for (;;) {
+    let best = -1;
+    for (let i = node + 1; i < tree.end[node]!; i = tree.end[i]!) if (best < 0 || tree.weight[i]! > tree.weight[best]!) best = i;
+    if (best < 0 || tree.weight[best]! < 0.4 * whole || tree.weight[best]! < 0.6 * tree.weight[node]!) break;
+    node = best;
+  }
+  return { node, share: tree.weight[node]! / whole };
+}
+
+function findings(app: App): Finding[] {
+  const { model, state } = app;
+  const metric = model.metric(state);
+  const tree = model.tree(state);
+  const whole = tree.total[0]![0]!;
+  const found: Finding[] = [];
+  if (state.compare !== null) {
+    const difference = whole - tree.total[1]![0]!;
+    const error = 1.96 * Math.sqrt(tree.total[2]![0]!);
+    found.push({
+      title: "Change",
+      text: (
+        <>
+          <b>{signedText(app, difference)}</b> ± {valueText(app, error)}
+          {Math.abs(difference) <= error ? ", within the sampling error" : ""}
+        </>
+      ),
+      open: () => app.set({ view: "compare" }),
+      ...(Math.abs(difference) > error && difference > 0 ? { tone: "warn" as const } : {}),
+    });
+  }
+  const rows = model.functions(state);
+  let largest = rows[0];
+  for (const row of rows) if (row.self[0]! > largest!.self[0]!) largest = row;
+  if (largest !== undefined && largest.self[0]! > 0) {
+    const fn = largest.func;
+    found.push({
+      title: "Biggest",
+      text: (
+        <>
+          <b class="fn-text">{model.shortName(fn)}</b> {verbOf(metric.kind, metric.name)} <b>{valueText(app, largest.self[0]!)}</b>,{" "}
+          {percentText(largest.self[0]!, whole)}
+        </>
+      ),
+      open: () => app.set({ selected: fn, zoom: [], view: "sandwich" }),
+    });
+  }
+  const { node, share } = heaviest(app);
+  if (node > 0 && tree.func[node] !== largest?.func) {
+    found.push({
+      title: "Through",
+      text: (
+        <>
+          <b>{Math.round(share * 100)} %</b> goes through <b class="fn-text">{model.shortName(tree.func[node]!)}</b>, then splits
+        </>
+      ),
+      open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
+    });
+  }
+  if (metric.kind === "heap" && model.moments(state).length >= 3) {
+    const growing = model.leaks(state).filter((leak) => leak.shape === "growing");
+    const first = growing[0];
+    found.push(
+      first === undefined
+        ? { title: "Growth", text: "nothing grows steadily", tone: "good", open: () => app.set({ view: "leaks" }) }
+        : {
+            title: "Growth",
+            text: (
+              <>
+                <b class="fn-text">{model.shortName(ownOf(app, stackOf(app, first.node)))}</b> grows by <b>{formatSigned(first.slope * 3600, "bytes")}</b> an
+                hour
+              </>
+            ),
+            tone: "warn",
+            open: () => app.set({ view: "leaks" }),
+          },
+    );
+  }
+  if (metric.kind === "heap") {
+    let waited = 0;
+    for (const series of model.report.series) {
+      const delay = series.metrics.findIndex(([name]) => name === "delay");
+      if (series.kind === "block" && !series.base && delay >= 0) waited += series.snapshots[series.snapshots.length - 1]!.totals[delay]!;
+    }
+    if (waited > 0) {
+      found.push({
+        title: "Locks",
+        text: (
+          <>
+            threads waited <b>{formatValue(waited, "nanoseconds")}</b> in all
+          </>
+        ),
+        open: () => app.set({ metric: "block/delay", view: "locks", zoom: [], selected: -1 }),
+      });
+    }
+  }
+  const losses = model.report.series.flatMap((series) => (series.base ? [] : series.losses));
+  if (losses.length > 0) found.push({ title: "Lost", text: losses[0]!, tone: "warn" });
+  return found.slice(0, 5);
+}
+
+function verbOf(kind: string, name: string): string {
+  if (kind === "block") return name === "delay" ? "waits" : "waits often:";
+  if (kind === "mutex") return "makes others wait";
+  return name.startsWith("inuse") ? "holds" : "allocates";
+}
+
+export function Summary({ app }: { app: App }) {
+  const { model, state } = app;
+  const metric = model.metric(state);
+  const help = metricHelp(metric.kind, metric.name);
+  const tree = model.tree(state);
+  const total = tree.total[0]![0]!;
+  const all = model.values(state).total;
+  const half = model.halfWidth(state) ?? (state.compare === null ? model.plusMinus(state, [0], false) : null);
+  const series = model.report.series.filter((s) => s.kind === metric.kind && !s.base && (state.process === "" || s.process === state.process));
+  const sampling = [...new Set(series.map((s) => s.sampling).filter((s) => s !== ""))].join(", ");
+  const profiles = new Set(series.map((s) => s.process)).size;
+  return (
+    <section class="summary" aria-label="Summary">
+      <div class="figure">
+        <div class="figure-title">{help.title}</div>
+        <div class="figure-value" data-testid="total">
+          {valueText(app, total)}
+        </div>
+        <div class="figure-note">
+          {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
+          {half === 0 && total > 0 && <span>exact</span>}
+          {sampling !== "" && <span>sampled {sampling}</span>}
+          {total !== all && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
+          {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
+          {state.mean && <span>averaged</span>}
+        </div>
+      </div>
+      <ul class="findings">
+        {findings(app).map(({ title, text, open, tone }) => (
+          <li key={title} class={tone ?? ""}>
+            <button onClick={open} disabled={open === undefined}>
+              <span class="finding-title">{title}</span>
+              <span class="finding-text">{text}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+

@@ -1,0 +1,280 @@
+// The core of the HTML report on typed arrays, without a browser: what the tool writes is read back, filtered, merged and
+// summed. Run by ctest with HOLDFAST_TOOL and HOLDFAST_WEB (the build folder of the page) set.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { inflateRawSync } from "node:zlib";
+import { heap, randomStacks, writeProfile } from "./pprof.mjs";
+
+const core = await import(join(process.env.HOLDFAST_WEB, "core.mjs"));
+const folder = mkdtempSync(join(tmpdir(), "holdfast-core-"));
+after(() => rmSync(folder, { recursive: true }));
+let made = 0;
+
+function report(profiles, base = []) {
+  const write = (profile) => writeProfile(join(folder, `${++made}.heap.pb.gz`), profile);
+  const files = profiles.map(write);
+  const args = ["html", "-o", "-", ...base.map(write).flatMap((file) => ["--base", file]), ...files];
+  const html = execFileSync(process.env.HOLDFAST_TOOL, args, { encoding: "utf8", maxBuffer: 1 << 28 });
+  const data = /id="data">([^<]*)</.exec(html)[1];
+  return core.parseReport(new Uint8Array(inflateRawSync(Buffer.from(data, "base64"))));
+}
+
+const choice = { metric: "heap/inuse_space", from: -1, to: -1, mean: false, weight: null, process: "", labels: [], compare: null, normalise: false };
+const none = { filters: [], fold: null, byValue: false };
+
+function table(tree, names) {
+  return Object.fromEntries(core.functionTable(tree).map((row) => [names[row.func], [row.self[0], row.total[0]]]));
+}
+
+const shared = [
+  heap(["main", "handle_request"], 100),
+  heap(["main", "handle_request", "parse_json"], 200),
+  heap(["main", "handle_request", "parse_json", "validate"], 300),
+  heap(["main", "handle_request", "process_data"], 400),
+  heap(["main", "handle_request", "process_data", "apply"], 500),
+];
+
+test("The shared fixture: self and total of each function", () => {
+  const r = report([{ samples: shared }]);
+  const { columns, total } = core.valuesFor(r, choice);
+  assert.equal(total, 1500);
+  assert.deepEqual(table(core.buildTree(r, columns, none), r.names), {
+    main: [0, 1500],
+    handle_request: [100, 1500],
+    parse_json: [200, 500],
+    validate: [300, 300],
+    process_data: [400, 900],
+    apply: [500, 500],
+  });
+});
+
+test("Equal call paths are one box", () => {
+  const r = report([
+    {
+      samples: [
+        heap([{ name: "main", line: 3 }, { name: "foo", line: 10 }, { name: "bar", line: 20 }], 1),
+        heap([{ name: "main", line: 4 }, { name: "foo", line: 10 }, { name: "bar", line: 20 }], 1),
+        heap([{ name: "main", line: 3 }, { name: "foo", line: 11 }, { name: "bar", line: 20 }], 1),
+        heap([{ name: "main", line: 4 }, { name: "foo", line: 11 }, { name: "bar", line: 20 }], 1),
+      ],
+    },
+  ]);
+  const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);
+  assert.equal(tree.size, 4); // root, main, foo, bar
+  assert.deepEqual(Array.from(tree.func, (f) => r.names[f] ?? "root"), ["root", "main", "foo", "bar"]);
+  assert.equal(tree.total[0][3], 4);
+});
+
+test("Recursion counts once in total, and sums of self are the whole", () => {
+  const r = report([{ samples: [heap(["main", "walk", "walk", "walk", "leaf"], 5), heap(["main", "walk", "leaf", "walk"], 7)] }]);
+  const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);
+  assert.deepEqual(table(tree, r.names), { main: [0, 12], walk: [7, 12], leaf: [5, 12] });
+  const walk = core.neighbours(tree, r.names.indexOf("walk"));
+  assert.deepEqual([...walk.callers].map(([f, [v]]) => [r.names[f], v]).sort(), [["leaf", 7], ["main", 12], ["walk", 5]]);
+});
+
+test("Large total and small self", () => {
+  const r = report([{ samples: [heap(["main", "top5", "qsort"], 1000), heap(["main", "top5"], 1)] }]);
+  assert.deepEqual(table(core.buildTree(r, core.valuesFor(r, choice).columns, none), r.names).top5, [1, 1001]);
+});
+
+test("Random trees: the sums hold, and every view of them agrees", () => {
+  for (const seed of [1, 2, 3]) {
+    const samples = randomStacks(2000, seed, 60);
+    const r = report([{ samples }]);
+    const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);
+    const whole = samples.reduce((sum, s) => sum + s.values[3], 0);
+    assert.equal(tree.total[0][0], whole);
+    const rows = core.functionTable(tree);
+    assert.equal(rows.reduce((sum, row) => sum + row.self[0], 0), whole);
+    // By hand, from the samples.
+    for (const row of rows.slice(0, 40)) {
+      const name = r.names[row.func];
+      const total = samples.filter((s) => s.stack.includes(name)).reduce((sum, s) => sum + s.values[3], 0);
+      const self = samples.filter((s) => s.stack.at(-1) === name).reduce((sum, s) => sum + s.values[3], 0);
+      assert.deepEqual([row.self[0], row.total[0]], [self, total], name);
+      const callees = core.calleeTree(tree, row.func, false);
+      const callers = core.callerTree(tree, row.func, false);
+      assert.equal(callees.total[0][0], total);
+      assert.equal(callers.total[0][0], total);
+    }
+    const inverted = core.callerTree(tree, null, true);
+    assert.equal(inverted.total[0][0], whole);
+    for (let i = 1; i < tree.size; ++i) {
+      assert.ok(tree.parent[i] < i && tree.end[i] <= tree.end[tree.parent[i]]);
+      assert.ok(tree.x[i] + tree.weight[i] <= tree.x[tree.parent[i]] + tree.weight[tree.parent[i]] + 1e-6);
+    }
+  }
+});
+
+test("Filters: focus, show only, hide, show from", () => {
+  const r = report([{ samples: shared }]);
+  const { columns } = core.valuesFor(r, choice);
+  const filtered = (...filters) =>
+    table(core.buildTree(r, columns, { ...none, filters: filters.map(([type, p]) => ({ type, matches: core.matchFunctions(r, p) })) }), r.names);
+  assert.deepEqual(filtered(["focus", "=parse_json"]), { main: [0, 500], handle_request: [0, 500], parse_json: [200, 500], validate: [300, 300] });
+  assert.deepEqual(filtered(["only", "/^(apply|validate)$/"]).main, [0, 800]);
+  assert.deepEqual(filtered(["hide", "PARSE"]), { main: [0, 1000], handle_request: [100, 1000], process_data: [400, 900], apply: [500, 500] });
+  assert.deepEqual(filtered(["from", "=process_data"]), { process_data: [400, 900], apply: [500, 500] });
+  assert.deepEqual(filtered(["focus", "main"], ["hide", "validate"], ["hide", "apply"]).main, [0, 700]);
+  assert.deepEqual(filtered(["focus", "nothing of that name"]), {});
+});
+
+test("Folding gives system frames to their caller; inlined functions can be switched off", () => {
+  const libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+  const r = report([
+    {
+      samples: [
+        heap([{ name: "_start" }, { name: "__libc_start_main", object: libc }, "main", { name: "std::vector<int>::push_back(int)" }, { name: "std::__detail::grow()" }], 10),
+        heap(["main", { name: "outer", inlined: ["middle", "inner"] }], 20),
+      ],
+    },
+  ]);
+  const { columns } = core.valuesFor(r, choice);
+  const folded = core.buildTree(r, columns, { ...none, fold: core.systemFrames(r) });
+  assert.deepEqual(table(folded, r.names), { main: [10, 30], outer: [0, 20], middle: [0, 20], inner: [20, 20] });
+  assert.deepEqual(table(core.buildTree(r, columns, { ...none, fold: r.frameInlined }), r.names).outer, [20, 20]);
+});
+
+const snapshots = [0, 1, 2, 3, 4].map((i) => ({
+  ms: 1_700_000_000_000 + i * 60_000,
+  samples: [
+    heap(["main", "leak"], 1000 + i * 500, 10 + i * 5),
+    { stack: ["main", "steady"], values: [100 * (i + 1), 10_000 * (i + 1), 50, 5000], labels: { bytes: 100 } },
+    ...(i >= 2 ? [heap(["main", "table"], 4096)] : []),
+  ],
+}));
+
+test("Ranges of time: differences of counters, last or mean of what is in use", () => {
+  const r = report(snapshots);
+  assert.equal(core.momentsOf(r, "heap", "").length, 5);
+  const total = (change) => core.valuesFor(r, { ...choice, ...change }).total;
+  assert.equal(total({}), 3000 + 5000 + 4096);
+  assert.equal(total({ to: 1 }), 1500 + 5000);
+  assert.equal(total({ from: 0, to: 1, mean: true }), (6000 + 6500) / 2);
+  assert.equal(total({ metric: "heap/alloc_space" }), 3000 + 50_000 + 4096);
+  assert.equal(total({ metric: "heap/alloc_space", from: 1, to: 3 }), 1000 + 20_000 + 4096);
+  assert.equal(total({ weight: [0, 6500], from: -1 }), (6000 + 6500) / 2);
+  const { columns } = core.valuesFor(r, { ...choice, compare: { type: "time" }, from: 0, to: 4 });
+  const tree = core.buildTree(r, columns, none);
+  assert.deepEqual([tree.total[1][0], tree.total[0][0]], [6000, 12_096]);
+});
+
+test("Leaks: the growing stack first, the steady one and the table are none", () => {
+  const leaks = core.findLeaks(report(snapshots), "", 10);
+  assert.deepEqual(leaks.map((leak) => leak.shape), ["growing", "one-off", "plateau"]);
+  assert.ok(Math.abs(leaks[0].slope - 500 / 60) < 1e-6);
+  assert.ok(leaks[0].low > 0 && leaks[0].low <= leaks[0].slope && leaks[0].slope <= leaks[0].high);
+  const y = [5, 5, 6, 5, 5, 90, 5, 6, 5, 5];
+  assert.ok(Math.abs(core.theilSen(y.map((_, i) => i), y).slope) < 0.01, "one spike moves nothing");
+});
+
+test("Several processes: the newest of each, added up", () => {
+  const r = report([
+    { pid: 1, ms: 1000, samples: [heap(["main", "a"], 10)] },
+    { pid: 1, ms: 2000, samples: [heap(["main", "a"], 30)] },
+    { pid: 2, ms: 1500, samples: [heap(["main", "b"], 5)] },
+  ]);
+  assert.equal(core.valuesFor(r, choice).total, 35);
+  assert.equal(core.valuesFor(r, { ...choice, process: r.series[1].process }).total, 5);
+  assert.deepEqual(core.totalsOverTime(r, core.findMetric(r, "heap/inuse_space"), "", [1000, 1500, 2000]), [10, 15, 35]);
+});
+
+test("Base and head: removed frames are there, normalising scales, the error is that of both", () => {
+  const interval = 1000;
+  const r = report(
+    [{ interval, samples: [heap(["main", "same"], 100_000, 100), heap(["main", "added"], 50_000, 50)] }],
+    [{ interval, samples: [heap(["main", "same"], 100_000, 100), heap(["main", "removed"], 25_000, 25)] }],
+  );
+  const values = core.valuesFor(r, { ...choice, compare: { type: "files" } });
+  const tree = core.buildTree(r, values.columns, none);
+  const at = (name) => Array.from({ length: tree.size }, (_, i) => i).find((i) => r.names[tree.func[i]] === name);
+  assert.deepEqual([tree.total[0][at("removed")], tree.total[1][at("removed")]], [0, 25_000]);
+  assert.equal(tree.weight[at("removed")], 25_000);
+  assert.equal(tree.weight[0], 175_000);
+  // docs/sampling.md: bytes vary by value·s·(1 − p)/p, p = 1 − exp(−s/R), here s = R.
+  const p = 1 - Math.exp(-1);
+  const expected = (100_000 + 25_000 + 100_000 + 50_000) * 1000 * ((1 - p) / p);
+  assert.ok(Math.abs(tree.total[2][0] / expected - 1) < 0.001);
+  assert.ok(Math.abs(core.valuesFor(r, { ...choice, compare: { type: "files" }, normalise: true }).scale - 150 / 125) < 1e-9);
+});
+
+test("Labels: values of one key are any of, keys are all of; two values compare", () => {
+  const r = report([
+    { kind: "block", samples: [
+      { stack: ["main", "a"], values: [1, 100], labels: { wait: "mutex" } },
+      { stack: ["main", "b"], values: [2, 200], labels: { wait: "condition" } },
+      { stack: ["main", "b"], values: [4, 400], labels: { wait: "futex" } },
+    ] },
+  ]);
+  const c = { ...choice, metric: "block/delay" };
+  assert.equal(core.valuesFor(r, { ...c, labels: [{ key: "wait", text: "mutex" }, { key: "wait", text: "futex" }] }).total, 500);
+  const { columns } = core.valuesFor(r, { ...c, compare: { type: "label", key: "wait", base: "mutex", head: "futex" } });
+  const sum = (column) => column.reduce((a, b) => a + b, 0);
+  assert.deepEqual([sum(columns[0]), sum(columns[1])], [400, 100]);
+});
+
+test("Source lines: self and total of each, recursion once", () => {
+  const file = "/src/a.cc";
+  const f = (name, line) => ({ name, file, line });
+  const r = report([{ samples: [heap([f("main", 1), f("work", 10), f("leaf", 30)], 5), heap([f("main", 1), f("work", 11), f("work", 10)], 7)] }]);
+  const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);
+  const lines = core.linesOf(r, r.names.indexOf("work"), core.valuesFor(r, choice).columns[0], tree.viewOf);
+  assert.deepEqual(lines, [{ line: 10, self: 7, total: 12 }, { line: 11, self: 0, total: 7 }]);
+});
+
+test("The address holds the whole state", () => {
+  const state = {
+    ...core.initialState,
+    metric: "block/delay", view: "sandwich", search: "a&b=c#d", zoom: [1, 40, 36 * 36], selected: 77, colour: "origin",
+    chips: [{ type: "focus", pattern: "=std::map<char, int>" }, { type: "hide", pattern: "/x|y/" }],
+    labels: [{ key: "wait", text: "rwlock:read" }], from: 2, to: 9, mean: true, weight: [3, Infinity], process: "a/b/1",
+    compare: { type: "label", key: "k:1", base: "x", head: "y" }, fold: true, inlined: false, mine: ["libfoo.so"], side: "head",
+  };
+  assert.deepEqual(core.fromHash("#" + core.toHash(state)), state);
+  assert.deepEqual(core.fromHash(""), core.initialState);
+  for (const bad of ["#%", "#view=no&zoom=..&fn=&range=x:y&weight=:&compare=label:1&colour=", "#=&&=", "#focus"]) {
+    const read = core.fromHash(bad);
+    assert.equal(read.view, "flame");
+    assert.equal(read.selected, -1);
+  }
+});
+
+test("Values that are large, many or negative come through", () => {
+  const large = 2 ** 52 + 1;
+  const r = report([
+    { ms: 1000, samples: [heap(["main", "a"], large), heap(["main", "b"], 300)] },
+    { ms: 2000, samples: [heap(["main", "a"], large), heap(["main", "b"], 1)] },
+    { ms: 3000, samples: [heap(["main", "b"], 128)] },
+  ]);
+  const at = (to) => core.valuesFor(r, { ...choice, to }).total;
+  assert.deepEqual([at(0), at(1), at(2)], [large + 300, large + 1, 128]);
+});
+
+test("Names of packages and short names", () => {
+  assert.equal(core.namespaceOf("void abc::Table<int, std::less<int> >::Grow(char)"), "abc");
+  assert.equal(core.namespaceOf("main"), "");
+  assert.equal(core.namespaceOf("foo(std::string)"), "");
+  assert.equal(core.namespaceOf("<alloc::vec::Vec<T> as Drop>::drop"), "");
+  assert.equal(core.shortName("std::vector<std::pair<int, long>, std::allocator<int> >::push_back(int const&)"), "std::vector<…>::push_back");
+});
+
+test("The call graph: nodes, edges, the heaviest path, a cut", () => {
+  const r = report([{ samples: shared }]);
+  const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);
+  const graph = core.callGraph(tree, { maxNodes: 30, nodeFraction: 0, edgeFraction: 0 });
+  const edges = graph.edges.map((e) => `${r.names[graph.nodes[e.from].func]}→${r.names[graph.nodes[e.to].func]} ${e.value}`).sort();
+  assert.deepEqual(edges, ["handle_request→parse_json 500", "handle_request→process_data 900", "main→handle_request 1500", "parse_json→validate 300", "process_data→apply 500"]);
+  assert.deepEqual(graph.nodes.filter((n) => n.heaviest).map((n) => r.names[n.func]).sort(), ["apply", "handle_request", "main", "process_data"]);
+  assert.equal(core.callGraph(tree, { maxNodes: 30, nodeFraction: 0.4, edgeFraction: 0 }).left, 3);
+});
+
+test("Numbers read as holdfast top prints them", () => {
+  assert.deepEqual(["0", "512B", "1KiB", "1.50MiB"], [0, 512, 1024, 1.5 * 2 ** 20].map((v) => core.formatValue(v, "bytes")));
+  assert.deepEqual(["1us", "23.45ms"], [1000, 23_450_000].map((v) => core.formatValue(v, "nanoseconds")));
+  assert.deepEqual(["0%", "100%", "12.34%", "0.012%", "<0.01%"], [0, 1, 0.1234, 0.00012, 0.00001].map((v) => core.formatPercent(v, 1)));
+});
