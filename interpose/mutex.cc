@@ -1,33 +1,45 @@
-// pthread mutexes, the waiter's side.
+// Mutexes: pthread_mutex_* and C11's mtx_* (which do not pass through the others).
 //
-// The one lock, from end to end:
+// One lock, from end to end:
 //   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
 //                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
 //                                  (captures; holds nothing) → the real lock → EndWait
+//   pthread_mutex_unlock → nobody waits for it → the real unlock, by a tail-jump
+//                      └→ UnlockSlow → BeginUnlock (charges, decides) → the real unlock → EndUnlock (captures)
 //
-// A peek that loses a race misses one short wait. Results and errno are the real functions' own.
+// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody: lock_slots.h has why.
+// Results and errno are the real functions' own.
+#include "interpose/mutex.h"
+
 #include <errno.h>
 #include <pthread.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/deadline.h"
+#include "interpose/old_version.h"
 #include "interpose/real.h"
 
 namespace holdfast {
 namespace {
 
-// Words of pthread_mutex_t whose places the static initialisers have frozen: lock at 0, kind at 16.
+// Words of pthread_mutex_t whose places the static initialisers have frozen: lock at 0, count at 4, owner at 8, kind at 16.
 inline bool LooksFree(const pthread_mutex_t* mutex) {
   // Relaxed: only a hint; the real lock decides.
   return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
 }
+// 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which are taken for "perhaps".
+inline bool HasNoSleepers(const pthread_mutex_t* mutex) {
+  return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 1;
+}
+inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE; }
 
 // Kinds whose wait may be cut in two by a timeout: normal, recursive, errorcheck, adaptive. Robust (0x10),
 // priority-inheriting (0x20) and priority-protected (0x40) ones may not: their timed forms differ.
 inline bool MayWaitInParts(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 0x70) == 0; }
 
-// An errorcheck mutex that its own thread locks again answers EDEADLK at once: that is no wait. The owner (a thread id)
-// lies at 8.
+// An errorcheck mutex that its own thread locks again answers EDEADLK at once: that is no wait.
 inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
   if ((mutex->__data.__kind & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
   // Where the thread may not ask for its id, such a mutex is left to the real function.
@@ -35,81 +47,136 @@ inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
   return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == gettid();
 }
 
-timespec After(int64_t ns) {
-  timespec at;
-  at.tv_sec = ns / 1'000'000'000;
-  at.tv_nsec = ns % 1'000'000'000;
-  return at;
-}
+// Of a robust mutex whose owner died, too: the caller has it.
+inline bool Acquired(int result) { return result == 0 || result == EOWNERDEAD; }
 
 // Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts where that can be. `longest_ns`: how
 // long the program itself wants to wait at most.
 template <typename WaitToTheEnd>
 inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns, WaitToTheEnd wait_to_the_end) {
   LockWait wait;
-  const bool in_parts = MayWaitInParts(mutex);
-  BeginWait(caller, WaitKind::kMutex, in_parts, &wait);
-  CountCapture(!LooksFree(mutex), &wait);
-  if (wait.active && in_parts && kFirstPartNs < longest_ns) {
-    const timespec until = After(wait.start_ns + kFirstPartNs);
+  BeginWait(caller, mutex, WaitKind::kMutex, MayWaitInParts(mutex) ? WaitStyle::kInParts : WaitStyle::kAtOnce, &wait);
+  EnterWait(LooksFree(mutex), &wait);
+  if (wait.in_parts && kFirstPartNs < longest_ns) {
+    const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
     const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
     if (result != ETIMEDOUT) {
-      EndWait(&wait);
+      EndWait(&wait, Acquired(result));
       return result;
     }
     StillWaiting(caller, &wait);
+    EnterWait(LooksFree(mutex), &wait);
   }
   const int result = wait_to_the_end();
-  EndWait(&wait);
+  EndWait(&wait, Acquired(result));
   return result;
+}
+
+// The slow halves do everything but `lock`: it is the program's own call, in its own words.
+template <typename Lock>
+inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
+  const int tried = real.pthread_mutex_trylock(mutex);
+  if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the answer as it stands
+  if (OwnedByCaller(mutex)) return lock();
+  return WaitFor(mutex, caller, INT64_MAX, lock);
+}
+
+template <typename Lock>
+inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline, const CallerRegisters& caller,
+                           Lock lock) {
+  const int tried = real.pthread_mutex_trylock(mutex);
+  if (tried != EBUSY) return tried;
+  const int64_t longest = NsUntil(clock, deadline);
+  if (longest == 0 || OwnedByCaller(mutex)) return lock();
+  return WaitFor(mutex, caller, longest, lock);
 }
 
 HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
   if (!Ready()) return kTooEarly;
-  const int tried = real.pthread_mutex_trylock(mutex);
-  if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the answer as it stands
-  if (OwnedByCaller(mutex)) return real.pthread_mutex_lock(mutex);
-  return WaitFor(mutex, HOLDFAST_CALLER(), INT64_MAX, [mutex] { return real.pthread_mutex_lock(mutex); });
-}
-
-// Nanoseconds from now to `deadline` on `clock`; 0 when it has passed or is no time at all.
-int64_t NsUntil(clockid_t clock, const timespec* deadline) {
-  timespec now;
-  const int error = errno;
-  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000 || clock_gettime(clock, &now) != 0) {
-    errno = error;  // the real function answers by its result alone
-    return 0;
-  }
-  const int64_t seconds = deadline->tv_sec - now.tv_sec;
-  if (seconds < 0) return 0;
-  if (seconds > INT64_MAX / 2'000'000'000) return INT64_MAX;
-  const int64_t ns = seconds * 1'000'000'000 + (deadline->tv_nsec - now.tv_nsec);
-  return ns > 0 ? ns : 0;
+  return LockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_lock(mutex); });
 }
 
 HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  const auto wait_to_the_end = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
+  const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
   // Refused before the lock is looked at, even when it is free.
-  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return wait_to_the_end();
-  const int tried = real.pthread_mutex_trylock(mutex);
-  if (tried != EBUSY) return tried;
-  const int64_t longest = NsUntil(clock, deadline);
-  if (longest == 0 || OwnedByCaller(mutex)) return wait_to_the_end();
-  return WaitFor(mutex, HOLDFAST_CALLER(), longest, wait_to_the_end);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return lock();
+  return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
 }
 
 HOLDFAST_COLD int TimedLockSlow(pthread_mutex_t* mutex, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  const auto wait_to_the_end = [=] { return real.pthread_mutex_timedlock(mutex, deadline); };
-  const int tried = real.pthread_mutex_trylock(mutex);
-  if (tried != EBUSY) return tried;
-  const int64_t longest = NsUntil(CLOCK_REALTIME, deadline);
-  if (longest == 0 || OwnedByCaller(mutex)) return wait_to_the_end();
-  return WaitFor(mutex, HOLDFAST_CALLER(), longest, wait_to_the_end);
+  return TimedLockSlowly(mutex, CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                         [=] { return real.pthread_mutex_timedlock(mutex, deadline); });
+}
+
+template <typename Unlock>
+inline int UnlockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Unlock unlock) {
+  LockHold hold;
+  BeginMutexRelease(mutex, &hold);
+  const int result = unlock();
+  EndUnlock(caller, result == 0, &hold);
+  return result;
+}
+
+HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
+}
+
+// While some lock of the program is fought for: a quick look whether it is this one, out of line so that the usual case is
+// three instructions.
+__attribute__((noinline)) int UnlockWatched(pthread_mutex_t* mutex) {
+  if ((HasNoSleepers(mutex) && NobodySleeps()) || !WatchedSlow(mutex)) return real.pthread_mutex_unlock(mutex);
+  return UnlockSlow(mutex);
+}
+
+// ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
+
+pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
+
+inline int C11Answer(int result) {
+  switch (result) {
+    case 0: return thrd_success;
+    case ENOMEM: return thrd_nomem;
+    case ETIMEDOUT: return thrd_timedout;
+    case EBUSY: return thrd_busy;
+    default: return thrd_error;
+  }
+}
+
+HOLDFAST_COLD int C11LockSlow(mtx_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return C11Answer(LockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
+}
+
+HOLDFAST_COLD int C11TimedLockSlow(mtx_t* mutex, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return C11Answer(TimedLockSlowly(Inside(mutex), CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                                   [=] { return real.pthread_mutex_timedlock(Inside(mutex), deadline); }));
+}
+
+HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return UnlockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
+}
+
+__attribute__((noinline)) int C11UnlockWatched(mtx_t* mutex) {
+  if ((HasNoSleepers(Inside(mutex)) && NobodySleeps()) || !WatchedSlow(mutex)) return real.mtx_unlock(mutex);
+  return C11UnlockSlow(mutex);
 }
 
 }  // namespace
+
+void BeginMutexRelease(pthread_mutex_t* mutex, LockHold* hold) {
+  // The inner unlock of a recursive mutex lets nobody in.
+  if (IsRecursive(mutex) && mutex->__data.__count > 1) {
+    *hold = {};
+  } else {
+    BeginUnlock(mutex, WaitKind::kMutex, !HasNoSleepers(mutex), hold);
+  }
+}
+
 }  // namespace holdfast
 
 using namespace holdfast;
@@ -117,17 +184,17 @@ using namespace holdfast;
 extern "C" {
 
 HOLDFAST_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  if (LIKELY(LooksFree(mutex) && hot_size_limit != 0)) return real.pthread_mutex_lock(mutex);
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_lock(mutex);
   return LockSlow(mutex);
 }
 
 HOLDFAST_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) noexcept {
-  if (LIKELY(LooksFree(mutex) && hot_size_limit != 0)) return real.pthread_mutex_clocklock(mutex, clock, deadline);
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_clocklock(mutex, clock, deadline);
   return ClockLockSlow(mutex, clock, deadline);
 }
 
 HOLDFAST_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* deadline) noexcept {
-  if (LIKELY(LooksFree(mutex) && hot_size_limit != 0)) return real.pthread_mutex_timedlock(mutex, deadline);
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_timedlock(mutex, deadline);
   return TimedLockSlow(mutex, deadline);
 }
 
@@ -136,18 +203,37 @@ HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  return Ready() ? real.pthread_mutex_unlock(mutex) : kTooEarly;
+  if (LIKELY(lock_watch == 0)) return real.pthread_mutex_unlock(mutex);
+  return UnlockWatched(mutex);
+}
+
+HOLDFAST_EXPORT int mtx_lock(mtx_t* mutex) {
+  if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_lock(mutex);
+  return C11LockSlow(mutex);
+}
+
+HOLDFAST_EXPORT int mtx_timedlock(mtx_t* mutex, const timespec* deadline) {
+  if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_timedlock(mutex, deadline);
+  return C11TimedLockSlow(mutex, deadline);
+}
+
+HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {
+  return Ready() ? real.mtx_trylock(mutex) : kTooEarly;
+}
+
+HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
+  if (LIKELY(lock_watch == 0)) return real.mtx_unlock(mutex);
+  return C11UnlockWatched(mutex);
 }
 
 }  // extern "C"
 
-// The older version nodes of the same functions. Functions of their own, not aliases: the assembler would rename the
-// original along with an alias.
-#define HOLDFAST_OLD_VERSION(old, name, version, parameters, arguments) \
-  extern "C" HOLDFAST_EXPORT int old parameters noexcept { return name arguments; } \
-  asm(".symver " #old "," #name "@" version ",remove")
-HOLDFAST_OLD_VERSION(holdfast_trylock_2_2_5, pthread_mutex_trylock, "GLIBC_2.2.5", (pthread_mutex_t* mutex), (mutex));
-HOLDFAST_OLD_VERSION(holdfast_timedlock_2_2_5, pthread_mutex_timedlock, "GLIBC_2.2.5",
-                     (pthread_mutex_t* mutex, const timespec* deadline), (mutex, deadline));
-HOLDFAST_OLD_VERSION(holdfast_clocklock_2_30, pthread_mutex_clocklock, "GLIBC_2.30",
+HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t* mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t* mutex, const timespec* deadline),
+                     (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_clocklock, 2_30, "GLIBC_2.30",
                      (pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline), (mutex, clock, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_lock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_timedlock, 2_28, "GLIBC_2.28", (mtx_t* mutex, const timespec* deadline), (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_trylock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_unlock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <threads.h>
 #include <time.h>
 
 #include <atomic>

@@ -137,6 +137,7 @@ HOLDFAST_COLD bool ReadySlow() {
   hot_size_limit = kHotSizeLimit;
   StartHotNew();
   countdown_offset = OffsetOfCountdown();
+  BeginWatchingLocks();
   return true;
 }
 

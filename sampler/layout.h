@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kLayoutVersion = 2;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -61,11 +61,12 @@ enum class Loss : uint8_t {
   kTableUnavailable,     // samples taken while there was no table to keep them in
   kGrowthFailed,         // the file system or the kernel refused a step of growth
   kNoSystemCalls,        // growth that was not tried, because a seccomp filter is in place
+  kLockSlotTaken,        // waits whose holder could not be charged: too many locks are fought for at once
 };
-inline constexpr int kLosses = 8;
+inline constexpr int kLosses = 9;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full", "live-table-full", "stack-truncated", "stack-missing",
-    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls"};
+    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls", "lock-slot-taken"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
 inline constexpr int kMaxDepth = 256;
@@ -156,18 +157,6 @@ static_assert(sizeof(LiveSample) == 16);
 
 // A level is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
 
-// Room for both sides of a contended lock (the holder's side). None are written by this version.
-struct LockSlot {
-  std::atomic<uint64_t> lock;    // address; 0 = free
-  std::atomic<uint64_t> waiters;
-  std::atomic<uint64_t> integral_ns;  // W = ∫ waiters dt
-  uint64_t mark_ns;              // guarded by the program's own lock
-  uint64_t since_ns;
-  Offset holder;                 // Stack
-  uint32_t reserved[5];
-};
-static_assert(sizeof(LockSlot) == 64);
-
 // ---- Header ----
 
 inline constexpr uint32_t kNodeHeads = 32768;
@@ -184,12 +173,21 @@ struct alignas(64) CounterShard {
   std::atomic<uint64_t> alloc_bytes;
   std::atomic<uint64_t> free_calls;      // frees of sampled blocks
   std::atomic<uint64_t> free_bytes;
-  std::atomic<uint64_t> contentions;     // waits for a lock that was taken
-  std::atomic<uint64_t> delay_ns;        // their length
-  std::atomic<uint64_t> lock_samples;
   std::atomic<uint64_t> sample_ns;       // our own time in slow paths, estimated: see docs/sampling.md
 };
 static_assert(sizeof(CounterShard) == 64);
+
+// The same for locks, by WaitKind: every wait and every hold, sampled or not. Of one kind, with every wait and hold over,
+// wait_ns = hold_ns + gap_ns, up to rounding and to what `lost lock-slot-taken` counts.
+struct alignas(64) LockCounters {
+  std::atomic<uint64_t> waits[kWaitKinds];      // for something that was taken
+  std::atomic<uint64_t> acquired[kWaitKinds];   // those that ended with it (the others gave up, or were cancelled)
+  std::atomic<uint64_t> wait_ns[kWaitKinds];
+  std::atomic<uint64_t> holds[kWaitKinds];      // during which others waited
+  std::atomic<uint64_t> hold_ns[kWaitKinds];    // how long they waited, all together
+  std::atomic<uint64_t> gap_ns[kWaitKinds];     // waited while nobody held it: from an unlock to the next acquisition
+  std::atomic<uint64_t> wait_samples, hold_samples;
+};
 
 struct IntervalChange {
   int64_t wall_ns;
@@ -254,7 +252,6 @@ struct TableHeader {
   Offset overflow_row[kProfileKinds];
   Offset missing_stack;          // samples whose stack could not be taken
   std::atomic<Offset> live_levels[kLiveLevels];
-  std::atomic<Offset> lock_slots;  // 0: none yet
   std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
 
   // Text, zero-terminated, cut when too long.
@@ -265,6 +262,7 @@ struct TableHeader {
   char command_line[2048];       // arguments joined by spaces
 
   CounterShard counters[kCounterShards];
+  LockCounters lock_counters[kCounterShards];
   std::atomic<Offset> node_heads[kNodeHeads];
   std::atomic<Offset> stack_heads[kStackHeads];
 };

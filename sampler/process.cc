@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "sampler/lock_slots.h"
 #include "sampler/module_table.h"
 #include "sampler/poisson_sampler.h"
 #include "sampler/recorder.h"
@@ -78,6 +79,7 @@ void DrawSeed() {
 void BeginChild() {
   Table* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
+  ForgetLockSlots();
   if (no_system_calls.load(std::memory_order_relaxed)) {
     // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
     // and is not touched any more.
@@ -103,8 +105,6 @@ void BeginChild() {
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   process.before_table.alloc_bytes = 0;
-  process.before_table.contentions = 0;
-  process.before_table.delay_ns = 0;
   process.before_table.lost_samples = 0;
   process.location = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent.
@@ -149,8 +149,6 @@ void MoveBeforeTable(Table* made) {
   CounterShard& counters = made->header()->counters[0];
   BeforeTable& before = process.before_table;
   counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
-  counters.contentions.fetch_add(before.contentions.exchange(0), std::memory_order_relaxed);
-  counters.delay_ns.fetch_add(before.delay_ns.exchange(0), std::memory_order_relaxed);
   made->header()->losses[static_cast<int>(Loss::kTableUnavailable)].fetch_add(before.lost_samples.exchange(0),
                                                                               std::memory_order_relaxed);
 }
@@ -263,7 +261,8 @@ bool EnterSlow(ThreadState& thread) {
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
     thread.lock_countdown = 0;
-    thread.interval_index = thread.lock_index = 0;  // a child's own table begins with the interval that was in force
+    thread.hold_countdown = 0;
+    thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;
   }
   return true;

@@ -17,8 +17,6 @@ namespace holdfast {
 // What was counted while there was no table; it goes into the table as soon as there is one.
 struct BeforeTable {
   std::atomic<uint64_t> alloc_bytes{0};
-  std::atomic<uint64_t> contentions{0};
-  std::atomic<uint64_t> delay_ns{0};
   std::atomic<uint64_t> lost_samples{0};
 };
 

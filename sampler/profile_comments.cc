@@ -60,17 +60,44 @@ void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view u
   }
 }
 
+// Every wait and every hold that kept others waiting, counted one by one; of all kinds together, then of each.
+void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
+  uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
+  for (const Snapshot::LockTotals& of_kind : snapshot.locks) {
+    contentions += holders ? of_kind.holds : of_kind.waits;
+    delay_ns += holders ? of_kind.hold_ns : of_kind.wait_ns;
+    gap_ns += of_kind.gap_ns;
+  }
+  comments->Add("contentions", contentions);
+  comments->Add("delay_ns", delay_ns);
+  if (holders) comments->Add("gap_ns", gap_ns);
+  comments->Add("lock_samples", holders ? snapshot.hold_samples : snapshot.wait_samples);
+  for (int i = 1; i < kWaitKinds; ++i) {
+    const Snapshot::LockTotals& of_kind = snapshot.locks[i];
+    const auto add = [&](const char* what, uint64_t value) {
+      comments->Add(fmt::format("{} {}", kWaitKindNames[i], what), value);
+    };
+    if (holders && of_kind.holds + of_kind.gap_ns > 0) {
+      add("contentions", of_kind.holds);
+      add("delay_ns", of_kind.hold_ns);
+      add("gap_ns", of_kind.gap_ns);
+    } else if (!holders && of_kind.waits > 0) {
+      add("contentions", of_kind.waits);
+      add("acquired", of_kind.acquired);
+      add("delay_ns", of_kind.wait_ns);
+    }
+  }
+  comments->Add("exact", holders ? "contentions, delay_ns, gap_ns" : "contentions, acquired, delay_ns");
+}
+
 // What the program did, as far as it was counted and not estimated (see CounterShard in layout.h): a count that holds
 // for samples only is named as one, so that no reader takes it for the program's.
 void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
-  const Snapshot::Totals& totals = snapshot.totals;
   if (kind != ProfileKind::kHeap) {
-    comments->Add("contentions", totals.contentions);
-    comments->Add("delay_ns", totals.delay_ns);
-    comments->Add("lock_samples", totals.lock_samples);
-    comments->Add("exact", "contentions, delay_ns");
+    AddLockCounts(snapshot, kind == ProfileKind::kMutex, comments);
     return;
   }
+  const Snapshot::Totals& totals = snapshot.totals;
   const auto& intervals = snapshot.heap_intervals;
   const bool every =
       !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),

@@ -7,7 +7,10 @@
 //   interval: 524288 bytes                         (ns for locks) in force now; 0 = off
 //   interval since 2023-11-14T22:13:20.000Z: 524288 bytes    one for each, once it was changed
 //   heap     alloc_bytes, and alloc_calls, free_calls, free_bytes: with `sampled_` before those that count samples only
-//   locks    contentions, delay_ns, lock_samples
+//   block    contentions, delay_ns: every wait; lock_samples; then for each kind that was waited for
+//            `rwlock-read contentions`, `rwlock-read acquired` (the others gave up), `rwlock-read delay_ns`
+//   mutex    contentions, delay_ns: every hold during which others waited, and how long they did; gap_ns: how long they
+//            waited while nobody held it; lock_samples; then `mutex contentions`, `mutex delay_ns`, `mutex gap_ns` …
 //   exact: alloc_bytes, …                          which of these are the program's own figures
 //   total inuse_space: 123456 ± 789                estimate and 95 % interval: 1.96·√Σ s²(1−p)/p² over the samples (for
 //                                                  what is in use: without those that were freed)

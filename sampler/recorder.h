@@ -17,6 +17,7 @@
 
 #include "sampler/hot.h"
 #include "sampler/live_table.h"
+#include "sampler/lock_slots.h"
 #include "sampler/sampled_filter.h"
 #include "sampler/stack_trace.h"
 #include "sampler/syscalls.h"
@@ -66,7 +67,7 @@ inline void RecordFree(const void* block) {
   if (taken.key != nullptr) RecordFree(taken, block);
 }
 
-// ---- Waits for locks ----
+// ---- Locks: who waits ----
 
 // One wait, from before it to after it. Lives on the waiter's stack.
 //
@@ -77,33 +78,55 @@ inline void RecordFree(const void* block) {
 //   after kFirstPartNs      every wait that is still not over (the wait is cut in two by a deadline);
 //   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not only
 //                           if the lot had fallen on it, that is with p/kShare; its weight says so.
-// With an interval of at most kShareAllBelowNs, and for locks whose wait cannot be cut in two, the lot falls on every wait.
+// With an interval of at most kShareAllBelowNs, and for what cannot be waited for in parts, the lot falls on every wait.
 struct LockWait {
-  int64_t start_ns;          // CLOCK_MONOTONIC, after a capture by lot
-  int64_t capture_ns;        // how long that took
+  int64_t start_ns;          // CLOCK_MONOTONIC; later by what our own work lengthened it
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   uint64_t interval;         // that was in force when it began
+  int64_t capture_start_ns;  // of a capture that EnterWait has not looked at yet; 0 = none
+  int64_t capture_end_ns;
+  LockSlot* slot;            // where holders see that somebody waits; null: they do not
   Row* row;                  // where the sample goes; null until captured
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
-  bool no_table;             // it would have been captured, but there was no table to keep it in
-  uint8_t share;             // of waits like this one, one in so many is captured
+  bool in_parts;             // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  uint8_t share;             // of waits like this one, one in so many is captured; 0 = none
 };
 inline constexpr uint8_t kShare = 4;
 inline constexpr uint64_t kShareAllBelowNs = 1'000;
 inline constexpr int64_t kFirstPartNs = 150'000;
 
-// Before a wait that is sure to come. If `active`, the caller then waits until start_ns + kFirstPartNs, if it can, and
-// calls StillWaiting when that time has passed without an answer.
-void BeginWait(const CallerRegisters& caller, WaitKind kind, bool may_wait_in_parts, LockWait* wait);
+// How it can be waited for.
+enum class WaitStyle {
+  kInParts,                  // with a deadline of ours
+  kAtOnce,                   // captured first, always
+  kAtOnceByLot,              // captured first, one in kShare: while something is held that others may want
+};
+// Before a wait that is sure to come. `holder`: what it is that others hold, by its address; null when nobody does (a
+// barrier, a thread to be joined).
+void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
-// After BeginWait, by whether the lock is still taken: then the capture lay within the wait and is part of it; else the
-// wait would have ended somewhere in its midst, so half of it is.
-inline void CountCapture(bool still_taken, LockWait* wait) {
-  wait->start_ns -= still_taken ? wait->capture_ns : wait->capture_ns / 2;
-}
-// After it, whatever its outcome. The program may hold its lock now: no capture, no table walk, a few additions.
-void EndWait(LockWait* wait);
+// After each of these, just before the real function: if it is free now, it came free during the capture, and the rest of
+// that was our own doing. It is taken off, for the waiter and for the gap.
+void EnterWait(bool free_now, LockWait* wait);
+// After it. `acquired`: the program has its lock now; so no capture, no table walk, a few additions.
+void EndWait(LockWait* wait, bool acquired);
+
+// ---- Locks: who holds ----
+
+// An unlock of a lock that is Watched. The wrapper calls
+//     BeginUnlock(lock, kind, sleepers, &hold);  real unlock;  EndUnlock(caller, succeeded, &hold);
+// `sleepers`: whether the lock's own word says that somebody sleeps, or cannot tell.
+// The lock itself is never touched: it may be gone after the real unlock.
+struct LockHold {
+  LockSlot* slot;
+  int64_t charged_ns;        // waited by others during this hold, all together
+  uint64_t interval;         // that was in force
+  WaitKind kind;
+  bool sampled;
+};
+void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold);
+void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold);
 
 }  // namespace holdfast
 

@@ -109,10 +109,20 @@ class Reader {
       totals.alloc_bytes += Value(shard.alloc_bytes);
       totals.free_calls += Value(shard.free_calls);
       totals.free_bytes += Value(shard.free_bytes);
-      totals.contentions += Value(shard.contentions);
-      totals.delay_ns += Value(shard.delay_ns);
-      totals.lock_samples += Value(shard.lock_samples);
       totals.sample_ns += Value(shard.sample_ns);
+    }
+    for (const LockCounters& shard : head_->lock_counters) {
+      for (int kind = 0; kind < kWaitKinds; ++kind) {
+        Snapshot::LockTotals& of_kind = snapshot->locks[kind];
+        of_kind.waits += Value(shard.waits[kind]);
+        of_kind.acquired += Value(shard.acquired[kind]);
+        of_kind.wait_ns += Value(shard.wait_ns[kind]);
+        of_kind.holds += Value(shard.holds[kind]);
+        of_kind.hold_ns += Value(shard.hold_ns[kind]);
+        of_kind.gap_ns += Value(shard.gap_ns[kind]);
+      }
+      snapshot->wait_samples += Value(shard.wait_samples);
+      snapshot->hold_samples += Value(shard.hold_samples);
     }
     snapshot->table_bytes = uint64_t{Value(head_->backed)} * kUnit;
     snapshot->exit_request = Value(head_->exit_request);

@@ -58,8 +58,13 @@ struct Snapshot {
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
   std::array<uint64_t, kLosses> losses;
   struct Totals {
-    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, contentions, delay_ns, lock_samples, sample_ns;
+    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns;
   } totals;
+  struct LockTotals {            // see LockCounters in layout.h
+    uint64_t waits, acquired, wait_ns, holds, hold_ns, gap_ns;
+  };
+  std::array<LockTotals, kWaitKinds> locks;  // by WaitKind
+  uint64_t wait_samples, hold_samples;
   uint64_t table_bytes;          // backed
   uint32_t exit_request, exported, snapshot_request, snapshot_done;
   std::vector<ModuleInfo> modules;

@@ -17,11 +17,13 @@ struct ThreadState {
   int64_t heap_countdown;
   int64_t heap_gap;          // what heap_countdown was when it was last set: their difference has been allocated
   int64_t lock_countdown;    // nanoseconds that this thread may still wait for locks before a wait is sampled
+  int64_t hold_countdown;    // nanoseconds that others may still wait for its locks before a hold is sampled
   uint64_t random;           // state of the thread's generator
   StackBounds stack_bounds;
   uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
   uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
   uint32_t samples;          // how many this thread has taken; of every so many one is timed
+  uint32_t unlocks;          // of watched locks for which nobody slept
   uint16_t shard;            // its CounterShard
   bool muted;                // inside our own slow path, or an operator: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
@@ -33,9 +35,10 @@ struct ThreadState {
   uint8_t scratch;           // 1 + the number of the scratch buffer that it has taken; 0 = none
   uint16_t sampled_index;    // which of the heap intervals the sample that is being taken was drawn from
   uint16_t lock_index;       // which of the lock intervals lock_countdown was drawn from
+  uint16_t hold_index;       // and hold_countdown
   uintptr_t entered_at;      // where the stack stood at the last EnterSlow: see there
 };
-static_assert(sizeof(ThreadState) == 104);
+static_assert(sizeof(ThreadState) == 120);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

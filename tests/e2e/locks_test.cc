@@ -1,5 +1,5 @@
-// The block profile: who waited for a lock, how often and how long, against the program's own clocks; and locks that
-// behave to the letter as without us.
+// The block and mutex profiles: who waited for a lock and who held it, how often and how long, against the program's own
+// clocks; and locks that behave to the letter as without us.
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -18,6 +18,14 @@ class Locks : public Profiled {
     }
     return sum;
   }
+  // Who waits is what others hold, or what nobody holds for a moment: to the nanosecond, when every wait is looked at.
+  void ExpectConserved(double within = 0.001) const {
+    int64_t waited = 0, held = 0;
+    for (const Decoded& block : NewestBlock()) waited += block.Total().at("delay");
+    for (const Decoded& mutex : NewestMutex()) held += mutex.Total().at("delay") + mutex.CommentNumber("gap_ns");
+    EXPECT_GT(waited, 0);
+    EXPECT_NEAR(static_cast<double>(held), static_cast<double>(waited), within * static_cast<double>(waited));
+  }
 };
 
 class LocksIn : public Locks, public ::testing::WithParamInterface<Launch> {};
@@ -32,8 +40,16 @@ TEST_P(LocksIn, AHotMutexShowsEachWaitAndItsLength) {
   // The program's clock runs from before the call to after it. Being put off the processor there counts for it only.
   EXPECT_LE(sum.at("delay"), known[0].delay_ns);
   EXPECT_GE(sum.at("delay"), known[0].delay_ns * 85 / 100);
+  const std::vector<Decoded> mutex = NewestMutex();
+  ASSERT_EQ(mutex.size(), 1u) << AllSummaries();
+  // One hold of the culprit for each round, another when the first victim hands on to the second, and so on.
+  const Values held = mutex[0].SumLeafWhere("culprit_holds", "lock", "mutex");
+  EXPECT_EQ(held.at("contentions"), 30);
+  EXPECT_GE(held.at("delay"), mutex[0].Total().at("delay") * 9 / 10);
+  ExpectConserved();
   ExpectAllWhole();
 }
+
 INSTANTIATE_TEST_SUITE_P(BothWays, LocksIn, ::testing::Values(Launch::kPreload, Launch::kRun), LaunchName);
 
 // Making the table and starting the exporter takes the first of them a while; the others do not lose theirs meanwhile.
@@ -89,6 +105,19 @@ TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
     }
     EXPECT_NEAR(estimated_waits, waits, c.contentions_within * waits) << c.interval;
     EXPECT_NEAR(estimated_delay_ns, delay_ns, c.delay_within * delay_ns) << c.interval;
+  }
+}
+
+TEST_F(Locks, EachSideAloneCanBeAskedFor) {
+  for (const char* kind : {"mutex", "block"}) {
+    const std::string folder = out() + "/" + kind;
+    const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"hot_mutex"}, {{"profiles", kind}, {"lock-interval", "1ns"}, {"out", folder}}));
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    const std::vector<ProfileName> files = ListProfiles(folder);
+    ASSERT_EQ(files.size(), 1u) << r.Describe();
+    EXPECT_EQ(files[0].kind, kind);
+    EXPECT_THAT(r.err, ::testing::HasSubstr("holdfast top")) << r.Describe();
+    EXPECT_TRUE(Decode(files[0].path).Names(std::string(kind) == "mutex" ? "culprit_holds" : "victim_waits"));
   }
 }
 

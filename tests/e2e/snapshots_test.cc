@@ -83,7 +83,7 @@ TEST_F(Snapshots, FilesAreNamedForProgramProcessAndKind) {
     EXPECT_EQ(profile.CommentNumber("pid"), name.pid);
     kinds.insert(name.kind);
   }
-  EXPECT_EQ(kinds, (std::set<std::string>{"block", "heap"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"block", "heap", "mutex"}));
 }
 
 TEST_F(Snapshots, NoFileIsEverOverwritten) {

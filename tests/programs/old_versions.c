@@ -5,16 +5,25 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <threads.h>
 #include <time.h>
 
 int old_trylock(pthread_mutex_t*);
 int old_timedlock(pthread_mutex_t*, const struct timespec*);
 int old_clocklock(pthread_mutex_t*, clockid_t, const struct timespec*);
 int old_dlclose(void*);
+int old_mtx_lock(mtx_t*);
+int old_mtx_trylock(mtx_t*);
+int old_mtx_timedlock(mtx_t*, const struct timespec*);
+int old_mtx_unlock(mtx_t*);
 __asm__(".symver old_trylock, pthread_mutex_trylock@GLIBC_2.2.5");
 __asm__(".symver old_timedlock, pthread_mutex_timedlock@GLIBC_2.2.5");
 __asm__(".symver old_clocklock, pthread_mutex_clocklock@GLIBC_2.30");
 __asm__(".symver old_dlclose, dlclose@GLIBC_2.2.5");
+__asm__(".symver old_mtx_lock, mtx_lock@GLIBC_2.28");
+__asm__(".symver old_mtx_trylock, mtx_trylock@GLIBC_2.28");
+__asm__(".symver old_mtx_timedlock, mtx_timedlock@GLIBC_2.28");
+__asm__(".symver old_mtx_unlock, mtx_unlock@GLIBC_2.28");
 
 static void From(const char* name, void* function) {
   Dl_info info;
@@ -27,6 +36,12 @@ int main(void) {
   From("timedlock 2.2.5", (void*)old_timedlock);
   From("clocklock 2.30", (void*)old_clocklock);
   From("dlclose 2.2.5", (void*)old_dlclose);
+  From("mtx_lock 2.28", (void*)old_mtx_lock);
+  From("mtx_trylock 2.28", (void*)old_mtx_trylock);
+  From("mtx_timedlock 2.28", (void*)old_mtx_timedlock);
+  From("mtx_unlock 2.28", (void*)old_mtx_unlock);
+  From("mtx_lock", (void*)mtx_lock);
+  From("mtx_unlock", (void*)mtx_unlock);
   From("trylock", (void*)pthread_mutex_trylock);
   From("timedlock", (void*)pthread_mutex_timedlock);
   From("clocklock", (void*)pthread_mutex_clocklock);
@@ -41,6 +56,12 @@ int main(void) {
   printf(" %d", old_timedlock(&mutex, &past));
   printf(" %d", old_clocklock(&mutex, CLOCK_MONOTONIC, &past));
   printf(" %d", pthread_mutex_unlock(&mutex));
+  mtx_t c11;
+  mtx_init(&c11, mtx_timed);
+  printf(" %d", old_mtx_lock(&c11));
+  printf(" %d", old_mtx_trylock(&c11));
+  printf(" %d", old_mtx_timedlock(&c11, &past));
+  printf(" %d", old_mtx_unlock(&c11));
   printf(" %d\n", old_dlclose(dlopen("libm.so.6", RTLD_NOW)));
   return 0;
 }

@@ -76,6 +76,7 @@ class Profiled : public ::testing::Test {
   void ExpectAllWhole();
   std::vector<Decoded> NewestHeap() const { return Newest(out(), "heap"); }
   std::vector<Decoded> NewestBlock() const { return Newest(out(), "block"); }
+  std::vector<Decoded> NewestMutex() const { return Newest(out(), "mutex"); }
   std::string AllSummaries() const;
 
  private:

@@ -367,10 +367,13 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
               .alloc_bytes = 1000,
               .free_calls = 4,
               .free_bytes = 400,
-              .contentions = 7,
-              .delay_ns = 70,
-              .lock_samples = 3,
               .sample_ns = 99};
+  s.locks[static_cast<int>(WaitKind::kMutex)] = {
+      .waits = 7, .acquired = 5, .wait_ns = 70, .holds = 4, .hold_ns = 60, .gap_ns = 10};
+  s.locks[static_cast<int>(WaitKind::kSemaphore)] = {
+      .waits = 1, .acquired = 1, .wait_ns = 5, .holds = 0, .hold_ns = 0, .gap_ns = 0};
+  s.wait_samples = 3;
+  s.hold_samples = 2;
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 8, {.objects = 1, .space = 8});
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 10);
@@ -388,10 +391,21 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   EXPECT_THAT(comments, Contains("exact: alloc_calls, alloc_bytes, free_calls, free_bytes"));
 
   comments = CommentsOf(BuildProfile(s, ProfileKind::kBlock));
-  EXPECT_THAT(comments, Contains("contentions: 7"));
-  EXPECT_THAT(comments, Contains("delay_ns: 70"));
+  EXPECT_THAT(comments, Contains("contentions: 8"));
+  EXPECT_THAT(comments, Contains("delay_ns: 75"));
   EXPECT_THAT(comments, Contains("lock_samples: 3"));
+  EXPECT_THAT(comments, Contains("mutex contentions: 7"));
+  EXPECT_THAT(comments, Contains("mutex acquired: 5"));
+  EXPECT_THAT(comments, Contains("semaphore delay_ns: 5"));
   EXPECT_THAT(comments, Contains("interval: 10000 ns"));
+
+  AddLockRow(&s, stack, ProfileKind::kMutex, WaitKind::kMutex, 1, 10);
+  comments = CommentsOf(BuildProfile(s, ProfileKind::kMutex));
+  EXPECT_THAT(comments, Contains("contentions: 4"));
+  EXPECT_THAT(comments, Contains("delay_ns: 60"));
+  EXPECT_THAT(comments, Contains("gap_ns: 10"));
+  EXPECT_THAT(comments, Contains("lock_samples: 2"));
+  EXPECT_THAT(comments, Not(Contains("semaphore delay_ns: 0")));
 }
 
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {

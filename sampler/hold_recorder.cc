@@ -1,0 +1,59 @@
+// The holder's half of lock profiling: see recorder.h, and lock_slots.h for what is charged.
+#include "sampler/lock_sampling.h"
+#include "sampler/recorder.h"
+#include "sampler/sample_stack.h"
+
+namespace holdfast {
+
+void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
+  ThreadState& thread = thread_state;
+  *hold = {};
+  if (!EnterSlow(thread)) return;
+  Table* recorded = table();
+  LockSlot* slot = FindSlot(lock);
+  if (slot == nullptr || recorded == nullptr) return;
+  if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
+    if (HasWaiters(*slot)) return;  // woken, and on their way
+    if (const int64_t left_ns = VisitIdleSlot(slot, lock)) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
+    return;
+  }
+  int64_t now_ns = 0;
+  const int64_t charged_ns = Settle(slot, &now_ns);
+  if (now_ns != 0) slot->released_ns.store(now_ns, std::memory_order_relaxed);
+  if (charged_ns == 0) return;
+  hold->slot = slot;
+  hold->charged_ns = charged_ns;
+  hold->kind = kind;
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  Count(counters.holds, kind, 1);
+  Count(counters.hold_ns, kind, static_cast<uint64_t>(charged_ns));
+  hold->interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
+  if (hold->interval == 0) return;
+  if (!Wanted(recorded, ProfileKind::kMutex)) return;
+  thread.hold_countdown -= charged_ns;
+  hold->sampled = thread.hold_countdown <= 0;
+}
+
+void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
+  Table* recorded = table();
+  if (hold->slot == nullptr || recorded == nullptr) return;
+  ThreadState& thread = thread_state;
+  const auto charged = static_cast<uint64_t>(hold->charged_ns);
+  if (!succeeded) {  // not its lock: whoever holds it is still to be charged
+    Unsettle(hold->slot, hold->charged_ns);
+    LockCounters& counters = LockCountersOf(recorded, thread);
+    Count(counters.holds, hold->kind, ~uint64_t{0});
+    Count(counters.hold_ns, hold->kind, ~charged + 1);
+    return;
+  }
+  if (!hold->sampled || !EnterSlow(thread)) return;
+  Mute(thread);
+  const OwnTime own_time(recorded, thread);
+  Row* row = FindRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, 0);
+  recorded->header()->lock_counters[thread.shard].hold_samples.fetch_add(1, std::memory_order_relaxed);
+  AddLockSample(row, charged, WeightOf(charged, hold->interval));
+  own_time.Add();
+  Unmute(thread);
+}
+
+}  // namespace holdfast

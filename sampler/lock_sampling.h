@@ -1,0 +1,59 @@
+// What both halves of lock profiling share: the interval in force, counters, and adding a sample to its row. Inside the
+// sampler only.
+#ifndef HOLDFAST_SAMPLER_LOCK_SAMPLING_H_
+#define HOLDFAST_SAMPLER_LOCK_SAMPLING_H_
+
+#include "sampler/poisson_sampler.h"
+#include "sampler/process.h"
+#include "sampler/stack_table.h"
+#include "sampler/weight.h"
+
+namespace holdfast {
+
+// The interval in force: the newest, so that it can be changed from outside. Brings the countdown up to date: draws the gap
+// to the next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
+inline uint64_t PrepareLockCountdown(Table* recorded, int64_t* countdown, uint16_t* interval_index, uint64_t* random) {
+  TableHeader& head = *recorded->header();
+  const auto newest = static_cast<uint16_t>(NewestIndex(head.lock_interval_count.load(std::memory_order_acquire)));
+  const uint64_t interval = head.lock_intervals[newest].interval;
+  if (UNLIKELY(newest != *interval_index)) {
+    *countdown = 0;
+    *interval_index = newest;
+  }
+  if (interval == 0 || *countdown > 0) return interval;
+  *countdown = 0;
+  Gap gap{};
+  do {
+    gap = DrawGap(interval, random, kLongestWaitGap);
+    *countdown += gap.length;
+  } while (!gap.is_event && *countdown < INT64_MAX / 2);
+  return interval;
+}
+
+inline bool Wanted(Table* recorded, ProfileKind kind) {
+  return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & (1u << static_cast<int>(kind))) != 0;
+}
+
+inline LockCounters& LockCountersOf(Table* recorded, const ThreadState& thread) {
+  return recorded->header()->lock_counters[thread.shard];
+}
+
+inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
+  counters[static_cast<int>(kind)].fetch_add(by, std::memory_order_relaxed);
+}
+
+inline void AddLockSample(Row* row, uint64_t ns, const Weight& weight) {
+  auto& sums = row->sums;
+  sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);
+  sums[kDelay].fetch_add(weight.amount, std::memory_order_relaxed);
+  sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
+  AddDouble(&sums[kContentionsVariance], weight.count_variance);
+  AddDouble(&sums[kDelayVariance], weight.amount_variance);
+  uint64_t longest = sums[kLongest].load(std::memory_order_relaxed);
+  while (longest < ns && !sums[kLongest].compare_exchange_weak(longest, ns, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_LOCK_SAMPLING_H_

@@ -1,0 +1,174 @@
+#include "sampler/lock_slots.h"
+
+#include "sampler/sample_stack.h"
+#include "sampler/syscalls.h"
+
+namespace holdfast {
+
+HOLDFAST_HOT_DATA constinit uint32_t locks_not_ready = 1;
+alignas(64) constinit size_t lock_watch = kNotReady;
+constinit uint32_t lock_preparing = 1;
+constinit std::atomic<uint8_t> lock_set_used[kLockSets] = {};
+constinit std::atomic<LockSlots*> lock_slots{nullptr};
+
+namespace {
+
+// A lock that is fought for keeps its slot this many visits (of kOneVisitIn unlocks), so that the words that every lock looks at are rarely written.
+constexpr uint32_t kIdleVisits = 4;
+// Of a claim, before it is given up: some 20 µs.
+constexpr int kClaimTries = 2000;
+
+// Guards the making of keys, so that no lock has two slots. Never waited for without a bound.
+constinit std::atomic<bool> claiming{false};
+
+uint64_t KeyOf(const void* lock) { return reinterpret_cast<uintptr_t>(lock); }
+uint64_t Waiter(int64_t at_ns) { return static_cast<uint64_t>(at_ns) << kWaitersBits | 1; }
+
+// W at `now_ns`, modulo 2^50.
+uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
+  return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) << kWaitersBits >> kWaitersBits;
+}
+// The difference of two such, as a signed number.
+int64_t Difference(uint64_t later, uint64_t earlier) {
+  return static_cast<int64_t>((later - earlier) << kWaitersBits) >> kWaitersBits;
+}
+
+std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
+  LockSlots* all = lock_slots.load(std::memory_order_relaxed);
+  return &all->keys[0][0] + (slot - &all->slots[0][0]);
+}
+
+LockSlots* GetSlots() {
+  LockSlots* found = lock_slots.load(std::memory_order_acquire);
+  if (LIKELY(found != nullptr)) return found;
+  if (no_system_calls.load(std::memory_order_relaxed)) return nullptr;
+  auto* made = static_cast<LockSlots*>(MapLazily(sizeof(LockSlots)));
+  if (made == nullptr) return nullptr;
+  if (lock_slots.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
+  RawSyscall(SYS_munmap, made, sizeof(LockSlots));
+  return found;
+}
+
+// The caller has `claiming`.
+LockSlot* ClaimGuarded(LockSlots* all, uint32_t set, const void* lock) {
+  int free = -1;
+  for (uint32_t i = 0; i < kKeysInSet; ++i) {
+    const uint64_t key = all->keys[set][i].load(std::memory_order_acquire);
+    if ((key & ~LockSlots::kBusy) == KeyOf(lock)) return key == KeyOf(lock) ? &all->slots[set][i] : nullptr;
+    if (key == 0) free = static_cast<int>(i);
+  }
+  if (free < 0) return nullptr;
+  LockSlot& slot = all->slots[set][free];
+  // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
+  slot.mark.store(IntegralAt(slot.waiting.load(std::memory_order_relaxed), 0), std::memory_order_relaxed);
+  slot.released_ns.store(0, std::memory_order_relaxed);
+  slot.visits.store(0, std::memory_order_relaxed);
+  slot.record.store(0, std::memory_order_relaxed);
+  for (auto& waiter : slot.waiters) waiter.store(0, std::memory_order_relaxed);
+  slot.signalled.store(0, std::memory_order_relaxed);
+  slot.mutex.store(nullptr, std::memory_order_relaxed);
+  all->keys[set][free].store(KeyOf(lock), std::memory_order_release);
+  lock_set_used[set].fetch_add(1, std::memory_order_relaxed);
+  __atomic_fetch_add(&lock_watch, 1, __ATOMIC_SEQ_CST);
+  return &slot;
+}
+
+}  // namespace
+
+void BeginWatchingLocks() {
+  locks_not_ready = 0;
+  lock_preparing = 0;
+  __atomic_fetch_and(&lock_watch, ~kNotReady, __ATOMIC_RELAXED);
+}
+
+void ForgetLockSlots() {
+  LockSlots* all = lock_slots.load(std::memory_order_relaxed);
+  if (all != nullptr) RawSyscall(SYS_madvise, all, sizeof(LockSlots), 4 /*MADV_DONTNEED*/);
+  for (auto& used : lock_set_used) used.store(0, std::memory_order_relaxed);
+  __atomic_store_n(&lock_watch, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&lock_preparing, 0, __ATOMIC_RELAXED);
+  claiming.store(false, std::memory_order_relaxed);
+}
+
+LockSlot* FindSlot(const void* lock) {
+  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  if (all == nullptr) return nullptr;
+  const uint32_t set = LockSetOf(lock);
+  for (uint32_t i = 0; i < kKeysInSet; ++i) {
+    // Acquire: what the claimer wrote into the slot.
+    if (all->keys[set][i].load(std::memory_order_acquire) == KeyOf(lock)) return &all->slots[set][i];
+  }
+  return nullptr;
+}
+
+LockSlot* ClaimSlot(const void* lock) {
+  if (LockSlot* found = FindSlot(lock)) return found;
+  LockSlots* all = GetSlots();
+  if (all == nullptr) return nullptr;
+  for (int i = 0; i < kClaimTries; ++i) {
+    if (claiming.load(std::memory_order_relaxed) || claiming.exchange(true, std::memory_order_acquire)) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    LockSlot* slot = ClaimGuarded(all, LockSetOf(lock), lock);
+    claiming.store(false, std::memory_order_release);
+    return slot;
+  }
+  return nullptr;
+}
+
+bool AddWaiter(LockSlot* slot, const void* lock, int64_t start_ns) {
+  // Sequentially consistent, as in VisitIdleSlot: either that sees the waiter, or we see that the slot is being given up.
+  slot->waiting.fetch_add(Waiter(start_ns), std::memory_order_seq_cst);
+  if (LIKELY(KeyOfSlot(slot)->load(std::memory_order_seq_cst) == KeyOf(lock))) {
+    slot->visits.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  slot->waiting.fetch_sub(Waiter(start_ns), std::memory_order_relaxed);
+  return false;
+}
+
+void RemoveWaiter(LockSlot* slot, int64_t end_ns) {
+  slot->waiting.fetch_sub(Waiter(end_ns), std::memory_order_seq_cst);
+}
+
+void DelayWaiter(LockSlot* slot, int64_t by_ns) {
+  slot->waiting.fetch_add(static_cast<uint64_t>(by_ns) << kWaitersBits, std::memory_order_relaxed);
+}
+
+int64_t Settle(LockSlot* slot, int64_t* now_ns) {
+  // The word before the clock: a waiter that is in it came before the time that is read now.
+  const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
+  if (*now_ns == 0 && (waiting & kWaitersMask) != 0) *now_ns = MonotonicNs();
+  const uint64_t integral = IntegralAt(waiting, *now_ns);
+  uint64_t mark = slot->mark.load(std::memory_order_relaxed);
+  while (true) {
+    const int64_t charged_ns = Difference(integral, mark);
+    if (charged_ns <= 0) return 0;
+    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return charged_ns;
+  }
+}
+
+void Unsettle(LockSlot* slot, int64_t charged_ns) {
+  slot->mark.fetch_sub(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
+}
+
+int64_t VisitIdleSlot(LockSlot* slot, const void* lock) {
+  if (slot->visits.fetch_add(1, std::memory_order_relaxed) < kIdleVisits) return 0;
+  std::atomic<uint64_t>* key = KeyOfSlot(slot);
+  uint64_t expected = KeyOf(lock);
+  if (!key->compare_exchange_strong(expected, KeyOf(lock) | LockSlots::kBusy, std::memory_order_seq_cst)) return 0;
+  if ((slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask) != 0) {
+    key->store(KeyOf(lock), std::memory_order_release);
+    return 0;
+  }
+  int64_t no_clock = 0;
+  const int64_t left_ns = Settle(slot, &no_clock);
+  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0]) / kKeysInSet);
+  key->store(0, std::memory_order_release);
+  lock_set_used[set].fetch_sub(1, std::memory_order_relaxed);
+  __atomic_fetch_sub(&lock_watch, 1, __ATOMIC_RELAXED);
+  return left_ns;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,123 @@
+// Locks for which somebody waits now, or did a moment ago: who may be charged with whose waiting.
+//
+//     sets[hash of the lock's address] → 8 keys (addresses), a cache line     LockSlot of each key, a cache line
+//
+// A slot keeps W, the integral of the number of waiters over time, in one word: with n waiters of which the i-th came at
+// s_i, and with the waits that are over,
+//
+//     W(t) = n·t − S       S = Σ s_i − Σ lengths of the waits that are over      word = S << 14 | n
+//
+// so that a waiter comes by adding (s << 14 | 1) and goes at time e by subtracting (e << 14 | 1). `mark` is the W up to which
+// somebody has been charged already. Settling charges W − mark and moves the mark:
+//
+//     waiters    1 ├────────────────────┤                  W    ╱ slope 2
+//     waiters    2        ├──────────────────┤                ╱
+//     holder  A ──────┤unlock      B ├────────┤unlock       ╱ slope 1
+//                      └ A: W−mark  └ gap: W−mark └ B: W−mark
+//
+// Who settles: an unlock while somebody sleeps (charged to its stack), and a waiter that has the lock (the gap since the last
+// unlock). A thread that takes the lock between the two, while the woken one is on its way, settles only if that one has
+// gone back to sleep when it unlocks: then the way there is part of its charge (some 50 µs at most). Else such holds, each
+// shorter than that way, are part of the gap. It keeps clocks out of the many short holds of a lock that is fought for.
+//
+// Sums telescope, so holders + hand-off gaps = waiters, whatever the order of events. A reading that comes late moves the
+// mark never backwards: nothing is charged twice.
+//
+// Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
+// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50 (13 days of
+// waiting in one hold).
+#ifndef HOLDFAST_SAMPLER_LOCK_SLOTS_H_
+#define HOLDFAST_SAMPLER_LOCK_SLOTS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/hot.h"
+#include "sampler/layout.h"
+#include "sampler/thread_state.h"
+
+namespace holdfast {
+
+inline constexpr uint32_t kLockSets = 128;
+inline constexpr uint32_t kKeysInSet = 8;
+inline constexpr int kSlotWaiters = 4;
+inline constexpr int kWaitersBits = 14;
+inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
+
+struct alignas(64) LockSlot {
+  std::atomic<uint64_t> waiting;       // S << 14 | n
+  std::atomic<uint64_t> mark;
+  std::atomic<int64_t> released_ns;    // when its holder last let go while others waited
+  std::atomic<uint32_t> visits;        // by holders since somebody last waited
+  std::atomic<Offset> record;          // LockRecord
+  std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
+  std::atomic<uint64_t> signalled;     // conditions: the same form as `waiting`, of those that were signalled
+  std::atomic<const void*> mutex;      // conditions: the mutex that is let go for the wait
+};
+static_assert(sizeof(LockSlot) == 64);
+
+struct LockSlots {
+  // A key's lowest bit: it is being given up or was just claimed.
+  static constexpr uint64_t kBusy = 1;
+  alignas(64) std::atomic<uint64_t> keys[kLockSets][kKeysInSet];
+  LockSlot slots[kLockSets][kKeysInSet];
+};
+
+// 1 until the shim is ready, so that everything is led to the careful half. Read as a plain word, together with the word of
+// the lock itself that is 0 while it is free: one comparison for both.
+extern HOLDFAST_HIDDEN uint32_t locks_not_ready;
+HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) { return UNLIKELY((static_cast<uint32_t>(word) | locks_not_ready) != 0); }
+
+// How many slots are taken: the first look of every unlock, and the last if nobody waits for any lock. Not 0 before the
+// shim is ready. Written by atomic operations; read as a plain word, so that a look is one instruction.
+inline constexpr size_t kNotReady = size_t{1} << 63;
+extern HOLDFAST_HIDDEN size_t lock_watch;
+// Waiters that are having their stack captured: the word of their lock does not show yet that they wait. Not 0 before the
+// shim is ready.
+extern HOLDFAST_HIDDEN uint32_t lock_preparing;
+// The last: slots taken in each set.
+extern HOLDFAST_HIDDEN std::atomic<uint8_t> lock_set_used[kLockSets];
+extern HOLDFAST_HIDDEN std::atomic<LockSlots*> lock_slots;
+
+inline uint32_t LockSetOf(const void* lock) {
+  // Locks lie at multiples of 4; those of an array should spread.
+  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(lock) >> 2) * 0x9e3779b1u >> 16) % kLockSets;
+}
+
+// Whether somebody may be waiting for this lock. A thread that began to wait just now is seen late, and its first moments
+// go to the next holder or to the gap.
+inline bool WatchedSlow(const void* lock) {
+  return lock_set_used[LockSetOf(lock)].load(std::memory_order_relaxed) != 0 || lock_watch >= kNotReady;
+}
+HOLDFAST_HOT inline bool Watched(const void* lock) { return UNLIKELY(lock_watch != 0) && WatchedSlow(lock); }
+
+// From here on an unwatched lock is one that nobody waits for.
+void BeginWatchingLocks();
+// In a child of fork: nobody waits.
+void ForgetLockSlots();
+
+LockSlot* FindSlot(const void* lock);
+// Finds or makes it. Null: no place (the caller counts it).
+LockSlot* ClaimSlot(const void* lock);
+// Registers the caller as a waiter since `start_ns`; false when the slot was given up meanwhile: claim another.
+bool AddWaiter(LockSlot* slot, const void* lock, int64_t start_ns);
+void RemoveWaiter(LockSlot* slot, int64_t end_ns);
+// The waiter came later than it said: our own work kept it. (Negative: earlier.)
+void DelayWaiter(LockSlot* slot, int64_t by_ns);
+// Charges what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits; afterwards the
+// time that was read, or 0.
+int64_t Settle(LockSlot* slot, int64_t* now_ns);
+// Gives back `charged_ns` that Settle took, if nobody settled since (an unlock that failed).
+void Unsettle(LockSlot* slot, int64_t charged_ns);
+// Of the unlocks of a watched lock for which nobody sleeps only one in kOneVisitIn has a closer look.
+inline constexpr uint32_t kOneVisitIn = 64;
+HOLDFAST_HOT inline bool NobodySleeps() { return lock_preparing == 0 && ++thread_state.unlocks % kOneVisitIn != 0; }
+// By a holder that found nobody waiting: after some such visits the slot is given up. Returns what was waited and not
+// charged by then, nanoseconds.
+int64_t VisitIdleSlot(LockSlot* slot, const void* lock);
+inline bool HasWaiters(const LockSlot& slot) { return (slot.waiting.load(std::memory_order_relaxed) & kWaitersMask) != 0; }
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_LOCK_SLOTS_H_
