@@ -17,6 +17,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
+#include "tests/bench/call_paths.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {
@@ -49,33 +50,6 @@ struct Libunwind {
     depth = unw_backtrace(addresses, kMaxDepth);
   }
 };
-
-// A function of its own for each I; `path` chooses who calls whom, two bits a frame.
-template <typename Capture, int I>
-[[gnu::noinline]] void Frame(Capture& capture, uint64_t path, int depth);
-
-template <typename Capture, int... I>
-void Next(Capture& capture, uint64_t path, int depth, int which, std::integer_sequence<int, I...>) {
-  using Function = void (*)(Capture&, uint64_t, int);
-  static constexpr Function functions[] = {&Frame<Capture, I>...};
-  functions[which % sizeof...(I)](capture, path, depth);
-}
-
-constexpr int kFunctions = 256;
-// Google Benchmark, main and the start of the program are frames as well.
-constexpr int kOtherFrames = 12;
-template <typename Capture, int I>
-void Frame(Capture& capture, uint64_t path, int depth) {
-  [[maybe_unused]] volatile int of_its_own[I % 16 + 1];
-  of_its_own[I % 16] = depth;
-  if (depth == 0) {
-    capture();
-  } else {
-    Next(capture, path * 6364136223846793005 + 1442695040888963407, depth - 1, static_cast<int>(path >> 40),
-         std::make_integer_sequence<int, kFunctions>());
-  }
-  of_its_own[0] = I;             // no tail call
-}
 
 // The time of the capture alone: the frames are left standing, and the loop runs at their top.
 template <typename Capture>

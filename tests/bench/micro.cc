@@ -1,0 +1,197 @@
+// One allocation or lock pattern over and over for a while, timed: what scripts/bench runs bare and under each profiler.
+//     micro WORK SECONDS       prints "NANOSECONDS-PER-OPERATION OPERATIONS"
+//   pair[.T]          malloc(64), free                                              T threads (default 1)
+//   new[.T]           operator new(64), delete
+//   ring.N[.T]        one of N live blocks of 16 to 1,023 bytes freed, another allocated
+//   lock              an uncontended mutex, locked and unlocked
+//   contended.H.T     T threads lock one mutex, hold it for H ns, let go, and do as much without it
+//   live.N            as ring.1024, while N sampled blocks are live (bare: N blocks)
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "sampler/layout.h"
+
+namespace {
+
+struct Work {
+  std::string name;
+  long arguments[2] = {0, 0};
+  double seconds = 1;
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<bool> start{false};
+std::atomic<uint64_t> operations{0};
+std::atomic<int> ready{0};
+
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+void Use(void* p) { asm volatile("" : : "r"(p) : "memory"); }
+
+// Busy for about `ns`, without a clock: calibrated once.
+double spins_per_ns = 0;
+void Spin(long ns) {
+  for (long i = static_cast<long>(static_cast<double>(ns) * spins_per_ns); i > 0; --i) asm volatile("" ::: "memory");
+}
+void Calibrate() {
+  spins_per_ns = 1;
+  double best = 1e9;
+  for (int i = 0; i < 20; ++i) {
+    const double begin = Now();
+    Spin(100'000);
+    best = std::min(best, Now() - begin);
+  }
+  spins_per_ns = 100'000 / (best * 1e9);
+}
+
+// Runs `one` in batches until the time is up.
+template <typename One>
+void Loop(const Work& work, One one) {
+  constexpr int kBatch = 2'000;
+  for (int i = 0; i < 5 * kBatch; ++i) one(i);  // warm
+  ready.fetch_add(1);
+  while (!start.load()) {
+  }
+  uint64_t done = 0;
+  const double end = Now() + work.seconds;
+  do {
+    for (int i = 0; i < kBatch; ++i) one(done + static_cast<uint64_t>(i));
+    done += kBatch;
+  } while (Now() < end);
+  operations.fetch_add(done);
+}
+
+void Ring(const Work& work, size_t blocks) {
+  std::vector<void*> ring(blocks);
+  uint64_t turn = 0;
+  const auto one = [&](uint64_t) {
+    const size_t at = turn++ * 7919 % blocks;
+    free(ring[at]);
+    ring[at] = malloc(16 + turn * 104729 % 1008);
+    Use(ring[at]);
+  };
+  for (size_t i = 0; i < blocks; ++i) one(i);
+  Loop(work, one);
+}
+
+// The profiled process's own table, written as `holdfast set` would.
+holdfast::TableHeader* OwnTable() {
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[1024];
+  holdfast::TableHeader* found = nullptr;
+  while (maps != nullptr && fgets(line, sizeof line, maps) != nullptr) {
+    if (found == nullptr && strstr(line, holdfast::kTableSuffix) != nullptr && strstr(line, holdfast::kTablePrefix) != nullptr) {
+      found = reinterpret_cast<holdfast::TableHeader*>(strtoul(line, nullptr, 16));
+    }
+  }
+  if (maps != nullptr) fclose(maps);
+  return found;
+}
+// Uses up what this thread has left of its gap.
+void FinishGap() {
+  for (int i = 0; i < 200; ++i) {
+    void* p = malloc(1 << 20);
+    Use(p);
+    free(p);
+  }
+}
+void SetInterval(holdfast::TableHeader* table, uint64_t interval) {
+  const uint32_t count = table->heap_interval_count.load();
+  table->heap_intervals[count] = {0, interval};
+  table->heap_interval_count.store(count + 1);
+  FinishGap();
+}
+
+void Live(const Work& work, size_t blocks) {
+  FinishGap();
+  holdfast::TableHeader* table = OwnTable();
+  const uint64_t interval = table != nullptr ? table->heap_intervals[0].interval : 0;
+  std::vector<void*> live(blocks);
+  if (interval > 1) SetInterval(table, 1);
+  for (void*& p : live) Use(p = malloc(64));
+  if (interval > 1) SetInterval(table, interval);
+  Ring(work, 1024);
+}
+
+void* Thread(void* argument) {
+  const Work& work = *static_cast<const Work*>(argument);
+  const long first = work.arguments[0];
+  if (work.name == "pair") {
+    Loop(work, [](uint64_t) {
+      void* p = malloc(64);
+      Use(p);
+      free(p);
+    });
+  } else if (work.name == "new") {
+    Loop(work, [](uint64_t) {
+      void* p = ::operator new(64);
+      Use(p);
+      ::operator delete(p, size_t{64});
+    });
+  } else if (work.name == "ring") {
+    Ring(work, static_cast<size_t>(first));
+  } else if (work.name == "live") {
+    Live(work, static_cast<size_t>(first));
+  } else if (work.name == "lock") {
+    static thread_local pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    Loop(work, [](uint64_t) {
+      pthread_mutex_lock(&own);
+      pthread_mutex_unlock(&own);
+    });
+  } else if (work.name == "contended") {
+    Loop(work, [first](uint64_t) {
+      pthread_mutex_lock(&mutex);
+      Spin(first);
+      pthread_mutex_unlock(&mutex);
+      Spin(first);
+    });
+  } else {
+    fprintf(stderr, "micro: no work called '%s'\n", work.name.c_str());
+    exit(2);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  Work work;
+  std::vector<std::string> parts(1);
+  for (const char* at = argv[1]; *at != '\0'; ++at) {
+    if (*at == '.') parts.emplace_back();
+    else parts.back() += *at;
+  }
+  work.name = parts[0];
+  for (size_t i = 1; i < parts.size() && i < 3; ++i) work.arguments[i - 1] = atol(parts[i].c_str());
+  work.seconds = atof(argv[2]);
+  const bool has_argument = work.name == "ring" || work.name == "live" || work.name == "contended";
+  const long threads = std::max(1L, work.arguments[has_argument ? 1 : 0]);
+  if (work.name == "contended") Calibrate();
+  std::vector<pthread_t> others(static_cast<size_t>(threads));
+  for (pthread_t& thread : others) {
+    if (pthread_create(&thread, nullptr, Thread, &work) != 0) return 3;
+  }
+  while (ready.load() != threads) usleep(1000);
+  const double begin = Now();
+  start.store(true);
+  for (pthread_t thread : others) pthread_join(thread, nullptr);
+  const double elapsed = Now() - begin;
+  printf("%.3f %lu\n", elapsed * 1e9 * static_cast<double>(threads) / static_cast<double>(operations.load()), operations.load());
+  return 0;
+}

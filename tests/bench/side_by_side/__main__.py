@@ -1,0 +1,209 @@
+"""scripts/bench: see there."""
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import report
+from configurations import all_configurations
+from instructions import count, count_redis
+from works import Failed, callgrind_commands, micro_works, needed_programs, program_works
+
+MICRO = ["bare", "idle", "default", "64KiB", "every"]  # with sampling of live blocks; peers are added
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def machine():
+    with open("/proc/cpuinfo") as info:
+        model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), platform.machine())
+    with open("/etc/os-release") as release:
+        system = next((line.split("=")[1].strip().strip('"') for line in release if line.startswith("PRETTY_NAME")), "Linux")
+    return f"{model}, {os.cpu_count()} cores; {system}, glibc {platform.libc_ver()[1]}, Linux {platform.release()}"
+
+
+class Runner:
+    def __init__(self, scratch):
+        self.scratch, self.results, self.failures = scratch, {}, []
+
+    def once(self, work, configuration):
+        folder = tempfile.mkdtemp(dir=self.scratch)
+        try:
+            self.results.setdefault(work.name, {}).setdefault(configuration.name, []).append(work.run(configuration, folder))
+            return True
+        except Failed as failed:
+            self.failures.append(f"{work.name} under {configuration.name}: {failed}")
+            say(self.failures[-1])
+            return False
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def interleaved(self, work, configurations, rounds):
+        """Round by round, every configuration once, each round beginning with another one."""
+        begin = time.monotonic()
+        out = set()
+        for turn in range(rounds):
+            for i in range(len(configurations)):
+                configuration = configurations[(i + turn) % len(configurations)]
+                # One run in `slow`, so that what takes forty times longer does not take forty times longer.
+                repeat = max(1, round(rounds / configuration.slow))
+                if configuration.name in out or turn >= repeat:
+                    continue
+                if not self.once(work, configuration):
+                    out.add(configuration.name)
+        say(f"{work.name}: {time.monotonic() - begin:.0f} s")
+
+
+def count_instructions(inputs, scratch, configurations, quick, wanted):
+    """name → configuration → instructions. Two at a time: they count, they do not measure time."""
+    jobs = {}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        for name, (command, more) in callgrind_commands(inputs, quick).items():
+            if not wanted(name + " instructions"):
+                continue
+            for configuration in configurations:
+                folder = tempfile.mkdtemp(dir=scratch)
+                job = (pool.submit(count_redis, configuration, folder, 6_000 if quick else 12_000) if command is None
+                       else pool.submit(count, configuration, folder, command, more))
+                jobs[name, configuration.name] = job
+    counted = {}
+    for (name, configuration), job in jobs.items():
+        try:
+            counted.setdefault(name, {})[configuration] = job.result()
+        except Failed as failed:
+            say(f"{name} under callgrind, {configuration}: {failed}")
+    return counted
+
+
+def unit_benchmarks(build, quick):
+    """Google Benchmark's: name → nanoseconds."""
+    found = {}
+    for program in ("sample_bench", "stack_trace_bench"):
+        path = os.path.join(build, "bin", program)
+        done = subprocess.run([path, "--benchmark_format=json", f"--benchmark_min_time={0.05 if quick else 0.2}", "--benchmark_repetitions=3",
+                               "--benchmark_report_aggregates_only=true"], capture_output=True, text=True)
+        if done.returncode != 0:
+            say(f"{program} ended with {done.returncode}")
+            continue
+        for row in json.loads(done.stdout)["benchmarks"]:
+            if row["aggregate_name"] == "median":
+                found[f"{program}: {row['run_name'].split('/iterations')[0].replace('/manual_time', '')}"] = row["real_time"]
+    return found
+
+
+def markdown(results, micro, programs, configurations, instructions, units, remarks, failures, command):
+    names = [c.name for c in configurations]
+    present = [name for name in names if any(name in results.get(work, {}) for work in micro + programs)]
+    text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Medians of interleaved runs; ± is half the spread of the runs. "
+            "Ratios are to bare: 1.000 is no cost.\n"]
+    text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in configurations if c.name in present and c.name != "bare"))
+    if remarks:
+        text.append("".join(f"- {remark}\n" for remark in remarks))
+    if any(work in results for work in programs):
+        text.append("**CPU time of the program** (bare in seconds):\n\n" + report.ratios(results, programs, present, "cpu", "CPU time", lambda v: f"{v:.2f} s"))
+        servers = [work for work in programs if report.of(results, work, "bare", "throughput")]
+        if servers:
+            text.append("**Throughput** (higher is better):\n\n" +
+                        report.ratios(results, servers, present, "throughput", "operations/s", lambda v: f"{v:,.0f}"))
+        text.append("**Peak resident memory**:\n\n" + report.ratios(results, programs, present, "memory", "memory", report.kib))
+        text.append("**Bytes written**:\n\n" + report.plain(results, programs, present, "bytes", "written", report.size))
+    if instructions:
+        def cell(work, configuration):
+            counts = instructions[work]
+            if configuration == "bare":
+                return f"{counts['bare'] / 1e6:,.0f} M" if "bare" in counts else "–"
+            return f"{(counts[configuration] / counts['bare'] - 1) * 100:+.2f} %" if configuration in counts and "bare" in counts else "–"
+
+        columns = [name for name in names if any(name in counts for counts in instructions.values())]
+        text.append("**Instructions of the whole program** (callgrind):\n\n" + report.table(list(instructions), columns, cell, "instructions"))
+    if any(work in results for work in micro):
+        text.append("**Small patterns, ns for each operation of each thread**:\n\n" + report.ratios(results, micro, present, "ns", "pattern", lambda v: f"{v:.1f} ns"))
+    if units:
+        text.append("**Units** (Google Benchmark, medians):\n\n| unit | ns |\n|---|---|\n" + "".join(f"| {name} | {value:,.0f} |\n" for name, value in units.items()))
+    if failures:
+        text.append("Could not be run:\n\n" + "".join(f"- {failure}\n" for failure in failures))
+    return "\n".join(text)
+
+
+def cost_table(results, instructions, units):
+    """The README's: few rows, the default intervals."""
+    def ratio(work, measure):
+        values, bare = report.of(results, work, "default", measure), report.of(results, work, "bare", measure)
+        return f"{statistics.median(values) / statistics.median(bare):.2f} ×" if values and bare else "–"
+
+    rows = []
+    for work, shown in (("sqlite3", "sqlite3"), ("python3", "python3"), ("g++", "g++"), ("redis, pipelined", "redis"), ("memcached", None)):
+        counts = instructions.get(shown, {})
+        more = f"{(counts['default'] / counts['bare'] - 1) * 100:+.2f} %" if {"default", "bare"} <= counts.keys() else "–"
+        rows.append(f"| {work} | {more} | {ratio(work, 'cpu')} | {ratio(work, 'memory')} |")
+    return "| default intervals, over bare | instructions | CPU time | peak memory |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--configurations", default="", metavar="REGEX")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--build", default="build/release")
+    arguments = parser.parse_args()
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    build = os.path.abspath(arguments.build)
+    if missing := needed_programs():
+        say(f"missing: {', '.join(missing)}. scripts/deps bench installs them.")
+        return 3
+    configurations, remarks = all_configurations(build)
+    configurations = [c for c in configurations if c.name == "bare" or re.search(arguments.configurations, c.name)]
+    quick, begin = arguments.quick, time.monotonic()
+    wanted = lambda name: re.search(arguments.only, name) is not None
+    units = {}
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench.") as scratch:
+        inputs = os.path.join(scratch, "inputs")
+        os.mkdir(inputs)
+        runner = Runner(scratch)
+        micro = [work for work in micro_works(build, quick) if wanted(work.name)]
+        programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
+        for work in programs:
+            runner.interleaved(work, configurations, 2 if quick else 5)
+        for work in micro:
+            runner.interleaved(work, configurations, 3 if quick else 7)
+        counted_under = [c for c in configurations if c.name in ("bare", "idle", "default", "jemalloc", "jemalloc-prof")]
+        instructions = count_instructions(inputs, scratch, counted_under, quick, wanted)
+        if wanted("units"):
+            units = unit_benchmarks(build, quick)
+    say(f"all together {time.monotonic() - begin:.0f} s")
+    micro_names, program_names = [work.name for work in micro], [work.name for work in programs]
+    command = "scripts/bench" + (" --quick" if quick else "") + (f" --only '{arguments.only}'" if arguments.only else "")
+    text = markdown(runner.results, micro_names, program_names, configurations, instructions, units, remarks, runner.failures, command)
+    picture = report.plot(runner.results, program_names, [c.name for c in configurations], "cpu", "CPU time over bare (left is cheaper)") if program_names else None
+    os.makedirs(os.path.join(build, "bench"), exist_ok=True)
+    with open(os.path.join(build, "bench/results.json"), "w") as out:
+        json.dump({"runs": runner.results, "instructions": instructions, "units": units}, out, indent=1)
+    if arguments.write:
+        report.replace_between(os.path.join(top, "docs/performance.md"), "scripts/bench", text)
+        report.replace_between(os.path.join(top, "README.md"), "scripts/bench", cost_table(runner.results, instructions, units))
+        with open(os.path.join(top, "docs/performance.svg"), "w") as out:
+            out.write(picture or "")
+        say("wrote docs/performance.md, docs/performance.svg and README.md")
+    else:
+        print(text)
+        if picture:
+            with open(os.path.join(build, "bench/performance.svg"), "w") as out:
+                out.write(picture)
+            say(f"the plot is {build}/bench/performance.svg, all figures are in results.json beside it")
+    return 0
+
+
+sys.exit(main())

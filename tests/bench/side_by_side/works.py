@@ -1,0 +1,279 @@
+"""What is run: small patterns (tests/bench/micro.cc) and whole programs. A run gives a dictionary of measures:
+ns (per operation), seconds, cpu (seconds), throughput (operations a second), memory (peak resident KiB), bytes (written)."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+
+class Failed(Exception):
+    pass
+
+
+def folder_bytes(folder):
+    return sum(os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names)
+
+
+def environment(configuration, folder, more=()):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOLDFAST_", "LD_PRELOAD", "MALLOC_", "HEAP"))}
+    return {**kept, **dict(more), **configuration.environment_in(folder)}
+
+
+def run_program(configuration, folder, command, more=()):
+    """A program from start to end: its own time and memory, and those of the children it waited for."""
+    begin = time.monotonic()
+    with open(os.path.join(folder, ".log"), "w+b") as log:
+        process = subprocess.Popen(configuration.prefix_in(folder) + command, env=environment(configuration, folder, more),
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - begin
+        log.seek(0)
+        output = log.read().decode(errors="replace")
+    if process.returncode != 0:
+        raise Failed(f"{command[0]} ended with {process.returncode}: {output[-300:].strip()}")
+    os.remove(os.path.join(folder, ".log"))
+    return {"seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss, "output": output}
+
+
+class Work:
+    """name; main: the measure that its rows show first."""
+
+    def __init__(self, name, main):
+        self.name, self.main = name, main
+
+
+class Micro(Work):
+    def __init__(self, build, name, pattern, seconds):
+        super().__init__(name, "ns")
+        self.command = [os.path.join(build, "tests/bench/micro"), pattern, str(seconds)]
+
+    def run(self, configuration, folder):
+        got = run_program(configuration, folder, self.command, {"HOLDFAST_MAX_MEMORY": "256MiB"}.items())
+        # heaptrack talks before and after.
+        figures = [line.split() for line in got["output"].splitlines() if line.replace(".", "").replace(" ", "").isdigit()]
+        if not figures:
+            raise Failed(f"micro said nothing: {got['output'][-200:]}")
+        return {"ns": float(figures[-1][0]), "memory": got["memory"]}
+
+
+class Program(Work):
+    """A program that runs from start to end. `command` as for callgrind, too."""
+
+    def __init__(self, name, command, more=()):
+        super().__init__(name, "cpu")
+        self.command, self.more = command, dict(more)
+
+    def run(self, configuration, folder):
+        got = run_program(configuration, folder, self.command, self.more.items())
+        got.pop("output")
+        return {**got, "bytes": folder_bytes(folder)}
+
+
+class Server(Work):
+    """A server under a load of a fixed number of operations: its own CPU time, not the load's."""
+
+    def __init__(self, name, program, load, process_id):
+        super().__init__(name, "cpu")
+        self.program, self.load, self.process_id = program, load, process_id
+
+    def run(self, configuration, folder):
+        path = os.path.join(folder, "s")
+        with open(os.path.join(folder, ".log"), "wb") as log:
+            started = subprocess.Popen(configuration.prefix_in(folder) + self.program(path), env=environment(configuration, folder),
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+        try:
+            wait_for(path, started)
+            pid = self.process_id(path, folder)
+            before = cpu_seconds(pid)
+            begin = time.monotonic()
+            operations = self.load(path)
+            seconds = time.monotonic() - begin
+            measures = {"seconds": seconds, "cpu": cpu_seconds(pid) - before, "throughput": operations / seconds, "memory": peak_kib(pid)}
+            os.kill(pid, signal.SIGTERM)
+            started.wait(timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Failed(str(error)) from error
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait()
+        for name in ("s", ".log", "pid"):
+            if os.path.lexists(os.path.join(folder, name)):
+                os.remove(os.path.join(folder, name))
+        return {**measures, "bytes": folder_bytes(folder)}
+
+
+def wait_for(path, process):
+    for _ in range(1500):
+        try:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(path)
+                return
+        except OSError:
+            if process.poll() is not None:
+                break
+            time.sleep(0.02)
+    raise Failed("the server does not answer")
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_kib(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def checked(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{command[0]} ended with {done.returncode}: {done.stderr[-300:]}")
+    return done.stdout
+
+
+def redis(name, operations, pipeline):
+    def program(path):
+        return ["/usr/bin/redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
+
+    def load(path):
+        checked(["redis-benchmark", "-s", path, "-t", "set,get,lpush,hset", "-n", str(operations), "-r", "100000", "-d", "200", "-c", "20",
+                 "-P", str(pipeline), "-q"])
+        return 4 * operations
+
+    def process_id(path, folder):
+        return int(next(line for line in checked(["redis-cli", "-s", path, "info", "server"]).split() if line.startswith("process_id:"))[11:])
+
+    return Server(name, program, load, process_id)
+
+
+def memcached(build, batches):
+    connections = 8
+
+    def program(path):
+        return ["/usr/bin/memcached", "-u", "root" if os.getuid() == 0 else str(os.getuid()), "-s", path, "-m", "256", "-t", "4", "-P", os.path.join(os.path.dirname(path), "pid")]
+
+    def load(path):
+        return float(checked([os.path.join(build, "tests/bench/memcached_load"), path, str(connections), str(batches)]).split()[1])
+
+    def process_id(path, folder):
+        with open(os.path.join(folder, "pid")) as pid:
+            return int(pid.read())
+
+    return Server("memcached", program, load, process_id)
+
+
+# ---- What the programs chew on ----
+
+def write_sql(path, rows):
+    numbers = random.Random(1)
+    with open(path, "w") as sql:
+        sql.write("CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, amount REAL, note TEXT);\nBEGIN;\n")
+        for i in range(rows):
+            sql.write(f"INSERT INTO t VALUES({i}, 'name{numbers.randrange(rows)}', {numbers.random():.6f}, '{'n' * numbers.randrange(10, 90)}');\n")
+        sql.write("COMMIT;\nCREATE INDEX by_name ON t(name);\n")
+        for i in range(rows // 5):
+            sql.write(f"SELECT id, amount FROM t WHERE name = 'name{numbers.randrange(rows)}' ORDER BY amount;\n")
+        for i in range(10):
+            sql.write("SELECT substr(name, 1, 6) AS p, count(*), sum(amount), group_concat(id) FROM t GROUP BY p ORDER BY p;\n")
+    return path
+
+
+PYTHON = """
+import json
+words = {}
+for i in range(%d):
+    text = "key%%d" %% (i %% 5000)
+    words.setdefault(text, []).append({"number": i, "text": text * 3, "pair": (i, str(i))})
+    if i %% 50000 == 49999:
+        json.loads(json.dumps(words))
+        words = {}
+"""
+
+CXX = """#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+"""
+
+
+def write_cxx(path, functions):
+    with open(path, "w") as source:
+        source.write(CXX)
+        for i in range(functions):
+            source.write(f"""struct Item{i} {{ std::string name; std::vector<std::map<int, std::shared_ptr<Item{i}>>> parts; }};
+std::string Show{i}(const Item{i}& item) {{
+  std::unordered_map<std::string, std::variant<int, std::string>> seen;
+  std::ostringstream out;
+  for (const auto& part : item.parts)
+    for (const auto& [key, value] : part) if (seen.emplace(value->name, key).second) out << key << value->name;
+  return out.str();
+}}
+""")
+    return path
+
+
+def micro_works(build, quick):
+    seconds = 0.15 if quick else 0.3
+    patterns = [("malloc + free", "pair"), ("new + delete", "new"), ("the same, 2 threads", "pair.2"),
+                ("ring of 1,000", "ring.1000"), ("ring of 1,000, 2 threads", "ring.1000.2"),
+                ("ring of 100,000", "ring.100000"), ("ring of 100,000, 2 threads", "ring.100000.2"),
+                ("ring, 1k live samples", "live.1000"), ("ring, 100k live samples", "live.100000"), ("ring, 1M live samples", "live.1000000"),
+                ("uncontended lock", "lock"), ("uncontended lock, 2 threads", "lock.2"),
+                ("contended, 2 threads, 20 ns", "contended.20.2"), ("contended, 2 threads, 1 us", "contended.1000.2"),
+                ("contended, 4 threads, 200 ns", "contended.200.4")]
+    return [Micro(build, name, pattern, seconds) for name, pattern in patterns]
+
+
+def program_works(build, inputs, quick):
+    small = 3 if quick else 1
+    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True).stdout.strip()
+    sql = write_sql(os.path.join(inputs, "script.sql"), 120_000 // small)
+    cxx = write_cxx(os.path.join(inputs, "large.cc"), 30 // small)
+    redis_operations = 400_000 // small
+    return [
+        Program("sqlite3", ["/usr/bin/sqlite3", ":memory:", "-cmd", ".output /dev/null", f".read {sql}"]),
+        Program("python3", ["/usr/bin/python3", "-S", "-E", "-c", PYTHON % (300_000 // small)], {"PYTHONMALLOC": "malloc"}),
+        Program("g++", [cc1plus, "-quiet", "-O1", "-std=c++17", cxx, "-o", "/dev/null"]),
+        redis("redis", redis_operations // 4, 1),
+        redis("redis, pipelined", redis_operations, 16),
+        memcached(build, 1600 // small),
+    ]
+
+
+def callgrind_commands(inputs, quick):
+    """Programs small enough for callgrind, and large enough that their start does not count."""
+    small = 2 if quick else 1
+    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True).stdout.strip()
+    sql = write_sql(os.path.join(inputs, "small.sql"), 20_000 // small)
+    cxx = write_cxx(os.path.join(inputs, "small.cc"), 2)
+    return {
+        "sqlite3": (["/usr/bin/sqlite3", ":memory:", "-cmd", ".output /dev/null", f".read {sql}"], {}),
+        "python3": (["/usr/bin/python3", "-S", "-E", "-c", PYTHON % (50_000 // small)], {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "1"}),
+        "g++": ([cc1plus, "-quiet", "-O0", "-std=c++17", cxx, "-o", "/dev/null"], {}),
+        "redis": (None, {}),
+    }
+
+
+def needed_programs():
+    return [name for name in ("redis-server", "redis-benchmark", "redis-cli", "memcached", "sqlite3", "g++", "valgrind") if shutil.which(name) is None]
+
+
+assert sys.version_info >= (3, 9), "Python 3.9 or newer"
