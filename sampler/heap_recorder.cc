@@ -115,9 +115,10 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   AddAlloc(row, weight);
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
-  AddToFilter(block);
-  if (!InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index})) {
-    RemoveFromFilter(block);
+  const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index});
+  if (level >= 0) {
+    AddToFilter(block, level);
+  } else {
     recorded->Count(Loss::kLiveTableFull);
     AddFree(row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
   }
@@ -130,7 +131,7 @@ TakenLive TakeSample(const void* block) {
   if (!OwnState()) return {};
   Table* recorded = table();
   if (recorded == nullptr) return {};
-  return TakeLive(recorded, reinterpret_cast<uintptr_t>(block));
+  return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
 
 void RecordFree(const TakenLive& taken, const void* block) {

@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 2;
+inline constexpr uint32_t kLayoutVersion = 3;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -74,22 +74,26 @@ inline constexpr int kMaxDepth = 256;
 // ---- Records ----
 
 // A program counter in a stack: bits 0..47 the return address, bits 48..55 the tag of its module (0 unless another
-// module lay at the same address before: see Module::tag), other bits 0.
+// module lay at the same address before: see Module::tag), other bits 0 (Node keeps a number there).
 using TaggedPc = uint64_t;
 inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
 inline constexpr int kPcTagShift = 48;
 
-// One frame in a tree of calls: stacks that share their outer frames share those nodes. 30 frames that differ only in
-// the leaf cost one node, 16 bytes.
+// Some frames in a tree of calls: stacks that share their outer frames share those nodes. A stack is cut into pieces of
+// kNodeFrames from its outermost frame on; only its innermost piece may hold fewer. 30 frames that differ in the leaf
+// alone cost one node of at most 56 bytes. One frame a node would need no less memory, and six look-ups for one.
 //
-//     main ◄── run ◄── parse ◄── make_string       parent points towards main; a Stack names its leaf
-//                  ◄── reply
+//     main … parse ◄── read … make_string       parent points towards main; a Stack names its innermost node
+//                  ◄── write … reply
 struct Node {
-  TaggedPc pc;
-  Offset parent;                 // 0: outermost frame
+  Offset parent;                 // 0: the outermost node
   Offset next;                   // next node of the same hash head
+  TaggedPc frames[];             // innermost first; their number stands in the first one from kNodeCountShift on
 };
-static_assert(sizeof(Node) == 16);
+static_assert(sizeof(Node) == 8);
+inline constexpr int kNodeFrames = 6;
+inline constexpr int kNodeCountShift = 56;
+inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;
 
 // One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
 // share a hash is 3e-8.
@@ -142,11 +146,15 @@ struct Segment {                 // one executable PT_LOAD, page-aligned as it i
 };
 
 // Live samples: a slot for each sampled block that has not been freed. Level 0 has kLiveSlots0 slots and each further
-// level twice as many; an address may only lie in the kLiveWindow slots after its hash, in any level. So a look-up
-// reads a fixed number of slots, a removal leaves nothing behind, and neither ever waits.
+// level twice as many, in segments of at most kLiveSegmentSlots (192 KiB) that are made one by one; an address may only
+// lie in the kLiveWindow slots after its hash, in any level. So a look-up reads a fixed number of slots, a removal leaves
+// nothing behind, and neither ever waits.
 inline constexpr int kLiveLevels = 12;
 inline constexpr uint32_t kLiveSlots0 = 2048;
+inline constexpr uint32_t kLiveSegmentSlots = 8192;
 inline constexpr uint32_t kLiveWindow = 16;
+// Levels of one segment: 0, 1, 2; then 2, 4, 8 … of them.
+inline constexpr uint32_t kLiveSegments = 2 + (1 << (kLiveLevels - 2)) - 1;
 
 struct LiveSample {
   uint64_t size;                 // requested bytes
@@ -155,7 +163,7 @@ struct LiveSample {
 };
 static_assert(sizeof(LiveSample) == 16);
 
-// A level is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
+// A segment is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
 
 // ---- Header ----
 
@@ -251,7 +259,8 @@ struct TableHeader {
   Offset overflow_stack;
   Offset overflow_row[kProfileKinds];
   Offset missing_stack;          // samples whose stack could not be taken
-  std::atomic<Offset> live_levels[kLiveLevels];
+  std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
+  std::atomic<uint32_t> live_levels;  // how many have been begun
   std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
 
   // Text, zero-terminated, cut when too long.

@@ -1,5 +1,7 @@
 #include "sampler/live_table.h"
 
+#include <algorithm>
+
 #include "sampler/syscalls.h"
 
 namespace holdfast {
@@ -7,20 +9,20 @@ namespace {
 
 // In a key's lowest bits, which an address leaves free: the slot is being filled, or held between Take and Drop/PutBack.
 constexpr uint64_t kBusy = 1;
-// A level's offset while it is being made: inside the header, so never a record.
+// A segment's offset while it is being made: inside the header, so never a record.
 constexpr Offset kInTheMaking = 1;
 
-struct Level {
+struct Segment {
   std::atomic<uint64_t>* keys;
   LiveSample* samples;
   uint32_t slots;
 };
 
-Level LevelAt(Table* table, int level, Offset offset) {
-  const uint32_t slots = kLiveSlots0 << level;
-  auto* keys = table->At<std::atomic<uint64_t>>(offset);
-  return {keys, reinterpret_cast<LiveSample*>(keys + slots), slots};
+constexpr int kFirstOfMany = 3;  // levels below have one segment each
+constexpr uint32_t SlotsInSegment(int level) {
+  return level < kFirstOfMany ? kLiveSlots0 << level : kLiveSegmentSlots;
 }
+static_assert(SlotsInSegment(kFirstOfMany - 1) == kLiveSegmentSlots);
 
 uint64_t HashOf(uintptr_t address) {
   uint64_t x = address >> 4;
@@ -28,38 +30,55 @@ uint64_t HashOf(uintptr_t address) {
   return x ^ (x >> 32);
 }
 
-// Windows begin at multiples of 8 slots, a cache line of keys.
-uint32_t WindowOf(const Level& level, uint64_t hash) { return static_cast<uint32_t>(hash) & (level.slots - 1) & ~7u; }
+// The place in the header where the segment of `hash` in `level` is found.
+std::atomic<Offset>& SegmentOf(Table* table, int level, uint64_t hash) {
+  if (level < kFirstOfMany) return table->header()->live_segments[level];
+  const uint32_t segments = 1u << (level - kFirstOfMany + 1);
+  return table->header()->live_segments[kFirstOfMany + segments - 2 + ((hash >> 40) & (segments - 1))];
+}
 
-bool InsertInto(const Level& level, uint64_t hash, uintptr_t address, const LiveSample& sample) {
-  const uint32_t first = WindowOf(level, hash);
+Segment At(Table* table, int level, Offset offset) {
+  const uint32_t slots = SlotsInSegment(level);
+  auto* keys = table->At<std::atomic<uint64_t>>(offset);
+  return {keys, reinterpret_cast<LiveSample*>(keys + slots), slots};
+}
+
+// Windows begin at multiples of 8 slots, a cache line of keys.
+uint32_t WindowOf(const Segment& segment, uint64_t hash) { return static_cast<uint32_t>(hash) & (segment.slots - 1) & ~7u; }
+
+bool InsertInto(const Segment& segment, uint64_t hash, uintptr_t address, const LiveSample& sample) {
+  const uint32_t first = WindowOf(segment, hash);
   for (uint32_t i = 0; i < kLiveWindow; ++i) {
-    const uint32_t slot = (first + i) & (level.slots - 1);
+    const uint32_t slot = (first + i) & (segment.slots - 1);
     uint64_t empty = 0;
-    if (level.keys[slot].load(std::memory_order_relaxed) != 0 ||
+    if (segment.keys[slot].load(std::memory_order_relaxed) != 0 ||
         // Acquire: the last owner has read its sample before it gave the slot away (DropLive releases).
-        !level.keys[slot].compare_exchange_strong(empty, kBusy, std::memory_order_acquire)) {
+        !segment.keys[slot].compare_exchange_strong(empty, kBusy, std::memory_order_acquire)) {
       continue;
     }
-    level.samples[slot] = sample;
-    level.keys[slot].store(address, std::memory_order_release);
+    segment.samples[slot] = sample;
+    segment.keys[slot].store(address, std::memory_order_release);
     return true;
   }
   return false;
 }
 
-// The level's offset, made now if need be; 0 = no room.
-Offset GetLevel(Table* table, int level) {
-  auto& offset = table->header()->live_levels[level];
+// The segment's offset, made now if need be; 0 = no room.
+Offset GetSegment(Table* table, int level, std::atomic<Offset>& offset) {
   Offset found = offset.load(std::memory_order_acquire);
   if (found > kInTheMaking) return found;
-  const uint32_t bytes = (kLiveSlots0 << level) * (sizeof(uint64_t) + sizeof(LiveSample));
+  const auto bytes = static_cast<uint32_t>(SlotsInSegment(level) * (sizeof(uint64_t) + sizeof(LiveSample)));
   // The slow part first, which several threads may do at once; then one of them takes the memory.
   if (!table->Back(bytes)) return 0;
   found = 0;
   if (offset.compare_exchange_strong(found, kInTheMaking, std::memory_order_acquire)) {
     void* memory = table->Allocate(bytes);
     offset.store(memory != nullptr ? table->OffsetOf(memory) : 0, std::memory_order_release);
+    auto& levels = table->header()->live_levels;
+    uint32_t begun = levels.load(std::memory_order_relaxed);
+    while (begun <= static_cast<uint32_t>(level) &&
+           !levels.compare_exchange_weak(begun, static_cast<uint32_t>(level) + 1, std::memory_order_relaxed)) {
+    }
     return offset.load(std::memory_order_relaxed);
   }
   // Another thread is a few instructions from done, unless it was preempted there: a bounded wait, about 10 ms.
@@ -70,31 +89,47 @@ Offset GetLevel(Table* table, int level) {
   return found > kInTheMaking ? found : 0;
 }
 
-}  // namespace
-
-bool InsertLive(Table* table, uintptr_t address, const LiveSample& sample) {
-  const uint64_t hash = HashOf(address);
-  for (int level = 0; level < kLiveLevels; ++level) {
-    const Offset offset = GetLevel(table, level);
-    if (offset == 0) return false;
-    if (InsertInto(LevelAt(table, level, offset), hash, address, sample)) return true;
-  }
-  return false;
+int Begun(Table* table) {
+  return static_cast<int>(std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
 }
 
-TakenLive TakeLive(Table* table, uintptr_t address) {
+TakenLive TakeFrom(Table* table, int level, uint64_t hash, uintptr_t address) {
+  const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);
+  if (offset <= kInTheMaking) return {};
+  const Segment segment = At(table, level, offset);
+  const uint32_t first = WindowOf(segment, hash);
+  for (uint32_t i = 0; i < kLiveWindow; ++i) {
+    const uint32_t slot = (first + i) & (segment.slots - 1);
+    if (segment.keys[slot].load(std::memory_order_acquire) != address) continue;
+    segment.keys[slot].store(address | kBusy, std::memory_order_relaxed);  // only this thread knows the block
+    return {segment.samples[slot], &segment.keys[slot]};
+  }
+  return {};
+}
+
+}  // namespace
+
+int InsertLive(Table* table, uintptr_t address, const LiveSample& sample) {
   const uint64_t hash = HashOf(address);
+  // The newest level first: it is the largest, and the one with room.
+  for (int level = Begun(table) - 1; level >= 0; --level) {
+    const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);
+    if (offset > kInTheMaking && InsertInto(At(table, level, offset), hash, address, sample)) return level;
+  }
   for (int level = 0; level < kLiveLevels; ++level) {
-    const Offset offset = table->header()->live_levels[level].load(std::memory_order_acquire);
-    if (offset <= kInTheMaking) break;
-    const Level slots = LevelAt(table, level, offset);
-    const uint32_t first = WindowOf(slots, hash);
-    for (uint32_t i = 0; i < kLiveWindow; ++i) {
-      const uint32_t slot = (first + i) & (slots.slots - 1);
-      if (slots.keys[slot].load(std::memory_order_acquire) != address) continue;
-      slots.keys[slot].store(address | kBusy, std::memory_order_relaxed);  // only this thread knows the block
-      return {slots.samples[slot], &slots.keys[slot]};
-    }
+    const Offset offset = GetSegment(table, level, SegmentOf(table, level, hash));
+    if (offset == 0) return -1;
+    if (InsertInto(At(table, level, offset), hash, address, sample)) return level;
+  }
+  return -1;
+}
+
+TakenLive TakeLive(Table* table, uintptr_t address, int level) {
+  const uint64_t hash = HashOf(address);
+  if (level >= 0) return TakeFrom(table, level, hash, address);
+  for (level = Begun(table) - 1; level >= 0; --level) {
+    const TakenLive taken = TakeFrom(table, level, hash, address);
+    if (taken.key != nullptr) return taken;
   }
   return {};
 }

@@ -4,7 +4,7 @@
 // 1. the tag: sampled blocks lie at multiples of 512 (or 16 above one, where glibc puts blocks that it maps), so a block
 //    elsewhere was not sampled. Of ordinary blocks 15 in 16 end here: one `test` and one branch.
 // 2. the filter: a counter for each 512 bytes of address space (modulo 2 GiB), 1 byte each, of sampled blocks that begin
-//    there. Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
+//    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
 // Only then is the table of live samples asked.
 //
 // At small intervals every block would have to be moved to a tagged place, so there the tag is switched off: mask 0, all
@@ -73,26 +73,40 @@ HOLDFAST_HOT inline bool SurelyNotSampled(const void* block) {
   return LIKELY(counters != nullptr) && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) == 0;
 }
 
-// A counter that has reached 255 stays there: it is then right for ever, if useless.
-inline void AddToFilter(const void* block) {
+// What a counter says:
+//     0            no sample begins in these 512 bytes
+//     1 … 12       one does, and stands in this level of the live table, less one
+//     129 … 254    one or more do, 1 … 126, in levels that nobody remembers
+//     255          as many as there may be: it stays so, right for ever, if useless
+inline constexpr uint8_t kFilterMany = 128;
+inline constexpr uint8_t kFilterStuck = 255;
+
+inline void AddToFilter(const void* block, int level) {
   uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
-  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
-  while (value != 255 &&
-         !__atomic_compare_exchange_n(counter, &value, static_cast<uint8_t>(value + 1), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
+  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED), next;
+  do {
+    if (value == kFilterStuck) return;
+    next = static_cast<uint8_t>(value == 0 ? level + 1 : value < kFilterMany ? kFilterMany + 2 : value + 1);
+  } while (!__atomic_compare_exchange_n(counter, &value, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 inline void RemoveFromFilter(const void* block) {
   uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
-  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
-  while (value != 255 && value != 0 &&
-         !__atomic_compare_exchange_n(counter, &value, static_cast<uint8_t>(value - 1), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
+  uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED), next;
+  do {
+    if (value == kFilterStuck || value == 0) return;
+    next = static_cast<uint8_t>(value <= kFilterMany + 1 ? 0 : value - 1);
+  } while (!__atomic_compare_exchange_n(counter, &value, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+// The level of the live table in which this block stands if it was sampled; −1: in any.
+inline int LevelInFilter(const void* block) {
+  const uint8_t value = __atomic_load_n(&sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)], __ATOMIC_RELAXED);
+  return value < kFilterMany ? value - 1 : -1;
 }
 
 // Fills in the counters of a new filter.
 inline void MarkAlwaysAsk(uint8_t* counters) {
   for (const AlwaysAsk& range : sampled_filter.always_ask) {
-    for (size_t at = 0; at < range.bytes; at += kTagAlignment) counters[FilterIndex(range.start + at)] = 255;
+    for (size_t at = 0; at < range.bytes; at += kTagAlignment) counters[FilterIndex(range.start + at)] = kFilterStuck;
   }
 }
 

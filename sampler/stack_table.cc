@@ -37,20 +37,31 @@ T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same
   }
 }
 
-Node* InternNode(Table* table, Offset parent, TaggedPc pc) {
+// `frames`: `count` of them, innermost first.
+Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count) {
   TableHeader& head = *table->header();
-  auto& list = head.node_heads[Mix(pc ^ (uint64_t{parent} << 40) ^ parent) % kNodeHeads];
-  const auto same = [parent, pc](const Node& node) { return node.pc == pc && node.parent == parent; };
+  const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
+  uint64_t hash = parent ^ first;
+  for (int i = 1; i < count; ++i) hash = (std::rotl(hash, 23) ^ frames[i]) * 0x9e3779b97f4a7c15;
+  auto& list = head.node_heads[Mix(hash) % kNodeHeads];
+  const auto same = [=](const Node& node) {
+    if (node.frames[0] != first || node.parent != parent) return false;
+    for (int i = 1; i < count; ++i) {
+      if (node.frames[i] != frames[i]) return false;
+    }
+    return true;
+  };
   const Offset seen = list.load(std::memory_order_acquire);
   for (Offset at = seen; at != 0;) {
     Node* node = table->At<Node>(at);
     if (same(*node)) return node;
     at = node->next;
   }
-  Node* node = table->New<Node>();
+  auto* node = static_cast<Node*>(table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
   if (node == nullptr) return nullptr;
-  node->pc = pc;
   node->parent = parent;
+  node->frames[0] = first;
+  for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
   Node* published = Publish(table, list, node, seen, same);
   if (published == node) head.node_count.fetch_add(1, std::memory_order_relaxed);
   return published;
@@ -70,8 +81,10 @@ Stack* InternStack(Table* table, const StackTrace& trace) {
     at = stack->next;
   }
   Offset parent = 0;
-  for (int i = trace.depth - 1; i >= 0; --i) {
-    Node* node = InternNode(table, parent, trace.frames[i]);
+  for (int left = trace.depth; left > 0;) {
+    const int count = left < kNodeFrames ? left : kNodeFrames;
+    left -= count;
+    Node* node = InternNode(table, parent, &trace.frames[left], count);
     if (node == nullptr) {
       table->Count(Loss::kStackTableFull);
       return table->At<Stack>(head.overflow_stack);

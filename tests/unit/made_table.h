@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -73,12 +74,15 @@ class MadeTable {
   // As AddStack, but in no list: for the overflow stack.
   Offset MakeStack(const std::vector<TaggedPc>& frames, bool truncated = false) {
     Offset parent = 0;
-    for (size_t i = frames.size(); i-- > 0;) {
-      Offset& node = nodes_[{parent, frames[i]}];
+    for (size_t left = frames.size(); left > 0;) {
+      const size_t count = std::min<size_t>(left, kNodeFrames);
+      left -= count;
+      Offset& node = nodes_[{parent, {frames.begin() + static_cast<ptrdiff_t>(left), frames.begin() + static_cast<ptrdiff_t>(left + count)}}];
       if (node == 0) {
-        node = Allocate(sizeof(Node));
-        At<Node>(node).pc = frames[i];
+        node = Allocate(sizeof(Node) + count * sizeof(TaggedPc));
         At<Node>(node).parent = parent;
+        for (size_t i = 0; i < count; ++i) At<Node>(node).frames[i] = frames[left + i];
+        At<Node>(node).frames[0] |= uint64_t{count} << kNodeCountShift;
       }
       parent = node;
     }
@@ -140,7 +144,7 @@ class MadeTable {
   };
   size_t capacity_;
   std::unique_ptr<char, Free> memory_;
-  std::map<std::pair<Offset, TaggedPc>, Offset> nodes_;
+  std::map<std::pair<Offset, std::vector<TaggedPc>>, Offset> nodes_;
 };
 
 }  // namespace holdfast::testing

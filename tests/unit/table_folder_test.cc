@@ -156,8 +156,8 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
     const auto allocate = [&](size_t bytes) { return head->used.fetch_add(static_cast<uint32_t>(bytes / kUnit)); };
     Offset last_stack = 0;
     for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
-      const Offset node = allocate(sizeof(Node)), stack = allocate(sizeof(Stack)), row = allocate(sizeof(Row));
-      reinterpret_cast<Node*>(at(node))->pc = i + 1;
+      const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)), row = allocate(sizeof(Row));
+      reinterpret_cast<Node*>(at(node))->frames[0] = (i + 1) | TaggedPc{1} << kNodeCountShift;
       auto* filled_row = reinterpret_cast<Row*>(at(row));
       filled_row->sums[kAllocObjects] = 1 << kCountFractionBits;
       auto* filled = reinterpret_cast<Stack*>(at(stack));

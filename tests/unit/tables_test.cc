@@ -1,6 +1,7 @@
 // The tables of the target's side: stacks and rows, live samples, the filter of frees; alone and with four threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <thread>
@@ -38,20 +39,30 @@ TEST(StackTable, EqualStacksAreOneAndOthersAreNot) {
 TEST(StackTable, SharedOuterFramesAreStoredOnce) {
   Table* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
-  InternStack(table, Trace({100, 3, 2, 1}));
-  const uint32_t nodes = table->header()->node_count;
-  EXPECT_EQ(nodes, 4u);
-  InternStack(table, Trace({101, 3, 2, 1}));
-  EXPECT_EQ(table->header()->node_count, nodes + 1);
+  static_assert(kNodeFrames == 6);
+  InternStack(table, Trace({100, 7, 6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(table->header()->node_count, 2u);
+  InternStack(table, Trace({101, 7, 6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(table->header()->node_count, 3u);
+  InternStack(table, Trace({6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(table->header()->node_count, 3u) << "the outer six alone";
+  InternStack(table, Trace({5, 4, 3, 2, 1}));
+  EXPECT_EQ(table->header()->node_count, 4u) << "the innermost node of a stack is its own";
 }
 
 TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
   Table* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
-  Stack* stack = InternStack(table, Trace({30, 20, 10}));
-  std::vector<TaggedPc> frames;
-  for (Offset at = stack->leaf; at != 0; at = table->At<Node>(at)->parent) frames.push_back(table->At<Node>(at)->pc);
-  EXPECT_EQ(frames, (std::vector<TaggedPc>{30, 20, 10}));
+  for (uint16_t depth = 1; depth <= 3 * kNodeFrames; ++depth) {
+    StackTrace trace{};
+    for (trace.depth = 0; trace.depth < depth; ++trace.depth) trace.frames[trace.depth] = trace.depth + 10u;
+    std::vector<TaggedPc> frames;
+    for (Offset at = InternStack(table, trace)->leaf; at != 0; at = table->At<Node>(at)->parent) {
+      const Node& node = *table->At<Node>(at);
+      for (uint64_t i = 0; i < node.frames[0] >> kNodeCountShift; ++i) frames.push_back(node.frames[i] & kTaggedPcMask);
+    }
+    EXPECT_EQ(frames, std::vector<TaggedPc>(trace.frames, trace.frames + depth));
+  }
 }
 
 TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
@@ -108,7 +119,7 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
 
 TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
   Table* table = UseAnonymousTable();
-  ASSERT_TRUE(InsertLive(table, 0x1000, {64, 7, 0}));
+  ASSERT_GE(InsertLive(table, 0x1000, {64, 7, 0}), 0);
   TakenLive taken = TakeLive(table, 0x1000);
   ASSERT_NE(taken.key, nullptr);
   EXPECT_EQ(taken.sample.size, 64u);
@@ -124,7 +135,7 @@ TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
 TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
   Table* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 100'000;
-  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(InsertLive(table, i * 512, {i, 1, 0})) << i;
+  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, i * 512, {i, 1, 0}), 0) << i;
   for (uintptr_t i = 1; i <= kBlocks; ++i) {
     const TakenLive taken = TakeLive(table, i * 512);
     ASSERT_NE(taken.key, nullptr) << i;
@@ -133,13 +144,29 @@ TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
   }
 }
 
+// The level that an insertion names is where the block is, and stays so while the table grows and shrinks.
+TEST(LiveTable, ABlockIsFoundInTheLevelItWasPutInto) {
+  Table* table = UseAnonymousTable(64 << 20);
+  constexpr uintptr_t kBlocks = 200'000;
+  std::vector<int> levels(kBlocks + 1);
+  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(levels[i] = InsertLive(table, i * 512, {i, 1, 0}), 0);
+  EXPECT_GT(*std::max_element(levels.begin(), levels.end()), 4);
+  // Slots are at least half used: 24 bytes each, and the records of the header.
+  EXPECT_LE(table->header()->used * uint64_t{kUnit} - sizeof(TableHeader), kBlocks * 2 * 24);
+  for (uintptr_t i = 1; i <= kBlocks; ++i) {
+    const TakenLive taken = TakeLive(table, i * 512, levels[i]);
+    ASSERT_NE(taken.key, nullptr) << i;
+    DropLive(taken);
+  }
+}
+
 TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
   Table* table = UseAnonymousTable(64 << 20);
-  for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_TRUE(InsertLive(table, i * 16, {1, 1, 0}));
+  for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_GE(InsertLive(table, i * 16, {1, 1, 0}), 0);
   const uint32_t used = table->header()->used;
   for (uintptr_t i = 1; i <= 1'000'000; ++i) {
     DropLive(TakeLive(table, i * 16));
-    ASSERT_TRUE(InsertLive(table, (i + 1000) * 16, {1, 1, 0}));
+    ASSERT_GE(InsertLive(table, (i + 1000) * 16, {1, 1, 0}), 0);
   }
   EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit) << "at most one level more";
 }
@@ -147,7 +174,7 @@ TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
 TEST(LiveTable, FullTableRefuses) {
   Table* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
   uintptr_t inserted = 0;
-  while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {1, 1, 0})) ++inserted;
+  while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {1, 1, 0}) >= 0) ++inserted;
   EXPECT_GE(inserted, kLiveSlots0 / 4);
   EXPECT_LE(inserted, kLiveSlots0);
 }
@@ -158,7 +185,7 @@ TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
   std::vector<std::thread> threads;
   for (uintptr_t t = 0; t < 4; ++t) {
     threads.emplace_back([=] {
-      for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(InsertLive(table, (t * kBlocks + i) * 16, {t, 1, 0}));
+      for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, (t * kBlocks + i) * 16, {t, 1, 0}), 0);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -181,14 +208,32 @@ TEST(SampledFilter, NeverSaysNoToASampledBlock) {
   std::vector<uint8_t> counters(kFilterBytes);
   sampled_filter.counters = counters.data();
   const auto block = [](uintptr_t i) { return reinterpret_cast<void*>(i * 512 + (i % 32) * 16); };
-  for (uintptr_t i = 1; i < 5000; ++i) AddToFilter(block(i));
+  for (uintptr_t i = 1; i < 5000; ++i) AddToFilter(block(i), 3);
   for (uintptr_t i = 1; i < 5000; ++i) EXPECT_TRUE(PassesFilter(block(i)));
   for (uintptr_t i = 1; i < 5000; ++i) RemoveFromFilter(block(i));
   for (uintptr_t i = 1; i < 5000; ++i) EXPECT_FALSE(PassesFilter(block(i)));
   // 300 blocks in one place: the counter sticks, and still says "perhaps".
-  for (int i = 0; i < 300; ++i) AddToFilter(block(9));
+  for (int i = 0; i < 300; ++i) AddToFilter(block(9), 0);
   for (int i = 0; i < 299; ++i) RemoveFromFilter(block(9));
   EXPECT_TRUE(PassesFilter(block(9)));
+  sampled_filter.counters = nullptr;
+}
+
+TEST(SampledFilter, RemembersTheLevelOfASingleBlock) {
+  std::vector<uint8_t> counters(kFilterBytes);
+  sampled_filter.counters = counters.data();
+  char* const one = reinterpret_cast<char*>(0x10000);
+  AddToFilter(one, 7);
+  EXPECT_EQ(LevelInFilter(one), 7);
+  AddToFilter(one + 16, 2);
+  EXPECT_EQ(LevelInFilter(one), -1) << "two";
+  RemoveFromFilter(one);
+  EXPECT_TRUE(PassesFilter(one + 16));
+  EXPECT_EQ(LevelInFilter(one + 16), -1) << "one of two, nobody knows which";
+  RemoveFromFilter(one + 16);
+  EXPECT_FALSE(PassesFilter(one));
+  AddToFilter(one, 0);
+  EXPECT_EQ(LevelInFilter(one), 0);
   sampled_filter.counters = nullptr;
 }
 
