@@ -22,15 +22,15 @@
 #include "report/run_setup.h"
 #include "report/set_command.h"
 #include "report/standard_output.h"
-#include "report/top_command.h"
 #include "report/unprofiled.h"
+#include "report/view_commands.h"
 
 namespace holdfast {
 namespace {
 
 // Every subcommand but `run` and `doctor`, which also take a program.
 constexpr void (*kAddCommands[])(CLI::App&, int*) = {
-    AddTopCommand,
+    AddViewCommands,
     AddHtmlCommand,
     AddInfoCommand,
     AddLsCommand,

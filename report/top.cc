@@ -1,207 +1,148 @@
 #include "report/top.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <optional>
 
 #include "fmt/format.h"
-#include "fmt/ranges.h"
-#include "report/metric.h"
-#include "report/printable.h"
-#include "report/top_table.h"
+#include "report/call_graph.h"
+#include "report/flat_table.h"
+#include "report/node_cells.h"
+#include "report/pattern.h"
 #include "report/units.h"
-#include "sampler/pprof.h"
 
 namespace holdfast {
 namespace {
 
-// What is kept of one file; the profile itself is dropped, so that a hundred files cost no more memory than one.
-struct Input {
-  std::string file, kind, types, process, program, sampling, metric, unit;
-  int64_t time_nanos = 0;
-  bool cumulative = true, kind_stated = false;
-  std::vector<std::string> losses;
-  std::optional<double> half_width;
-  TopTable table;
-};
-
-std::string TypesOf(const Profile& profile) {
-  std::string types;
-  for (const auto& type : profile.sample_types) {
-    types += fmt::format("{}/{} ", profile.strings[type.type], profile.strings[type.unit]);
-  }
-  return types;
+double Share(int64_t value, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(Magnitude(value)) / static_cast<double>(Magnitude(whole));
 }
 
-std::string ProgramOf(const Profile& profile) {
-  std::string program(profile.CommentValue("program"));
-  if (program.empty() && !profile.mappings.empty()) {
-    const std::string_view path = profile.strings[profile.mappings[0].file];
-    program = path.substr(path.rfind('/') + 1);
-  }
-  if (program.empty()) program = "(not said)";
-  const auto pid = profile.CommentValue("pid");
-  return pid.empty() ? program : fmt::format("{} (pid {})", program, pid);
-}
-
-Input Summarize(const std::string& file, const Profile& profile, size_t metric, const TopOptions& options) {
-  Input input;
-  input.file = file;
-  input.kind = KindOf(profile);
-  input.kind_stated = !profile.CommentValue("kind").empty();
-  input.types = TypesOf(profile);
-  input.process = profile.CommentValue("process");
-  input.program = ProgramOf(profile);
-  input.sampling = SamplingOf(profile, options.unit);
-  input.metric = profile.strings[profile.sample_types[metric].type];
-  input.unit = profile.strings[profile.sample_types[metric].unit];
-  input.time_nanos = profile.time_nanos;
-  input.cumulative = profile.duration_nanos == 0;
-  input.losses = LossesOf(profile);
-  input.half_width = HalfWidth(profile, metric);
-  input.table.Add(profile, metric);
-  return input;
-}
-
-// Leaves one cumulative file of each process. Equal times: the later name (file names carry a sequence number).
-void KeepNewest(std::vector<Input>* inputs, std::ostream& err) {
-  std::map<std::string, size_t> newest;
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    const Input& input = (*inputs)[i];
-    if (input.process.empty() || !input.cumulative) continue;
-    const auto [place, added] = newest.emplace(input.process, i);
-    const Input& best = (*inputs)[place->second];
-    if (std::tie(input.time_nanos, input.file) > std::tie(best.time_nanos, best.file)) place->second = i;
-  }
-  std::vector<Input> kept;
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    Input& input = (*inputs)[i];
-    const auto place = newest.find(input.process);
-    if (place != newest.end() && input.cumulative && place->second != i) {
-      err << fmt::format("holdfast: {}: left out, a snapshot of the same process as {}, which holds all of it.\n",
-                         Printable(input.file), Printable((*inputs)[place->second].file));
-    }
-  }
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    const auto place = newest.find((*inputs)[i].process);
-    if (place == newest.end() || !(*inputs)[i].cumulative || place->second == i)
-      kept.push_back(std::move((*inputs)[i]));
-  }
-  *inputs = std::move(kept);
-}
-
-// Each text once, in the order of the files, but no more than a line holds.
-std::string Joined(const std::vector<Input>& inputs, std::string Input::*member) {
-  std::vector<std::string> texts;
-  for (const Input& input : inputs) {
-    if (std::find(texts.begin(), texts.end(), input.*member) == texts.end()) texts.push_back(input.*member);
-  }
-  constexpr size_t kShown = 4;
-  const size_t more = texts.size() > kShown ? texts.size() - kShown : 0;
-  texts.resize(texts.size() - more);
-  std::string joined = Printable(fmt::format("{}", fmt::join(texts, ", ")));
-  if (more > 0) joined += fmt::format(" and {} more", more);
-  return joined;
-}
-
-void PrintHeader(const std::vector<Input>& inputs, const TopTable& table, const TopOptions& options,
-                 std::ostream& out) {
-  const Input& first = inputs[0];
-  double variance = 0;
-  bool stated = true;
-  for (const Input& input : inputs) {
-    stated = stated && input.half_width.has_value();
-    variance += input.half_width.value_or(0) * input.half_width.value_or(0);
-  }
-  out << fmt::format("program  {}\n", Joined(inputs, &Input::program));
-  out << fmt::format("metric   {}{}\n", Printable(first.metric),
-                     first.kind_stated ? fmt::format(" ({})", Printable(first.kind)) : "");
-  out << fmt::format("total    {}", FormatValue(table.total(), first.unit, options.unit));
-  if (stated) {
-    const auto half_width = static_cast<int64_t>(std::min(9e18, std::round(std::sqrt(variance))));
-    out << fmt::format(" ± {} (95 %)", FormatValue(half_width, first.unit, options.unit));
-  }
-  out << "\n";
-  if (const std::string sampling = Joined(inputs, &Input::sampling); !sampling.empty()) {
-    out << fmt::format("sampled  {}\n", sampling);
-  }
-  for (const Input& input : inputs) {
-    for (const std::string& loss : input.losses) {
-      const std::string whose = inputs.size() > 1 ? fmt::format("{}: ", input.program) : "";
-      out << Printable(fmt::format("lost     {}{}", whose, loss)) << "\n";
-    }
-  }
-}
-
-// Blanks before `text` up to `width` columns; our numbers are ASCII.
-std::string Right(std::string_view text, size_t width) { return fmt::format("{:>{}}", text, width); }
-
-std::string ObjectColumn(const TopRow& row) {
-  if (row.objects.empty()) return "-";
-  const std::string& path = row.objects[0];
-  std::string object = Printable(path.substr(path.rfind('/') + 1));
-  if (row.objects.size() > 1) object += fmt::format(" +{}", row.objects.size() - 1);
-  return object;
-}
-
-void PrintRows(const TopTable& table, const std::string& unit, const TopOptions& options, std::ostream& out) {
-  auto rows = table.Sorted(options.by_total);
-  const size_t all = rows.size();
-  if (options.node_count != 0 && rows.size() > options.node_count) rows.resize(options.node_count);
-  out << fmt::format("showing  {} of {} functions\n", rows.size(), all);
-
-  size_t value_width = 5;
-  for (const TopRow* row : rows) {
-    for (const int64_t value : {row->self, row->total}) {
-      value_width = std::max(value_width, FormatValue(value, unit, options.unit).size());
-    }
-  }
-  out << fmt::format("{} {} {} {}  {}\n", Right("self", value_width), Right("self%", 6), Right("total", value_width),
-                     Right("total%", 6), "function  (object)");
-  for (const TopRow* row : rows) {
-    out << fmt::format("{} {} {} {}  {}  ({})\n", Right(FormatValue(row->self, unit, options.unit), value_width),
-                       Right(FormatPercent(row->self, table.total()), 6),
-                       Right(FormatValue(row->total, unit, options.unit), value_width),
-                       Right(FormatPercent(row->total, table.total()), 6), Printable(row->function),
-                       ObjectColumn(*row));
-  }
+Cell PercentCell(int64_t value, int64_t whole) {
+  return Cell::Real(FormatPercent(value, whole),
+                    whole == 0 ? 0 : static_cast<double>(value) * 100 / static_cast<double>(whole));
 }
 
 }  // namespace
 
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
-  if (!IsOutputUnit(options.unit)) {
-    err << fmt::format("holdfast: --unit {}: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n",
-                       Printable(options.unit));
-    return 2;
+  const auto style = StyleFor(options.format, options.color);
+  if (!style.ok()) return Failed(style.status(), err);
+  const auto view = OpenView(options, err);
+  if (!view.ok()) return Failed(view.status(), err);
+  const auto stacks = StacksOf(*view, options);
+  if (!stacks.ok()) return Failed(stacks.status(), err);
+  const FlatTable flat(*stacks);
+  std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
+  // By a label: its values, what they hold in all.
+  const bool by_label =
+      std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const Node& n) { return n.is_label; });
+  if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
+  const size_t all = nodes.size();
+  if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
+
+  Table table;
+  AddHeader(*view, *stacks, options, &table);
+  const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
+  table.header.push_back(
+      fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
+  const char* error_title = options.errors ? "±" : "";
+  table.columns = {{"self", "self", Column::kRight, 5},
+                   {"self_error", error_title},
+                   {"self_percent", "self%", Column::kRight, 6},
+                   {"total", "total", Column::kRight, 5},
+                   {"total_error", error_title},
+                   {"total_percent", "total%", Column::kRight, 6},
+                   {"", what + "  (object)", Column::kLeft, 0, 2},
+                   {what, "", Column::kLeft},
+                   {"file", ""},
+                   {"line", ""},
+                   {"object", ""}};
+  for (size_t i = 8; i < table.columns.size(); ++i) {
+    if (table.columns[i].key == what) table.columns[i].key.clear();  // said by the name itself
   }
-  std::vector<Input> inputs;
-  for (const std::string& file : options.files) {
-    const auto profile = ReadPprofFile(file);
-    if (!profile.ok()) {
-      err << "holdfast: " << Printable(std::string(profile.status().message())) << "\n";
-      return 3;
-    }
-    const auto metric = FindMetric(*profile, options.metric);
-    if (!metric.ok()) {
-      err << fmt::format("holdfast: {}: {}\n", Printable(file), Printable(std::string(metric.status().message())));
-      return 2;
-    }
-    inputs.push_back(Summarize(file, *profile, *metric, options));
-    const Input &first = inputs.front(), &last = inputs.back();
-    if (first.kind != last.kind || first.types != last.types || first.metric != last.metric) {
-      err << Printable(fmt::format("holdfast: {}: of another kind ({}) than {} ({}). Give files of one kind.",
-                                   last.file, last.kind, first.file, first.kind))
-          << "\n";
-      return 2;
+  const int64_t whole = stacks->Whole(0);
+  for (const uint32_t node : nodes) {
+    const int64_t self = by_label ? flat.Total(node) : flat.Self(node), total = flat.Total(node);
+    const double self_variance = by_label ? flat.TotalVariance(node) : flat.SelfVariance(node);
+    const NodeCells cells = CellsOf(*stacks, node);
+    table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
+                           view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
+                           cells.with_object, cells.name, cells.file, cells.line, cells.object},
+                          Share(options.by_total ? total : self, whole)});
+  }
+  // One width for both columns of values.
+  size_t widest = 5;
+  for (const Row& row : table.rows) widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});
+  table.columns[0].min_width = table.columns[3].min_width = widest;
+  Print(table, *style, out);
+  return 0;
+}
+
+int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::ostream& out, std::ostream& err) {
+  const auto style = StyleFor(options.format, options.color);
+  if (!style.ok()) return Failed(style.status(), err);
+  const auto pattern = Pattern::Compile("peek", pattern_text);
+  if (!pattern.ok()) return Failed(pattern.status(), err);
+  const auto view = OpenView(options, err);
+  if (!view.ok()) return Failed(view.status(), err);
+  const auto stacks = StacksOf(*view, options);
+  if (!stacks.ok()) return Failed(stacks.status(), err);
+  const FlatTable flat(*stacks);
+  std::vector<uint32_t> nodes = flat.Sorted(true);
+  std::erase_if(nodes, [&](uint32_t node) { return !pattern->Matches(stacks->nodes()[node].name); });
+  if (nodes.empty()) {
+    return Failed(absl::NotFoundError(fmt::format(
+                      "{}: no function of the profile matches. Look at the names with holdfast top.", pattern_text)),
+                  err);
+  }
+  const size_t all = nodes.size();
+  if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
+  std::vector<bool> chosen(stacks->nodes().size());
+  for (const uint32_t node : nodes) chosen[node] = true;
+  const std::vector<CallEdge> edges = CallEdgesAround(*stacks, chosen);
+  std::vector<std::vector<const CallEdge*>> into(chosen.size()), out_of(chosen.size());
+  for (const CallEdge& edge : edges) {
+    if (chosen[edge.callee]) into[edge.callee].push_back(&edge);
+    if (chosen[edge.caller]) out_of[edge.caller].push_back(&edge);
+  }
+
+  Table table;
+  AddHeader(*view, *stacks, options, &table);
+  table.header.push_back(fmt::format("showing  {} of {} functions that match", nodes.size(), all));
+  table.columns = {{"function", ""},
+                   {"role", ""},
+                   {"self", "self", Column::kRight, 5},
+                   {"self_percent", "self%", Column::kRight, 6},
+                   {"total", "total", Column::kRight, 5},
+                   {"total_percent", "total%", Column::kRight, 6},
+                   {"flow", "flow", Column::kRight, 5},
+                   {"flow_percent", "flow%", Column::kRight, 6},
+                   {"", "callers ↓  function  ↓ callees", Column::kLeft, 0, 2},
+                   {"other", ""}};
+  const int64_t whole = stacks->Whole(0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const uint32_t node = nodes[i];
+    const std::string& name = stacks->nodes()[node].name;
+    const auto add_edge = [&](const CallEdge& edge, const char* role, uint32_t other) {
+      const int64_t flow = edge.values[0];
+      const std::string& other_name = stacks->nodes()[other].name;
+      table.rows.push_back(
+          {{Cell::Text(name), Cell::Text(role), Cell::Text("", ""), Cell::Text("", ""), Cell::Text("", ""),
+            Cell::Text("", ""), view->ValueCell(flow), PercentCell(flow, flat.Total(node)),
+            Cell::Text(fmt::format("    {}", other_name)), Cell::Text(other_name)},
+           Share(flow, whole)});
+    };
+    for (const CallEdge* edge : into[node]) add_edge(*edge, "caller", edge->caller);
+    table.rows.push_back(
+        {{Cell::Text(name), Cell::Text("function"), view->ValueCell(flat.Self(node)),
+          PercentCell(flat.Self(node), whole), view->ValueCell(flat.Total(node)), PercentCell(flat.Total(node), whole),
+          Cell::Text("", ""), Cell::Text("", ""), CellsOf(*stacks, node).with_object, Cell::Text("")},
+         Share(flat.Total(node), whole)});
+    for (const CallEdge* edge : out_of[node]) add_edge(*edge, "callee", edge->callee);
+    if (i + 1 < nodes.size() && style->format == Format::kTable) {
+      table.rows.push_back({std::vector<Cell>(table.columns.size(), Cell::Text("")), 1e-3});
     }
   }
-  KeepNewest(&inputs, err);
-  TopTable table;
-  for (const Input& input : inputs) table.Add(input.table);
-  PrintHeader(inputs, table, options, out);
-  PrintRows(table, inputs[0].unit, options, out);
+  Print(table, *style, out);
   return 0;
 }
 

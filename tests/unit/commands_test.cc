@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "report/info_command.h"
-#include "report/top_command.h"
+#include "report/view_commands.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

@@ -1,3 +1,4 @@
+#include "report/flat_table.h"
 #include "report/symbolizer.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,6 @@
 
 #include "report/demangle.h"
 #include "report/symbol_ranges.h"
-#include "report/top_table.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -445,10 +445,10 @@ TEST(Symbolize, GoShowsTheNamesUnchanged) {
   Symbolizer symbolizer("");
   Symbolize(&p, symbolizer);
   const std::string saved = folder.Write("p.pb.gz", EncodePprof(p));
-  TopTable table;
-  table.Add(p, 0);
+  const auto stacks = Stacks::Build(std::make_shared<Profile>(std::move(p)), {0}, {});
+  const FlatTable flat(*stacks);
   Rows ours;
-  for (const TopRow* row : table.Sorted(false)) ours[row->function] = {row->self, row->total};
+  for (const uint32_t node : flat.Sorted(false)) ours[stacks->nodes()[node].name] = {flat.Self(node), flat.Total(node)};
   EXPECT_GT(ours.size(), 3000u);
   EXPECT_EQ(ours, GoTop(saved, "inuse_space", "bytes"));
 }

@@ -2,13 +2,12 @@
 
 #include <gmock/gmock.h>
 
-#include <random>
-
+#include "report/flat_table.h"
 #include "report/info.h"
 #include "report/metric.h"
 #include "report/printable.h"
-#include "report/top_table.h"
 #include "tests/unit/pprof_fixture.h"
+#include "tests/unit/view_fixture.h"
 
 namespace holdfast {
 namespace {
@@ -17,50 +16,9 @@ using testing::Folder;
 using testing::GoTop;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::RandomProfile;
 using testing::Rows;
 using testing::SmallProfile;
-
-// 400 stacks with recursion, inlined functions, functions in several objects, nameless frames and zeros.
-Profile RandomProfile(unsigned seed) {
-  std::mt19937 random(seed);
-  Profile p = SmallProfile();
-  p.samples.clear();
-  Profile fresh;
-  for (const auto& type : p.sample_types) {
-    fresh.sample_types.push_back(
-        {fresh.strings.Intern(p.strings[type.type]), fresh.strings.Intern(p.strings[type.unit])});
-  }
-  fresh.default_sample_type = fresh.sample_types[3].type;
-  for (int i = 0; i < 4; ++i) {
-    fresh.mappings.push_back({.start = 0x100000u * (i + 1),
-                              .limit = 0x100000u * (i + 1) + 0x80000,
-                              .offset = 0,
-                              .file = fresh.strings.Intern("/usr/lib/lib" + std::to_string(i) + ".so"),
-                              .build_id = 0,
-                              .has_functions = i != 3});
-  }
-  for (int i = 0; i < 60; ++i) {
-    fresh.functions.push_back(
-        {.name = fresh.strings.Intern("ns::f" + std::to_string(i % 50) + "(int, std::vector<char> const&)"),
-         .system_name = fresh.strings.Intern("_Z" + std::to_string(i))});
-  }
-  for (int i = 0; i < 200; ++i) {
-    const uint32_t mapping = random() % 4;
-    Profile::Location location{.address = fresh.mappings[mapping].start + 16 * i + 1, .mapping = mapping};
-    std::vector<Profile::Line> lines(mapping == 3 ? 0 : 1 + random() % 3);
-    for (auto& line : lines) line = {static_cast<uint32_t>(random() % 60), static_cast<int64_t>(random() % 100)};
-    fresh.SetLines(&location, lines);
-    fresh.locations.push_back(location);
-  }
-  for (int i = 0; i < 400; ++i) {
-    std::vector<uint32_t> frames(1 + random() % 30);
-    for (auto& frame : frames) frame = random() % 200;
-    const auto value = [&] { return random() % 5 == 0 ? int64_t{0} : static_cast<int64_t>(random() % 1000000); };
-    const std::array<int64_t, 4> values = {value(), value(), value(), value()};
-    fresh.AddSample(frames, values, {});
-  }
-  return fresh;
-}
 
 // The rows that RunTop printed with --unit bytes.
 Rows ParseTop(const std::string& text) {
@@ -114,27 +72,33 @@ Profile OfProcess(const std::string& process, int64_t time, int64_t bytes, int h
   return p;
 }
 
-TEST(TopTable, SelfIsTheLeafAndTotalCountsRecursionOnce) {
-  Profile p = SmallProfile();
+// Of one metric of `profile`, by name.
+Rows RowsOf(const Stacks& stacks, const FlatTable& flat) {
+  Rows rows;
+  for (const uint32_t node : flat.Sorted(false)) rows[stacks.nodes()[node].name] = {flat.Self(node), flat.Total(node)};
+  return rows;
+}
+
+TEST(FlatTable, SelfIsTheLeafAndTotalCountsRecursionOnce) {
+  auto p = std::make_shared<Profile>(SmallProfile());
   const std::array<uint32_t, 4> frames = {1, 0, 1, 0};  // (grow in parse) main (grow in parse) main
   const std::array<int64_t, 4> values = {0, 0, 0, 1000};
-  p.AddSample(frames, values, {});
-  TopTable table;
-  table.Add(p, 3);
-  Rows rows;
-  for (const TopRow* row : table.Sorted(false)) rows[row->function] = {row->self, row->total};
-  EXPECT_EQ(table.total(), 1496);
+  p->AddSample(frames, values, {});
+  const auto stacks = Stacks::Build(p, {3}, {});
+  ASSERT_TRUE(stacks.ok());
+  Rows rows = RowsOf(*stacks, FlatTable(*stacks));
+  EXPECT_EQ(stacks->Whole(0), 1496);
   EXPECT_EQ(rows["main"], std::pair(int64_t{0}, int64_t{1496}));
   EXPECT_EQ(rows["app::grow(int)"], std::pair(int64_t{1096}, int64_t{1496}));
   EXPECT_EQ(rows["app::parse(std::string const&)"], std::pair(int64_t{0}, int64_t{1496}));
   EXPECT_EQ(rows["x_alloc"], std::pair(int64_t{400}, int64_t{400}));
 }
 
-TEST(TopTable, IsSortedBySelfOrByTotal) {
-  TopTable table;
-  table.Add(SmallProfile(), 3);
-  EXPECT_EQ(table.Sorted(false)[0]->function, "x_alloc");
-  EXPECT_EQ(table.Sorted(true)[0]->function, "app::grow(int)");  // 496 each with main and parse; self 96
+TEST(FlatTable, IsSortedBySelfOrByTotal) {
+  const auto stacks = Stacks::Build(std::make_shared<Profile>(SmallProfile()), {3}, {});
+  const FlatTable flat(*stacks);
+  EXPECT_EQ(stacks->nodes()[flat.Sorted(false)[0]].name, "x_alloc");
+  EXPECT_EQ(stacks->nodes()[flat.Sorted(true)[0]].name, "app::grow(int)");  // 496 each with main and parse; self 96
 }
 
 TEST(Top, AgreesWithGoRowByRow) {

@@ -1,0 +1,53 @@
+#include "report/flat_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast {
+
+FlatTable::FlatTable(const Stacks& stacks) : stacks_(&stacks), columns_(stacks.columns()) {
+  const size_t cells = stacks.nodes().size() * columns_;
+  self_.resize(cells);
+  total_.resize(cells);
+  if (stacks.has_variances()) {
+    self_variance_.resize(cells);
+    total_variance_.resize(cells);
+  }
+  std::vector<uint32_t> seen(stacks.nodes().size());  // number of the last stack that counted the node
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const auto frames = stacks.FramesOf(i);
+    const auto values = stacks.ValuesOf(i);
+    for (const uint32_t node : frames) {
+      if (std::exchange(seen[node], static_cast<uint32_t>(i + 1)) == i + 1) continue;
+      for (size_t c = 0; c < columns_; ++c) {
+        int64_t& total = total_[node * columns_ + c];
+        total = WrappedSum(total, values[c]);
+        if (!total_variance_.empty()) total_variance_[node * columns_ + c] += stacks.VarianceOf(i, c);
+      }
+    }
+    if (frames.empty()) continue;
+    for (size_t c = 0; c < columns_; ++c) {
+      int64_t& self = self_[frames[0] * columns_ + c];
+      self = WrappedSum(self, values[c]);
+      if (!self_variance_.empty()) self_variance_[frames[0] * columns_ + c] += stacks.VarianceOf(i, c);
+    }
+  }
+}
+
+std::vector<uint32_t> FlatTable::Sorted(bool by_total, size_t column) const {
+  std::vector<uint32_t> sorted;
+  for (uint32_t node = 0; node < stacks_->nodes().size(); ++node) {
+    if (Self(node, column) != 0 || Total(node, column) != 0) sorted.push_back(node);
+  }
+  std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
+    const auto key = [&](uint32_t node) {
+      const uint64_t self = Magnitude(Self(node, column)), total = Magnitude(Total(node, column));
+      return by_total ? std::pair(total, self) : std::pair(self, total);
+    };
+    const auto a_key = key(a), b_key = key(b);
+    return a_key != b_key ? a_key > b_key : stacks_->nodes()[a].name < stacks_->nodes()[b].name;
+  });
+  return sorted;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,37 @@
+// A node as cells of a table. Any thread.
+#ifndef HOLDFAST_REPORT_NODE_CELLS_H_
+#define HOLDFAST_REPORT_NODE_CELLS_H_
+
+#include <string>
+
+#include "fmt/format.h"
+#include "report/stacks.h"
+#include "report/table.h"
+
+namespace holdfast {
+
+struct NodeCells {
+  Cell name, with_object, file, line, object;
+};
+
+inline std::string ObjectsOf(const Stacks& stacks, const Node& node) {
+  if (node.objects.empty()) return "-";
+  const std::string_view path = stacks.profile().strings[node.objects[0]];
+  std::string object(path.substr(path.rfind('/') + 1));
+  if (node.objects.size() > 1) object += fmt::format(" +{}", node.objects.size() - 1);
+  return object;
+}
+
+inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
+  const Node& node = stacks.nodes()[index];
+  const StringTable& strings = stacks.profile().strings;
+  return {
+      Cell::Text(node.name),
+      Cell::Text(node.is_label ? node.name : fmt::format("{}  ({})", node.name, ObjectsOf(stacks, node)), node.name),
+      Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
+      Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_NODE_CELLS_H_
