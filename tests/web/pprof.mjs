@@ -82,7 +82,13 @@ export function encodeProfile({
     if (!functions.has(key)) functions.set(key, { id: functions.size + 1, name, file });
     return functions.get(key).id;
   };
+  const named = new Map();
   const locationOf = (frame) => {
+    let id = named.get(frame);
+    if (id === undefined) named.set(frame, (id = newLocationOf(frame)));
+    return id;
+  };
+  const newLocationOf = (frame) => {
     const { name, file = "", line = 0, object = "/usr/bin/" + program, inlined = [] } = typeof frame === "string" ? { name: frame } : frame;
     const key = JSON.stringify([name, file, line, object, inlined]);
     if (!locations.has(key)) {
@@ -136,7 +142,7 @@ export function heap(stack, bytes, objects = 1, kept = 1, labels = {}) {
 }
 
 /** A random tree of about `nodes` stack nodes, the same for the same seed. */
-export function randomStacks(nodes, seed = 1, functions = 600) {
+export function randomStacks(nodes, seed = 1, functions = 600, depth = 40) {
   let state = seed;
   const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
   const names = Array.from({ length: functions }, (_, i) => `${["net", "db", "json", "cache", "ui"][i % 5]}::${["Read", "Parse", "Insert", "Grow", "Walk", "Copy"][i % 6]}Thing${i}(Context const&, int)`);
@@ -146,7 +152,7 @@ export function randomStacks(nodes, seed = 1, functions = 600) {
     const at = open[Math.floor(random() * open.length)];
     const stack = [...at, names[Math.floor(random() * random() * functions)]];
     ++made;
-    if (stack.length < 40) open[open.length < 4000 ? open.length : Math.floor(random() * 4000)] = stack;
+    if (stack.length < depth) open[open.length < 4000 ? open.length : Math.floor(random() * 4000)] = stack;
     if (random() < 0.7) samples.push(heap(stack, Math.ceil(Math.exp(random() * 14)), 1 + Math.floor(random() * 20), random()));
   }
   return samples;

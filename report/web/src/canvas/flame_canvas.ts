@@ -11,6 +11,7 @@ const least = 1.5; // pixels
 export interface Drawing {
   tree: FlameTree;
   zoom: number; // node that fills the width
+  alone: boolean; // without the rows above it
   flame: boolean; // root below
   scrollTop: number;
   width: number; // CSS pixels
@@ -36,6 +37,7 @@ export class FlameCanvas {
   private rows: number[][] = []; // boxes by row on screen
   private context: CanvasRenderingContext2D;
   private widths = new Map<string, number>();
+  private first = 0; // depth of the topmost row
   depth = 1; // rows that the zoomed tree takes, ancestors included
 
   constructor(private canvas: HTMLCanvasElement) {
@@ -43,7 +45,8 @@ export class FlameCanvas {
   }
 
   /** Height of everything at this zoom: what the owner's scroll area must be. Looks only at what is wide enough to see. */
-  measure(tree: FlameTree, zoom: number, width: number): number {
+  measure(tree: FlameTree, zoom: number, width: number, alone: boolean): number {
+    this.first = alone ? tree.depth[zoom]! : 0;
     const scale = width / (tree.weight[zoom]! || 1);
     let deepest = tree.depth[zoom]!;
     for (let i = zoom; i < tree.end[zoom]!; ) {
@@ -55,7 +58,7 @@ export class FlameCanvas {
         ++i;
       }
     }
-    this.depth = deepest + 1;
+    this.depth = deepest + 1 - this.first;
     return this.depth * rowHeight;
   }
 
@@ -78,9 +81,12 @@ export class FlameCanvas {
     this.rows = [];
     if (tree.weight[0]! <= 0) return;
     const whole = this.depth * rowHeight;
-    const top = (depth: number) => (d.flame ? whole - (depth + 1) * rowHeight : depth * rowHeight) - d.scrollTop;
+    const top = (depth: number) => {
+      const row = depth - this.first;
+      return (d.flame ? whole - (row + 1) * rowHeight : row * rowHeight) - d.scrollTop;
+    };
 
-    for (let i = tree.parent[zoom]!, last = zoom; last !== 0; last = i, i = tree.parent[i]!) this.box(d, i, 0, width, top(tree.depth[i]!), true);
+    for (let i = tree.parent[zoom]!, last = d.alone ? 0 : zoom; last !== 0; last = i, i = tree.parent[i]!) this.box(d, i, 0, width, top(tree.depth[i]!), true);
 
     const scale = width / (tree.weight[zoom]! || 1);
     const origin = tree.x[zoom]!;

@@ -43,12 +43,29 @@ const stored = (): string => {
   }
 };
 
+/** An address may come from another report: what does not exist here is left out. */
+function sensible(state: State, model: Model): State {
+  const { compare } = state;
+  const knows = (key: string, texts: string[]) => texts.every((text) => model.labelValues.get(key)?.includes(text) === true);
+  const possible =
+    compare === null ||
+    (compare.type === "files" ? model.hasBase : compare.type === "time" || knows(compare.key, [compare.base, compare.head]));
+  return {
+    ...state,
+    compare: possible ? compare : null,
+    selected: state.selected < model.report.names.length ? state.selected : -1,
+    process: model.report.series.some((series) => series.process === state.process) ? state.process : "",
+    labels: state.labels.filter(({ key, text }) => knows(key, [text])),
+  };
+}
+
 export function Root({ model, files, title }: { model: Model; files: EmbeddedFile[]; title: string }) {
   const initial = useMemo<State>(
-    () => (model.hasBase ? { ...initialState, compare: { type: "files" }, colour: "diff" } : initialState),
+    () =>
+      model.hasBase ? { ...initialState, compare: { type: "files" }, colour: "diff" } : { ...initialState, colour: model.usualColour() },
     [],
   );
-  const [state, setState] = useState<State>(() => fromHash(location.hash, initial));
+  const [state, setState] = useState<State>(() => sensible(fromHash(location.hash, initial), model));
   const [theme, setTheme] = useState(stored);
   const [note, setNote] = useState("");
   const [dialog, setDialog] = useState<"" | "help" | "about" | "download">("");
@@ -73,7 +90,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
     }
   }, []);
   useEffect(() => {
-    const read = () => setState(fromHash(location.hash, initial));
+    const read = () => setState(sensible(fromHash(location.hash, initial), model));
     const themed = () => setSystemDark(prefersDark.matches);
     window.addEventListener("popstate", read);
     window.addEventListener("hashchange", read);

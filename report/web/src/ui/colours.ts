@@ -49,19 +49,21 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
     return fn < 0 ? root : (byFunction[fn] ??= compute(fn));
   };
   const tone = (hue: number, spread: number, alike: number) =>
-    dark ? `hsl(${hue + spread} ${34 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${58 + alike}% ${74 + alike / 2}%)`;
+    dark ? `hsl(${hue + spread} ${30 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${50 + alike}% ${77 + alike / 2}%)`;
   if (mode === "package") {
-    const legend = new Map<string, number>();
-    const fill = cached((fn) => {
-      const name = model.packageName(fn);
-      return tone(hues[hash(name) % hues.length]!, 0, (hash(model.report.names[fn]!) % 7) - 3);
-    });
-    for (let i = 1; i < Math.min(tree.size, 20000); ++i) {
-      const name = model.packageName(tree.func[i]!);
-      legend.set(name, (legend.get(name) ?? 0) + Math.abs(tree.self[0]![i]!));
+    const largest = model.packagesBySize(state);
+    // A name has its own hue in every report; of the largest none share one.
+    const hueOf = new Map<string, number>();
+    const taken = new Set<number>();
+    for (const name of largest.slice(0, hues.length)) {
+      let slot = hash(name) % hues.length;
+      while (taken.has(slot)) slot = (slot + 1) % hues.length;
+      taken.add(slot);
+      hueOf.set(name, hues[slot]!);
     }
-    const largest = [...legend].sort((a, b) => b[1] - a[1]).slice(0, 6);
-    return { fill, legend: largest.map(([text]) => ({ text, colour: tone(hues[hash(text) % hues.length]!, 0, 0) })) };
+    const hue = (name: string) => hueOf.get(name) ?? hues[hash(name) % hues.length]!;
+    const fill = cached((fn) => tone(hue(model.packageName(fn)), 0, (hash(model.report.names[fn]!) % 7) - 3));
+    return { fill, legend: largest.slice(0, 6).map((text) => ({ text, colour: tone(hue(text), 0, 0) })) };
   }
   if (mode === "origin") {
     const colours = originColours[dark ? "dark" : "light"];

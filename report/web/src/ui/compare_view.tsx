@@ -18,7 +18,7 @@ export function CompareControls({ app }: { app: App }) {
       const texts = model.labelValues.get(key)!;
       compare = { type: "label", key, base: texts[0]!, head: texts[1]! };
     }
-    app.set({ compare, colour: compare === null ? (state.colour === "diff" ? "package" : state.colour) : "diff", zoom: [] });
+    app.set({ compare, colour: compare === null ? (state.colour === "diff" ? model.usualColour() : state.colour) : "diff", zoom: [] });
   };
   const { compare } = state;
   return (

@@ -1,6 +1,5 @@
 // The flame graph view: the canvas, its scrolling, tooltip, mouse and keys, and the tree that screen readers read in its
 // place. What is drawn is decided in canvas/flame_canvas.ts; what a box means, in core/.
-import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
 import { nodeAt, pathOf, type FlameTree } from "../core/tree";
@@ -19,11 +18,11 @@ interface Props {
   flame: boolean;
   label: string;
   height?: number;
+  alone?: boolean; // without what stands above the zoomed frame
   onOpen: (node: number) => void; // a click or Enter on a frame
-  footer?: ComponentChildren;
 }
 
-export function FlameGraph({ app, tree, zoom, flame, label, height, onOpen }: Props) {
+export function FlameGraph({ app, tree, zoom, flame, label, height, alone = false, onOpen }: Props) {
   const { model, state, dark } = app;
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -58,16 +57,17 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, onOpen }: Pr
   );
 
   drawer.current ??= canvas.current === null ? null : new FlameCanvas(canvas.current);
-  const whole = drawer.current === null || size.width === 0 ? rowHeight : drawer.current.measure(tree, zoom, size.width);
+  const whole = drawer.current === null || size.width === 0 ? rowHeight : drawer.current.measure(tree, zoom, size.width, alone);
   const draw = useCallback(() => {
     if (canvas.current === null || size.width === 0) return;
     drawer.current ??= new FlameCanvas(canvas.current);
-    const total = drawer.current.measure(tree, zoom, size.width);
+    const total = drawer.current.measure(tree, zoom, size.width, alone);
     const shown = Math.max(rowHeight, Math.min(size.height, total));
     drawer.current.draw({
       tree,
       zoom: Math.min(zoom, tree.size - 1),
       flame,
+      alone,
       scrollTop: Math.max(0, Math.min(scroller.current!.scrollTop, total - shown)),
       width: size.width,
       height: shown,
@@ -351,7 +351,7 @@ export function FlameView({ app }: { app: App }) {
             </select>
           </label>
         )}
-        <span class="legend" aria-label="Colours">
+        <span class="legend" role="group" aria-label="Colours">
           {legend.map(({ colour, text }) => (
             <span key={text}>
               <i style={{ background: colour }} />

@@ -103,7 +103,7 @@ export const keys: Key[] = [
     text: "compare the end of the range with its start",
     act: (app) =>
       app.state.compare !== null
-        ? app.set({ compare: null, colour: "package" })
+        ? app.set({ compare: null, colour: app.model.usualColour() })
         : app.set({ compare: { type: app.model.hasBase ? "files" : "time" }, colour: "diff" }),
   },
   { keys: ["t"], text: "dark or light", act: (_, page) => page.toggleTheme() },

@@ -18,7 +18,7 @@ import {
   type Metric,
   type Values,
 } from "../core/select";
-import type { State } from "../core/state";
+import { initialState, type State } from "../core/state";
 import {
   buildTree,
   callerTree,
@@ -215,6 +215,34 @@ export class Model {
 
   packageName(func: number): string {
     return func < 0 ? "" : (this.packages[func] ??= packageOf(this.report, func));
+  }
+
+  /** Packages by what their functions have themselves, the largest first. */
+  packagesBySize(state: State): string[] {
+    return this.memo("packages", this.treeKey(state), () => {
+      const sizes = new Map<string, number>();
+      for (const row of this.functions(state)) {
+        const name = this.packageName(row.func);
+        sizes.set(name, (sizes.get(name) ?? 0) + Math.abs(row.self[0]!));
+      }
+      return [...sizes].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+    });
+  }
+
+  /** By package where there are several; where one object is all there is, by function. */
+  usualColour(): "package" | "function" {
+    const counts = new Map<string, number>();
+    let largest = 0;
+    let all = 0;
+    for (let func = 0; func < this.report.names.length; ++func) {
+      if (this.origin(initialState, func) === "system") continue;
+      const name = this.packageName(func);
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.set(name, count);
+      largest = Math.max(largest, count);
+      ++all;
+    }
+    return largest > 0.85 * all ? "function" : "package";
   }
 
   origin(state: State, func: number): Origin {

@@ -97,10 +97,10 @@ export function SandwichView({ app }: { app: App }) {
       {rootOnly ? (
         <p class="muted">Nothing calls it: stacks begin here.</p>
       ) : (
-        <FlameGraph app={app} tree={callers} zoom={1} flame label="Callers" height={Math.min(260, 20 * (callers.maxDepth + 1))} onOpen={openIn(callers)} />
+        <FlameGraph app={app} tree={callers} zoom={1} alone flame label="Callers" height={Math.min(260, 20 * callers.maxDepth)} onOpen={openIn(callers)} />
       )}
       <h3>Calls</h3>
-      <FlameGraph app={app} tree={callees} zoom={1} flame={false} label="Callees" height={Math.min(260, 20 * (callees.maxDepth + 1))} onOpen={openIn(callees)} />
+      <FlameGraph app={app} tree={callees} zoom={1} alone flame={false} label="Callees" height={Math.min(260, 20 * callees.maxDepth)} onOpen={openIn(callees)} />
       <div class="two">
         {list("Callers", sides.callers, "None.")}
         {list("Callees", sides.callees, "None: it does the work itself.")}

@@ -26,6 +26,18 @@ function heaviest(app: App): { node: number; share: number } {
   return { node, share: tree.weight[node]! / whole };
 }
 
+/** The next callers of the place where a function has most: an allocator's own name tells little. */
+function callersOfLargest(app: App, func: number): number[] {
+  const tree = app.model.tree(app.state);
+  let best = 0;
+  for (let i = 1; i < tree.size; ++i) if (tree.func[i] === func && (best === 0 || tree.self[0]![i]! > tree.self[0]![best]!)) best = i;
+  const callers: number[] = [];
+  for (let i = tree.parent[best]!; i > 0 && callers.length < 3; i = tree.parent[i]!) {
+    if (app.model.origin(app.state, tree.func[i]!) !== "system") callers.push(tree.func[i]!);
+  }
+  return callers;
+}
+
 function findings(app: App): Finding[] {
   const { model, state } = app;
   const metric = model.metric(state);
@@ -52,19 +64,21 @@ function findings(app: App): Finding[] {
   for (const row of rows) if (row.self[0]! > largest!.self[0]!) largest = row;
   if (largest !== undefined && largest.self[0]! > 0) {
     const fn = largest.func;
+    const callers = callersOfLargest(app, fn);
     found.push({
       title: "Biggest",
       text: (
         <>
           <b class="fn-text">{model.shortName(fn)}</b> {verbOf(metric.kind, metric.name)} <b>{valueText(app, largest.self[0]!)}</b>,{" "}
           {percentText(largest.self[0]!, whole)}
+          {callers.length > 0 && <span class="muted">, mostly for {callers.map((caller) => model.shortName(caller)).join(" ← ")}</span>}
         </>
       ),
       open: () => app.set({ selected: fn, zoom: [], view: "sandwich" }),
     });
   }
   const { node, share } = heaviest(app);
-  if (node > 0 && tree.func[node] !== largest?.func) {
+  if (node > 0 && share < 0.97 && tree.func[node] !== largest?.func) {
     found.push({
       title: "Through",
       text: (

@@ -208,12 +208,16 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
                 of top
               </th>
             )}
-            <th scope="col" class="num">
-              Self
-            </th>
-            <th scope="col" class="num">
-              Children
-            </th>
+            {topTotal !== true && (
+              <>
+                <th scope="col" class="num">
+                  Self
+                </th>
+                <th scope="col" class="num">
+                  Children
+                </th>
+              </>
+            )}
             {compared && (
               <th scope="col" class="num">
                 Change
@@ -227,7 +231,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
             if (hidden > 0) {
               return (
                 <tr key={`more ${node}`}>
-                  <td colSpan={topTotal === true ? 5 : 4} />
+                  <td colSpan={(topTotal === true ? 3 : 4) + (compared ? 1 : 0)} />
                   <td style={{ paddingLeft: `${level * 16}px` }}>
                     <button class="quiet" onClick={() => setMore(new Set(more).add(node))}>
                       {hidden} more, smaller ones
@@ -254,8 +258,12 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
                 </td>
                 <td class="num muted">{percentText(total, whole)}</td>
                 {topTotal === true && <td class="num muted">{percentText(total, tree.total[0]![top(node)]!)}</td>}
-                <td class="num">{valueText(app, self)}</td>
-                <td class="num muted">{valueText(app, total - self)}</td>
+                {topTotal !== true && (
+                  <>
+                    <td class="num">{valueText(app, self)}</td>
+                    <td class="num muted">{valueText(app, total - self)}</td>
+                  </>
+                )}
                 {compared && (
                   <td class={`num change ${changeOf(total, tree.total[1]![node]!, tree.total[2]![node]!)}`}>
                     {signedText(app, total - tree.total[1]![node]!)}

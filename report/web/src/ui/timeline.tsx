@@ -11,6 +11,9 @@ export function clock(ms: number): string {
 
 const hour = (ms: number): string => new Date(ms).toLocaleTimeString(undefined, { timeStyle: "medium" });
 
+const binary = Array.from({ length: 60 }, (_, i) => 2 ** i);
+const decimal = Array.from({ length: 54 }, (_, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3));
+
 /** Snapshots by their weight, as people choose them. */
 const weights: [string, number, number][] = [
   ["all snapshots", 0, 1],
@@ -60,6 +63,7 @@ export function Timeline({ app }: { app: App }) {
             ticks: { show: false },
             size: 76,
             space: 26,
+            incrs: metric.unit === "bytes" ? binary : decimal,
             font: "11px system-ui",
             values: (_, splits) => splits.map((value) => formatValue(value, metric.unit)),
           },

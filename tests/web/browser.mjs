@@ -1,0 +1,90 @@
+// A headless Chromium for the tests of the HTML report: pages that fail their test when they say anything on the console
+// or ask for anything but their own file.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after } from "node:test";
+import { writeProfile } from "./pprof.mjs";
+
+const require = createRequire(join(process.env.HOLDFAST_WEB, "package.json"));
+export const axeSource = () => require("axe-core").source;
+export const tool = process.env.HOLDFAST_TOOL;
+
+const executablePath = [process.env.HOLDFAST_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
+  (path) => path && existsSync(path),
+);
+if (executablePath === undefined) {
+  console.log("SKIP: no chromium here; apt-get install chromium, or HOLDFAST_CHROMIUM=PATH");
+  process.exit(77);
+}
+// Its sandbox needs a user namespace, which root and containers do not have.
+const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
+const browser = await require("playwright-core").chromium.launch({ executablePath, args });
+export const folder = mkdtempSync(join(tmpdir(), "holdfast-page-"));
+after(async () => {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+});
+
+let made = 0;
+/** Profiles → the path of a report. `base`: profiles of the other side. */
+export function report(profiles, { base = [], options = [] } = {}) {
+  const write = (profile) => (typeof profile === "string" ? profile : writeProfile(join(folder, `app.42.${String(++made).padStart(4, "0")}.${profile.kind ?? "heap"}.pb.gz`), profile));
+  const output = join(folder, `${++made}.html`);
+  const files = profiles.map(write);
+  execFileSync(tool, ["html", "-o", output, ...options, ...base.map(write).flatMap((file) => ["--base", file]), ...files], { stdio: ["ignore", "ignore", "pipe"] });
+  return output;
+}
+
+export async function open(file, hash = "", { colorScheme = "light", width = 1400, height = 1000 } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, acceptDownloads: true, locale: "en-GB" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const problems = [];
+  page.on("console", (message) => problems.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
+  page.on("dialog", (dialog) => (problems.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`file://${file}`) && !request.url().startsWith("blob:")) problems.push(`request: ${request.url()}`);
+  });
+  await page.goto(`file://${file}${hash}`);
+  await page.waitForFunction(() => window.holdfastReady !== undefined);
+  return {
+    page,
+    problems,
+    close: async () => {
+      await context.close();
+      assert.deepEqual(problems, []);
+    },
+    hash: () => page.evaluate(() => decodeURIComponent(location.hash)),
+    text: (selector) => page.locator(selector).innerText(),
+    total: () => page.getByTestId("total").innerText(),
+    tab: (name) => page.getByRole("tab", { name, exact: true }).click(),
+    /** Where a frame lies on the canvas: depth from the root, part of the width. */
+    at: async (depth, part) => {
+      const box = await page.getByTestId("flame-canvas").boundingBox();
+      return [box.x + box.width * part, box.y + depth * 20 + 10];
+    },
+    rows: (testId) =>
+      page.getByTestId(testId).locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))),
+  };
+}
+
+/** The rows of `holdfast top`: [self, self %, total, total %, function]. */
+export function top(metric, files) {
+  const text = execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...files], { encoding: "utf8" });
+  const lines = text.split("\n");
+  const begin = lines.findIndex((line) => /^\s*self\s+self%/.test(line)) + 1;
+  assert.ok(begin > 0, text);
+  const rows = lines.slice(begin).filter((line) => line !== "");
+  return {
+    total: /^total\s+(\S+)/m.exec(text)[1],
+    rows: rows.map((line) => {
+      const [, self, selfPart, total, totalPart, name] = /^\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+) {2}(.*) {2}\(/.exec(line);
+      return [self, selfPart, total, totalPart, name];
+    }),
+  };
+}

@@ -1,0 +1,551 @@
+// The HTML report as people use it, in a real browser: each interaction does what it says, the numbers are those of
+// `holdfast top`, nothing is asked of the network, and names of any kind are text and nothing else.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { axeSource, folder, open, report, tool, top } from "./browser.mjs";
+import { heap, randomStacks, writeProfile } from "./pprof.mjs";
+
+const shared = [
+  heap(["main", "handle_request"], 100),
+  heap(["main", "handle_request", "parse_json"], 200),
+  heap(["main", "handle_request", "parse_json", "validate"], 300),
+  heap(["main", "handle_request", "process_data"], 400),
+  heap(["main", "handle_request", "process_data", "apply"], 500),
+];
+const sharedReport = report([{ samples: shared }]);
+
+const minute = (i) => 1_700_000_000_000 + i * 60_000;
+const growth = [0, 1, 2, 3, 4, 5].map((i) => ({
+  ms: minute(i),
+  samples: [heap(["main", "serve", "leak"], 1000 + i * 500, 10 + i * 5), { stack: ["main", "serve", "cache"], values: [100 * (i + 1), 10_000 * (i + 1), 50, 5000], labels: { bytes: 100 } }],
+}));
+
+// ---- Numbers ----
+
+test("Every row of every metric equals holdfast top, on a real profile", async () => {
+  const out = join(folder, "real");
+  const env = { ...process.env, HOLDFAST_EXPORTER: undefined };
+  execFileSync(tool, ["run", "-q", "-o", out, "--heap-interval", "4KiB", "--lock-interval", "1us", "--", join(process.env.HOLDFAST_PROGRAMS, "uses_libraries")], { env, stdio: "ignore" });
+  const files = readdirSync(out).map((name) => join(out, name));
+  assert.ok(files.length > 0);
+  const random = writeProfile(join(folder, "random.heap.pb.gz"), { samples: randomStacks(1500, 5, 200) });
+  for (const file of [...files, random]) {
+    const kind = /\.(heap|mutex|block)\.pb\.gz$/.exec(file)[1];
+    const metrics = kind === "heap" ? ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"] : ["contentions", "delay"];
+    const { page, close, rows, total } = await open(report([file]), "#view=functions");
+    let compared = 0;
+    for (const metric of metrics) {
+      await page.getByTestId("metric").selectOption(`${kind}/${metric}`);
+      const more = page.getByRole("button", { name: /^Show \d+ more/ });
+      while (await more.count()) await more.click();
+      const expected = top(metric, [file]);
+      const plain = (text) => text.replace(/,/g, ""); // counts are grouped on the page
+      if (expected.rows.length > 0) {
+        const shown = (await rows("functions")).map(([self, selfPart, all, part, name]) => [plain(self), selfPart, plain(all), part, name.split("\n")[0]]);
+        assert.deepEqual(shown, expected.rows.map((row) => [...row.slice(0, 4), row[4]]), `${file} ${metric}`);
+      }
+      assert.equal(plain(await total()), expected.total);
+      compared += expected.rows.length;
+    }
+    assert.ok(compared > 0, "rows were compared");
+    await close();
+  }
+});
+
+test("The interval of the whole is that of the file", async () => {
+  const { page, close } = await open(report([{ interval: 524288, samples: shared, comments: ["total inuse_space: 1500 ± 700"] }]));
+  assert.equal(await page.getByTestId("half-width").innerText(), "± 700B (95 %)");
+  await close();
+});
+
+// ---- The flame graph ----
+
+test("Hover: name, total, self, and their parts", async () => {
+  const { page, close, at } = await open(sharedReport);
+  await page.mouse.move(...(await at(3, 0.05))); // parse_json: 500 of 1500, the first child by name
+  const tip = page.getByRole("tooltip");
+  assert.equal(await tip.locator("b").innerText(), "parse_json");
+  assert.match(await tip.innerText(), /total\s+500B\s+33\.33%\s+self\s+200B\s+13\.33%/);
+  await page.mouse.move(...(await at(3, 0.97))); // what handle_request has itself: no child covers it
+  assert.equal(await tip.count(), 0);
+  await close();
+});
+
+test("Click zooms and changes no filter; root, Esc and Back restore", async () => {
+  const { page, close, at, hash, total, text } = await open(sharedReport);
+  const zoomTo = async () => {
+    await page.mouse.click(...(await at(3, 0.5)));
+    assert.match(await hash(), /zoom=/);
+  };
+  await zoomTo();
+  assert.equal(await total(), "1.46KiB");
+  assert.equal(await text("[data-testid=inspector] h2"), "process_data");
+  await page.mouse.move(...(await at(4, 0.1))); // apply is 500 of 900 and comes first
+  assert.equal(await page.getByRole("tooltip").locator("b").innerText(), "apply");
+  await page.mouse.move(...(await at(2, 0.99))); // an ancestor over the full width
+  assert.equal(await page.getByRole("tooltip").locator("b").innerText(), "handle_request");
+  await page.goBack();
+  assert.equal(await hash(), "");
+  await page.goForward();
+  assert.match(await hash(), /zoom=/);
+  await page.keyboard.press("Escape");
+  assert.doesNotMatch(await hash(), /zoom=/);
+  await page.goBack();
+  await page.mouse.click(...(await at(0, 0.5)));
+  assert.doesNotMatch(await hash(), /zoom=/);
+  await close();
+});
+
+test("Small frames are drawn as one and can be reached", async () => {
+  const samples = [heap(["main", "large"], 1_000_000)];
+  for (let i = 0; i < 300; ++i) samples.push(heap(["main", `tiny_${String(i).padStart(3, "0")}`], 10 + i / 100));
+  const { page, close, at, hash, text } = await open(report([{ samples }]));
+  await page.mouse.move(...(await at(2, 0.9985)));
+  assert.match(await page.getByRole("tooltip").innerText(), /^300 small frames/);
+  await page.mouse.click(...(await at(2, 0.9985)));
+  const list = page.getByRole("dialog", { name: "300 small frames" });
+  await list.getByRole("button", { name: /tiny_290/ }).click();
+  assert.match(await hash(), /zoom=/);
+  assert.equal(await text("[data-testid=inspector] h2"), "tiny_290");
+  await close();
+});
+
+test("Icicle and flame, callers below, largest first", async () => {
+  const { page, close, at, hash } = await open(sharedReport);
+  const tip = page.getByRole("tooltip").locator("b");
+  await page.getByRole("button", { name: "Largest first" }).click();
+  await page.mouse.move(...(await at(3, 0.05)));
+  assert.equal(await tip.innerText(), "process_data");
+  await page.keyboard.press("i");
+  assert.match(await hash(), /flame=1/);
+  await page.mouse.move(...(await at(4, 0.99))); // five rows: the root is the lowest
+  assert.equal(await tip.innerText(), "Everything shown");
+  await page.keyboard.press("i");
+  await page.keyboard.press("b");
+  await page.mouse.move(...(await at(1, 0.01))); // the one with the most of its own
+  assert.equal(await tip.innerText(), "apply");
+  await page.mouse.move(...(await at(2, 0.01)));
+  assert.equal(await tip.innerText(), "process_data");
+  await close();
+});
+
+test("Keyboard and the tree for screen readers follow the same frame", async () => {
+  const { page, close, hash } = await open(sharedReport);
+  const tree = page.getByRole("tree", { name: "Flame graph" });
+  await tree.focus();
+  const spoken = async () => page.locator(`#${await tree.getAttribute("aria-activedescendant")}`).innerText();
+  assert.match(await spoken(), /^all: total 1\.46KiB, 100%/);
+  for (const [key, name] of [["ArrowDown", "main"], ["ArrowDown", "handle_request"], ["ArrowDown", "process_data"], ["ArrowLeft", "parse_json"], ["ArrowRight", "process_data"], ["ArrowUp", "handle_request"], ["Home", "all"], ["ArrowDown", "main"]]) {
+    await page.keyboard.press(key);
+    assert.match(await spoken(), new RegExp(`^${name}: total`), key);
+  }
+  await page.keyboard.press("Enter");
+  assert.match(await hash(), /zoom=/);
+  const item = page.locator(`#${await tree.getAttribute("aria-activedescendant")}`);
+  assert.equal(await item.getAttribute("role"), "treeitem");
+  assert.equal(await item.getAttribute("aria-level"), "2");
+  await close();
+});
+
+// ---- Filters ----
+
+test("Focus, show from, show only, hide: as chips in the address, undone by Back", async () => {
+  const { page, close, hash, total } = await open(sharedReport, "#fn=3"); // sorted: apply handle_request main parse_json
+  const inspector = page.getByTestId("inspector");
+  assert.equal(await inspector.locator("h2").innerText(), "parse_json");
+  await inspector.getByRole("button", { name: "Focus" }).click();
+  assert.equal(await total(), "500B");
+  assert.match(await hash(), /focus==parse_json/);
+  assert.match(await page.getByTestId("chips").innerText(), /through\s+parse_json/);
+  await page.keyboard.press("r");
+  assert.match(await hash(), /from==parse_json/);
+  await page.goBack();
+  await page.goBack();
+  assert.equal(await total(), "1.46KiB");
+  assert.equal(await page.getByTestId("chips").count(), 0);
+  await page.goForward();
+  assert.equal(await total(), "500B");
+  await page.getByTestId("chips").getByRole("button", { name: /Remove the filter/ }).click();
+  assert.equal(await total(), "1.46KiB");
+  await page.keyboard.press("x");
+  assert.equal(await total(), "1000B");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.press("o");
+  assert.equal(await total(), "500B");
+  await close();
+  const again = await open(sharedReport, "#view=functions&hide=" + encodeURIComponent("/^(apply|validate)$/"));
+  assert.equal(await again.total(), "700B");
+  await again.close();
+});
+
+test("Search highlights, counts, and becomes a filter", async () => {
+  const { page, close, total } = await open(sharedReport);
+  await page.keyboard.press("/");
+  await page.keyboard.type("pars");
+  assert.equal(await page.getByTestId("found").innerText(), "1 function, 500B, 33.33%");
+  assert.equal(await total(), "1.46KiB");
+  await page.getByRole("search").getByRole("button", { name: "Hide" }).click();
+  assert.equal(await total(), "1000B");
+  await page.getByRole("searchbox").fill("/[/");
+  assert.equal(await page.getByRole("searchbox").getAttribute("aria-invalid"), "true");
+  assert.equal(await page.getByTestId("found").innerText(), "no match");
+  await close();
+});
+
+test("A filter that nothing passes says so and offers the way out", async () => {
+  for (const view of ["flame", "functions", "topdown", "bottomup", "graph"]) {
+    const { page, close, total } = await open(sharedReport, `#view=${view}&only=nothing_like_it`);
+    assert.match(await page.locator(".empty").innerText(), /Nothing to show/);
+    await page.getByRole("button", { name: "Remove all filters" }).click();
+    assert.equal(await total(), "1.46KiB");
+    await close();
+  }
+});
+
+test("Folding system frames, and inlined functions", async () => {
+  const libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+  const file = report([{ samples: [heap([{ name: "_start" }, { name: "__libc_start_main", object: libc }, "main", { name: "outer", inlined: ["inner"] }, { name: "std::vector<int>::grow()" }], 100)] }]);
+  const { page, close } = await open(file, "#view=functions");
+  const names = async () => (await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.dataset.fn))).sort();
+  assert.deepEqual(await names(), ["__libc_start_main", "_start", "inner", "main", "outer", "std::vector<int>::grow()"]);
+  await page.getByLabel("fold system").check();
+  assert.deepEqual(await names(), ["inner", "main", "outer"]);
+  await page.getByLabel("inlined").uncheck();
+  assert.deepEqual(await names(), ["main", "outer"]);
+  assert.equal(await page.getByTestId("functions").locator("tr[data-fn=outer] td").first().innerText(), "100B");
+  await close();
+});
+
+test("Labels and processes filter", async () => {
+  const file = report([
+    { kind: "block", pid: 1, samples: [{ stack: ["main", "a"], values: [1, 100], labels: { wait: "mutex" } }, { stack: ["main", "b"], values: [2, 200], labels: { wait: "futex" } }] },
+    { kind: "block", pid: 2, samples: [{ stack: ["main", "c"], values: [5, 4000], labels: { wait: "mutex" } }] },
+  ]);
+  const { page, close, total, hash } = await open(file);
+  assert.equal(await total(), "4.30us");
+  await page.getByTestId("label").selectOption(JSON.stringify(["wait", "mutex"]));
+  assert.equal(await total(), "4.10us");
+  assert.match(await hash(), /label=wait:mutex/);
+  await page.getByTestId("process").selectOption({ index: 1 });
+  assert.equal(await total(), "100ns");
+  await close();
+});
+
+// ---- Time ----
+
+test("Brushing a range changes every view: differences of counters, states of what is in use", async () => {
+  const { page, close, total, hash } = await open(report(growth));
+  assert.equal(await total(), "8.30KiB"); // 3500 + 5000
+  const plot = page.locator(".u-over");
+  const box = await plot.boundingBox();
+  const drag = async (from, to) => {
+    await page.mouse.move(box.x + box.width * from, box.y + 30);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * to, box.y + 30, { steps: 4 });
+    await page.mouse.up();
+  };
+  await drag(0.22, 0.7); // snapshots lie at 0, 0.2 … 1
+  assert.match(await hash(), /range=1:3/);
+  assert.equal(await total(), "7.32KiB"); // the state at snapshot 3: 2500 + 5000
+  await page.getByTestId("metric").selectOption("heap/alloc_space");
+  assert.equal(await total(), "20.51KiB"); // 2 × (500 + 10,000)
+  await page.getByTestId("metric").selectOption("heap/inuse_space");
+  await page.getByLabel("mean").check();
+  assert.equal(await total(), "6.84KiB"); // mean of 6500, 7000, 7500
+  await page.getByRole("button", { name: "Whole time" }).click();
+  await page.getByLabel("mean").uncheck();
+  await page.getByTestId("weight").selectOption("2");
+  assert.equal(await total(), "8.30KiB"); // the heaviest tenth is the last snapshot
+  await page.getByTestId("weight").selectOption("0");
+  await page.keyboard.press("[");
+  assert.equal(await total(), "7.81KiB");
+  await close();
+});
+
+test("Leaks: the growing stack, its slope, and the way to it", async () => {
+  const { page, close, rows, hash, text } = await open(report(growth), "#view=leaks");
+  const [first, second] = await rows("leaks");
+  assert.equal(first[0], "growing");
+  assert.equal(first[1], "+29.30KiB"); // 500 bytes a minute
+  assert.match(first[7], /leak/);
+  assert.equal(second[0], "plateau");
+  await page.getByTestId("leaks").getByRole("button", { name: /leak/ }).click();
+  assert.match(await hash(), /zoom=/);
+  assert.equal(await text("[data-testid=inspector] h2"), "leak");
+  await close();
+});
+
+// ---- The other views ----
+
+test("Top-down and bottom-up: open, close, parts of the top and of the whole", async () => {
+  const { page, close, tab } = await open(sharedReport, "#view=topdown");
+  const table = page.getByRole("treegrid");
+  const row = (name) => table.locator("tr").filter({ has: page.locator(".fn-name", { hasText: new RegExp(`^${name}$`) }) });
+  assert.deepEqual((await row("process_data").locator("td").allInnerTexts()).slice(0, 4).map((t) => t.trim()), ["900B", "60%", "400B", "500B"]);
+  await row("process_data").getByRole("button", { name: "Open" }).or(row("process_data").getByRole("button", { name: "Close" })).click();
+  const open1 = await row("apply").count();
+  await row("process_data").locator(".fn").focus();
+  await page.keyboard.press(open1 === 1 ? "ArrowLeft" : "ArrowRight");
+  assert.equal(await row("apply").count(), 1 - open1);
+  await tab("Bottom-up");
+  assert.deepEqual((await row("apply").locator("td").allInnerTexts()).slice(0, 3).map((t) => t.trim()), ["500B", "33.33%", "100%"]);
+  await row("apply").locator(".fn").first().focus();
+  await page.keyboard.press("ArrowRight");
+  assert.ok((await row("process_data").count()) >= 2, "as a function of its own and as a caller");
+  await close();
+});
+
+test("Callers and callees of one function, and what goes along each edge", async () => {
+  const { page, close } = await open(sharedReport, "#view=sandwich&fn=1");
+  const list = (title) => page.getByRole("region", { name: title, exact: true }).locator("tr").allInnerTexts();
+  assert.deepEqual((await list("Callers")).map((t) => t.replace(/\s+/g, " ").trim()), ["1.46KiB 100% main app"]);
+  assert.deepEqual((await list("Callees")).map((t) => t.replace(/\s+/g, " ").trim()), ["900B 60% process_data app", "500B 33.33% parse_json app"]);
+  await page.getByRole("region", { name: "Callees", exact: true }).getByRole("button", { name: "process_data" }).click();
+  assert.equal(await page.locator(".sandwich h2").innerText(), "process_data");
+  await close();
+});
+
+test("Call graph: nodes can be chosen, cuts cut", async () => {
+  const { page, close, text } = await open(sharedReport, "#view=graph");
+  const nodes = page.locator(".graph .node");
+  assert.equal(await nodes.count(), 6);
+  assert.equal(await page.locator(".graph .node.heaviest").count(), 4);
+  await page.getByRole("button", { name: /^validate, total 300B/ }).click();
+  assert.equal(await text("[data-testid=inspector] h2"), "validate");
+  await close();
+});
+
+test("Source lines beside the source, where it is there", async () => {
+  const source = join(folder, "work.cc");
+  writeFileSync(source, Array.from({ length: 40 }, (_, i) => `line ${i + 1} <b>"bold"</b>`).join("\n"));
+  const f = (name, line) => ({ name, file: source, line });
+  const samples = [heap(["main", f("work", 12)], 300), heap(["main", f("work", 20), f("leaf", 30)], 500)];
+  const { page, close } = await open(report([{ samples }]), "#view=source&fn=2");
+  const line = (n) => page.locator(`tr[data-line="${n}"] td`).allInnerTexts();
+  assert.deepEqual((await line(12)).map((t) => t.trim()), ["300B", "300B", "12", 'line 12 <b>"bold"</b>']);
+  assert.deepEqual((await line(20)).slice(0, 2).map((t) => t.trim()), ["", "500B"]);
+  assert.match((await line(15))[3], /line 15/);
+  await close();
+  const without = readFileSync(report([{ samples }], { options: ["--no-source"] }));
+  assert.ok(without.length > 0);
+  const { page: bare, close: closeBare } = await open(report([{ samples }], { options: ["--no-source"] }), "#view=source&fn=2");
+  assert.deepEqual((await bare.locator('tr[data-line="12"] td').allInnerTexts()).map((t) => t.trim()), ["300B", "300B", "12", ""]);
+  await closeBare();
+});
+
+test("A profile cannot bring in files that are no source", async () => {
+  const secret = join(folder, "id_rsa");
+  writeFileSync(secret, "the secret\n".repeat(20));
+  const { page, close } = await open(report([{ samples: [heap(["main", { name: "work", file: secret, line: 3 }], 10)] }]), "#view=source&fn=1");
+  assert.doesNotMatch(await page.locator("body").innerText(), /the secret/);
+  await close();
+});
+
+test("Locks: waiters against holders, their mean, and the other side", async () => {
+  const { page, close, rows, hash } = await open(
+    report([
+      { kind: "block", samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }, { stack: ["main", "other"], values: [5, 1000], labels: { wait: "futex" } }] },
+      { kind: "mutex", samples: [{ stack: ["main", "culprit"], values: [3, 8000], labels: { lock: "mutex" } }] },
+    ]),
+    "#view=locks",
+  );
+  assert.deepEqual((await rows("locks-block")).map((row) => row.slice(0, 4)), [["9us", "90%", "10", "900ns"], ["1us", "10%", "5", "200ns"]]);
+  assert.deepEqual((await rows("locks-mutex")).map((row) => row.slice(0, 4)), [["8us", "100%", "3", "2.67us"]]);
+  assert.match(await page.getByRole("region", { name: "Locks" }).innerText(), /Holders account for 80%/);
+  await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
+  assert.match(await hash(), /metric=block\/delay|fn=/);
+  const other = page.getByRole("region", { name: "The other side" });
+  assert.match(await other.innerText(), /Who held while others waited[^]*culprit/);
+  await other.getByRole("button", { name: "culprit" }).click();
+  assert.match(await hash(), /metric=mutex\/delay/);
+  await close();
+});
+
+test("Comparison: removed frames are drawn, errors are grey, the table and the sides", async () => {
+  const big = (stack, bytes) => heap(stack, bytes, bytes / 1000);
+  const file = report([{ interval: 1000, samples: [big(["main", "same"], 1_000_000), big(["main", "grown"], 3_000_000), big(["main", "new_one"], 500_000)] }], {
+    base: [{ interval: 1000, samples: [big(["main", "same"], 1_010_000), big(["main", "grown"], 1_000_000), big(["main", "old_one"], 800_000)] }],
+  });
+  const { page, close, at, tab, rows, hash } = await open(file);
+  const tip = page.getByRole("tooltip");
+  await page.mouse.move(...(await at(2, 0.75))); // grown 3,000,000, new_one 500,000, old_one 800,000, same 1,010,000
+  assert.equal(await tip.locator("b").innerText(), "old_one");
+  assert.match(await tip.innerText(), /total\s+0\s+0%[^]*was\s+781\.25KiB\s+−781\.25KiB/);
+  await page.locator("select", { hasText: "the larger side" }).selectOption("head");
+  await page.mouse.move(...(await at(2, 0.75)));
+  assert.equal(await tip.locator("b").innerText(), "new_one");
+  await tab("Compare");
+  const changes = Object.fromEntries((await rows("compare-table")).map((row) => row[5].split("\n")).map((names) => [names[0], names.at(-1)]));
+  assert.deepEqual(changes, { grown: "more", main: "more", new_one: "added", old_one: "removed" });
+  await page.getByRole("button", { name: "1 within the error" }).click();
+  assert.ok((await rows("compare-table")).some((row) => row[5].startsWith("same")));
+  await page.getByLabel("colour-blind-safe").check();
+  assert.match(await hash(), /safe=1/);
+  await page.getByTestId("compare").selectOption("");
+  assert.match(await hash(), /compare=off/);
+  assert.match(await page.locator(".empty").innerText(), /Choose what to compare/);
+  await close();
+});
+
+test("Two moments and two values of a label compare as well", async () => {
+  const { page, close, text } = await open(report(growth), "#view=compare");
+  await page.getByTestId("compare").selectOption("time");
+  assert.match(await text(".lead"), /^\+2\.44KiB/);
+  await close();
+});
+
+test("Colour modes change what is drawn and have a legend", async () => {
+  const file = report([{ samples: [...shared, heap(["main", { name: "std::sort(int*)" }, { name: "memcpy", object: "/usr/lib/libc.so.6" }], 900), heap(["main", "net::Read()"], 300)] }]);
+  const { page, close } = await open(file);
+  const picture = () => page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL());
+  const seen = new Set();
+  for (const mode of ["package", "origin", "function", "cause"]) {
+    await page.getByTestId("colour").selectOption(mode);
+    seen.add(await picture());
+  }
+  assert.equal(seen.size, 4);
+  assert.match(await page.locator(".legend").innerText(), /growing/);
+  await page.getByTestId("colour").selectOption("origin");
+  assert.match(await page.locator(".legend").innerText(), /user[^]*library[^]*system/);
+  await close();
+});
+
+// ---- The page ----
+
+test("Each key of the list does something", async () => {
+  const { page, close, hash } = await open(report([...growth]), "#fn=0");
+  const changes = async (key) => {
+    const before = [await hash(), await page.evaluate(() => document.documentElement.dataset.theme + document.querySelectorAll("[role=dialog]").length + document.activeElement.tagName)].join("|");
+    await page.keyboard.press(key);
+    await page.waitForTimeout(20);
+    const now = [await hash(), await page.evaluate(() => document.documentElement.dataset.theme + document.querySelectorAll("[role=dialog]").length + document.activeElement.tagName)].join("|");
+    return before !== now;
+  };
+  for (const key of ["2", "3", "4", "5", "6", "7", "8", "9", "0", "1", "m", "M", "f", "Backspace", "r", "Backspace", "o", "Backspace", "x", "Backspace", "h", "Escape", "i", "b", "v", "c", "k", "s", "n", "[", "]", "}", "{", "e", "w", "w", "t", "t", "?", "Escape", "a", "Escape", "/"]) {
+    assert.ok(await changes(key), `key ${key}`);
+  }
+  await page.keyboard.press("Escape");
+  assert.ok(await changes("u"), "undo");
+  await page.evaluate(() => (window.print = () => (window.printed = true)));
+  await page.keyboard.press("p");
+  assert.equal(await page.evaluate(() => window.printed), true);
+  await close();
+});
+
+test("Download gives back the profile, byte for byte", async () => {
+  const file = writeProfile(join(folder, "app.42.0001.heap.pb.gz"), { samples: shared });
+  const { page, close } = await open(report([file]));
+  const [got] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("d")]);
+  assert.equal(got.suggestedFilename(), "app.42.0001.heap.pb.gz");
+  assert.deepEqual(readFileSync(await got.path()), readFileSync(file));
+  await close();
+  const none = await open(report([file], { options: ["--embed", "0"] }));
+  await none.page.keyboard.press("d");
+  assert.match(await none.page.locator(".note").innerText(), /too large to be in this report/);
+  await none.close();
+});
+
+const hostile = [
+  `<script>alert(1)</script>`,
+  `</script><img src=x onerror="alert(2)">`,
+  `"quotes" 'and' \`ticks\` & &amp; ]]> -->`,
+  `std::_Rb_tree<std::pair<${"std::map<int, std::vector<std::string> >, ".repeat(60)}int>, void>::_M_insert_(int&&)`,
+  `λ::функция<日本語>(emoji 🦀, العربية)`,
+  `@@DATA@@ {{CODE}} $& \\0 %s`,
+  `operator<< <char>`,
+  ` \u202e right to left \u0000 \u0007 \u2028`,
+];
+
+test("Names of any kind are shown as they are and inject nothing", async () => {
+  const samples = hostile.map((name, i) => heap(["main", { name, file: `/src/${name.slice(0, 40)}.cc`, line: i + 1, object: `/opt/${name.slice(0, 30).replace(/\//g, "")}` }], 1000 + i));
+  const file = report([{ samples, program: `<b>"p"</b>`, comments: [`command: <img src=x onerror=alert(3)>`], kind: "heap" }]);
+  assert.doesNotMatch(readFileSync(file, "utf8"), /<img|<b>/);
+  for (const view of ["functions", "flame", "topdown", "bottomup", "sandwich", "graph", "source", "compare"]) {
+    const { page, close } = await open(file, `#view=${view}&fn=2&search=${encodeURIComponent("</script><b>x")}&hide=${encodeURIComponent("<i>")}`);
+    if (view === "functions") {
+      await page.getByRole("searchbox").fill("");
+      const names = await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.dataset.fn));
+      for (const name of hostile) assert.ok(names.includes(name), name);
+    }
+    assert.equal(await page.locator("#app img, #app b b, #app i i, #app script").count(), 0);
+    await page.getByRole("searchbox").blur();
+    await page.keyboard.press("a");
+    assert.match(await page.getByRole("dialog").innerText(), /<img src=x onerror=alert\(3\)>/);
+    assert.match(await page.title(), /^<b>"p"<\/b>/);
+    await close();
+  }
+});
+
+test("The policy forbids every request, also to code that got in", async () => {
+  const { page, problems } = await open(sharedReport);
+  const results = await page.evaluate(async () => {
+    const tried = {};
+    const image = new Image();
+    tried.image = await new Promise((done) => ((image.onload = () => done("loaded")), (image.onerror = () => done("refused")), (image.src = "http://127.0.0.1:9/x.png")));
+    tried.fetch = await fetch("http://127.0.0.1:9/").then(() => "loaded", () => "refused");
+    const script = document.createElement("script");
+    script.textContent = "window.got = 1";
+    document.head.append(script);
+    tried.script = window.got === undefined ? "refused" : "ran";
+    return tried;
+  });
+  assert.deepEqual(results, { image: "refused", fetch: "refused", script: "refused" });
+  assert.ok(problems.every((text) => /Content Security Policy|Refused|violates/i.test(text) || text.includes("127.0.0.1:9")));
+  await page.context().close();
+});
+
+test("Empty, tiny and single: no samples, one frame, a stack without frames, one snapshot", async () => {
+  for (const samples of [[], [heap(["alone"], 7)], [heap([], 5)], [heap(["main"], 0, 1, 0)]]) {
+    const file = report([{ samples }]);
+    const { page, close, tab } = await open(file);
+    for (const view of ["Flame graph", "Functions", "Top-down", "Bottom-up", "Callers & callees", "Call graph", "Source", "Leaks", "Locks", "Compare"]) {
+      await tab(view);
+      assert.ok((await page.locator("#view").innerText()).length > 0 || (await page.locator("#view canvas").count()) > 0, view);
+      assert.match(await page.locator(".timeline").innerText(), /One snapshot/);
+    }
+    await close();
+  }
+});
+
+test("Addresses that mean nothing here are taken as they come", async () => {
+  for (const hash of ["#fn=zzzz", "#zoom=zz.zz.1&metric=no/such", "#range=900:1000", "#view=flame&process=gone&weight=9:1", "#compare=files", "#compare=label:a:b:c", "#%E0%A4%A&=&&"]) {
+    const { page, close } = await open(sharedReport, hash);
+    assert.equal(await page.getByRole("main").count(), 1, hash);
+    await close();
+  }
+});
+
+test("axe finds nothing serious, in any view, in light and dark", async () => {
+  const file = report([...growth, { kind: "block", ms: minute(5), samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] }]);
+  for (const [view, colorScheme] of [["flame", "light"], ["flame", "dark"], ["functions", "light"], ["topdown", "dark"], ["bottomup", "light"], ["sandwich", "light"], ["graph", "dark"], ["leaks", "light"], ["locks", "dark"], ["compare&compare=time&fn=1", "light"], ["functions&compare=time&focus=main", "dark"]]) {
+    const { page, close } = await open(file, `#view=${view}`, { colorScheme });
+    if (view === "flame") await page.keyboard.press("?");
+    await page.evaluate(axeSource());
+    const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+    assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes[0].html} ${v.nodes[0].failureSummary}`), [], `${view} ${colorScheme}`);
+    await close();
+  }
+});
+
+test("Printing leaves out the controls and keeps the picture", async () => {
+  const { page, close } = await open(sharedReport);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.getByRole("tablist").isVisible(), false);
+  assert.equal(await page.getByTestId("flame-canvas").isVisible(), true);
+  assert.equal(await page.getByTestId("total").isVisible(), true);
+  assert.ok((await page.pdf()).length > 10_000);
+  await close();
+});
+
+test("Narrow and low windows keep everything reachable", async () => {
+  for (const [width, height] of [[380, 700], [800, 480]]) {
+    const { page, close } = await open(sharedReport, "#fn=1", { width, height });
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${width}`);
+    await page.getByTestId("inspector").scrollIntoViewIfNeeded();
+    await close();
+  }
+});
