@@ -99,8 +99,15 @@ export function encodeProfile({
     }
     return locations.get(key).id;
   };
+  const sample = new Message();
+  const list = new Message();
   for (const { stack, values, labels = {} } of samples) {
-    const sample = new Message().packed(1, stack.map(locationOf).reverse()).packed(2, values);
+    sample.length = list.length = 0;
+    for (let i = stack.length - 1; i >= 0; --i) list.raw(locationOf(stack[i]));
+    sample.message(1, list);
+    list.length = 0;
+    for (const value of values) list.raw(value);
+    sample.message(2, list);
     for (const [name, value] of Object.entries(labels)) {
       const label = new Message().number(1, string(name));
       if (typeof value === "number") label.number(3, value).number(4, string("bytes"));

@@ -1,14 +1,32 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
+import { useEffect, useState } from "preact/hooks";
 import { nodeAt } from "../core/tree";
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { otherSide } from "./locks_view";
 import { FunctionName } from "./tables";
 
+/** What takes a pass over all stacks comes a moment later where there are very many: the click itself must not wait. */
+function useFigures<T>(app: App, key: string, compute: () => T): T | null {
+  const large = app.model.report.parent.length > 50_000;
+  const [known, setKnown] = useState<{ key: string; value: T } | null>(null);
+  useEffect(() => {
+    if (!large) return;
+    const timer = setTimeout(() => setKnown({ key, value: compute() }), 120);
+    return () => clearTimeout(timer);
+  }, [key, large]);
+  if (!large) return compute();
+  return known !== null && known.key === key ? known.value : null;
+}
+
 export function Inspector({ app }: { app: App }) {
   const { model, state } = app;
   const func = state.selected;
-  if (func < 0 || func >= model.report.names.length) return <Overview app={app} />;
+  return func < 0 || func >= model.report.names.length ? <Overview app={app} /> : <Details app={app} func={func} />;
+}
+
+function Details({ app, func }: { app: App; func: number }) {
+  const { model, state } = app;
   const tree = model.tree(state);
   const row = model.functionRow(state, func);
   const zoomed = state.inverted || state.zoom.length === 0 ? 0 : nodeAt(tree, state.zoom);
@@ -30,8 +48,16 @@ export function Inspector({ app }: { app: App }) {
   const companionName = { heap: metric.name.replace("_space", "_objects"), block: "contentions", mutex: "contentions" }[metric.kind] ?? "";
   const amountName = { heap: metric.name.replace("_objects", "_space"), block: "delay", mutex: "delay" }[metric.kind] ?? "";
   const here = node > 0 ? [node] : places;
-  const count = companionName === "" ? null : model.companion(state, companionName, here);
-  const amount = amountName === "" ? null : model.companion(state, amountName, here);
+  const figures = useFigures(app, `${JSON.stringify(model.choice(state))} ${JSON.stringify(state.chips)} ${func} ${node} ${state.fold} ${state.inlined}`, () => ({
+    count: companionName === "" ? null : model.companion(state, companionName, here),
+    amount: amountName === "" ? null : model.companion(state, amountName, here),
+    frameTotal: node > 0 ? model.plusMinus(state, [node], false) : null,
+    frameSelf: node > 0 ? model.plusMinus(state, [node], true) : null,
+    total: model.plusMinus(state, places, false),
+    self: model.plusMinus(state, model.allPlacesOf(state, func), true),
+  }));
+  const count = figures?.count ?? null;
+  const amount = figures?.amount ?? null;
   const amountUnit = metric.kind === "heap" ? "bytes" : "nanoseconds";
   const other = otherSide(app);
   const origin = model.origin(state, func);
@@ -70,8 +96,8 @@ export function Inspector({ app }: { app: App }) {
         <table class="figures" data-testid="inspector-frame">
           <caption>This frame</caption>
           <tbody>
-            {figure("total", tree.total[0]![node]!, model.plusMinus(state, [node], false), whole)}
-            {figure("self", tree.self[0]![node]!, model.plusMinus(state, [node], true), whole)}
+            {figure("total", tree.total[0]![node]!, figures?.frameTotal ?? null, whole)}
+            {figure("self", tree.self[0]![node]!, figures?.frameSelf ?? null, whole)}
           </tbody>
         </table>
       )}
@@ -81,8 +107,8 @@ export function Inspector({ app }: { app: App }) {
         <table class="figures" data-testid="inspector-function">
           <caption>The function, in {grouped(places.length)} {places.length === 1 ? "place" : "places"}</caption>
           <tbody>
-            {figure("total", row.total[0]!, model.plusMinus(state, places, false), whole)}
-            {figure("self", row.self[0]!, model.plusMinus(state, model.allPlacesOf(state, func), true), whole)}
+            {figure("total", row.total[0]!, figures?.total ?? null, whole)}
+            {figure("self", row.self[0]!, figures?.self ?? null, whole)}
             {state.compare !== null && (
               <>
                 <tr>
