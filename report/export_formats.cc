@@ -54,7 +54,7 @@ std::string Speedscope(const View& view, const Stacks& stacks) {
   text += fmt::format("\"name\":{},\"activeProfileIndex\":{},\"shared\":{{\"frames\":[", JsonString(view.program),
                       view.metric);
   for (size_t i = 0; i < stacks.nodes().size(); ++i) {
-    const Node& node = stacks.nodes()[i];
+    const FrameNode& node = stacks.nodes()[i];
     text += fmt::format("{}{{\"name\":{}", i == 0 ? "" : ",", JsonString(node.name));
     if (node.file != 0) text += fmt::format(",\"file\":{}", JsonString(profile.strings[node.file]));
     if (node.line > 0) text += fmt::format(",\"line\":{}", node.line);
@@ -100,21 +100,21 @@ std::string Callgrind(const View& view, const Stacks& stacks) {
   std::vector<int64_t> totals;
   for (size_t c = 0; c < stacks.columns(); ++c) totals.push_back(stacks.Selected(c));
   text += fmt::format("\nsummary: {}\n", Joined(totals));
-  const auto object_of = [&](const Node& node) {
+  const auto object_of = [&](const FrameNode& node) {
     return FrameText(node.objects.empty() ? std::string_view("???") : profile.strings[node.objects[0]]);
   };
-  const auto file_of = [&](const Node& node) {
+  const auto file_of = [&](const FrameNode& node) {
     return FrameText(node.file == 0 ? std::string_view("???") : profile.strings[node.file]);
   };
   std::vector<int64_t> self(stacks.columns());
   for (uint32_t i = 0; i < stacks.nodes().size(); ++i) {
-    const Node& node = stacks.nodes()[i];
+    const FrameNode& node = stacks.nodes()[i];
     for (size_t c = 0; c < self.size(); ++c) self[c] = flat.Self(i, c);
     if (out_of[i].empty() && std::all_of(self.begin(), self.end(), [](int64_t value) { return value == 0; })) continue;
     text += fmt::format("\nob={}\nfl={}\nfn={}\n{} {}\n", object_of(node), file_of(node), FrameText(node.name),
                         node.line, Joined(self));
     for (const CallEdge* edge : out_of[i]) {
-      const Node& callee = stacks.nodes()[edge->callee];
+      const FrameNode& callee = stacks.nodes()[edge->callee];
       text += fmt::format("cob={}\ncfi={}\ncfn={}\ncalls=1 {}\n{} {}\n", object_of(callee), file_of(callee),
                           FrameText(callee.name), callee.line, node.line, Joined(edge->values));
     }

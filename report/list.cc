@@ -80,7 +80,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
   std::map<std::pair<std::string_view, std::string_view>, Listing> listings;
   bool matches = false;
   for (const uint32_t node : flat.Sorted(true)) {
-    const Node& made = stacks->nodes()[node];
+    const FrameNode& made = stacks->nodes()[node];
     if (made.function == 0 || !pattern->Matches(strings[made.function])) continue;
     matches = true;
     if (made.line == 0) continue;
@@ -108,7 +108,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
     if (found != listings.end() && function.start_line > 0) found->second.start_line = function.start_line;
   }
 
-  Table table;
+  ViewTable table;
   AddHeader(*view, *stacks, options.view, &table);
   const char* error_title = options.view.errors ? "±" : "";
   table.columns = {{"function", ""},

@@ -61,7 +61,7 @@ bool LocationNodes::Cached::MatchesLocation(const Profile& profile, uint32_t map
 }
 
 absl::StatusOr<LocationNodes> LocationNodes::Make(const Profile& profile, const StackOptions& options,
-                                                  std::vector<Node>* nodes) {
+                                                  std::vector<FrameNode>* nodes) {
   LocationNodes made(profile, options);
   const std::tuple<const char*, const std::string*, Cached*> filters[] = {
       {"--focus", &options.focus, &made.focus_},
@@ -135,7 +135,7 @@ std::vector<Profile::Line> LocationNodes::Remaining(uint32_t location, Flags* fl
   return lines;
 }
 
-void LocationNodes::Look(uint32_t location, std::vector<Node>* nodes) {
+void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
   const Profile::Location& at = profile_.locations[location];
   const std::string_view object =
       at.mapping == Profile::kNone ? std::string_view() : profile_.strings[profile_.mappings[at.mapping].file];
@@ -161,13 +161,13 @@ void LocationNodes::Look(uint32_t location, std::vector<Node>* nodes) {
   first_.push_back(static_cast<uint32_t>(at_.size()));
 }
 
-uint32_t LocationNodes::FoldedNode(uint32_t location, std::vector<Node>* nodes) {
+uint32_t LocationNodes::FoldedNode(uint32_t location, std::vector<FrameNode>* nodes) {
   const Profile::Location& at = profile_.locations[location];
   const auto lines = profile_.LinesOf(at);
   return NodeOf(lines.empty() ? nullptr : &lines.back(), at.mapping, nodes);
 }
 
-uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<Node>* nodes) {
+uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<FrameNode>* nodes) {
   const StringId object = mapping == Profile::kNone ? 0 : profile_.mappings[mapping].file;
   const Profile::Function* function = line == nullptr ? nullptr : &profile_.functions[line->function];
   const StringId name = function == nullptr ? 0 : function->name, file = function == nullptr ? 0 : function->filename;

@@ -19,7 +19,7 @@ class LocationNodes {
  public:
   // Messages of errors name the option.
   static absl::StatusOr<LocationNodes> Make(const Profile& profile, const StackOptions& options,
-                                            std::vector<Node>* nodes);
+                                            std::vector<FrameNode>* nodes);
 
   struct Flags {
     bool focused = false, ignored = false, shown_from = false;
@@ -32,7 +32,7 @@ class LocationNodes {
     return {at_.data() + first_[location], at_.data() + first_[location + 1]};
   }
   // The node of a location that was folded away, for stacks of which nothing else is left.
-  uint32_t FoldedNode(uint32_t location, std::vector<Node>* nodes);
+  uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
 
   bool has_focus() const { return !focus_.empty() || !ignore_.empty(); }
   bool has_show_from() const { return !show_from_.empty(); }
@@ -41,10 +41,10 @@ class LocationNodes {
  private:
   explicit LocationNodes(const Profile& profile, const StackOptions& options) : profile_(profile), options_(options) {}
 
-  void Look(uint32_t location, std::vector<Node>* nodes);
+  void Look(uint32_t location, std::vector<FrameNode>* nodes);
   bool Prunes(StringId name);
   std::vector<Profile::Line> Remaining(uint32_t location, Flags* flags);
-  uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<Node>* nodes);
+  uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<FrameNode>* nodes);
 
   // A pattern with its answers for each function and mapping.
   class Cached {

@@ -14,7 +14,7 @@ struct NodeCells {
   Cell name, with_object, file, line, object;
 };
 
-inline std::string ObjectsOf(const Stacks& stacks, const Node& node) {
+inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
   if (node.objects.empty()) return "-";
   const std::string_view path = stacks.profile().strings[node.objects[0]];
   std::string object(path.substr(path.rfind('/') + 1));
@@ -23,7 +23,7 @@ inline std::string ObjectsOf(const Stacks& stacks, const Node& node) {
 }
 
 inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
-  const Node& node = stacks.nodes()[index];
+  const FrameNode& node = stacks.nodes()[index];
   const StringTable& strings = stacks.profile().strings;
   return {
       Cell::Text(node.name),

@@ -38,7 +38,7 @@ struct StackOptions {
   std::string by = "function";
 };
 
-struct Node {
+struct FrameNode {
   std::string name;  // as it is shown; may hold any bytes
   StringId function = 0, file = 0;
   int64_t line = 0;               // of its first location, 0: not known
@@ -56,7 +56,7 @@ class Stacks {
                                       const StackOptions& options, std::span<const double> variances = {});
 
   const Profile& profile() const { return *profile_; }
-  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<FrameNode>& nodes() const { return nodes_; }
   size_t columns() const { return columns_; }
   size_t size() const { return stacks_.size(); }
 
@@ -87,7 +87,7 @@ class Stacks {
 
   std::shared_ptr<const Profile> profile_;
   size_t columns_ = 0;
-  std::vector<Node> nodes_;
+  std::vector<FrameNode> nodes_;
   std::vector<Stack> stacks_;
   std::vector<uint32_t> frames_;
   std::vector<int64_t> values_, selected_, whole_;

@@ -32,12 +32,12 @@ std::string CutTo(std::string_view text, size_t width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
-void PrintText(const Table& table, const Style& style, std::ostream& out) {
+void PrintText(const ViewTable& table, const Style& style, std::ostream& out) {
   for (const std::string& line : table.header) out << CutTo(Printable(line), style.width) << "\n";
   std::vector<size_t> widths;
   for (size_t c = 0; c < table.columns.size(); ++c) {
     size_t width = std::max(table.columns[c].min_width, WidthOf(table.columns[c].title));
-    for (const Row& row : table.rows) width = std::max(width, WidthOf(row.cells[c].shown));
+    for (const TableRow& row : table.rows) width = std::max(width, WidthOf(row.cells[c].shown));
     widths.push_back(width);
   }
   const auto line = [&](const auto& text_of) {
@@ -62,7 +62,7 @@ void PrintText(const Table& table, const Style& style, std::ostream& out) {
       !table.columns.empty()) {
     out << painted(line([&](size_t c) { return table.columns[c].title; }), kBold) << "\n";
   }
-  for (const Row& row : table.rows) {
+  for (const TableRow& row : table.rows) {
     const char* color = row.heat >= 0.1 ? kHot : row.heat >= 0.01 ? kWarm : row.heat < 0.001 ? kCold : "";
     out << painted(line([&](size_t c) { return row.cells[c].shown; }), color) << "\n";
   }
@@ -73,7 +73,7 @@ std::string JsonValue(const Cell& cell) {
   return cell.kind == Cell::kReal ? JsonNumber(cell.real) : JsonString(cell.text);
 }
 
-void PrintJson(const Table& table, std::ostream& out) {
+void PrintJson(const ViewTable& table, std::ostream& out) {
   out << "{\n";
   for (const auto& [key, value] : table.members) out << fmt::format("  {}: {},\n", JsonString(key), value);
   out << "  \"rows\": [";
@@ -90,7 +90,7 @@ void PrintJson(const Table& table, std::ostream& out) {
   out << (table.rows.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
-void PrintCsv(const Table& table, std::ostream& out) {
+void PrintCsv(const ViewTable& table, std::ostream& out) {
   const auto line = [&](const auto& text_of) {
     bool first = true;
     for (size_t c = 0; c < table.columns.size(); ++c) {
@@ -100,7 +100,7 @@ void PrintCsv(const Table& table, std::ostream& out) {
     out << "\n";
   };
   line([&](size_t c) { return table.columns[c].key; });
-  for (const Row& row : table.rows) {
+  for (const TableRow& row : table.rows) {
     line([&](size_t c) {
       const Cell& cell = row.cells[c];
       return cell.kind == Cell::kText ? CsvField(cell.text) : JsonValue(cell);
@@ -132,7 +132,7 @@ absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color) 
   return style;
 }
 
-void Print(const Table& table, const Style& style, std::ostream& out) {
+void Print(const ViewTable& table, const Style& style, std::ostream& out) {
   switch (style.format) {
     case Format::kTable:
       return PrintText(table, style, out);

@@ -34,12 +34,12 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
   // By a label: its values, what they hold in all.
   const bool by_label =
-      std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const Node& n) { return n.is_label; });
+      std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
   if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
 
-  Table table;
+  ViewTable table;
   AddHeader(*view, *stacks, options, &table);
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
@@ -71,7 +71,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   }
   // One width for both columns of values.
   size_t widest = 5;
-  for (const Row& row : table.rows) widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});
+  for (const TableRow& row : table.rows)
+    widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});
   table.columns[0].min_width = table.columns[3].min_width = widest;
   Print(table, *style, out);
   return 0;
@@ -105,7 +106,7 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
     if (chosen[edge.caller]) out_of[edge.caller].push_back(&edge);
   }
 
-  Table table;
+  ViewTable table;
   AddHeader(*view, *stacks, options, &table);
   table.header.push_back(fmt::format("showing  {} of {} functions that match", nodes.size(), all));
   table.columns = {{"function", ""},

@@ -49,7 +49,7 @@ class TreePrinter {
         bottom_up_(bottom_up),
         shown_(Largest(tree, options.view.node_count)) {}
 
-  void Fill(Table* table) {
+  void Fill(ViewTable* table) {
     const char* error_title = options_.view.errors ? "±" : "";
     const bool by_label = !bottom_up_ && HasLabels();
     const std::string group_title = bottom_up_ ? "top%" : by_label ? options_.view.stacks.by + "%" : "";
@@ -90,7 +90,8 @@ class TreePrinter {
 
  private:
   bool HasLabels() const {
-    return std::any_of(stacks_.nodes().begin(), stacks_.nodes().end(), [](const Node& node) { return node.is_label; });
+    return std::any_of(stacks_.nodes().begin(), stacks_.nodes().end(),
+                       [](const FrameNode& node) { return node.is_label; });
   }
 
   // The branch just below the root that `branch` belongs to.
@@ -99,7 +100,7 @@ class TreePrinter {
     return tree_.Total(branch);
   }
 
-  void AddBranch(uint32_t branch, Table* table) {
+  void AddBranch(uint32_t branch, ViewTable* table) {
     const auto& made = tree_.branches()[branch];
     const NodeCells cells = CellsOf(stacks_, made.node);
     const int64_t total = tree_.Total(branch), self = tree_.Self(branch);
@@ -114,7 +115,7 @@ class TreePrinter {
   }
 
   // What is below `branch` and has no row of its own.
-  void AddRest(uint32_t branch, Table* table) {
+  void AddRest(uint32_t branch, ViewTable* table) {
     const auto& made = tree_.branches()[branch];
     int64_t rest = tree_.Small(branch);
     uint64_t count = made.small;
@@ -163,7 +164,7 @@ int Run(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostr
   if (options.depth != 0) tree_options.max_depth = options.depth;
   if (!pattern->empty()) {
     bool any = false;
-    for (const Node& node : stacks->nodes()) {
+    for (const FrameNode& node : stacks->nodes()) {
       tree_options.begin_at.push_back(pattern->Matches(node.name));
       any = any || tree_options.begin_at.back();
     }
@@ -175,7 +176,7 @@ int Run(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostr
     }
   }
   const CallTree tree(*stacks, tree_options);
-  Table table;
+  ViewTable table;
   AddHeader(*view, *stacks, options.view, &table);
   if (!pattern->empty())
     table.header.push_back(fmt::format("callers  of {}: {}", options.of, view->Value(tree.Total(CallTree::kRoot))));

@@ -192,7 +192,7 @@ absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, st
   return stacks;
 }
 
-void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, Table* table) {
+void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table) {
   const StackOptions& o = options.stacks;
   const bool filtered = HasFilter(o);
   const int64_t whole = stacks.Whole(0), selected = stacks.Selected(0);

@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
 absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
 
 // program, metric, total ± …, sampled, lost, and the filters in force.
-void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, Table* table);
+void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table);
 
 // "holdfast: …" on `err` and the exit code: 2 for wrong usage, else 3.
 int Failed(const absl::Status& status, std::ostream& err);

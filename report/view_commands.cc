@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "report/analysis_commands.h"
 #include "report/export_formats.h"
 #include "report/graph.h"
 #include "report/list.h"
@@ -266,6 +267,7 @@ void AddViewCommands(CLI::App& app, int* exit_code) {
                          AddGraphCommand, AddExportCommand}) {
     add(app, exit_code);
   }
+  AddAnalysisCommands(app, exit_code);
 }
 
 }  // namespace holdfast

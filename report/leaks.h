@@ -1,0 +1,84 @@
+// `holdfast leaks`: which stacks hold more and more memory, over the snapshots of a process.
+//
+// For each stack the bytes and objects in use of every snapshot are a series; report/growth.h fits a line to each and
+// says what kind of series it is. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their
+// slope, so that a sure small leak comes before an unsure large one. A stack is the names of its functions (`depth`:
+// only of the innermost so many), so that it is the same in every snapshot, whatever was loaded in between. Exit codes:
+// 0, 1 (at least one leak), 2 (wrong usage), 3 (could not do it, such as too few snapshots).
+#ifndef HOLDFAST_REPORT_LEAKS_H_
+#define HOLDFAST_REPORT_LEAKS_H_
+
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "report/growth.h"
+#include "report/profile_set.h"
+#include "report/stacks.h"
+#include "report/suppressions.h"
+#include "report/view.h"
+
+namespace holdfast {
+
+struct LeaksOptions {
+  ViewOptions view;  // files, filters, unit, format; node_count: how many leaks
+  size_t depth = 0;  // functions of a stack that tell it from others, from the leaf; 0 = all
+  size_t shown_frames = 6;
+  std::string limit = "";  // when will this much be in use?
+  std::vector<std::string> suppressions = {};
+  bool all = false;     // also what does not grow
+  bool follow = false;  // go on with each new snapshot
+};
+
+int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
+
+// The series of one process. Snapshots may come in any order.
+class LeakSeries {
+ public:
+  struct Entry {
+    std::vector<std::string> frames;  // leaf first
+    bool suppressed = false;
+    Growth bytes, objects;  // per hour
+    int64_t bytes_now = 0, objects_now = 0;
+  };
+
+  LeakSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
+      : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
+
+  absl::Status Add(const ProfileFile& file);
+  size_t snapshots() const { return snapshots_.size(); }
+  double Hours() const;
+
+  // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
+  std::vector<Entry> Entries() const;
+  Growth Total() const;  // of all bytes in use
+  int64_t TotalNow() const;
+
+ private:
+  struct Point {
+    int64_t bytes = 0, objects = 0;
+    double bytes_variance = 0, objects_variance = 0;
+  };
+  struct Stack {
+    std::vector<std::string> frames;
+    bool suppressed = false;
+    std::map<uint32_t, Point> points;  // by snapshot
+  };
+  std::vector<uint32_t> ByTime() const;
+  Growth Fit(const std::map<uint32_t, Point>& points, bool objects) const;
+
+  StackOptions options_;
+  size_t depth_;
+  const Suppressions* suppressions_;
+  std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
+  absl::flat_hash_map<uint64_t, Stack> stacks_;
+  std::map<uint32_t, Point> totals_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_LEAKS_H_
