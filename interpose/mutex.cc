@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/cancellation.h"
 #include "interpose/deadline.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
@@ -55,19 +56,21 @@ inline bool Acquired(int result) { return result == 0 || result == EOWNERDEAD; }
 template <typename WaitToTheEnd>
 inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns, WaitToTheEnd wait_to_the_end) {
   LockWait wait;
-  BeginWait(caller, mutex, WaitKind::kMutex, MayWaitInParts(mutex) ? WaitStyle::kInParts : WaitStyle::kAtOnce, &wait);
+  WaitCleanup cleanup;
+  BeginWait(caller, mutex, WaitKind::kMutex, MayWaitInParts(mutex) ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
   EnterWait(LooksFree(mutex), &wait);
+  cleanup.Push(&wait);
+  int result = ETIMEDOUT;
   if (wait.in_parts && kFirstPartNs < longest_ns) {
     const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
-    const int result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
-    if (result != ETIMEDOUT) {
-      EndWait(&wait, Acquired(result));
-      return result;
+    result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+    if (result == ETIMEDOUT) {
+      StillWaiting(caller, &wait);
+      EnterWait(LooksFree(mutex), &wait);
     }
-    StillWaiting(caller, &wait);
-    EnterWait(LooksFree(mutex), &wait);
   }
-  const int result = wait_to_the_end();
+  if (result == ETIMEDOUT) result = wait_to_the_end();
+  cleanup.Pop();
   EndWait(&wait, Acquired(result));
   return result;
 }
@@ -203,7 +206,7 @@ HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  if (LIKELY(lock_watch == 0)) return real.pthread_mutex_unlock(mutex);
+  if (NoneWatched()) return real.pthread_mutex_unlock(mutex);
   return UnlockWatched(mutex);
 }
 
@@ -222,7 +225,7 @@ HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {
 }
 
 HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
-  if (LIKELY(lock_watch == 0)) return real.mtx_unlock(mutex);
+  if (NoneWatched()) return real.mtx_unlock(mutex);
   return C11UnlockWatched(mutex);
 }
 

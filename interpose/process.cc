@@ -89,8 +89,12 @@ asm(R"(
   .type syscall, @function
 syscall:
   .cfi_startproc
+  cmp $202, %rdi
+  je HoldfastFutex
   cmp $317, %rdi
   je HoldfastSeccomp
+  cmp $449, %rdi
+  je HoldfastFutexWaitv
   push %rdi
   push %rsi
   push %rdx

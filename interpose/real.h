@@ -3,6 +3,7 @@
 #define HOLDFAST_INTERPOSE_REAL_H_
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stddef.h>
 #include <threads.h>
 #include <time.h>
@@ -15,6 +16,7 @@ namespace holdfast {
 
 struct alignas(64) Real {
 #define HOLDFAST_WRAP(result, name, parameters) result(*name) parameters;
+#define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) result(*name##suffix) parameters;
 #include "interpose/wrapped.inc"
 #undef HOLDFAST_WRAP
 };

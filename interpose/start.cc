@@ -51,6 +51,8 @@ bool Relocated() {
 void FindRealFunctions() {
 #define HOLDFAST_WRAP(result, name, parameters) \
   real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
+#define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \
+  real.name##suffix = reinterpret_cast<result(*) parameters>(dlvsym(RTLD_NEXT, #name, version));
 #include "interpose/wrapped.inc"
 #undef HOLDFAST_WRAP
 }

@@ -2,25 +2,38 @@
 #include "sampler/lock_sampling.h"
 #include "sampler/recorder.h"
 #include "sampler/sample_stack.h"
+#include "sampler/wait_steps.h"
 
 namespace holdfast {
+namespace {
+
+void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const void* lock, WaitKind kind, uint32_t visits) {
+  const int64_t left_ns = VisitIdleSlot(slot, lock, visits);
+  if (left_ns > 0) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
+}
+
+}  // namespace
 
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
   ThreadState& thread = thread_state;
   *hold = {};
-  if (!EnterSlow(thread)) return;
+  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return;
   Table* recorded = table();
-  LockSlot* slot = FindSlot(lock);
-  if (slot == nullptr || recorded == nullptr) return;
+  if (recorded == nullptr) return;
+  DropAbandonedWait(recorded, thread, hold);
+  LockSlot* slot = FindSlot(lock, TableOf(kind));
+  if (slot == nullptr) return;
   if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
-    if (HasWaiters(*slot)) return;  // woken, and on their way
-    if (const int64_t left_ns = VisitIdleSlot(slot, lock)) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
+    if (WaitersOf(*slot) != 0) return;  // woken, and on their way
+    Visit(recorded, thread, slot, lock, kind, kOneVisitIn);
     return;
   }
   int64_t now_ns = 0;
   const int64_t charged_ns = Settle(slot, &now_ns);
-  if (now_ns != 0) slot->released_ns.store(now_ns, std::memory_order_relaxed);
-  if (charged_ns == 0) return;
+  if (charged_ns == 0) {
+    if (now_ns == 0) Visit(recorded, thread, slot, lock, kind, 1);
+    return;
+  }
   hold->slot = slot;
   hold->charged_ns = charged_ns;
   hold->kind = kind;

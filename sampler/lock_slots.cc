@@ -6,17 +6,18 @@
 namespace holdfast {
 
 HOLDFAST_HOT_DATA constinit uint32_t locks_not_ready = 1;
-alignas(64) constinit size_t lock_watch = kNotReady;
+constinit LockWatch lock_watch[kSlotTables] = {{kNotReady}, {kNotReady}};
 constinit uint32_t lock_preparing = 1;
-constinit std::atomic<uint8_t> lock_set_used[kLockSets] = {};
+constinit std::atomic<uint8_t> lock_set_used[kSlotTables][kLockSets] = {};
 constinit std::atomic<LockSlots*> lock_slots{nullptr};
 
 namespace {
 
-// A lock that is fought for keeps its slot this many visits (of kOneVisitIn unlocks), so that the words that every lock looks at are rarely written.
-constexpr uint32_t kIdleVisits = 4;
-// Of a claim, before it is given up: some 20 µs.
-constexpr int kClaimTries = 2000;
+// A lock that is fought for keeps its slot this many visits, so that the words that every lock looks at are rarely written.
+constexpr uint32_t kIdleVisits = 256;
+// Of a claim, before it is given up: some 100 µs, if nobody else wants to run. kLooks: at a set that is full, or at a key that
+// others are just about to give up.
+constexpr int kClaimTries = 2000, kLooks = 3;
 
 // Guards the making of keys, so that no lock has two slots. Never waited for without a bound.
 constinit std::atomic<bool> claiming{false};
@@ -35,7 +36,7 @@ int64_t Difference(uint64_t later, uint64_t earlier) {
 
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
   LockSlots* all = lock_slots.load(std::memory_order_relaxed);
-  return &all->keys[0][0] + (slot - &all->slots[0][0]);
+  return &all->keys[0][0][0] + (slot - &all->slots[0][0][0]);
 }
 
 LockSlots* GetSlots() {
@@ -49,27 +50,50 @@ LockSlots* GetSlots() {
   return found;
 }
 
+// Makes the key busy, unless somebody waits. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
+// the waiter sees that the slot is being given up.
+bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
+  uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
+  if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst)) return false;
+  if ((slot.waiting.load(std::memory_order_seq_cst) & kWaitersMask) == 0) return true;
+  key->store(lock, std::memory_order_release);
+  return false;
+}
+
 // The caller has `claiming`.
-LockSlot* ClaimGuarded(LockSlots* all, uint32_t set, const void* lock) {
-  int free = -1;
+LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock) {
+  int free = -1, idle = -1;
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
-    const uint64_t key = all->keys[set][i].load(std::memory_order_acquire);
-    if ((key & ~LockSlots::kBusy) == KeyOf(lock)) return key == KeyOf(lock) ? &all->slots[set][i] : nullptr;
+    const uint64_t key = all->keys[table][set][i].load(std::memory_order_acquire);
+    if ((key & ~LockSlots::kBusy) == KeyOf(lock)) return key == KeyOf(lock) ? &all->slots[table][set][i] : nullptr;
     if (key == 0) free = static_cast<int>(i);
+    if (key != 0 && WaitersOf(all->slots[table][set][i]) == 0) idle = static_cast<int>(i);
   }
-  if (free < 0) return nullptr;
-  LockSlot& slot = all->slots[set][free];
+  // Of locks that nobody waits for any more, perhaps gone with their memory, one makes room.
+  const bool evicts = free < 0;
+  if (evicts) {
+    free = idle;
+    if (idle < 0 || !TakeIdleKey(&all->keys[table][set][idle], all->slots[table][set][idle])) return nullptr;
+  }
+  LockSlot& slot = all->slots[table][set][free];
+  // A thread that found the slot's former key is just about to see that it is gone.
+  const uint64_t waiting = slot.waiting.load(std::memory_order_acquire);
+  if ((waiting & kWaitersMask) != 0) {
+    if (evicts) all->keys[table][set][free].fetch_and(~LockSlots::kBusy, std::memory_order_release);
+    return nullptr;
+  }
   // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
-  slot.mark.store(IntegralAt(slot.waiting.load(std::memory_order_relaxed), 0), std::memory_order_relaxed);
-  slot.released_ns.store(0, std::memory_order_relaxed);
+  slot.mark.store(IntegralAt(waiting, 0), std::memory_order_relaxed);
+  slot.settled_ns.store(0, std::memory_order_relaxed);
   slot.visits.store(0, std::memory_order_relaxed);
   slot.record.store(0, std::memory_order_relaxed);
   for (auto& waiter : slot.waiters) waiter.store(0, std::memory_order_relaxed);
   slot.signalled.store(0, std::memory_order_relaxed);
   slot.mutex.store(nullptr, std::memory_order_relaxed);
-  all->keys[set][free].store(KeyOf(lock), std::memory_order_release);
-  lock_set_used[set].fetch_add(1, std::memory_order_relaxed);
-  __atomic_fetch_add(&lock_watch, 1, __ATOMIC_SEQ_CST);
+  all->keys[table][set][free].store(KeyOf(lock), std::memory_order_release);
+  if (evicts) return &slot;
+  lock_set_used[table][set].fetch_add(1, std::memory_order_relaxed);
+  __atomic_fetch_add(&lock_watch[table].taken, 1, __ATOMIC_SEQ_CST);
   return &slot;
 }
 
@@ -78,53 +102,64 @@ LockSlot* ClaimGuarded(LockSlots* all, uint32_t set, const void* lock) {
 void BeginWatchingLocks() {
   locks_not_ready = 0;
   lock_preparing = 0;
-  __atomic_fetch_and(&lock_watch, ~kNotReady, __ATOMIC_RELAXED);
+  for (LockWatch& watch : lock_watch) __atomic_fetch_and(&watch.taken, ~kNotReady, __ATOMIC_RELAXED);
 }
 
 void ForgetLockSlots() {
   LockSlots* all = lock_slots.load(std::memory_order_relaxed);
-  if (all != nullptr) RawSyscall(SYS_madvise, all, sizeof(LockSlots), 4 /*MADV_DONTNEED*/);
-  for (auto& used : lock_set_used) used.store(0, std::memory_order_relaxed);
-  __atomic_store_n(&lock_watch, 0, __ATOMIC_RELAXED);
+  if (no_system_calls.load(std::memory_order_relaxed)) {
+    lock_slots.store(nullptr, std::memory_order_relaxed);
+  } else if (all != nullptr) {
+    RawSyscall(SYS_madvise, all, sizeof(LockSlots), 4 /*MADV_DONTNEED*/);
+  }
+  for (int table = 0; table < kSlotTables; ++table) {
+    for (auto& used : lock_set_used[table]) used.store(0, std::memory_order_relaxed);
+    __atomic_store_n(&lock_watch[table].taken, 0, __ATOMIC_RELAXED);
+  }
   __atomic_store_n(&lock_preparing, 0, __ATOMIC_RELAXED);
   claiming.store(false, std::memory_order_relaxed);
 }
 
-LockSlot* FindSlot(const void* lock) {
+LockSlot* FindSlot(const void* lock, SlotTable table) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (all == nullptr) return nullptr;
   const uint32_t set = LockSetOf(lock);
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
     // Acquire: what the claimer wrote into the slot.
-    if (all->keys[set][i].load(std::memory_order_acquire) == KeyOf(lock)) return &all->slots[set][i];
+    if (all->keys[table][set][i].load(std::memory_order_acquire) == KeyOf(lock)) return &all->slots[table][set][i];
   }
   return nullptr;
 }
 
-LockSlot* ClaimSlot(const void* lock) {
-  if (LockSlot* found = FindSlot(lock)) return found;
+LockSlot* ClaimSlot(const void* lock, SlotTable table) {
+  if (LockSlot* found = FindSlot(lock, table)) return found;
   LockSlots* all = GetSlots();
   if (all == nullptr) return nullptr;
+  int looks = 0;
   for (int i = 0; i < kClaimTries; ++i) {
-    if (claiming.load(std::memory_order_relaxed) || claiming.exchange(true, std::memory_order_acquire)) {
-      __builtin_ia32_pause();
-      continue;
+    if (!claiming.load(std::memory_order_relaxed) && !claiming.exchange(true, std::memory_order_acquire)) {
+      LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock);
+      claiming.store(false, std::memory_order_release);
+      if (slot != nullptr || ++looks == kLooks) return slot;
     }
-    LockSlot* slot = ClaimGuarded(all, LockSetOf(lock), lock);
-    claiming.store(false, std::memory_order_release);
-    return slot;
+    // Some instructions of another thread's, which may have been put off the processor in their midst.
+    if (i % 8 != 7 || no_system_calls.load(std::memory_order_relaxed)) {
+      __builtin_ia32_pause();
+    } else {
+      RawSyscall(SYS_sched_yield);
+    }
   }
   return nullptr;
 }
 
-bool AddWaiter(LockSlot* slot, const void* lock, int64_t start_ns) {
-  // Sequentially consistent, as in VisitIdleSlot: either that sees the waiter, or we see that the slot is being given up.
-  slot->waiting.fetch_add(Waiter(start_ns), std::memory_order_seq_cst);
+bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count) {
+  // Sequentially consistent: see TakeIdleKey.
+  slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
   if (LIKELY(KeyOfSlot(slot)->load(std::memory_order_seq_cst) == KeyOf(lock))) {
     slot->visits.store(0, std::memory_order_relaxed);
     return true;
   }
-  slot->waiting.fetch_sub(Waiter(start_ns), std::memory_order_relaxed);
+  slot->waiting.fetch_sub(count * Waiter(start_ns), std::memory_order_relaxed);
   return false;
 }
 
@@ -140,6 +175,7 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   // The word before the clock: a waiter that is in it came before the time that is read now.
   const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
   if (*now_ns == 0 && (waiting & kWaitersMask) != 0) *now_ns = MonotonicNs();
+  if (*now_ns != 0) slot->settled_ns.store(*now_ns, std::memory_order_relaxed);
   const uint64_t integral = IntegralAt(waiting, *now_ns);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
   while (true) {
@@ -153,21 +189,16 @@ void Unsettle(LockSlot* slot, int64_t charged_ns) {
   slot->mark.fetch_sub(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
 }
 
-int64_t VisitIdleSlot(LockSlot* slot, const void* lock) {
-  if (slot->visits.fetch_add(1, std::memory_order_relaxed) < kIdleVisits) return 0;
+int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
+  if (slot->visits.fetch_add(visits, std::memory_order_relaxed) < kIdleVisits) return 0;
   std::atomic<uint64_t>* key = KeyOfSlot(slot);
-  uint64_t expected = KeyOf(lock);
-  if (!key->compare_exchange_strong(expected, KeyOf(lock) | LockSlots::kBusy, std::memory_order_seq_cst)) return 0;
-  if ((slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask) != 0) {
-    key->store(KeyOf(lock), std::memory_order_release);
-    return 0;
-  }
-  int64_t no_clock = 0;
-  const int64_t left_ns = Settle(slot, &no_clock);
-  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0]) / kKeysInSet);
+  if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
+  int64_t no_time = 0;
+  const int64_t left_ns = Settle(slot, &no_time);
+  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0]) / kKeysInSet);
   key->store(0, std::memory_order_release);
-  lock_set_used[set].fetch_sub(1, std::memory_order_relaxed);
-  __atomic_fetch_sub(&lock_watch, 1, __ATOMIC_RELAXED);
+  lock_set_used[set / kLockSets][set % kLockSets].fetch_sub(1, std::memory_order_relaxed);
+  __atomic_fetch_sub(&lock_watch[set / kLockSets].taken, 1, __ATOMIC_RELAXED);
   return left_ns;
 }
 

@@ -48,7 +48,7 @@ inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
 struct alignas(64) LockSlot {
   std::atomic<uint64_t> waiting;       // S << 14 | n
   std::atomic<uint64_t> mark;
-  std::atomic<int64_t> released_ns;    // when its holder last let go while others waited
+  std::atomic<int64_t> settled_ns;     // when it was last settled while somebody waited
   std::atomic<uint32_t> visits;        // by holders since somebody last waited
   std::atomic<Offset> record;          // LockRecord
   std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
@@ -57,11 +57,19 @@ struct alignas(64) LockSlot {
 };
 static_assert(sizeof(LockSlot) == 64);
 
+// Two tables: locks, which an unlock looks for; and what is signalled or woken (conditions, futexes). Threads that wait for
+// work all day do so in the second, and cost the locks of the program nothing.
+enum SlotTable : int { kHeldTable = 0, kWokenTable = 1 };
+inline constexpr int kSlotTables = 2;
+inline SlotTable TableOf(WaitKind kind) {
+  return kind == WaitKind::kCondition || kind == WaitKind::kFutex ? kWokenTable : kHeldTable;
+}
+
 struct LockSlots {
-  // A key's lowest bit: it is being given up or was just claimed.
+  // A key's lowest bit: it is being given up.
   static constexpr uint64_t kBusy = 1;
-  alignas(64) std::atomic<uint64_t> keys[kLockSets][kKeysInSet];
-  LockSlot slots[kLockSets][kKeysInSet];
+  alignas(64) std::atomic<uint64_t> keys[kSlotTables][kLockSets][kKeysInSet];
+  LockSlot slots[kSlotTables][kLockSets][kKeysInSet];
 };
 
 // 1 until the shim is ready, so that everything is led to the careful half. Read as a plain word, together with the word of
@@ -69,15 +77,18 @@ struct LockSlots {
 extern HOLDFAST_HIDDEN uint32_t locks_not_ready;
 HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) { return UNLIKELY((static_cast<uint32_t>(word) | locks_not_ready) != 0); }
 
-// How many slots are taken: the first look of every unlock, and the last if nobody waits for any lock. Not 0 before the
-// shim is ready. Written by atomic operations; read as a plain word, so that a look is one instruction.
+// How many slots of a table are taken: the first look of every unlock, and the last if nobody waits for any lock. Not 0
+// before the shim is ready. Written by atomic operations; read as a plain word, so that a look is one instruction.
 inline constexpr size_t kNotReady = size_t{1} << 63;
-extern HOLDFAST_HIDDEN size_t lock_watch;
+struct alignas(64) LockWatch {
+  size_t taken;
+};
+extern HOLDFAST_HIDDEN LockWatch lock_watch[kSlotTables];
 // Waiters that are having their stack captured: the word of their lock does not show yet that they wait. Not 0 before the
 // shim is ready.
 extern HOLDFAST_HIDDEN uint32_t lock_preparing;
 // The last: slots taken in each set.
-extern HOLDFAST_HIDDEN std::atomic<uint8_t> lock_set_used[kLockSets];
+extern HOLDFAST_HIDDEN std::atomic<uint8_t> lock_set_used[kSlotTables][kLockSets];
 extern HOLDFAST_HIDDEN std::atomic<LockSlots*> lock_slots;
 
 inline uint32_t LockSetOf(const void* lock) {
@@ -87,21 +98,24 @@ inline uint32_t LockSetOf(const void* lock) {
 
 // Whether somebody may be waiting for this lock. A thread that began to wait just now is seen late, and its first moments
 // go to the next holder or to the gap.
-inline bool WatchedSlow(const void* lock) {
-  return lock_set_used[LockSetOf(lock)].load(std::memory_order_relaxed) != 0 || lock_watch >= kNotReady;
+template <SlotTable kTable = kHeldTable>
+HOLDFAST_HOT inline bool NoneWatched() {
+  return LIKELY(lock_watch[kTable].taken == 0);
 }
-HOLDFAST_HOT inline bool Watched(const void* lock) { return UNLIKELY(lock_watch != 0) && WatchedSlow(lock); }
+inline bool WatchedSlow(const void* lock, SlotTable table = kHeldTable) {
+  return lock_set_used[table][LockSetOf(lock)].load(std::memory_order_relaxed) != 0 || lock_watch[table].taken >= kNotReady;
+}
 
 // From here on an unwatched lock is one that nobody waits for.
 void BeginWatchingLocks();
 // In a child of fork: nobody waits.
 void ForgetLockSlots();
 
-LockSlot* FindSlot(const void* lock);
+LockSlot* FindSlot(const void* lock, SlotTable table);
 // Finds or makes it. Null: no place (the caller counts it).
-LockSlot* ClaimSlot(const void* lock);
-// Registers the caller as a waiter since `start_ns`; false when the slot was given up meanwhile: claim another.
-bool AddWaiter(LockSlot* slot, const void* lock, int64_t start_ns);
+LockSlot* ClaimSlot(const void* lock, SlotTable table);
+// Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another.
+bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count = 1);
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);
 // The waiter came later than it said: our own work kept it. (Negative: earlier.)
 void DelayWaiter(LockSlot* slot, int64_t by_ns);
@@ -112,11 +126,11 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns);
 void Unsettle(LockSlot* slot, int64_t charged_ns);
 // Of the unlocks of a watched lock for which nobody sleeps only one in kOneVisitIn has a closer look.
 inline constexpr uint32_t kOneVisitIn = 64;
+inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::memory_order_relaxed) & kWaitersMask; }
 HOLDFAST_HOT inline bool NobodySleeps() { return lock_preparing == 0 && ++thread_state.unlocks % kOneVisitIn != 0; }
 // By a holder that found nobody waiting: after some such visits the slot is given up. Returns what was waited and not
-// charged by then, nanoseconds.
-int64_t VisitIdleSlot(LockSlot* slot, const void* lock);
-inline bool HasWaiters(const LockSlot& slot) { return (slot.waiting.load(std::memory_order_relaxed) & kWaitersMask) != 0; }
+// charged by then, nanoseconds. `visits`: how many this one stands for.
+int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
 
 }  // namespace holdfast
 

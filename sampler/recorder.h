@@ -78,15 +78,19 @@ inline void RecordFree(const void* block) {
 //   after kFirstPartNs      every wait that is still not over (the wait is cut in two by a deadline);
 //   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not only
 //                           if the lot had fallen on it, that is with p/kShare; its weight says so.
-// With an interval of at most kShareAllBelowNs, and for what cannot be waited for in parts, the lot falls on every wait.
+// With an interval of at most kShareAllBelowNs the lot falls on every wait. What cannot be waited for in parts is captured
+// by lot, too, but every time when the thread's last wait of that kind was a long one: that is known before this one begins,
+// so it is no bias, and threads that wait long are seen with little error.
 struct LockWait {
   int64_t start_ns;          // CLOCK_MONOTONIC; later by what our own work lengthened it
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   uint64_t interval;         // that was in force when it began
   int64_t capture_start_ns;  // of a capture that EnterWait has not looked at yet; 0 = none
   int64_t capture_end_ns;
+  const void* holder;        // what it waits for, as BeginWait was told
   LockSlot* slot;            // where holders see that somebody waits; null: they do not
   Row* row;                  // where the sample goes; null until captured
+  CurrentWait outer;         // that this one interrupted (in a signal handler)
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
   bool in_parts;             // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
@@ -99,18 +103,33 @@ inline constexpr int64_t kFirstPartNs = 150'000;
 // How it can be waited for.
 enum class WaitStyle {
   kInParts,                  // with a deadline of ours
-  kAtOnce,                   // captured first, always
-  kAtOnceByLot,              // captured first, one in kShare: while something is held that others may want
+  kWhole,                    // captured first, by lot
+  kRare,                     // captured first, always: waits that are few and long
 };
-// Before a wait that is sure to come. `holder`: what it is that others hold, by its address; null when nobody does (a
-// barrier, a thread to be joined).
+// Before a wait that is sure to come. `holder`: what it is that others hold or wake for, by its address; null when nobody
+// does (a barrier, a thread to be joined).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After each of these, just before the real function: if it is free now, it came free during the capture, and the rest of
 // that was our own doing. It is taken off, for the waiter and for the gap.
 void EnterWait(bool free_now, LockWait* wait);
-// After it. `acquired`: the program has its lock now; so no capture, no table walk, a few additions.
+// After it, whatever its outcome. `acquired`: the program may have its lock now; so no capture, no table walk, a few
+// additions.
 void EndWait(LockWait* wait, bool acquired);
+// It was no wait after all: it counts for nothing.
+void DropWait(LockWait* wait);
+
+// A wait for a condition: EnterWait, the real function, which lets `mutex` go and takes it again, EndConditionWait.
+// `woken`: it did not run out of time. The wait for the mutex begins with the signal.
+void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait);
+void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken);
+// Before a signal or a broadcast (`all`) of a condition that is watched. `mutex`: null, or the one that its waiters let go,
+// when it is free or the caller's own: only then are they sure to wait, and sure to want it now.
+const void* MutexOfCondition(const void* condition);
+void RecordSignal(const void* condition, const void* mutex, bool all);
+// This thread's id; 0 where it may not ask. Whether memory can be read.
+int ThreadId();
+bool CanRead(const void* address);
 
 // ---- Locks: who holds ----
 

@@ -7,9 +7,21 @@
 #include <cstdint>
 
 #include "sampler/hot.h"
+#include "sampler/layout.h"
 #include "sampler/stack_trace.h"
 
 namespace holdfast {
+
+struct LockWait;
+struct LockSlot;
+
+// The innermost wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
+struct CurrentWait {
+  const LockWait* wait;      // null: none
+  LockSlot* slot;
+  int64_t start_ns;
+  WaitKind kind;
+};
 
 struct ThreadState {
   // Bytes that this thread may still allocate before it takes the slow path. Zero in a new thread, so that its first
@@ -30,15 +42,18 @@ struct ThreadState {
   // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
   int64_t held_countdown;
   int64_t held_gap;
+  CurrentWait current_wait;
   const void* operators;     // interpose/operators.cc: whose new this thread called last
+  int thread_id;             // as the kernel says; 0 = not asked yet
   bool in_operator;          // muted for that call
   uint8_t scratch;           // 1 + the number of the scratch buffer that it has taken; 0 = none
+  uint16_t long_waits;       // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;    // which of the heap intervals the sample that is being taken was drawn from
   uint16_t lock_index;       // which of the lock intervals lock_countdown was drawn from
   uint16_t hold_index;       // and hold_countdown
   uintptr_t entered_at;      // where the stack stood at the last EnterSlow: see there
 };
-static_assert(sizeof(ThreadState) == 120);
+static_assert(sizeof(ThreadState) == 160);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

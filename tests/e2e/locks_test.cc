@@ -21,8 +21,8 @@ class Locks : public Profiled {
   // Who waits is what others hold, or what nobody holds for a moment: to the nanosecond, when every wait is looked at.
   void ExpectConserved(double within = 0.001) const {
     int64_t waited = 0, held = 0;
-    for (const Decoded& block : NewestBlock()) waited += block.Total().at("delay");
-    for (const Decoded& mutex : NewestMutex()) held += mutex.Total().at("delay") + mutex.CommentNumber("gap_ns");
+    for (const Decoded& block : NewestBlock()) waited += block.CommentNumber("mutex delay_ns");
+    for (const Decoded& mutex : NewestMutex()) held += mutex.CommentNumber("mutex delay_ns") + mutex.CommentNumber("mutex gap_ns");
     EXPECT_GT(waited, 0);
     EXPECT_NEAR(static_cast<double>(held), static_cast<double>(waited), within * static_cast<double>(waited));
   }

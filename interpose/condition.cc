@@ -1,0 +1,132 @@
+// Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own), and
+// C11's cnd_*, which do not pass through them.
+//
+//   pthread_cond_wait   lets the mutex go (an unlock: charged), waits for the signal, waits for the mutex
+//   pthread_cond_signal from here on those that it wakes wait for the mutex
+//
+// The caller holds the mutex when it comes and when it goes: a stack that is needed has to be captured with the mutex held,
+// before the wait. That is the one place where something of ours lengthens a hold.
+#include <errno.h>
+#include <pthread.h>
+#include <threads.h>
+#include <time.h>
+
+#include "interpose/cancellation.h"
+#include "interpose/mutex.h"
+#include "interpose/real.h"
+
+namespace holdfast {
+namespace {
+
+// Whether waiters of a condition are sure to wait by now, and to want this mutex: they held it when they came, so they do
+// if it is free, or the caller's own. Its memory is theirs as long as they wait; a waiter that a handler jumped out of may
+// have left it, so the kernel is asked first.
+bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
+  if (mutex == nullptr || !CanRead(mutex) || !CanRead(&mutex->__data.__kind)) return false;
+  if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;
+  const int id = ThreadId();
+  return id != 0 && __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == id;
+}
+
+template <typename Signal>
+inline int SignalSlowly(const void* condition, bool all, Signal signal) {
+  const auto* mutex = static_cast<const pthread_mutex_t*>(MutexOfCondition(condition));
+  if (mutex != nullptr && IsFreeOrOwn(mutex)) RecordSignal(condition, mutex, all);
+  return signal();
+}
+
+struct CancelledWait {
+  LockWait* wait;
+  const void* condition;
+  const void* mutex;
+};
+void EndCancelled(void* argument) {  // the mutex is the thread's again
+  const auto* cancelled = static_cast<const CancelledWait*>(argument);
+  EndConditionWait(cancelled->wait, cancelled->condition, cancelled->mutex, false);
+}
+
+// `timed_out`: what the real function answers when it ran out of time.
+template <typename Wait>
+inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out, Wait real_wait) {
+  LockHold hold{};
+  LockWait wait;
+  WaitCleanup cleanup;
+  if (WatchedSlow(mutex)) BeginMutexRelease(mutex, &hold);
+  EndUnlock(caller, true, &hold);
+  BeginConditionWait(caller, condition, mutex, &wait);
+  CancelledWait cancelled = {&wait, condition, mutex};
+  cleanup.Push(&wait, EndCancelled, &cancelled);
+  const int result = real_wait();
+  cleanup.Pop();
+  EndConditionWait(&wait, condition, mutex, result != timed_out);
+  return result;
+}
+
+pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+// name of the real one, in both versions: pthread_cond_wait and pthread_cond_wait_2_2_5 (real.h)
+#define HOLDFAST_CONDITION(exported, target)                                                                            \
+  extern "C" HOLDFAST_EXPORT int exported##signal(pthread_cond_t* condition) noexcept {                                  \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                                 \
+    return SignalSlowly(condition, false, [=] { return real.pthread_cond_signal##target(condition); });                 \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT int exported##broadcast(pthread_cond_t* condition) noexcept {                              \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                              \
+    return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });               \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int exported##wait(pthread_cond_t* condition,                    \
+                                                                          pthread_mutex_t* mutex) {                    \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
+                      [=] { return real.pthread_cond_wait##target(condition, mutex); });                                \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int exported##timedwait(                                         \
+      pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* deadline) {                                    \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
+                      [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });                 \
+  }
+HOLDFAST_CONDITION(pthread_cond_, )
+HOLDFAST_CONDITION(holdfast_2_2_5_cond_, _2_2_5)
+asm(".symver holdfast_2_2_5_cond_signal,pthread_cond_signal@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_broadcast,pthread_cond_broadcast@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
+
+// Functions whose versions are all alike: `name` and `older`, which is exported as name@version.
+#define HOLDFAST_BOTH(older, name, version, parameters, call, condition, mutex, timed_out)                              \
+  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int name parameters {                                            \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.call; });                       \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int older parameters {                                           \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.call; });                       \
+  }                                                                                                                     \
+  asm(".symver " #older "," #name "@" version ",remove")
+HOLDFAST_BOTH(holdfast_cond_clockwait_2_30, pthread_cond_clockwait, "GLIBC_2.30",
+              (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline),
+              pthread_cond_clockwait(condition, mutex, clock, deadline), condition, mutex, ETIMEDOUT);
+HOLDFAST_BOTH(holdfast_cnd_wait_2_28, cnd_wait, "GLIBC_2.28", (cnd_t * condition, mtx_t* mutex), cnd_wait(condition, mutex),
+              condition, Inside(mutex), thrd_timedout);
+HOLDFAST_BOTH(holdfast_cnd_timedwait_2_28, cnd_timedwait, "GLIBC_2.28",
+              (cnd_t * condition, mtx_t* mutex, const timespec* deadline), cnd_timedwait(condition, mutex, deadline), condition,
+              Inside(mutex), thrd_timedout);
+
+#define HOLDFAST_SIGNAL(older, name, all)                                                      \
+  extern "C" HOLDFAST_EXPORT int name(cnd_t* condition) {                                      \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                  \
+    if (NoneWatched<kWokenTable>()) return real.name(condition);                               \
+    return SignalSlowly(condition, all, [=] { return real.name(condition); });                 \
+  }                                                                                            \
+  extern "C" HOLDFAST_EXPORT int older(cnd_t* condition) { return name(condition); }           \
+  asm(".symver " #older "," #name "@GLIBC_2.28,remove")
+HOLDFAST_SIGNAL(holdfast_cnd_signal_2_28, cnd_signal, false);
+HOLDFAST_SIGNAL(holdfast_cnd_broadcast_2_28, cnd_broadcast, true);

@@ -1,0 +1,74 @@
+// Futexes that a program uses by itself, through libc's variadic `syscall`: std::atomic::wait, std::counting_semaphore,
+// latch, guards of static variables, abseil's Mutex, Rust's std. The stub in process.cc comes here with every register as
+// the program left it, and nothing of ours on the stack.
+//
+// A wait is the waiter's; a wake-up ends what is waited for, and is charged to the waker's stack as an unlock would be.
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "interpose/real.h"
+
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
+
+namespace holdfast {
+namespace {
+
+template <typename Call>
+inline long Wait(const CallerRegisters& caller, const uint32_t* word, Call call) {
+  LockWait wait;
+  BeginWait(caller, word, WaitKind::kFutex, WaitStyle::kWhole, &wait);
+  EnterWait(false, &wait);
+  const long result = call();
+  if (result < 0 && errno == EAGAIN) {
+    DropWait(&wait);  // the word was another already
+  } else {
+    EndWait(&wait, result >= 0);
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
+  if (UNLIKELY(!Ready())) return RawSyscall(number, a, b, c, d, e, f);
+  const auto* word = reinterpret_cast<const uint32_t*>(a);
+  const auto call = [=] { return real.syscall(number, a, b, c, d, e, f); };
+  switch (b & ~(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME)) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI:
+    case FUTEX_LOCK_PI2:
+      return Wait(HOLDFAST_CALLER(), word, call);
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET:
+    case FUTEX_WAKE_OP:
+    case FUTEX_REQUEUE:
+    case FUTEX_CMP_REQUEUE:
+    case FUTEX_UNLOCK_PI: {
+      if (NoneWatched<kWokenTable>() || !WatchedSlow(word, kWokenTable)) return call();
+      LockHold hold;
+      BeginUnlock(word, WaitKind::kFutex, true, &hold);
+      const long result = call();
+      EndUnlock(HOLDFAST_CALLER(), result >= 0, &hold);
+      return result;
+    }
+    default:
+      return call();
+  }
+}
+
+// Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
+HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f) {
+  if (UNLIKELY(!Ready())) return RawSyscall(number, a, b, c, d, e, f);
+  return Wait(HOLDFAST_CALLER(), nullptr, [=] { return real.syscall(number, a, b, c, d, e, f); });
+}
+
+}  // extern "C"

@@ -1,0 +1,129 @@
+// Waits for conditions: first for the signal, then for the mutex. See recorder.h.
+//
+//     waiter      wait(c, m) ──── asleep ────────────┐        m is taken ────────┐ returns with m
+//     signaller                        signal(c) ────┘ t_s   … unlock(m)
+//                 │◄──── condition, until t_s + L ───────►│◄──── mutex ─────────►│
+//
+// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that whoever holds the mutex
+// then is charged; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
+// which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
+// If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
+#include "sampler/lock_sampling.h"
+#include "sampler/sample_stack.h"
+#include "sampler/wait_steps.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kWakeNs = 50'000;
+
+uint64_t Count(uint64_t word) { return word & kWaitersMask; }
+
+// Takes one of the times that signals have left, their mean; 0 = there is none.
+int64_t TakeSignal(LockSlot* slot, bool woken) {
+  uint64_t word = slot->signalled.load(std::memory_order_relaxed);
+  while (true) {
+    const uint64_t count = Count(word);
+    // Who ran out of time takes one only if nobody else is left to take it.
+    if (count == 0 || (!woken && count < WaitersOf(*slot))) return 0;
+    const uint64_t mean_ns = (word >> kWaitersBits) / count;
+    if (slot->signalled.compare_exchange_weak(word, word - (mean_ns << kWaitersBits | 1), std::memory_order_relaxed)) {
+      return static_cast<int64_t>(mean_ns);
+    }
+  }
+}
+
+}  // namespace
+
+void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
+  RemoveWaiter(slot, end_ns);
+  // Nobody unlocks it and comes by: its waiters themselves give it up.
+  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, what, kOneVisitIn);
+}
+
+void DropSignal(LockSlot* slot, int64_t now_ns) {
+  if (TakeSignal(slot, false) == 0) return;
+  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable)) RemoveWaiter(of_mutex, now_ns);
+}
+
+void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  Table* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
+  if (recorded == nullptr) return;
+  // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
+  // part of the wait.
+  CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
+  EnterWait(false, wait);
+  wait->start_ns = MonotonicNs();
+  if (Wanted(recorded, ProfileKind::kMutex)) RegisterWaiter(recorded, condition, wait);
+  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
+  MakeCurrent(thread, wait);
+}
+
+void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken) {
+  Table* recorded = table();
+  if (!wait->active || recorded == nullptr) return;
+  ThreadState& thread = thread_state;
+  if (!LeaveCurrent(thread, wait)) return;
+  const int64_t end_ns = MonotonicNs();
+  int64_t signalled_ns = 0;
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (LockSlot* slot = wait->slot) {
+    signalled_ns = TakeSignal(slot, woken);
+    LeaveWokenSlot(slot, condition, end_ns);
+  }
+  LockWait for_mutex = *wait;
+  int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
+  if (signalled_ns != 0) {
+    if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
+      // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
+      if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) end_ns_of_mutex = signalled_ns;
+      int64_t got_ns = end_ns_of_mutex;
+      RemoveWaiter(slot, got_ns);
+      holdfast::Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &got_ns)));
+    }
+  }
+  const bool waited_for_mutex = signalled_ns != 0 && signalled_ns < end_ns_of_mutex;
+  const int64_t condition_end_ns = waited_for_mutex ? signalled_ns : end_ns;
+  const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
+  AddToCounters(counters, WaitKind::kCondition, waited, woken);
+  SampleWait(recorded, thread, waited, *wait);
+  if (!waited_for_mutex) return;
+  const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
+  AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
+  if (wait->share == 0) return;
+  for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  if (for_mutex.interval == 0) return;
+  for_mutex.budget_ns = thread.lock_countdown;
+  for_mutex.kind = WaitKind::kMutex;
+  if (wait->row != nullptr) {
+    for_mutex.row = FindRow(recorded, recorded->At<Stack>(wait->row->stack), ProfileKind::kBlock, WaitKind::kMutex, 0);
+  }
+  SampleWait(recorded, thread, for_mutex_ns, for_mutex);
+}
+
+const void* MutexOfCondition(const void* condition) {
+  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return nullptr;
+  LockSlot* slot = FindSlot(condition, kWokenTable);
+  if (slot == nullptr || WaitersOf(*slot) <= Count(slot->signalled.load(std::memory_order_relaxed))) return nullptr;
+  return slot->mutex.load(std::memory_order_relaxed);
+}
+
+void RecordSignal(const void* condition, const void* mutex, bool all) {
+  Table* recorded = table();
+  LockSlot* slot = FindSlot(condition, kWokenTable);
+  if (slot == nullptr || recorded == nullptr) return;
+  const uint64_t waiters = WaitersOf(*slot);
+  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_relaxed));
+  if (waiters <= signalled) return;
+  const uint64_t woken = all ? waiters - signalled : 1;
+  const int64_t from_ns = MonotonicNs() + kWakeNs;
+  LockSlot* of_mutex = ClaimSlot(mutex, kHeldTable);
+  if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {
+    of_mutex = ClaimSlot(mutex, kHeldTable);  // it was being given up in this moment
+    if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) return recorded->Count(Loss::kLockSlotTaken);
+  }
+  slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_relaxed);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,30 @@
+// The steps of which waits are made: wait_recorder.cc has them, condition_recorder.cc uses them. Inside the sampler only.
+#ifndef HOLDFAST_SAMPLER_WAIT_STEPS_H_
+#define HOLDFAST_SAMPLER_WAIT_STEPS_H_
+
+#include "sampler/recorder.h"
+#include "sampler/table.h"
+
+namespace holdfast {
+
+// Clears `wait`; null: it is not recorded. Otherwise `wait` is active, without a start.
+Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait);
+// Shows holders that somebody waits since wait->start_ns.
+void RegisterWaiter(Table* recorded, const void* holder, LockWait* wait);
+void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait);
+// A wait that a signal handler jumped out of is noticed when its thread comes by again; `frame`: where it is now.
+void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame);
+void MakeCurrent(ThreadState& thread, LockWait* wait);
+// False: it was dropped.
+bool LeaveCurrent(ThreadState& thread, LockWait* wait);
+// Ends a registration in the table of what is woken. `what`: the condition or the futex.
+void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns);
+// Of a wait for a condition that was left by a jump: the mutex is not waited for, either.
+void DropSignal(LockSlot* slot, int64_t now_ns);
+void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
+// Charges the thread's countdown, and adds a sample if one is due.
+void SampleWait(Table* recorded, ThreadState& thread, uint64_t waited_ns, const LockWait& wait);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_WAIT_STEPS_H_

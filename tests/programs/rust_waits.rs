@@ -1,0 +1,102 @@
+// Rust's std: Mutex, RwLock, Condvar, Once and park, all of them futexes. One known wait in each named function.
+//     waits FUNCTION label contentions delay_ns        (contentions: at least so many)
+use std::sync::{Arc, Condvar, Mutex, Once, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HOLD: Duration = Duration::from_millis(60);
+
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_for_mutex(m: &Mutex<i32>) -> i32 {
+    let guard = m.lock().unwrap();
+    *guard
+}
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_to_read(l: &RwLock<i32>) -> i32 {
+    let guard = l.read().unwrap();
+    *guard
+}
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_to_write(l: &RwLock<i32>) -> i32 {
+    let mut guard = l.write().unwrap();
+    *guard += 1;
+    *guard
+}
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_for_condvar(pair: &(Mutex<bool>, Condvar)) -> bool {
+    let mut ready = pair.0.lock().unwrap();
+    while !*ready {
+        ready = pair.1.wait(ready).unwrap();
+    }
+    *ready
+}
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_for_once(once: &Once) -> bool {
+    once.call_once(|| ());
+    once.is_completed()
+}
+#[no_mangle]
+#[inline(never)]
+pub extern "C" fn waits_parked() -> i32 {
+    thread::park();
+    1
+}
+
+// Runs `wait` in a thread that comes 10 ms later than this one, and says how long it took.
+fn timed<T>(name: &'static str, wait: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(10));
+        let before = Instant::now();
+        wait();
+        println!("waits {} futex 1 {}", name, before.elapsed().as_nanos());
+    })
+}
+
+fn main() {
+    thread::spawn(|| thread::sleep(HOLD)).join().unwrap(); // the first wait of a process makes its table
+    let mutex = Arc::new(Mutex::new(7));
+    let of_thread = mutex.clone();
+    let held = mutex.lock().unwrap();
+    let waiter = timed("waits_for_mutex", move || waits_for_mutex(&of_thread));
+    thread::sleep(HOLD);
+    drop(held);
+    waiter.join().unwrap();
+
+    let lock = Arc::new(RwLock::new(7));
+    let of_thread = lock.clone();
+    let held = lock.write().unwrap();
+    let waiter = timed("waits_to_read", move || waits_to_read(&of_thread));
+    thread::sleep(HOLD);
+    drop(held);
+    waiter.join().unwrap();
+    let of_thread = lock.clone();
+    let held = lock.read().unwrap();
+    let waiter = timed("waits_to_write", move || waits_to_write(&of_thread));
+    thread::sleep(HOLD);
+    drop(held);
+    waiter.join().unwrap();
+
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let of_thread = pair.clone();
+    let waiter = timed("waits_for_condvar", move || waits_for_condvar(&of_thread));
+    thread::sleep(HOLD);
+    *pair.0.lock().unwrap() = true;
+    pair.1.notify_all();
+    waiter.join().unwrap();
+
+    static ONCE: Once = Once::new();
+    let first = thread::spawn(|| ONCE.call_once(|| thread::sleep(HOLD)));
+    let waiter = timed("waits_for_once", || waits_for_once(&ONCE));
+    first.join().unwrap();
+    waiter.join().unwrap();
+
+    let waiter = timed("waits_parked", || waits_parked());
+    thread::sleep(HOLD);
+    waiter.thread().unpark();
+    waiter.join().unwrap();
+}
