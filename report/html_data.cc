@@ -413,19 +413,33 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
 }
 
 std::string HtmlData::Title() const {
-  std::vector<std::string> programs;
+  // The program with the largest newest total comes first; kinds are in different units, the first one decides.
+  std::vector<std::pair<uint64_t, std::string>> programs;
   std::set<std::string> processes;
   std::string pid;
   for (const Series& series : series_) {
-    const std::string& program = series.program.empty() ? series.snapshots[0].file : series.program;
-    if (std::find(programs.begin(), programs.end(), program) == programs.end()) programs.push_back(program);
     processes.insert(series.process);
     pid = series.pid;
+    const std::string& program = series.program.empty() ? series.snapshots[0].file : series.program;
+    uint64_t total = 0;
+    if (series.kind == series_[0].kind) {
+      for (const int64_t value : series.snapshots.back().columns[series.default_metric]) {
+        total += static_cast<uint64_t>(value);
+      }
+    }
+    const auto known = std::find_if(programs.begin(), programs.end(), [&](const auto& p) { return p.second == program; });
+    if (known == programs.end()) {
+      programs.emplace_back(total, program);
+    } else {
+      known->first += total;
+    }
   }
   if (programs.empty()) return "no profile";
-  if (programs.size() > 1) return fmt::format("{} and {} more", programs[0], programs.size() - 1);
-  if (processes.size() > 1) return fmt::format("{}, {} processes", programs[0], processes.size());
-  return pid.empty() ? programs[0] : fmt::format("{} (pid {})", programs[0], pid);
+  std::stable_sort(programs.begin(), programs.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const std::string& largest = programs[0].second;
+  if (programs.size() > 1) return fmt::format("{} and {} more", largest, programs.size() - 1);
+  if (processes.size() > 1) return fmt::format("{}, {} processes", largest, processes.size());
+  return pid.empty() ? largest : fmt::format("{} (pid {})", largest, pid);
 }
 
 std::vector<std::string> HtmlData::NewestFiles() const {

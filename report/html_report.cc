@@ -138,7 +138,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   return html;
 }
 
-absl::Status WriteHtml(const std::string& path, const std::string& html) {
+absl::Status WriteHtml(const std::string& path, const std::string& html, unsigned mode) {
   const auto failed = [&](const char* what) {
     return absl::UnavailableError(
         fmt::format("{}: could not {} ({}). Choose another place with -o.", path, what, std::strerror(errno)));
@@ -163,7 +163,7 @@ absl::Status WriteHtml(const std::string& path, const std::string& html) {
   if (fd < 0) return failed("write there");
   const mode_t mask = umask(0);
   umask(mask);
-  fchmod(fd, 0666 & ~mask);
+  fchmod(fd, mode & ~mask);
   for (size_t done = 0; done < html.size();) {
     const ssize_t written = write(fd, html.data() + done, html.size() - done);
     if (written < 0 && errno == EINTR) continue;

@@ -27,8 +27,8 @@ struct HtmlOptions {
 // The whole file as text. What was left out is said on `err`, one line each.
 absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream& err);
 
-// Replaces `path` in one step. Refuses to replace anything that is not an HTML file.
-absl::Status WriteHtml(const std::string& path, const std::string& html);
+// Replaces `path` in one step. Refuses to replace anything that is not an HTML file. `mode` as in open(2).
+absl::Status WriteHtml(const std::string& path, const std::string& html, unsigned mode = 0666);
 
 }  // namespace holdfast
 

@@ -4,16 +4,20 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/cli.h"
 #include "report/file_descriptor.h"
+#include "report/html_report.h"
 #include "report/output_folder.h"
+#include "report/printable.h"
 #include "report/program_check.h"
 #include "report/run_options.h"
 #include "report/run_setup.h"
@@ -73,6 +77,7 @@ class Run {
   int BecomeProgram();
   int StayAsParent();
   void Finish(pid_t child, HeldSignals& signals);
+  void WriteReport(pid_t child);
   // As it was given, or in our own environment, for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
 
@@ -268,7 +273,28 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
       AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
+  if (options_.html) WriteReport(child);
   if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
+}
+
+// Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.
+void Run::WriteReport(pid_t child) {
+  HtmlOptions html;
+  for (const std::string& name : out_.Names()) {
+    const bool is_new = std::find(names_before_.begin(), names_before_.end(), name) == names_before_.end();
+    if (is_new && name.ends_with(".pb.gz")) html.files.push_back(fmt::format("{}/{}", out_.path(), name));
+  }
+  if (html.files.empty()) return;
+  const std::string program = command_[0].substr(command_[0].rfind('/') + 1);
+  const std::string path = fmt::format("{}/{}.{}.html", out_.path(), ProgramForFileName(program), child);
+  std::ostringstream left_out;
+  const auto page = RenderHtml(html, left_out);
+  const absl::Status status = page.ok() ? WriteHtml(path, *page, 0600) : page.status();
+  if (!status.ok()) {
+    Say(std::string(status.message()));
+  } else if (!options_.quiet) {
+    SayLines(left_out.str() + fmt::format("holdfast: the report to look at:\n    {}\n", Printable(path)));
+  }
 }
 
 int Run::Start() {

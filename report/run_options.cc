@@ -153,6 +153,10 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
                "Become the program instead of staying as its parent\n"
                "(containers, systemd): its pid, parent, terminal and\n"
                "signals are its own, and nothing is printed");
+  run.add_flag("--html", options->html,
+               "At the end, also write one HTML report of all profiles\n"
+               "of this run: DIR/<program>.<pid>.html")
+      ->excludes("--exec");
   for (const Setting& setting : Settings()) {
     const std::string name = std::string("--") + setting.option;
     run.add_option_function<std::string>(

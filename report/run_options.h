@@ -22,6 +22,7 @@ struct RunOptions {
   std::string out;     // as given; empty: ./holdfast.<program>.<pid>
   std::string tables;  // as given; empty: the default places
   bool exec = false;
+  bool html = false;
   bool quiet = false;
   int verbose = 0;
   std::map<std::string, std::string> variables;  // HOLDFAST_…, of the options that were given

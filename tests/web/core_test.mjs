@@ -203,6 +203,23 @@ test("Base and head: removed frames are there, normalising scales, the error is 
   assert.ok(Math.abs(core.valuesFor(r, { ...choice, compare: { type: "files" }, normalise: true }).scale - 150 / 125) < 1e-9);
 });
 
+test("The error of a part is recomputed, and scaled to what the file states of the whole", () => {
+  const samples = [heap(["main", "a"], 100_000, 100), heap(["main", "b"], 300_000, 300)];
+  const allowed = Uint8Array.of(1, 1, 1);
+  const varianceOf = (comments) => {
+    const r = report([{ interval: 1000, samples, comments }]);
+    const column = core.varianceColumn(r, choice, core.findMetric(r, "heap/inuse_space"), false, allowed);
+    return column.filter((v) => v > 0);
+  };
+  const p = 1 - Math.exp(-1);
+  const [a, b] = varianceOf([]);
+  assert.ok(Math.abs(a / (100_000 * 1000 * ((1 - p) / p)) - 1) < 1e-9);
+  assert.ok(Math.abs(b / a - 3) < 1e-9);
+  const stated = varianceOf(["total inuse_space: 400000 ± 19600"]);
+  assert.ok(Math.abs(1.96 * Math.sqrt(stated[0] + stated[1]) / 19_600 - 1) < 1e-9);
+  assert.ok(Math.abs(stated[1] / stated[0] - 3) < 1e-9);
+});
+
 test("Labels: values of one key are any of, keys are all of; two values compare", () => {
   const r = report([
     { kind: "block", samples: [
@@ -276,5 +293,6 @@ test("The call graph: nodes, edges, the heaviest path, a cut", () => {
 test("Numbers read as holdfast top prints them", () => {
   assert.deepEqual(["0", "512B", "1KiB", "1.50MiB"], [0, 512, 1024, 1.5 * 2 ** 20].map((v) => core.formatValue(v, "bytes")));
   assert.deepEqual(["1us", "23.45ms"], [1000, 23_450_000].map((v) => core.formatValue(v, "nanoseconds")));
+  assert.deepEqual(["64.12%", "0.62%", "0.062%", "1.38%", "0.1%"], [0.64125, 0.00625, 0.000625, 0.01375, 0.000999].map((v) => core.formatPercent(v * 800, 800)));
   assert.deepEqual(["0%", "100%", "12.34%", "0.012%", "<0.01%"], [0, 1, 0.1234, 0.00012, 0.00001].map((v) => core.formatPercent(v, 1)));
 });

@@ -1,8 +1,8 @@
 // The HTML report as people use it, in a real browser: each interaction does what it says, the numbers are those of
 // `holdfast top`, nothing is asked of the network, and names of any kind are text and nothing else.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { axeSource, folder, open, report, tool, top } from "./browser.mjs";
@@ -59,6 +59,49 @@ test("The interval of the whole is that of the file", async () => {
   const { page, close } = await open(report([{ interval: 524288, samples: shared, comments: ["total inuse_space: 1500 ± 700"] }]));
   assert.equal(await page.getByTestId("half-width").innerText(), "± 700B (95 %)");
   await close();
+});
+
+test("holdfast run --html writes a report of its own files, as private as they are", () => {
+  const out = join(folder, "run");
+  const run = (...options) => spawnSync(tool, ["run", "-o", out, ...options, "--", join(process.env.HOLDFAST_PROGRAMS, "uses_libraries")], { encoding: "utf8" });
+  const first = run("--html", "--heap-interval", "1");
+  const reports = readdirSync(out).filter((name) => name.endsWith(".html"));
+  assert.equal(reports.length, 1);
+  assert.match(reports[0], /^uses_libraries\.\d+\.html$/);
+  assert.equal(statSync(join(out, reports[0])).mode & 0o777, 0o600);
+  assert.match(first.stderr, new RegExp(`the report to look at:\n +\\S+${reports[0]}`));
+  assert.match(readFileSync(join(out, reports[0]), "utf8"), /<title>uses_libraries/);
+  const both = run("--html", "--exec");
+  assert.deepEqual([both.status, /--exec/.test(both.stderr)], [125, true]);
+});
+
+test("What cannot be done is one line that says what to do", () => {
+  const html = (...args) => spawnSync(tool, ["html", ...args], { encoding: "utf8", env: { ...process.env, PATH: "/nowhere" } });
+  const file = writeProfile(join(folder, "one.heap.pb.gz"), { samples: shared });
+  const fails = (status, pattern, ...args) => {
+    const result = html(...args);
+    assert.equal(result.status, status, args.join(" "));
+    assert.match(result.stderr, pattern);
+    assert.match(result.stderr, /^holdfast: [^\n]+\n$/);
+    assert.equal(result.stdout, "");
+  };
+  fails(2, /html: FILE is required/);
+  fails(3, /no_such_file/, join(folder, "no_such_file"));
+  fails(3, /is no HTML report, so it was not replaced/, file, "-o", file);
+  fails(3, /not a regular file/, file, "-o", folder);
+  fails(3, /could not write there/, file, "-o", join(folder, "missing", "x.html"));
+  fails(2, /--embed: "much" is not a size/, file, "--embed", "much", "-o", join(folder, "x.html"));
+  fails(3, /no browser could be started/, file, "--open", "-o", join(folder, "x.html"));
+  assert.match(html(file, "-o", "-").stdout, /^<!doctype html>/);
+  const twice = html(file, file, "-o", join(folder, "x.html"));
+  assert.equal(twice.status, 0);
+  const broken = join(folder, "broken");
+  mkdirSync(broken);
+  writeProfile(join(broken, "a.heap.pb.gz"), { samples: shared });
+  writeFileSync(join(broken, "b.heap.pb.gz"), "no profile");
+  const partly = html(broken, "-o", join(folder, "x.html"));
+  assert.equal(partly.status, 0);
+  assert.match(partly.stderr, /b\.heap\.pb\.gz/);
 });
 
 // ---- The flame graph ----
@@ -229,7 +272,7 @@ test("Labels and processes filter", async () => {
   await page.getByTestId("label").selectOption(JSON.stringify(["wait", "mutex"]));
   assert.equal(await total(), "4.10us");
   assert.match(await hash(), /label=wait:mutex/);
-  await page.getByTestId("process").selectOption({ index: 1 });
+  await page.getByTestId("process").selectOption({ index: 2 }); // the largest comes first
   assert.equal(await total(), "100ns");
   await close();
 });
@@ -269,7 +312,7 @@ test("Leaks: the growing stack, its slope, and the way to it", async () => {
   const { page, close, rows, hash, text } = await open(report(growth), "#view=leaks");
   const [first, second] = await rows("leaks");
   assert.equal(first[0], "growing");
-  assert.equal(first[1], "+29.30KiB"); // 500 bytes a minute
+  assert.equal(first[1], "+500B"); // a minute
   assert.match(first[7], /leak/);
   assert.equal(second[0], "plateau");
   await page.getByTestId("leaks").getByRole("button", { name: /leak/ }).click();

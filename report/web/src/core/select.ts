@@ -155,9 +155,9 @@ export function labelFilter(report: Report, labels: LabelChoice[]): Uint8Array {
   );
 }
 
-function accumulate(column: Float64Array, series: Series, values: Float64Array, allowed: Uint8Array): void {
+function accumulate(column: Float64Array, series: Series, values: Float64Array, allowed: Uint8Array, scale = 1): void {
   for (let row = 0; row < values.length; ++row) {
-    if (allowed[series.labels[row]!] === 1) column[series.node[row]!]! += values[row]!;
+    if (allowed[series.labels[row]!] === 1) column[series.node[row]!]! += values[row]! * scale;
   }
 }
 
@@ -231,11 +231,9 @@ export function valuesFor(report: Report, choice: Choice): Values {
 
 /**
  * The factor between a row's value and its variance (docs/sampling.md): a sample of s bytes under the interval R is taken
- * with p = 1 − exp(−s/R); objects vary by value·(1 − p)/p, bytes by value·s·(1 − p)/p. For waits, s is the row's mean.
+ * with p = 1 − exp(−s/R); objects vary by value·(1 − p)/p, bytes by value·s·(1 − p)/p. For waits, s is their mean time.
  */
-export function varianceFactor(series: Series, metric: number, size: number): number {
-  const unit = series.metrics[metric]![1];
-  const interval = intervalOf(series);
+export function varianceFactor(interval: number, unit: string, size: number): number {
   if (interval <= 1 || !(size >= 0)) return 0;
   const p = -Math.expm1(-Math.max(size, 1) / interval);
   return ((1 - p) / p) * (unit === "count" ? 1 : size);
@@ -248,20 +246,45 @@ export function intervalOf(series: Series): number {
   return series.kind === "heap" || series.metrics.some(([name]) => name === "inuse_space") ? series.period : 0;
 }
 
-/** Variance of a metric over the rows of a series. */
-function rowVariance(report: Report, series: Series, m: number, values: Float64Array, coefficients: number[]): Float64Array {
+/** The metrics that count and measure the same samples: (inuse_objects, inuse_space), (contentions, delay). */
+function pairOf(series: Series, m: number): [count: number, amount: number] {
+  const find = (wanted: string) => series.metrics.findIndex(([name]) => name === wanted);
+  const name = series.metrics[m]![0];
+  if (name === "contentions" || name === "delay") return [find("contentions"), find("delay")];
+  const prefix = name.slice(0, name.indexOf("_") + 1);
+  return [find(`${prefix}objects`), find(`${prefix}space`)];
+}
+
+/** Variance of rows of a series; sizes are the means in the state that `coefficients` tells. */
+function rowVariance(series: Series, m: number, values: Float64Array, coefficients: number[]): Float64Array {
   const variance = new Float64Array(values.length);
-  const sizes = report.labelSets.map((set) => set.find((label) => label.key === "bytes")?.number ?? NaN);
-  const delay = series.metrics.findIndex(([name]) => name === "delay");
-  const contentions = series.metrics.findIndex(([name]) => name === "contentions");
-  const waited = delay >= 0 && contentions >= 0;
-  const delays = waited ? combine(series, delay, coefficients) : null;
-  const counts = waited ? combine(series, contentions, coefficients) : null;
+  const [count, amount] = pairOf(series, m);
+  if (count < 0 || amount < 0) return variance;
+  const interval = intervalOf(series);
+  const unit = series.metrics[m]![1];
+  const counts = combine(series, count, coefficients);
+  const amounts = combine(series, amount, coefficients);
   for (let row = 0; row < values.length; ++row) {
-    const size = waited ? delays![row]! / Math.max(1, counts![row]!) : sizes[series.labels[row]!]!;
-    variance[row] = Math.abs(values[row]!) * varianceFactor(series, m, size);
+    if (counts[row]! > 0) variance[row] = Math.abs(values[row]!) * varianceFactor(interval, unit, amounts[row]! / counts[row]!);
   }
   return variance;
+}
+
+const scales = new WeakMap<Series, number[]>();
+
+/** What brings the sum over rows, where sizes are means, to the exact variance that the newest file states. */
+function varianceScale(series: Series, m: number): number {
+  const known = scales.get(series) ?? [];
+  scales.set(series, known);
+  if (known[m] === undefined) {
+    const newest = series.snapshots.map((_, i) => (i === series.snapshots.length - 1 ? 1 : 0));
+    const half = series.snapshots[series.snapshots.length - 1]!.halfWidths[m];
+    let sum = 0;
+    for (const v of rowVariance(series, m, combine(series, m, newest), newest)) sum += v;
+    const scale = half === null || half === undefined || sum <= 0 ? 1 : (half / 1.96) ** 2 / sum;
+    known[m] = Number.isFinite(scale) ? scale : 1;
+  }
+  return known[m]!;
 }
 
 /** Variance over nodes of what is shown, one side. */
@@ -272,7 +295,8 @@ export function varianceColumn(report: Report, choice: Choice, metric: Metric, b
     const m = metricIn(series, metric);
     if (m < 0 || series.base !== base || (!base && !isChosen(series, choice.process))) continue;
     const coefficients = coefficientsOf(series, report, metric, choice, moments);
-    accumulate(column, series, rowVariance(report, series, m, combine(series, m, coefficients), coefficients), allowed);
+    const variance = rowVariance(series, m, combine(series, m, coefficients), coefficients);
+    accumulate(column, series, variance, allowed, varianceScale(series, m));
   }
   return column;
 }
@@ -315,7 +339,8 @@ function varianceOfDifference(
       const came = combine(series, a, change);
       for (let row = 0; row < moved.length; ++row) moved[row] = Math.max(0, 2 * came[row]! - moved[row]!);
     }
-    accumulate(column, series, rowVariance(report, series, m, moved, change), allowed);
+    const sizes = change.map((_, i) => (i === end ? 1 : 0));
+    accumulate(column, series, rowVariance(series, a >= 0 ? a : m, moved, sizes), allowed, varianceScale(series, m));
   }
   return column;
 }

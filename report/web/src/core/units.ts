@@ -16,8 +16,15 @@ const times: [string, number][] = [
   ["h", 3600e9],
 ];
 
+/** value with so many digits behind the point; exact halves go to the even digit, as C++ rounds. */
+function fixed(value: number, digits: number): string {
+  const scaled = value * 10 ** digits;
+  const below = Math.floor(scaled);
+  return scaled - below === 0.5 ? ((below % 2 === 0 ? below : below + 1) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
+}
+
 function short(value: number): string {
-  const text = value.toFixed(2);
+  const text = fixed(value, 2);
   return text.endsWith(".00") ? text.slice(0, -3).replace(/^-0$/, "0") : text;
 }
 
@@ -47,7 +54,7 @@ export function formatPercent(value: number, total: number): string {
   if (percent >= 99.95 && percent <= 100.05) return "100%";
   if (percent >= 1 || percent === 0) return short(percent) + "%";
   if (percent < 0.01) return "<0.01%";
-  return String(Number(percent.toPrecision(2))) + "%";
+  return String(Number(fixed(percent, percent < 0.1 ? 3 : 2))) + "%";
 }
 
 export function formatDuration(ms: number): string {
@@ -57,4 +64,9 @@ export function formatDuration(ms: number): string {
   if (s < 2 * 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
   if (s < 48 * 3600) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
   return `${(s / 86400).toFixed(1)} days`;
+}
+
+/** What grows is told by the hour, in short runs by the minute: nobody should be frightened by an extrapolation. */
+export function rateUnit(spanMs: number): { seconds: number; name: string } {
+  return spanMs < 20 * 60_000 ? { seconds: 60, name: "a minute" } : { seconds: 3600, name: "an hour" };
 }

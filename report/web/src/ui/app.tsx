@@ -141,6 +141,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   useEffect(() => {
     const listen = (event: KeyboardEvent) => onKey(event, handlers.current.app, handlers.current.page);
     window.addEventListener("keydown", listen);
+    window.holdfastReady = performance.now();
     return () => window.removeEventListener("keydown", listen);
   }, []);
 
@@ -219,10 +220,20 @@ function ViewOf({ app }: { app: App }) {
 function Head({ app, title, page }: { app: App; title: string; page: Page }) {
   const { model, state, set } = app;
   const metric = model.metric(state);
-  const processes = new Map<string, string>();
+  // The largest first, with what each holds of the metric.
+  const processes = new Map<string, { text: string; total: number }>();
   for (const series of model.report.series) {
-    if (!series.base) processes.set(series.process, `${series.program || series.snapshots[0]!.file}${series.pid === "" ? "" : ` (${series.pid})`}`);
+    if (series.base) continue;
+    const newest = series.snapshots[series.snapshots.length - 1]!;
+    const known = processes.get(series.process) ?? {
+      text: `${series.program || newest.file}${series.pid === "" ? "" : ` (${series.pid})`}`,
+      total: 0,
+    };
+    const m = series.kind === metric.kind ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
+    if (m >= 0) known.total += newest.totals[m]!;
+    processes.set(series.process, known);
   }
+  const bySize = [...processes].sort((a, b) => b[1].total - a[1].total);
   const kinds = [...new Set(model.metrics.map((m) => m.kind))];
   return (
     <header class="head">
@@ -261,9 +272,9 @@ function Head({ app, title, page }: { app: App; title: string; page: Page }) {
           <span class="visually-hidden">Process</span>
           <select value={state.process} onChange={(event) => set({ process: event.currentTarget.value, from: -1, to: -1 })} data-testid="process">
             <option value="">all {processes.size} processes</option>
-            {[...processes].map(([process, text]) => (
+            {bySize.map(([process, { text, total }]) => (
               <option key={process} value={process}>
-                {text}
+                {text} · {valueText(app, total)}
               </option>
             ))}
           </select>

@@ -42,7 +42,7 @@ export interface Colouring {
 
 export function colouring(model: Model, state: State, tree: FlameTree, dark: boolean): Colouring {
   const mode = state.colour === "diff" && state.compare === null ? "package" : state.colour;
-  const root = dark ? "hsl(220 8% 46%)" : "hsl(220 12% 86%)";
+  const root = dark ? "hsl(220 8% 62%)" : "hsl(220 12% 86%)";
   const byFunction: (string | undefined)[] = [];
   const cached = (compute: (fn: number) => string) => (node: number) => {
     const fn = tree.func[node]!;
@@ -51,7 +51,7 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
   const tone = (hue: number, spread: number, alike: number) =>
     dark ? `hsl(${hue + spread} ${30 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${50 + alike}% ${77 + alike / 2}%)`;
   if (mode === "package") {
-    const largest = model.packagesBySize(state);
+    const largest = model.packagesBySize(state).map(([name]) => name);
     // A name has its own hue in every report; of the largest none share one.
     const hueOf = new Map<string, number>();
     const taken = new Set<number>();

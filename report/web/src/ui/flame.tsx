@@ -169,10 +169,10 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
   );
 }
 
-/** "▲ +3.2MiB " before a name, so that a difference is told without its colour. */
+/** "▲ " before a name, so that a difference is told without its colour. */
 function mark(tree: FlameTree, node: number): string {
   const change = changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0);
-  return { more: "▲ ", less: "▼ ", added: "＋ ", removed: "✕ ", same: "" }[change];
+  return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];
 }
 
 function rootLabel(app: App, tree: FlameTree): string {

@@ -1,6 +1,6 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
 import { useEffect, useState } from "preact/hooks";
-import { nodeAt } from "../core/tree";
+import { nodeAt, type FunctionRow } from "../core/tree";
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { otherSide } from "./locks_view";
@@ -209,28 +209,36 @@ function Overview({ app }: { app: App }) {
   const { model, state } = app;
   const tree = model.tree(state);
   const whole = tree.total[0]![0]!;
-  const rows = [...model.functions(state)].sort((a, b) => b.self[0]! - a.self[0]!).slice(0, 8);
+  const compared = state.compare !== null;
+  const size = (row: FunctionRow) => (compared ? Math.abs(row.self[0]! - row.self[1]!) : row.self[0]!);
+  const rows = [...model.functions(state)]
+    .filter((row) => size(row) > 0)
+    .sort((a, b) => size(b) - size(a))
+    .slice(0, 8);
   const { kind } = model.metric(state);
   const series = model.report.series.filter((s) => s.kind === kind && !s.base);
   const losses = series.flatMap((s) => s.losses);
   return (
     <div class="inspector-body">
-      <h2>Largest by self</h2>
+      <h2>{compared ? "Largest changes of self" : "Largest by self"}</h2>
       {rows.length === 0 && <p class="muted">Nothing was sampled here.</p>}
       <ul class="plain largest">
-        {rows
-          .filter((row) => row.self[0]! > 0)
-          .map((row) => (
-            <li key={row.func}>
-              <span class="num">{percentText(row.self[0]!, whole)}</span> <FunctionName app={app} func={row.func} />
-            </li>
-          ))}
+        {rows.map((row) => (
+          <li key={row.func} class={compared ? "wide" : ""}>
+            <span class="num">{compared ? signedText(app, row.self[0]! - row.self[1]!) : percentText(row.self[0]!, whole)}</span>{" "}
+            <FunctionName app={app} func={row.func} />
+          </li>
+        ))}
       </ul>
-      <h2>What to do next</h2>
-      <p>Click a frame or a name: its figures, callers and source come here. Esc goes back.</p>
-      <p class="muted">
-        <kbd>/</kbd> search, <kbd>f</kbd> focus, <kbd>x</kbd> hide, <kbd>i</kbd> turn over, <kbd>?</kbd> all keys.
-      </p>
+      {rows.length > 0 && (
+        <>
+          <h2>What to do next</h2>
+          <p>Click a frame or a name: its figures, callers and source come here. Esc goes back.</p>
+          <p class="muted">
+            <kbd>/</kbd> search, <kbd>f</kbd> focus, <kbd>x</kbd> hide, <kbd>i</kbd> turn over, <kbd>?</kbd> all keys.
+          </p>
+        </>
+      )}
       {losses.length > 0 && (
         <>
           <h2>Lost</h2>

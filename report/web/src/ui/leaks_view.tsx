@@ -1,5 +1,5 @@
 // Stacks ranked by how surely and how fast what they hold grows.
-import { formatSigned, formatValue, grouped } from "../core/units";
+import { formatDuration, formatSigned, formatValue, grouped, rateUnit } from "../core/units";
 import type { Leak } from "../core/leaks";
 import { nameOf, type App } from "./app_api";
 
@@ -56,14 +56,17 @@ export function LeaksView({ app }: { app: App }) {
   }
   const growing = leaks.filter((leak) => leak.shape === "growing");
   const shown = leaks.slice(0, Math.max(growing.length, 30));
-  const all = growing.reduce((sum, leak) => sum + leak.slope, 0) * 3600;
+  const moments = model.moments({ ...state, metric: "heap/inuse_space" });
+  const span = moments[moments.length - 1]! - moments[0]!;
+  const rate = rateUnit(span);
+  const all = growing.reduce((sum, leak) => sum + leak.slope, 0) * rate.seconds;
   return (
     <section class="view scroll" aria-label="Leaks" tabIndex={0}>
       <p class="lead">
         {growing.length > 0 ? (
           <>
-            <b>{growing.length === 1 ? "One stack grows" : `${growing.length} stacks grow`} steadily</b>, {formatSigned(all, "bytes")} an hour
-            together.
+            <b>{growing.length === 1 ? "One stack grows" : `${growing.length} stacks grow`} steadily</b>, {formatSigned(all, "bytes")} {rate.name} together,
+            over {formatDuration(span)}.
           </>
         ) : (
           <>
@@ -77,13 +80,13 @@ export function LeaksView({ app }: { app: App }) {
           <tr>
             <th scope="col">Shape</th>
             <th scope="col" class="num">
-              An hour
+              {rate.name}
             </th>
             <th scope="col" class="num">
               between
             </th>
             <th scope="col" class="num">
-              Objects an hour
+              objects {rate.name}
             </th>
             <th scope="col" class="num">
               First
@@ -107,11 +110,11 @@ export function LeaksView({ app }: { app: App }) {
                     {leak.shape}
                   </span>
                 </td>
-                <td class="num">{formatSigned(leak.slope * 3600, "bytes")}</td>
+                <td class="num">{formatSigned(leak.slope * rate.seconds, "bytes")}</td>
                 <td class="num muted">
-                  {formatSigned(leak.low * 3600, "bytes")} … {formatSigned(leak.high * 3600, "bytes")}
+                  {formatSigned(leak.low * rate.seconds, "bytes")} … {formatSigned(leak.high * rate.seconds, "bytes")}
                 </td>
-                <td class="num muted">{grouped(leak.objectSlope * 3600)}</td>
+                <td class="num muted">{grouped(leak.objectSlope * rate.seconds)}</td>
                 <td class="num muted">{formatValue(leak.first, "bytes")}</td>
                 <td class="num">{formatValue(leak.last, "bytes")}</td>
                 <td>

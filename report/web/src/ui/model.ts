@@ -218,31 +218,22 @@ export class Model {
   }
 
   /** Packages by what their functions have themselves, the largest first. */
-  packagesBySize(state: State): string[] {
+  packagesBySize(state: State): [name: string, size: number][] {
     return this.memo("packages", this.treeKey(state), () => {
       const sizes = new Map<string, number>();
       for (const row of this.functions(state)) {
         const name = this.packageName(row.func);
         sizes.set(name, (sizes.get(name) ?? 0) + Math.abs(row.self[0]!));
       }
-      return [...sizes].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+      return [...sizes].sort((a, b) => b[1] - a[1]);
     });
   }
 
-  /** By package where there are several; where one object is all there is, by function. */
+  /** By package where there are several; where nearly all is of one, by function. */
   usualColour(): "package" | "function" {
-    const counts = new Map<string, number>();
-    let largest = 0;
-    let all = 0;
-    for (let func = 0; func < this.report.names.length; ++func) {
-      if (this.origin(initialState, func) === "system") continue;
-      const name = this.packageName(func);
-      const count = (counts.get(name) ?? 0) + 1;
-      counts.set(name, count);
-      largest = Math.max(largest, count);
-      ++all;
-    }
-    return largest > 0.85 * all ? "function" : "package";
+    const sizes = this.packagesBySize(initialState);
+    const all = sizes.reduce((sum, [, size]) => sum + size, 0);
+    return sizes.length > 0 && sizes[0]![1] > 0.9 * all ? "function" : "package";
   }
 
   origin(state: State, func: number): Origin {

@@ -1,5 +1,5 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
-import { formatSigned, formatValue, grouped } from "../core/units";
+import { formatDuration, formatSigned, formatValue, grouped, rateUnit } from "../core/units";
 import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
@@ -92,6 +92,9 @@ function findings(app: App): Finding[] {
   if (metric.kind === "heap" && model.moments(state).length >= 3) {
     const growing = model.leaks(state).filter((leak) => leak.shape === "growing");
     const first = growing[0];
+    const moments = model.moments(state);
+    const span = moments[moments.length - 1]! - moments[0]!;
+    const rate = rateUnit(span);
     found.push(
       first === undefined
         ? { title: "Growth", text: "nothing grows steadily", tone: "good", open: () => app.set({ view: "leaks" }) }
@@ -99,11 +102,12 @@ function findings(app: App): Finding[] {
             title: "Growth",
             text: (
               <>
-                <b class="fn-text">{model.shortName(ownOf(app, stackOf(app, first.node)))}</b> grows by <b>{formatSigned(first.slope * 3600, "bytes")}</b> an
-                hour
+                <b class="fn-text">{model.shortName(ownOf(app, stackOf(app, first.node)))}</b> grows by{" "}
+                <b>{formatSigned(first.slope * rate.seconds, "bytes")}</b> {rate.name}
+                {span < 60_000 ? `, seen for ${formatDuration(span)} only` : ""}
               </>
             ),
-            tone: "warn",
+            ...(span < 60_000 ? {} : { tone: "warn" as const }),
             open: () => app.set({ view: "leaks" }),
           },
     );
@@ -157,8 +161,8 @@ export function Summary({ app }: { app: App }) {
         </div>
         <div class="figure-note">
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
-          {half === 0 && total > 0 && <span>exact</span>}
-          {sampling !== "" && <span>sampled {sampling}</span>}
+          {half === 0 && total > 0 && <span>exact: every one was recorded</span>}
+          {sampling !== "" && half !== 0 && <span>sampled {sampling}</span>}
           {total !== all && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {state.mean && <span>averaged</span>}

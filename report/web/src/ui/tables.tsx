@@ -56,6 +56,7 @@ export function FunctionsView({ app }: { app: App }) {
     </th>
   );
   if (all.length === 0) return <Nothing app={app} />;
+  const placed = rows.slice(0, limit).some((row) => model.place(row.func) !== "");
   return (
     <section class="view scroll" aria-label="Functions" tabIndex={0}>
       <table class="data" data-testid="functions">
@@ -82,7 +83,7 @@ export function FunctionsView({ app }: { app: App }) {
               </>
             )}
             {head("name", "Function", "In the order of the alphabet")}
-            <th scope="col">Where</th>
+            {placed && <th scope="col">Where</th>}
           </tr>
         </thead>
         <tbody>
@@ -113,7 +114,7 @@ export function FunctionsView({ app }: { app: App }) {
                     </span>
                   )}
                 </td>
-                <td class="muted where">{model.place(row.func)}</td>
+                {placed && <td class="muted where">{model.place(row.func)}</td>}
               </tr>
             );
           })}

@@ -56,7 +56,7 @@ export function Timeline({ app }: { app: App }) {
         cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
         axes: [
-          { stroke: ink, grid: { show: false }, ticks: { stroke: dark ? "#3a3c43" : "#ddd9d2" }, size: 26, font: "11px system-ui" },
+          { stroke: ink, grid: { show: false }, ticks: { stroke: dark ? "#3a3c43" : "#ddd9d2" }, size: 26, space: 90, font: "11px system-ui" },
           {
             stroke: ink,
             grid: { stroke: dark ? "#2c2e34" : "#eeebe6" },
