@@ -1,0 +1,27 @@
+// Any bytes as an executable, a library or a script: what `run`, `doctor` and the symbolizer read of them.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "report/elf_symbols.h"
+#include "report/object_file.h"
+#include "report/program_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const int fd = memfd_create("fuzz", 0);
+  static const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) abort();
+  const auto symbols = holdfast::ElfSymbols::Load(fd, "");
+  if (symbols.ok()) {
+    for (const uint64_t address : {uint64_t{0}, uint64_t{0x1000}, uint64_t{0x1139}, ~uint64_t{0}}) {
+      (*symbols)->Find(address);
+      (*symbols)->AddressOfOffset(address);
+    }
+  }
+  holdfast::ReadObjectFile(path).IgnoreError();
+  holdfast::ReadProgramFile(path);
+  return 0;
+}
