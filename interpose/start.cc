@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include <string_view>
+
+#include "interpose/defined_names.h"
 #include "interpose/early_arena.h"
 #include "interpose/real.h"
 #include "interpose/text_of_environment.h"
@@ -48,9 +51,14 @@ bool Relocated() {
   return self != nullptr;
 }
 
+// Not in every libc, and never called: ours end in our own free. A search that fails would allocate (defined_names.h).
+constexpr bool NeedsRealOne(std::string_view name) {
+  return name != "cfree" && name != "free_sized" && name != "free_aligned_sized";
+}
+
 void FindRealFunctions() {
 #define HOLDFAST_WRAP(result, name, parameters) \
-  real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
+  if constexpr (NeedsRealOne(#name)) real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \
   real.name##suffix = reinterpret_cast<result(*) parameters>(dlvsym(RTLD_NEXT, #name, version));
 #include "interpose/wrapped.inc"
@@ -66,7 +74,7 @@ bool ReachedByAll() {
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
 bool SomebodyElseIsAtWork(const char* const* environment) {
   for (const char* name : {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"}) {
-    if (dlsym(RTLD_DEFAULT, name) != nullptr) return true;
+    if (IsDefinedAnywhere(name)) return true;
   }
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
 }

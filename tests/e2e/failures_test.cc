@@ -43,6 +43,7 @@ std::vector<Row> Rows() {
   rows.push_back({"few_descriptors", {"hard_processes", "daemon"}, false, {{RLIMIT_NOFILE, 4}}});
   rows.push_back({"no_locked_memory", {"threads_exact"}, false, {{RLIMIT_MEMLOCK, 0}}});
   rows.push_back({"own_surroundings", {"surroundings"}});
+  rows.push_back({"starting_allocator", {"starting_allocator"}});
   return rows;
 }
 

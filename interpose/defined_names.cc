@@ -1,0 +1,66 @@
+#include "interpose/defined_names.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace holdfast {
+namespace {
+
+// The GNU hash table of an object (DT_GNU_HASH; every object of the last fifteen years has one):
+//   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
+struct Symbols {
+  const uint32_t* hash = nullptr;
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+};
+
+Symbols SymbolsOf(const link_map* object) {
+  Symbols found;
+  for (const Elf64_Dyn* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    // Relocated in place by ld.so, but for objects whose dynamic section cannot be written (the vdso).
+    const uintptr_t address = entry->d_un.d_ptr < object->l_addr ? entry->d_un.d_ptr + object->l_addr : entry->d_un.d_ptr;
+    if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);
+    if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(address);
+  }
+  return found;
+}
+
+uint32_t HashOf(const char* name) {
+  uint32_t hash = 5381;
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<uint8_t>(*at);
+  return hash;
+}
+
+bool Defines(const Symbols& object, const char* name, uint32_t hash) {
+  if (object.hash == nullptr || object.symbols == nullptr || object.names == nullptr) return false;
+  const uint32_t buckets = object.hash[0], first = object.hash[1], words = object.hash[2], shift = object.hash[3];
+  if (buckets == 0 || words == 0) return false;
+  const auto* filter = reinterpret_cast<const uint64_t*>(object.hash + 4);
+  const uint64_t word = filter[hash / 64 % words];
+  if ((word >> hash % 64 & word >> (hash >> shift) % 64 & 1) == 0) return false;
+  const auto* bucket = reinterpret_cast<const uint32_t*>(filter + words);
+  const uint32_t* chain = bucket + buckets;
+  uint32_t index = bucket[hash % buckets];
+  if (index < first) return false;
+  for (;; ++index) {
+    const uint32_t other = chain[index - first];
+    const Elf64_Sym& symbol = object.symbols[index];
+    if ((other | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && strcmp(object.names + symbol.st_name, name) == 0) return true;
+    if ((other & 1) != 0) return false;  // the last of its bucket
+  }
+}
+
+}  // namespace
+
+bool IsDefinedAnywhere(const char* name) {
+  const uint32_t hash = HashOf(name);
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    if (Defines(SymbolsOf(object), name, hash)) return true;
+  }
+  return false;
+}
+
+}  // namespace holdfast

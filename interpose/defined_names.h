@@ -1,0 +1,17 @@
+// Whether any loaded object defines a name, asked without the dynamic linker: dlsym allocates the message of a failure,
+// and an allocator that is only just starting up (Chromium's, which calls mutexes of ours on its way) would wait for
+// itself for ever.
+//
+// Before main, or in the first call that reaches the shim: the list of objects is read without its lock.
+#ifndef HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
+#define HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
+
+#include "sampler/hot.h"
+
+namespace holdfast {
+
+HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
