@@ -6,7 +6,7 @@
 #ifndef HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
 #define HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
 
-#include "sampler/hot.h"
+#include "sampler/recorder.h"
 
 namespace holdfast {
 
