@@ -24,17 +24,17 @@ inline bool LooksFree(const sem_t* semaphore) {
 
 HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kSemaphore, WaitStyle::kWhole,
+  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
                    [=] { return real.sem_wait(semaphore); }, got_it);
 }
 HOLDFAST_COLD int SemTimedWaitSlow(sem_t* semaphore, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kSemaphore, WaitStyle::kWhole,
+  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
                    [=] { return real.sem_timedwait(semaphore, deadline); }, got_it);
 }
 HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kSemaphore, WaitStyle::kWhole,
+  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
                    [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it);
 }
 
@@ -64,7 +64,7 @@ inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& c
   }
   if (!SomebodyIsAtIt(control)) return call();
   LockWait wait;
-  BeginWait(caller, nullptr, WaitKind::kOnce, WaitStyle::kRare, &wait);
+  BeginWait(caller, control, WaitKind::kOnce, WaitStyle::kRare, &wait);
   EnterWait(false, &wait);
   const int result = call();
   EndWait(&wait, result == 0);
@@ -110,7 +110,7 @@ HOLDFAST_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const times
 HOLDFAST_EXPORT __attribute__((noinline)) int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
   if (!Ready()) return kTooEarly;
   if (IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
-  return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kBarrier, WaitStyle::kRare,
+  return WaitWhole(HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
                    [=] { return real.pthread_barrier_wait(barrier); },
                    [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
 }

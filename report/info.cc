@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "report/cli.h"
 #include "report/metric.h"
 #include "report/printable.h"
 #include "report/units.h"
@@ -86,7 +87,13 @@ int RunInfo(const std::vector<std::string>& files, std::ostream& out, std::ostre
     PrintMetrics(*profile, out);
     PrintCounts(*profile, out);
     out << fmt::format("comments    {}\n", profile->comments.size());
-    for (const StringId comment : profile->comments) out << "  " << Printable(profile->strings[comment]) << "\n";
+    size_t of_locks = 0;
+    for (const StringId comment : profile->comments) {
+      const std::string_view text = profile->strings[comment];
+      of_locks += text.starts_with("lock ");
+      if (!text.starts_with("lock ")) out << "  " << Printable(text) << "\n";
+    }
+    if (of_locks > 0) out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));
   }
   return exit_code;
 }

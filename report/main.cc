@@ -16,6 +16,7 @@
 #include "report/help.h"
 #include "report/html_command.h"
 #include "report/info_command.h"
+#include "report/locks_command.h"
 #include "report/ls_command.h"
 #include "report/run_command.h"
 #include "report/run_options.h"
@@ -33,6 +34,7 @@ constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddViewCommands,
     AddHtmlCommand,
     AddInfoCommand,
+    AddLocksCommand,
     AddLsCommand,
     AddDumpCommand,
     AddSetCommand,

@@ -20,6 +20,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "samples with no table to keep them in (see holdfast doctor)",
     "steps of growth refused by the kernel: too little room where the tables lie (see --tables)",
     "steps of growth not tried behind a seccomp filter",
+    "samples of locks that holdfast locks does not list: more than 4,096 locks or 8,192 pairs (the profiles have them)",
     "waits whose holder is not in the mutex profile: more than 1,024 locks, or 8 of one place, were fought for at once",
 };
 

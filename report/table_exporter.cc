@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "report/lock_names.h"
 #include "sampler/pprof.h"
 
 namespace holdfast {
@@ -87,6 +88,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolde
       continue;
     }
     Symbolize(&profile, symbolizer);
+    if (kind != ProfileKind::kHeap) NameLocks(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);

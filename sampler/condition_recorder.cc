@@ -8,6 +8,7 @@
 // then is charged; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
 // which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
 // If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
+#include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/sample_stack.h"
 #include "sampler/wait_steps.h"
@@ -52,10 +53,11 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   if (recorded == nullptr) return;
   // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
   // part of the wait.
+  wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
   CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
   EnterWait(false, wait);
   wait->start_ns = MonotonicNs();
-  if (Wanted(recorded, ProfileKind::kMutex)) RegisterWaiter(recorded, condition, wait);
+  RegisterWaiter(recorded, condition, wait);
   if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
   MakeCurrent(thread, wait);
 }
@@ -87,10 +89,14 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   const int64_t condition_end_ns = waited_for_mutex ? signalled_ns : end_ns;
   const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
   AddToCounters(counters, WaitKind::kCondition, waited, woken);
+  AddToRecord(wait->record, waited);
   SampleWait(recorded, thread, waited, *wait);
   if (!waited_for_mutex) return;
   const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
   AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
+  for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
+  for_mutex.pair = nullptr;
+  AddToRecord(for_mutex.record, for_mutex_ns);
   if (wait->share == 0) return;
   for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (for_mutex.interval == 0) return;
@@ -98,6 +104,9 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   for_mutex.kind = WaitKind::kMutex;
   if (wait->row != nullptr) {
     for_mutex.row = FindRow(recorded, recorded->At<Stack>(wait->row->stack), ProfileKind::kBlock, WaitKind::kMutex, 0);
+    if (for_mutex.record != nullptr) {
+      for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
+    }
   }
   SampleWait(recorded, thread, for_mutex_ns, for_mutex);
 }
@@ -122,6 +131,9 @@ void RecordSignal(const void* condition, const void* mutex, bool all) {
   if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {
     of_mutex = ClaimSlot(mutex, kHeldTable);  // it was being given up in this moment
     if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) return recorded->Count(Loss::kLockSlotTaken);
+  }
+  if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
+    of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
   }
   slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_relaxed);
 }

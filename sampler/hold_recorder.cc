@@ -1,4 +1,5 @@
 // The holder's half of lock profiling: see recorder.h, and lock_slots.h for what is charged.
+#include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/recorder.h"
 #include "sampler/sample_stack.h"
@@ -10,6 +11,17 @@ namespace {
 void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const void* lock, WaitKind kind, uint32_t visits) {
   const int64_t left_ns = VisitIdleSlot(slot, lock, visits);
   if (left_ns > 0) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
+}
+
+// The hold, divided among those that are known to have waited during it.
+void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& weight) {
+  uint64_t known = 0;
+  for (const Offset waiter : hold.waiters) known += waiter != 0;
+  const Offset holder = recorded->OffsetOf(row);
+  if (known == 0) AddToPair(FindLockPair(recorded, holder, 0, hold.record), weight, 1);
+  for (const Offset waiter : hold.waiters) {
+    if (waiter != 0) AddToPair(FindLockPair(recorded, holder, waiter, hold.record), weight, known);
+  }
 }
 
 }  // namespace
@@ -37,6 +49,12 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   hold->slot = slot;
   hold->charged_ns = charged_ns;
   hold->kind = kind;
+  const Offset record = slot->record.load(std::memory_order_relaxed);
+  if (record != 0) {
+    hold->record = recorded->At<LockRecord>(record);
+    hold->record->holds.fetch_add(1, std::memory_order_relaxed);
+    hold->record->hold_ns.fetch_add(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
+  }
   LockCounters& counters = LockCountersOf(recorded, thread);
   Count(counters.holds, kind, 1);
   Count(counters.hold_ns, kind, static_cast<uint64_t>(charged_ns));
@@ -45,6 +63,8 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
   thread.hold_countdown -= charged_ns;
   hold->sampled = thread.hold_countdown <= 0;
+  if (!hold->sampled) return;
+  for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
 }
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
@@ -57,6 +77,10 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
     LockCounters& counters = LockCountersOf(recorded, thread);
     Count(counters.holds, hold->kind, ~uint64_t{0});
     Count(counters.hold_ns, hold->kind, ~charged + 1);
+    if (hold->record != nullptr) {
+      hold->record->holds.fetch_sub(1, std::memory_order_relaxed);
+      hold->record->hold_ns.fetch_sub(charged, std::memory_order_relaxed);
+    }
     return;
   }
   if (!hold->sampled || !EnterSlow(thread)) return;
@@ -64,7 +88,9 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   const OwnTime own_time(recorded, thread);
   Row* row = FindRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, 0);
   recorded->header()->lock_counters[thread.shard].hold_samples.fetch_add(1, std::memory_order_relaxed);
-  AddLockSample(row, charged, WeightOf(charged, hold->interval));
+  const Weight weight = WeightOf(charged, hold->interval);
+  AddLockSample(row, charged, weight);
+  if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
   own_time.Add();
   Unmute(thread);
 }

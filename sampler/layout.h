@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 3;
+inline constexpr uint32_t kLayoutVersion = 4;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -61,12 +61,13 @@ enum class Loss : uint8_t {
   kTableUnavailable,     // samples taken while there was no table to keep them in
   kGrowthFailed,         // the file system or the kernel refused a step of growth
   kNoSystemCalls,        // growth that was not tried, because a seccomp filter is in place
+  kLockTableFull,        // locks, or pairs of holder and waiter, that `holdfast locks` does not know
   kLockSlotTaken,        // waits whose holder could not be charged: too many locks are fought for at once
 };
-inline constexpr int kLosses = 9;
+inline constexpr int kLosses = 10;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full", "live-table-full", "stack-truncated", "stack-missing",
-    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls", "lock-slot-taken"};
+    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls", "lock-table-full", "lock-slot-taken"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
 inline constexpr int kMaxDepth = 256;
@@ -165,6 +166,33 @@ static_assert(sizeof(LiveSample) == 16);
 
 // A segment is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
 
+// One lock that was waited for, by its address and kind (readers and writers of one lock are of one kind, rwlock-write).
+// Every wait and hold is counted. Another lock that comes to lie at the same address is taken for the same.
+struct LockRecord {
+  uint64_t lock;
+  Offset next;                   // next record of the same hash head
+  WaitKind kind;
+  std::atomic<uint64_t> waits, wait_ns, longest_ns;
+  std::atomic<uint64_t> holds, hold_ns;
+};
+static_assert(sizeof(LockRecord) == 56);
+
+// Who kept whom waiting, for which lock: sums of samples, weighted as in Rows (fixed point).
+//   holder and waiter   a sampled hold, and who waited during it: divided among those that are known
+//   holder alone        a sampled hold of whose waiters none was captured
+//   waiter alone        a sampled wait, whoever held: its delay stands in pairs with holders as well
+struct LockPair {
+  Offset next;                   // next pair of the same hash head
+  Offset holder, waiter;         // Row; 0 = not known
+  Offset lock;                   // LockRecord
+  std::atomic<uint64_t> contentions, delay;
+};
+static_assert(sizeof(LockPair) == 32);
+inline constexpr uint32_t kLockHeads = 256;
+inline constexpr uint32_t kPairHeads = 1024;
+inline constexpr uint32_t kMostLocks = 4096;
+inline constexpr uint32_t kMostPairs = 8192;
+
 // ---- Header ----
 
 inline constexpr uint32_t kNodeHeads = 32768;
@@ -262,6 +290,9 @@ struct TableHeader {
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;  // how many have been begun
   std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
+  std::atomic<uint32_t> lock_count, pair_count;
+  std::atomic<Offset> lock_heads[kLockHeads];
+  std::atomic<Offset> pair_heads[kPairHeads];
 
   // Text, zero-terminated, cut when too long.
   char host[64];

@@ -42,6 +42,18 @@ inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, 
   counters[static_cast<int>(kind)].fetch_add(by, std::memory_order_relaxed);
 }
 
+inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {
+  uint64_t known = longest->load(std::memory_order_relaxed);
+  while (known < ns && !longest->compare_exchange_weak(known, ns, std::memory_order_relaxed)) {
+  }
+}
+
+// Whether somebody holds it, or wakes for it: an address that holders look for.
+inline bool HasHolder(WaitKind kind) {
+  return kind == WaitKind::kMutex || kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite ||
+         kind == WaitKind::kSpin || kind == WaitKind::kFutex;
+}
+
 inline void AddLockSample(Row* row, uint64_t ns, const Weight& weight) {
   auto& sums = row->sums;
   sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);
@@ -49,9 +61,7 @@ inline void AddLockSample(Row* row, uint64_t ns, const Weight& weight) {
   sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
   AddDouble(&sums[kContentionsVariance], weight.count_variance);
   AddDouble(&sums[kDelayVariance], weight.amount_variance);
-  uint64_t longest = sums[kLongest].load(std::memory_order_relaxed);
-  while (longest < ns && !sums[kLongest].compare_exchange_weak(longest, ns, std::memory_order_relaxed)) {
-  }
+  RaiseTo(&sums[kLongest], ns);
 }
 
 }  // namespace holdfast

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
+#include "sampler/lock_comments.h"
 #include "sampler/profile_comments.h"
 
 namespace holdfast {
@@ -214,8 +215,11 @@ class Builder {
         AddLockSample(group, stacks.Frames(group.stack));
       }
     }
-    segments.AddMappings(&profile_);
     AddComments(snapshot_, kind_, variances_, &profile_);
+    if (kind_ != ProfileKind::kHeap && !profile_.samples.empty()) {
+      AddLockComments(snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
+    }
+    segments.AddMappings(&profile_);
     return std::move(profile_);
   }
 

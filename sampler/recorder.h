@@ -88,6 +88,8 @@ struct LockWait {
   int64_t capture_start_ns;  // of a capture that EnterWait has not looked at yet; 0 = none
   int64_t capture_end_ns;
   const void* holder;        // what it waits for, as BeginWait was told
+  LockRecord* record;        // of that lock; null: none
+  LockPair* pair;            // where a sample of this wait goes, beside the row
   LockSlot* slot;            // where holders see that somebody waits; null: they do not
   Row* row;                  // where the sample goes; null until captured
   CurrentWait outer;         // that this one interrupted (in a signal handler)
@@ -106,8 +108,7 @@ enum class WaitStyle {
   kWhole,                    // captured first, by lot
   kRare,                     // captured first, always: waits that are few and long
 };
-// Before a wait that is sure to come. `holder`: what it is that others hold or wake for, by its address; null when nobody
-// does (a barrier, a thread to be joined).
+// Before a wait that is sure to come. `holder`: what is waited for, by its address; null when it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After each of these, just before the real function: if it is free now, it came free during the capture, and the rest of
@@ -138,6 +139,8 @@ bool CanRead(const void* address);
 // `sleepers`: whether the lock's own word says that somebody sleeps, or cannot tell.
 // The lock itself is never touched: it may be gone after the real unlock.
 struct LockHold {
+  LockRecord* record;        // of the lock; null: none
+  Offset waiters[kSlotWaiters];  // rows of those that wait, as far as they are known
   LockSlot* slot;
   int64_t charged_ns;        // waited by others during this hold, all together
   uint64_t interval;         // that was in force

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "sampler/snapshot_locks.h"
 #include "sampler/weight.h"
 
 namespace holdfast {
@@ -40,7 +41,7 @@ class Reader {
   Reader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
 
   absl::Status Read(Snapshot* snapshot) {
-    for (const auto step : {&Reader::ReadHeader, &Reader::ReadModules, &Reader::ReadStacks}) {
+    for (const auto step : {&Reader::ReadHeader, &Reader::ReadModules, &Reader::ReadStacks, &Reader::ReadLocks}) {
       if (absl::Status status = (this->*step)(snapshot); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -199,6 +200,7 @@ class Reader {
       const auto* row = At<Row>(at);
       if (row == nullptr || rows_left_-- == 0) return Corrupt("bad row", at);
       if (absl::Status status = ReadRow(*row, at, index, snapshot); !status.ok()) return status;
+      stack_of_row_.emplace(at, index);
       at = row->next;
     }
     return absl::OkStatus();
@@ -256,10 +258,13 @@ class Reader {
     return absl::OkStatus();
   }
 
+  absl::Status ReadLocks(Snapshot* snapshot) { return holdfast::ReadLocks(bytes_, limit_, stack_of_row_, snapshot); }
+
   const char* bytes_;
   size_t size_;
   const TableHeader* head_ = nullptr;
   uint64_t limit_ = 0;  // bytes that may hold records
+  absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };

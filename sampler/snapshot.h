@@ -42,6 +42,23 @@ struct StackInfo {
   bool missing;                  // no stack could be taken
 };
 
+inline constexpr uint32_t kNoStack = 0xffffffff;
+
+struct LockInfo {                // one lock, by its address; exact
+  uint64_t address;
+  WaitKind kind;                 // kRwlockWrite for readers and writers
+  uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
+  // The live heap sample that it lies in, if there is one.
+  uint64_t block_bytes = 0, block_offset = 0;
+  uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
+};
+
+struct LockPairInfo {            // see LockPair in layout.h
+  uint32_t lock;                 // index into Snapshot::locks_known
+  uint32_t holder, waiter;       // index into Snapshot::stacks, or kNoStack
+  double contentions, delay_ns;
+};
+
 struct ProcessIdentity {
   std::string host, program, executable, command_line, out;
   uint32_t pid, parent_pid, uid;
@@ -70,6 +87,8 @@ struct Snapshot {
   std::vector<ModuleInfo> modules;
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
+  std::vector<LockInfo> locks_known;
+  std::vector<LockPairInfo> lock_pairs;
 };
 
 // `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable

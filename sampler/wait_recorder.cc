@@ -1,4 +1,5 @@
 // The waiter's half of lock profiling: see recorder.h.
+#include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/raw_memory.h"
 #include "sampler/recorder.h"
@@ -20,6 +21,7 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   Stack* stack = SampleStack(recorded, thread, caller);
   wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
   if (wait->slot != nullptr) PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   own_time.Add();
   Unmute(thread);
   wait->capture_end_ns = MonotonicNs();
@@ -38,13 +40,22 @@ void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bo
   if (acquired) Count(counters.acquired, kind, 1);
 }
 
+void AddToRecord(LockRecord* record, uint64_t waited_ns) {
+  if (record == nullptr) return;
+  record->waits.fetch_add(1, std::memory_order_relaxed);
+  record->wait_ns.fetch_add(waited_ns, std::memory_order_relaxed);
+  RaiseTo(&record->longest_ns, waited_ns);
+}
+
 void RegisterWaiter(Table* recorded, const void* holder, LockWait* wait) {
+  if (!Wanted(recorded, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
   for (int i = 0; i < kClaims; ++i) {
     LockSlot* slot = ClaimSlot(holder, TableOf(wait->kind));
     if (slot == nullptr) break;
     if (!AddWaiters(slot, holder, wait->start_ns)) continue;
     wait->slot = slot;
+    if (wait->record != nullptr) slot->record.store(recorded->OffsetOf(wait->record), std::memory_order_relaxed);
     return;
   }
   recorded->Count(Loss::kLockSlotTaken);
@@ -111,7 +122,9 @@ void SampleWait(Table* recorded, ThreadState& thread, uint64_t waited_ns, const 
   thread.lock_countdown = 0;  // drawn anew before the next wait
   if (wait.row == nullptr) return;  // the lot had not fallen on it
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
-  AddLockSample(wait.row, waited_ns, WeightOf(waited_ns, wait.interval, 1.0 / wait.share));
+  const Weight weight = WeightOf(waited_ns, wait.interval, 1.0 / wait.share);
+  AddLockSample(wait.row, waited_ns, weight);
+  AddToPair(wait.pair, weight, 1);
 }
 
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait) {
@@ -119,8 +132,11 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
   Table* recorded = BeginAnyWait(thread, kind, wait);
   if (recorded == nullptr) return;
   wait->start_ns = MonotonicNs();
-  wait->holder = holder;
-  if (holder != nullptr && Wanted(recorded, ProfileKind::kMutex)) RegisterWaiter(recorded, holder, wait);
+  if (holder != nullptr) {
+    wait->holder = holder;
+    wait->record = FindLockRecord(recorded, holder, kind);
+    if (HasHolder(kind)) RegisterWaiter(recorded, holder, wait);
+  }
   MakeCurrent(thread, wait);
   CaptureByLot(caller, recorded, thread, style, wait);
 }
@@ -163,6 +179,7 @@ void EndWait(LockWait* wait, bool acquired) {
     if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
   }
   AddToCounters(counters, wait->kind, waited, acquired);
+  AddToRecord(wait->record, waited);
   SampleWait(recorded, thread, waited, *wait);
 }
 

@@ -17,6 +17,7 @@ void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame);
 void MakeCurrent(ThreadState& thread, LockWait* wait);
 // False: it was dropped.
 bool LeaveCurrent(ThreadState& thread, LockWait* wait);
+void AddToRecord(LockRecord* record, uint64_t waited_ns);
 // Ends a registration in the table of what is woken. `what`: the condition or the futex.
 void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns);
 // Of a wait for a condition that was left by a jump: the mutex is not waited for, either.
