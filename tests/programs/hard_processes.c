@@ -153,6 +153,7 @@ static void FirstInVfork(void) {
   const int status = Status(child, 0);
   free(shared_block);
   Work();
+  Expect("child_allocates", 200, 258700, 0, 0);
   printf("first allocation in vfork: %d\n", status);
 }
 

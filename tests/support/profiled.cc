@@ -34,7 +34,10 @@ std::string ProgramPath(const std::string& name) {
   return name.find('/') == std::string::npos ? std::string(HOLDFAST_PROGRAMS) + "/" + name : name;
 }
 std::string Tool() { return HOLDFAST_TOOL; }
-std::string Library() { return HOLDFAST_LIBRARY; }
+std::string Library() {
+  const char* other = getenv("HOLDFAST_TEST_LIBRARY");  // scripts/mutate: one with a mistake in it
+  return other != nullptr ? other : HOLDFAST_LIBRARY;
+}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
