@@ -29,7 +29,7 @@ namespace holdfast {
 namespace {
 
 constexpr char kOverhead[] =
-    "expected: +10 instructions for malloc and free, +9 for an uncontended lock and unlock, about 1us for each 512KiB "
+    "expected: +10 instructions for malloc and free, +7 for an uncontended lock and unlock, about 1us for each 512KiB "
     "allocated, 0.15ms at the start; a table of some 0.2MiB, at most 64MiB";
 
 std::string Environment(const char* name) {

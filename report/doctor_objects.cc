@@ -32,9 +32,10 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
       {"C11 conditions", {"cnd_wait", "cnd_timedwait"}},
       {"semaphores", {"sem_wait", "sem_timedwait", "sem_clockwait"}},
       {"barriers", {"pthread_barrier_wait"}},
+      {"futexes", {"syscall"}},
       {"spin locks", {"pthread_spin_lock"}},
-      {"once", {"pthread_once"}},
-      {"joins", {"pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np"}},
+      {"once", {"pthread_once", "call_once"}},
+      {"joins", {"pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"}},
   };
   return functions;
 }
@@ -125,12 +126,6 @@ void DescribeLocks(const std::vector<Object>& objects, const ObjectFile& library
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
   if (seen.empty() && unseen.empty()) findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
-  for (const Object& object : objects) {
-    if (!object.file.needs.contains("syscall") || object.file.is_go) continue;
-    findings->Note("locks", fmt::format("{} makes system calls itself: locks built on futex (as Rust's std::sync) are not seen",
-                                        FileName(object.path)));
-    break;
-  }
 }
 
 }  // namespace
