@@ -18,8 +18,8 @@ namespace holdfast {
 
 struct CheckOptions {
   ViewOptions view;  // format: text, markdown, junit, json or csv
-  std::vector<std::string> max;
-  std::vector<std::string> base;
+  std::vector<std::string> max = {};
+  std::vector<std::string> base = {};
   std::string fail_above = "";  // percent
   std::string output = "-";
 };

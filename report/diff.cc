@@ -46,8 +46,8 @@ absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, s
   auto set = ReadProfileSet(options.files, {.keep = Keep::kAll, .kind = options.kind});
   if (!set.ok()) return set.status();
   std::pair<Side, Side> sides;
-  const auto newest = FilesThatCount(&*set, options, err);
-  if (!newest.ok()) return newest.status();
+  std::ostream nowhere(nullptr);  // which files count is another question here
+  if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
   for (const ProfileGroup& group : set->groups) {
     if (group.files.size() < 2 || group.process.empty()) continue;
     sides.first.files.push_back(&group.files.front());

@@ -20,8 +20,8 @@
 namespace holdfast {
 
 struct DiffOptions {
-  ViewOptions view;               // its files are the head; or base and head when `base` is empty
-  std::vector<std::string> base;  // files and folders
+  ViewOptions view;                    // its files are the head; or base and head when `base` is empty
+  std::vector<std::string> base = {};  // files and folders
   bool normalize = false;
   bool only_significant = false;  // no rows within the sampling error
 };

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 namespace holdfast {
 namespace {
 
-constexpr double kInterval = 1.96, kAlarm = 4;
+constexpr double kInterval = 1.96, kAlarm = 4, kStillRising = 2.2;
 constexpr size_t kMostSnapshots = 200;
 
 double Median(std::vector<double>* values) {
@@ -44,12 +45,47 @@ double Autocorrelation(std::span<const double> times, std::span<const double> va
   return square > 0 ? std::clamp(product / square, 0.0, 0.9) : 0;
 }
 
-GrowthClass Classify(std::span<const double> times, std::span<const double> values, const Growth& growth,
-                     double sigma) {
+// Of what came and went between two snapshots; see growth.h.
+double DifferenceVariance(const Series& series, size_t first, size_t last) {
+  const double before = series.values[first], after = series.values[last];
+  const double sum = series.variances[first] + series.variances[last];
+  if (series.allocated.empty() || !(before + after > 0)) return sum;
+  const double weight = sum / (before + after);
+  const double came = std::max(0.0, series.allocated[last] - series.allocated[first]);
+  const double went = std::max(0.0, came - (after - before));
+  return weight * (std::min(came, after) + std::min(went, before));
+}
+
+// Slope and its error of the snapshots from `first` on, no class.
+Growth FitLine(const Series& series, size_t first) {
+  const std::span<const double> times = std::span(series.times).subspan(first);
+  const std::span<const double> values = std::span(series.values).subspan(first);
+  Growth growth;
+  std::vector<double> slopes = PairSlopes(times, values);
+  if (slopes.empty()) return growth;
+  growth.slope = Median(&slopes);
+  std::sort(slopes.begin(), slopes.end());
+  const auto n = static_cast<double>(times.size());
+  const double ranks = kInterval * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
+  const auto at = [&](double rank) {
+    return slopes[static_cast<size_t>(std::clamp(std::round(rank), 0.0, static_cast<double>(slopes.size() - 1)))];
+  };
+  const auto pairs = static_cast<double>(slopes.size());
+  const double scatter = std::max(growth.slope - at((pairs - ranks) / 2), at((pairs + ranks) / 2) - growth.slope);
+  const double correlation = Autocorrelation(times, values, growth.slope);
+  const double widened = scatter * std::sqrt((1 + correlation) / (1 - correlation));
+  const double sampling = kInterval * std::sqrt(DifferenceVariance(series, first, series.values.size() - 1)) /
+                          (times.back() - times.front());
+  growth.half_width = std::hypot(widened, sampling);
+  return growth;
+}
+
+GrowthClass Classify(const Series& series, const Growth& growth) {
+  const std::span<const double> times = series.times, values = series.values, variances = series.variances;
   const size_t n = values.size();
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const double range = *high - *low;
-  const double noise = 3 * sigma;
+  const double noise = 3 * std::sqrt(std::max(variances.front(), variances.back()));
   if (*high <= 0) return GrowthClass::kNoise;
   if (range <= std::max(noise, 0.02 * *high)) {
     return values[0] > noise ? GrowthClass::kOneOff : GrowthClass::kNoise;
@@ -71,10 +107,12 @@ GrowthClass Classify(std::span<const double> times, std::span<const double> valu
     return Median(&slopes);
   };
   const double first = slope_of(0, third + 1), middle = slope_of(third, n - third), last = slope_of(n - third - 1, n);
-  const double standard_error = growth.half_width / kInterval;
   const int rising = (first > 0) + (middle > 0) + (last > 0);
-  if (growth.slope > kAlarm * standard_error && growth.slope > 0 && last >= 0.35 * growth.slope && rising >= 2 &&
-      falls < 0.8 * rises) {
+  const size_t half = n / 2;
+  const Growth end = FitLine(series, half);
+  if (growth.slope > kAlarm * growth.half_width / kInterval && growth.slope > 0 && rising >= 2 &&
+      largest_fall < 0.5 * range && last >= 0.35 * growth.slope && end.slope >= 0.5 * growth.slope &&
+      end.slope > kStillRising * end.half_width / kInterval) {
     return GrowthClass::kGrowing;
   }
   if (falls >= 0.4 * rises && largest_fall >= 0.25 * range) return GrowthClass::kSawTooth;
@@ -100,32 +138,19 @@ std::string_view NameOf(GrowthClass growth_class) {
   return "noise";
 }
 
-Growth FitGrowth(std::span<const double> all_times, std::span<const double> all_values, double first_variance,
-                 double last_variance) {
-  std::vector<double> times, values;
-  const size_t count = all_times.size(), kept = std::min(count, kMostSnapshots);
+Growth FitGrowth(const Series& all) {
+  Series series;
+  const size_t count = all.times.size(), kept = std::min(count, kMostSnapshots);
   for (size_t i = 0; i < kept; ++i) {
     const size_t at = kept < 2 ? 0 : i * (count - 1) / (kept - 1);
-    times.push_back(all_times[at]);
-    values.push_back(all_values[at]);
+    series.times.push_back(all.times[at]);
+    series.values.push_back(all.values[at]);
+    series.variances.push_back(all.variances[at]);
+    if (!all.allocated.empty()) series.allocated.push_back(all.allocated[at]);
   }
-  Growth growth;
-  if (kept < kLeastSnapshots || !(times.back() > times.front())) return growth;
-  std::vector<double> slopes = PairSlopes(times, values);
-  growth.slope = Median(&slopes);
-  std::sort(slopes.begin(), slopes.end());
-  const auto n = static_cast<double>(kept);
-  const double ranks = kInterval * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
-  const auto at = [&](double rank) {
-    return slopes[static_cast<size_t>(std::clamp(std::round(rank), 0.0, static_cast<double>(slopes.size() - 1)))];
-  };
-  const auto pairs = static_cast<double>(slopes.size());
-  const double scatter = std::max(growth.slope - at((pairs - ranks) / 2), at((pairs + ranks) / 2) - growth.slope);
-  const double correlation = Autocorrelation(times, values, growth.slope);
-  const double widened = scatter * std::sqrt((1 + correlation) / (1 - correlation));
-  const double sampling = kInterval * std::sqrt(first_variance + last_variance) / (times.back() - times.front());
-  growth.half_width = std::hypot(widened, sampling);
-  growth.growth_class = Classify(times, values, growth, std::sqrt(std::max(first_variance, last_variance)));
+  if (kept < kLeastSnapshots || !(series.times.back() > series.times.front())) return {};
+  Growth growth = FitLine(series, 0);
+  growth.growth_class = Classify(series, growth);
   return growth;
 }
 

@@ -5,17 +5,22 @@
 //                - scatter: the rank interval of the slope (Kendall's S, n(n−1)(2n+5)/18), widened by √((1+ρ)/(1−ρ))
 //                where
 //                  the residuals of neighbours are alike with correlation ρ: a slow wave is no trend
-//                - sampling: what is in use at both ends is an estimate itself: √(σ²_first + σ²_last) over the time
-//                between
-// The interval is 95 %. `is_growing` asks for more, because thousands of stacks are looked at and none may be a false
-// alarm: 4 standard errors above 0, the last third still rising at no less than 0.35 of the whole, and a rise in at
-// least two of the three thirds. An approach to a limit with time constant τ is a plateau once three τ are seen: its
-// last third rises at 0.27 of the whole.
+//                - sampling: what is in use at both ends is an estimate itself. Blocks in use at both ends are the same
+//                  samples; uncertain are those that came in between and stayed, at most what was allocated, and those
+//                  that went: σ²(Δ) = w·(min(A, last) + min(A − Δ, first)), w = σ²/value, A allocated in between.
+//                  A pure leak has A = Δ; a cache that was turned over has σ²_first + σ²_last
+// The interval is 95 %. To be called growing takes more, because thousands of stacks are looked at and none may be a false
+// alarm: a slope of 4 standard errors, a rise in at least two of the three thirds, no fall by half of the range, and no
+// slowing down: the last half surely rises (2.2 standard errors), at no less than 0.5 of the whole, the last third at no
+// less than 0.35. An approach to a limit with time constant τ is a plateau once three τ are seen: its last third rises at
+// 0.27 of the whole. In a simulation, of 400 caches that warm up over five τ to 40 samples none was called growing, and
+// all of 200 leaks of 94 samples were.
 #ifndef HOLDFAST_REPORT_GROWTH_H_
 #define HOLDFAST_REPORT_GROWTH_H_
 
-#include <span>
+#include <cstddef>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
@@ -38,10 +43,17 @@ struct Growth {
 
 inline constexpr size_t kLeastSnapshots = 5;
 
-// `times` ascending, one value for each; `first_variance`, `last_variance` of the estimates at both ends (0 = exact).
-// With fewer than kLeastSnapshots everything is noise. More than 200 are thinned evenly: the pairs grow as n².
-Growth FitGrowth(std::span<const double> times, std::span<const double> values, double first_variance,
-                 double last_variance);
+// Snapshots, the oldest first; all of one length.
+struct Series {
+  std::vector<double> times;
+  std::vector<double> values;     // what is in use
+  std::vector<double> variances;  // of these estimates, 0 = exact
+  std::vector<double> allocated;  // until then, never decreasing; empty: not known, all may have been turned over
+};
+
+// Slopes are for each unit of `times`. With fewer than kLeastSnapshots everything is noise. More than 200 are thinned
+// evenly: the pairs grow as n².
+Growth FitGrowth(const Series& series);
 
 }  // namespace holdfast
 

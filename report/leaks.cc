@@ -48,8 +48,14 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: has no inuse_space and inuse_objects. Leaks are found in heap profiles: give those.", file.path));
   }
+  // What was allocated says how much was turned over; files of others may not have it.
+  std::vector<size_t> columns = {*space, *objects};
+  const auto all_space = FindMetric(profile, "alloc_space"), all_objects = FindMetric(profile, "alloc_objects");
+  const bool turnover = all_space.ok() && all_objects.ok();
+  if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
+  turnover_known_ = turnover_known_ && turnover;
   const std::vector<double> variances = VariancesOf(profile);
-  const auto stacks = Stacks::Build(file.profile, {*space, *objects}, options_, variances);
+  const auto stacks = Stacks::Build(file.profile, columns, options_, variances);
   if (!stacks.ok()) return stacks.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path});
@@ -75,6 +81,10 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     for (Point* point : {&stack.points[snapshot], &totals_[snapshot]}) {
       point->bytes = WrappedSum(point->bytes, stacks->ValuesOf(i)[0]);
       point->objects = WrappedSum(point->objects, stacks->ValuesOf(i)[1]);
+      if (turnover) {
+        point->bytes_allocated = WrappedSum(point->bytes_allocated, stacks->ValuesOf(i)[2]);
+        point->objects_allocated = WrappedSum(point->objects_allocated, stacks->ValuesOf(i)[3]);
+      }
       point->bytes_variance += stacks->VarianceOf(i, 0);
       point->objects_variance += stacks->VarianceOf(i, 1);
     }
@@ -96,16 +106,23 @@ double LeakSeries::Hours() const {
 }
 
 Growth LeakSeries::Fit(const std::map<uint32_t, Point>& points, bool objects) const {
-  std::vector<double> times, values, variances;
+  Series series;
   const std::vector<uint32_t> order = ByTime();
+  Point point;
   for (const uint32_t snapshot : order) {
+    // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
     const auto found = points.find(snapshot);
-    const Point point = found == points.end() ? Point() : found->second;
-    times.push_back(static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour);
-    values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
-    variances.push_back(objects ? point.objects_variance : point.bytes_variance);
+    const Point before = std::exchange(point, found == points.end() ? Point() : found->second);
+    point.bytes_allocated = std::max(point.bytes_allocated, before.bytes_allocated);
+    point.objects_allocated = std::max(point.objects_allocated, before.objects_allocated);
+    series.times.push_back(static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour);
+    series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
+    series.variances.push_back(objects ? point.objects_variance : point.bytes_variance);
+    if (turnover_known_) {
+      series.allocated.push_back(static_cast<double>(objects ? point.objects_allocated : point.bytes_allocated));
+    }
   }
-  return times.empty() ? Growth() : FitGrowth(times, values, variances.front(), variances.back());
+  return FitGrowth(series);
 }
 
 std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
@@ -249,7 +266,8 @@ class Finder {
     }
     if (fewer > 0)
       table.header.push_back(fmt::format("left out {} processes with fewer than {} snapshots", fewer, kLeastSnapshots));
-    if (suppressed > 0) table.header.push_back(fmt::format("left out {} leaks by suppressions", suppressed));
+    if (suppressed > 0)
+      table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"
                                       : fmt::format("leaks    {} stack{} grow{} all the time", leaks,
                                                     leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
@@ -263,8 +281,8 @@ class Finder {
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_) return fmt::format("{} is reached already", FormatSize(static_cast<int64_t>(limit_)));
-    // The leaks go on; the rest may be anything. Of both the faster.
-    const double slope = std::max(leak_slope, total.growth_class == GrowthClass::kGrowing ? total.slope : 0);
+    // The leaks go on, what else grew may not.
+    const double slope = leak_slope > 0 ? leak_slope : total.growth_class == GrowthClass::kGrowing ? total.slope : 0;
     if (slope <= 0)
       return fmt::format("{} will not be reached by what grows now", FormatSize(static_cast<int64_t>(limit_)));
     return fmt::format("{} in use is reached in {}", FormatSize(static_cast<int64_t>(limit_)),

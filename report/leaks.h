@@ -60,7 +60,8 @@ class LeakSeries {
 
  private:
   struct Point {
-    int64_t bytes = 0, objects = 0;
+    int64_t bytes = 0, objects = 0;                      // in use
+    int64_t bytes_allocated = 0, objects_allocated = 0;  // until then
     double bytes_variance = 0, objects_variance = 0;
   };
   struct Stack {
@@ -77,6 +78,7 @@ class LeakSeries {
   std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
   absl::flat_hash_map<uint64_t, Stack> stacks_;
   std::map<uint32_t, Point> totals_;
+  bool turnover_known_ = true;
 };
 
 }  // namespace holdfast

@@ -31,7 +31,7 @@
 namespace holdfast {
 
 struct StackOptions {
-  std::string focus, ignore, hide, show, show_from, tag_focus, tag_ignore;
+  std::string focus = "", ignore = "", hide = "", show = "", show_from = "", tag_focus = "", tag_ignore = "";
   bool fold_system = false;  // system frames (frame_origin.h) count for their callers
   bool inlines = true;
   // function, line, file, object, package; anything else is a label, whose value becomes the outermost node.

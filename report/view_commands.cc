@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "report/analysis_commands.h"
+#include "report/completion.h"
 #include "report/export_formats.h"
 #include "report/graph.h"
 #include "report/list.h"
@@ -268,6 +269,7 @@ void AddViewCommands(CLI::App& app, int* exit_code) {
     add(app, exit_code);
   }
   AddAnalysisCommands(app, exit_code);
+  AddCompletionCommands(app, exit_code);
 }
 
 }  // namespace holdfast

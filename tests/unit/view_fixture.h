@@ -17,9 +17,10 @@ struct Stack {
   std::string frames;
   int64_t bytes;
   int64_t objects = 1;
+  int64_t allocated_bytes = -1, allocated_objects = -1;  // -1: what is in use, nothing was freed
 };
 
-// A heap profile in which all was allocated and nothing freed, sampled at every byte; a function lies in line 1 of
+// A heap profile, sampled at every byte; a function lies in line 1 of
 // main.cc. Labels: bytes, thread (worker).
 inline Profile StackProfile(const std::vector<Stack>& stacks) {
   Profile p;
@@ -67,7 +68,9 @@ inline Profile StackProfile(const std::vector<Stack>& stacks) {
     std::istringstream names(stack.frames);
     for (std::string name; std::getline(names, name, ';');) frames.push_back(location(name));
     std::reverse(frames.begin(), frames.end());
-    const std::array<int64_t, 4> values = {stack.objects, stack.bytes, stack.objects, stack.bytes};
+    const std::array<int64_t, 4> values = {stack.allocated_objects < 0 ? stack.objects : stack.allocated_objects,
+                                           stack.allocated_bytes < 0 ? stack.bytes : stack.allocated_bytes,
+                                           stack.objects, stack.bytes};
     const std::array<Profile::Label, 2> labels = {
         {{.key = text("bytes"), .number = stack.bytes / std::max<int64_t>(1, stack.objects), .unit = text("bytes")},
          {.key = text("thread"), .text = text("worker")}}};

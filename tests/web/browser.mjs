@@ -22,7 +22,7 @@ if (executablePath === undefined) {
 }
 // Its sandbox needs a user namespace, which root and containers do not have.
 const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
-const browser = await require("playwright-core").chromium.launch({ executablePath, args });
+export const browser = await require("playwright-core").chromium.launch({ executablePath, args });
 export const folder = mkdtempSync(join(tmpdir(), "holdfast-page-"));
 after(async () => {
   await browser.close();

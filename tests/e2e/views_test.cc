@@ -1,0 +1,249 @@
+// The views on profiles of real programs: the same numbers as Go's pprof, and exports as their consumers read them.
+#include <regex>
+
+#include "tests/support/profiled.h"
+#include "tests/support/view_numbers.h"
+
+namespace holdfast::testing {
+namespace {
+
+// Deterministic: what differs between two runs is the sampling.
+constexpr char kPerl[] =
+    "my %h; for my $i (1..6000) { $h{\"k$i\"} = [map {\"v$_\"} 1..10]; } my @s = sort keys %h; my $t = join(',', @s);"
+    "my @r = map { [split /,/, $t] } 1..2; for (1..200) { my $x = 'y' x 40000; push @r, $x if $_ % 10 == 0; }"
+    "my $re = join('|', map {\"a$_\"} 1..300); my $n = () = $t =~ /$re/g; print scalar(@r), qq(\\n);";
+
+class ViewsOfPrograms : public Profiled {
+ protected:
+  static RunResult Pprof(std::vector<std::string> arguments) {
+    std::vector<std::string> argv = {"go", "tool", "pprof", "-symbolize=none"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    Command command;
+    command.argv = argv;
+    command.env = {{"GOFLAGS", ""}, {"GOTOOLCHAIN", "local"}, {"HOME", "/tmp"}};
+    return Execute(command);
+  }
+
+  void RunPerl(const Options& options) {
+    Command command = CommandFor(Launch::kRun, {"/usr/bin/perl", "-e", kPerl}, options);
+    command.env["PERL_HASH_SEED"] = "0";
+    command.env["PERL_PERTURB_KEYS"] = "0";
+    const RunResult run = RunAndSettle(command);
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+  }
+
+  // The newest file of each program and kind.
+  std::map<std::string, std::string> Files() const {
+    std::map<std::string, std::string> files;
+    for (const ProfileName& name : ListProfiles(out())) files[name.program + "." + name.kind] = name.path;
+    return files;
+  }
+
+  // Go's figures, all rows.
+  static ViewNumbers Go(const std::string& metric, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"-tree",
+                                          "-nodecount=0",
+                                          "-nodefraction=0",
+                                          "-edgefraction=0",
+                                          "-sample_index=" + metric,
+                                          metric == "delay" ? "-unit=ns" : "-unit=bytes"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult result = Pprof(arguments);
+    EXPECT_TRUE(result.exited(0)) << result.Describe();
+    return ParseGoTree(result.out);
+  }
+
+  static std::string Csv(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--format", "csv"});
+    const RunResult result = RunTool(arguments);
+    EXPECT_TRUE(result.exited(0)) << result.Describe();
+    return result.out;
+  }
+};
+
+TEST_F(ViewsOfPrograms, HaveTheNumbersOfGoRowByRow) {
+  RunPerl({{"heap-interval", "4KiB"}, {"seed", "1"}});
+  RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+  RunAs(Launch::kRun, {"uses_libraries"}, {{"heap-interval", "1"}});
+  const auto files = Files();
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"perl.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {"uses_libraries.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {"hot_mutex.block", {"contentions", "delay"}}};
+  for (const auto& [name, metrics] : cases) {
+    ASSERT_TRUE(files.contains(name)) << name;
+    const std::string& file = files.at(name);
+    for (const std::string& metric : metrics) {
+      SCOPED_TRACE(name + " " + metric);
+      const ViewNumbers go = Go(metric, {file});
+      ASSERT_GE(go.nodes.size(), 3u);
+      ASSERT_GE(go.edges.size(), 2u);
+      EXPECT_EQ(ParseOurTop(Csv({"top", "-n", "0", "--metric", metric, file})).nodes, go.nodes);
+      EXPECT_EQ(ParseOurPeek(Csv({"peek", ".", "-n", "0", "--metric", metric, file})), go);
+      EXPECT_EQ(ParseOurTree(Csv({"tree", "--nodefraction", "0", "--metric", metric, file})), go);
+    }
+  }
+}
+
+TEST_F(ViewsOfPrograms, DiffsHaveTheNumbersOfGoAndFewChangesByChance) {
+  RunPerl({{"heap-interval", "16KiB"}, {"seed", "1"}});
+  const std::string base = folder() + "/base.pb.gz";
+  WriteFile(base, ReadFile(Files().at("perl.heap")));
+  RunPerl({{"heap-interval", "16KiB"}, {"seed", "2"}});
+  const std::string head = ListProfiles(out()).back().path;
+  for (const std::string metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
+    SCOPED_TRACE(metric);
+    const auto rows = ParseCsv(Csv({"diff", "-n", "0", "--metric", metric, base, head}));
+    std::map<std::string, std::pair<int64_t, int64_t>> ours;
+    size_t changed = 0;
+    for (const auto& row : rows) {
+      ours[row.at("function")] = {NumberIn(row, "self_delta"), NumberIn(row, "total_delta")};
+      changed += row.at("within_error") == "no";
+    }
+    const ViewNumbers go = Go(metric, {"-base=" + base, head});
+    ASSERT_GE(go.nodes.size(), 5u);
+    EXPECT_EQ(ours, go.nodes);
+    const size_t functions = ParseOurTop(Csv({"top", "-n", "0", "--metric", metric, base})).nodes.size();
+    RecordProperty(metric, std::to_string(changed) + " of " + std::to_string(functions));
+    EXPECT_LT(static_cast<double>(changed), 0.05 * static_cast<double>(functions)) << changed << " of " << functions;
+    EXPECT_EQ(ParseCsv(Csv({"diff", "--metric", metric, base, base})).size(), 0u);
+  }
+}
+
+TEST_F(ViewsOfPrograms, ExportsLoadInTheirConsumers) {
+  RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}});
+  const std::string file = Files().at("operators_new.heap");
+  const auto export_to = [&](const std::string& format) {
+    const std::string path = folder() + "/" + format;
+    const RunResult result = RunTool({"export", "--to", format, "-o", path, file});
+    EXPECT_TRUE(result.exited(0)) << result.Describe();
+    return path;
+  };
+  const auto totals = [&](const std::string& metric) {
+    int64_t sum = 0;
+    for (const auto& [name, values] : ParseOurTop(Csv({"top", "-n", "0", "--metric", metric, file})).nodes)
+      sum += values.first;
+    return sum;
+  };
+  const auto with_commas = [](int64_t number) {
+    std::string text = std::to_string(number);
+    for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3) text.insert(static_cast<size_t>(i), ",");
+    return text;
+  };
+
+  // callgrind_annotate: all four events, and each function's own cost.
+  const RunResult annotate =
+      Execute({.argv = {"callgrind_annotate", "--threshold=100", "--auto=no", export_to("callgrind")}});
+  EXPECT_TRUE(annotate.exited(0)) << annotate.Describe();
+  const std::regex program_totals(
+      R"(([\d,]+) \([^)]*\) +([\d,]+) \([^)]*\) +([\d,]+) \([^)]*\) +([\d,]+) \([^)]*\) +PROGRAM TOTALS)");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(annotate.out, match, program_totals)) << annotate.out;
+  EXPECT_EQ(match[1], with_commas(totals("alloc_objects")));
+  EXPECT_EQ(match[2], with_commas(totals("alloc_space")));
+  EXPECT_EQ(match[3], with_commas(totals("inuse_objects")));
+  EXPECT_EQ(match[4], with_commas(totals("inuse_space")));
+  size_t functions = 0;
+  for (const auto& [name, values] : ParseOurTop(Csv({"top", "-n", "0", "--metric", "alloc_space", file})).nodes) {
+    if (values.first == 0) continue;
+    ++functions;
+    EXPECT_NE(annotate.out.find(":" + name), std::string::npos) << name;
+  }
+  EXPECT_GE(functions, 3u);
+
+  // Folded, summed as flamegraph.pl does it.
+  const std::string folded = ReadFile(export_to("folded"));
+  std::map<std::string, int64_t> self;
+  std::istringstream lines(folded);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t blank = line.rfind(' ');
+    const std::string stack = line.substr(0, blank);
+    self[stack.substr(stack.rfind(';') + 1)] += std::stoll(line.substr(blank + 1));
+  }
+  for (const auto& [name, values] : ParseOurTop(Csv({"top", "-n", "0", file})).nodes) {
+    if (name.find(';') == std::string::npos) {
+      EXPECT_EQ(self[name], values.first) << name;
+    }
+  }
+
+  // The old heap text: google-pprof names the functions from the program itself, go tool pprof reads it.
+  const std::string heap = export_to("heap");
+  const RunResult google =
+      Execute({.argv = {"google-pprof", "--text", "--inuse_objects", ProgramPath("operators_new"), heap}});
+  EXPECT_TRUE(google.exited(0)) << google.Describe();
+  std::smatch total;
+  ASSERT_TRUE(std::regex_search(google.out, total, std::regex(R"(Total: (\d+) objects)"))) << google.Describe();
+  EXPECT_EQ(std::stoll(total[1]), totals("inuse_objects"));
+  const RunResult go = Pprof({"-top", "-unit=bytes", "-sample_index=inuse_space", heap});
+  EXPECT_TRUE(go.exited(0)) << go.Describe();
+  EXPECT_NE(go.out.find("of " + std::to_string(totals("inuse_space")) + "B total"), std::string::npos) << go.out;
+
+  // CSV: the columns add up.
+  int64_t sum = 0;
+  for (const auto& row : ParseCsv(ReadFile(export_to("csv")))) sum += NumberIn(row, "alloc_space");
+  EXPECT_EQ(sum, totals("alloc_space"));
+
+  // DOT, drawn by graphviz.
+  const RunResult svg = RunTool({"graph", "-o", folder() + "/graph.svg", file});
+  EXPECT_TRUE(svg.exited(0)) << svg.Describe();
+  EXPECT_NE(ReadFile(folder() + "/graph.svg").find("<title>profile</title>"), std::string::npos);
+}
+
+TEST_F(ViewsOfPrograms, ALeakingProgramIsFoundAndHowFastItLeaks) {
+  const RunResult run =
+      RunAs(Launch::kRun, {"leaks_beside_a_cache", "6"}, {{"heap-interval", "8KiB"}, {"snapshot-every", "200ms"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(run.out, match, std::regex(R"(leaked (\d+) bytes in (\d+) ms)"))) << run.out;
+  const double known = std::stod(match[1]) / std::stod(match[2]) * 3600e3;
+  const RunResult leaks = RunTool({"leaks", "--format", "csv", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  const auto rows = ParseCsv(leaks.out);
+  ASSERT_EQ(rows.size(), 1u) << leaks.out;
+  EXPECT_NE(rows[0].at("stack").find("remember_forever"), std::string::npos) << leaks.out;
+  EXPECT_NEAR(std::stod(rows[0].at("slope")), known, std::stod(rows[0].at("slope_error"))) << leaks.out;
+  // The same while it still runs: --follow prints at once, and goes on.
+  Running follow({.argv = {Tool(), "leaks", "--follow", out()}});
+  EXPECT_TRUE(follow.WaitForOutput("remember_forever"));
+  follow.Signal(SIGTERM);
+  EXPECT_TRUE(follow.Wait().killed_by(SIGTERM));
+}
+
+TEST_F(ViewsOfPrograms, CompletionAndPagesKnowEveryCommand) {
+  const RunResult bash =
+      Execute({.argv = {"bash", "-c",
+                        "source <(" + Tool() +
+                            " completion bash); COMP_WORDS=(holdfast leaks --su); COMP_CWORD=2; "
+                            "_holdfast; echo \"${COMPREPLY[@]}\"; COMP_WORDS=(holdfast le); COMP_CWORD=1; _holdfast; "
+                            "echo \"${COMPREPLY[@]}\""}});
+  EXPECT_EQ(bash.out, "--suppressions\nleaks\n") << bash.Describe();
+  for (const char* shell : {"zsh", "fish"}) {
+    const RunResult script = RunTool({"completion", shell});
+    EXPECT_TRUE(script.exited(0)) << script.Describe();
+    for (const char* name : {"run", "top", "tree", "leaks", "check", "export", "completion"}) {
+      EXPECT_NE(script.out.find(name), std::string::npos) << shell << " " << name;
+    }
+  }
+  EXPECT_TRUE(RunTool({"completion", "csh"}).exited(2));
+  const RunResult man = RunTool({"man-pages", folder() + "/man"});
+  EXPECT_TRUE(man.exited(0)) << man.Describe();
+  EXPECT_NE(ReadFile(folder() + "/man/holdfast.1").find("\\fBholdfast\\-leaks\\fR(1)"), std::string::npos);
+  const std::string page = ReadFile(folder() + "/man/holdfast-leaks.1");
+  EXPECT_NE(page.find(".SH OPTIONS\n"), std::string::npos);
+  EXPECT_NE(page.find("\\fB\\-\\-limit\\fR \\fISIZE\\fR"), std::string::npos) << page;
+}
+
+TEST_F(ViewsOfPrograms, StandardInputAndOutputAreFiles) {
+  RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}});
+  const std::string file = Files().at("operators_new.heap");
+  const RunResult merged = RunTool({"merge", file});
+  ASSERT_TRUE(merged.exited(0)) << merged.err;
+  const RunResult from_file = RunTool({"top", file});
+  const RunResult from_input = Execute({.argv = {Tool(), "top", "-"}, .input = merged.out});
+  EXPECT_TRUE(from_input.exited(0)) << from_input.Describe();
+  const auto rows = [](const std::string& text) { return text.substr(text.find("showing")); };
+  EXPECT_EQ(rows(from_input.out), rows(from_file.out));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
