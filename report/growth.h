@@ -1,14 +1,15 @@
 // Whether a series of snapshots grows, and how fast: the statistics behind `holdfast leaks`. Pure functions.
 //
-// Slope        Theil–Sen: the median of the slopes of all pairs of snapshots. Up to 29 % of the snapshots may be
-// anything. Its error    two things that are independent, added as squares:
+// Slope        Theil–Sen: the median of the slopes of all pairs of snapshots. Up to 29 % of them may be anything.
+//
+// Its error    two things that are independent, added as squares:
 //                - scatter: the rank interval of the slope (Kendall's S, n(n−1)(2n+5)/18), widened by √((1+ρ)/(1−ρ))
-//                where
-//                  the residuals of neighbours are alike with correlation ρ: a slow wave is no trend
+//                  where the residuals of neighbours are alike with correlation ρ: a slow wave is no trend
 //                - sampling: what is in use at both ends is an estimate itself. Blocks in use at both ends are the same
 //                  samples; uncertain are those that came in between and stayed, at most what was allocated, and those
 //                  that went: σ²(Δ) = w·(min(A, last) + min(A − Δ, first)), w = σ²/value, A allocated in between.
 //                  A pure leak has A = Δ; a cache that was turned over has σ²_first + σ²_last
+//
 // The interval is 95 %. To be called growing takes more, because thousands of stacks are looked at and none may be a false
 // alarm: a slope of 4 standard errors, a rise in at least two of the three thirds, no fall by half of the range, and no
 // slowing down: the last half surely rises (2.2 standard errors), at no less than 0.5 of the whole, the last third at no
