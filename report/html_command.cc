@@ -66,7 +66,8 @@ int RunHtml(CommandOptions& options) {
     Say(fmt::format("{}: written, but no browser could be started (xdg-open). Open it by hand.", output));
     return kCouldNot;
   }
-  if (!options.open) Say(fmt::format("{}: {}. Open it in a browser.", output, FormatSize(static_cast<int64_t>(html->size()))));
+  if (!options.open)
+    Say(fmt::format("{}: {}. Open it in a browser.", output, FormatSize(static_cast<int64_t>(html->size()))));
   return kFine;
 }
 
@@ -76,10 +77,13 @@ void AddHtmlCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<CommandOptions>();
   CLI::App* html = app.add_subcommand("html", "One HTML file to look at, mail or attach to a ticket");
   html->footer(
-      "Writes one self-contained HTML file: flame graph, functions, trees, timeline, leaks, locks, comparison. It needs\n"
-      "no network and asks for none. All kinds, processes and snapshots that are given stand in it; a folder stands for\n"
+      "Writes one self-contained HTML file: flame graph, functions, trees, timeline, leaks, locks, comparison. It "
+      "needs\n"
+      "no network and asks for none. All kinds, processes and snapshots that are given stand in it; a folder stands "
+      "for\n"
       "the profiles in it.\n"
-      "Function names, paths and the command line are in it, and lines of source around those that frames name where the\n"
+      "Function names, paths and the command line are in it, and lines of source around those that frames name where "
+      "the\n"
       "sources lie on this machine (--no-source leaves them out).\n"
       "\n"
       "  holdfast html holdfast.server.4242                        everything that `holdfast run` wrote\n"

@@ -182,8 +182,8 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
     for (size_t m = 0; m < values.size(); ++m) {
       auto& column = snapshot.columns[m];
       if (column.size() < series->rows.size()) column.resize(series->rows.size());
-      column[place->second] = static_cast<int64_t>(static_cast<uint64_t>(column[place->second]) +
-                                                   static_cast<uint64_t>(values[m]));
+      column[place->second] =
+          static_cast<int64_t>(static_cast<uint64_t>(column[place->second]) + static_cast<uint64_t>(values[m]));
     }
   }
   return true;
@@ -238,9 +238,8 @@ std::vector<uint32_t> HtmlData::SortTree(std::string* tree) {
   const size_t nodes = parents_.size();
   std::vector<uint32_t> by_frame(nodes - 1);
   std::iota(by_frame.begin(), by_frame.end(), 1);
-  std::sort(by_frame.begin(), by_frame.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(node_frames_[a], a) < std::tie(node_frames_[b], b);
-  });
+  std::sort(by_frame.begin(), by_frame.end(),
+            [&](uint32_t a, uint32_t b) { return std::tie(node_frames_[a], a) < std::tie(node_frames_[b], b); });
   // Children as linked lists, filled from the back.
   std::vector<uint32_t> first(nodes, kRoot), next(nodes, kRoot), numbers(nodes);
   for (size_t i = by_frame.size(); i-- > 0;) {
@@ -427,7 +426,8 @@ std::string HtmlData::Title() const {
         total += static_cast<uint64_t>(value);
       }
     }
-    const auto known = std::find_if(programs.begin(), programs.end(), [&](const auto& p) { return p.second == program; });
+    const auto known =
+        std::find_if(programs.begin(), programs.end(), [&](const auto& p) { return p.second == program; });
     if (known == programs.end()) {
       programs.emplace_back(total, program);
     } else {
@@ -446,8 +446,8 @@ std::vector<std::string> HtmlData::NewestFiles() const {
   std::vector<std::string> files;
   for (const Series& series : series_) {
     if (series.is_base) continue;
-    const auto newest = std::max_element(
-        series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
+    const auto newest =
+        std::max_element(series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
           return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
         });
     files.push_back(newest->file);

@@ -55,12 +55,23 @@ std::string HtmlEscaped(std::string_view text) {
   std::string escaped;
   for (const char c : Printable(std::string(text))) {
     switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
     }
   }
   return escaped;
@@ -153,9 +164,8 @@ absl::Status WriteHtml(const std::string& path, const std::string& html, unsigne
     std::string start(15, '\0');
     in.read(start.data(), static_cast<std::streamsize>(start.size()));
     if (in.gcount() > 0 && start != "<!doctype html>") {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: is there already and is no HTML report, so it was not replaced. Choose another name with -o.",
-                      path));
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: is there already and is no HTML report, so it was not replaced. Choose another name with -o.", path));
     }
   }
   std::string temporary = path + ".XXXXXX";

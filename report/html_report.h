@@ -17,8 +17,8 @@
 namespace holdfast {
 
 struct HtmlOptions {
-  std::vector<std::string> files;  // profiles and folders of them; "-" is standard input
-  std::vector<std::string> base;   // the same, to compare with
+  std::vector<std::string> files;      // profiles and folders of them; "-" is standard input
+  std::vector<std::string> base;       // the same, to compare with
   std::string output = "report.html";  // "-" is standard output
   bool sources = true;                 // lines of source around those that frames name
   uint64_t max_embedded_bytes = 4 << 20;

@@ -19,29 +19,46 @@ if(NOT HOLDFAST_NODE OR NOT HOLDFAST_NPM OR node_version VERSION_LESS 18)
                  "Everything else is; scripts/deps installs them. -DHOLDFAST_WEB=OFF says that it is not wanted.")
   return()
 endif()
-message(STATUS "HTML report: built with node ${node_version} (-DHOLDFAST_WEB=OFF leaves it out)")
-
 set(web_source "${CMAKE_CURRENT_SOURCE_DIR}/web")
 set(web_build "${CMAKE_BINARY_DIR}/web")
+
+# The packages, once for each lock file. Here and not at build time, so that a registry that cannot be reached costs the
+# report and nothing else.
+set(web_packages package.json package-lock.json .npmrc)
+list(TRANSFORM web_packages PREPEND "${web_source}/" OUTPUT_VARIABLE web_package_files)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${web_package_files})
+set(npm_omit --omit=dev)
+if(HOLDFAST_TESTS)
+  set(npm_omit --include=dev)
+endif()
+file(SHA256 "${web_source}/package-lock.json" web_stamp)
+set(web_stamp "${web_build}/npm-ci${npm_omit}.${web_stamp}")
+if(NOT EXISTS "${web_stamp}")
+  message(STATUS "HTML report: fetching its packages (npm ci)")
+  file(COPY ${web_package_files} DESTINATION "${web_build}")
+  execute_process(
+    COMMAND "${HOLDFAST_NPM}" ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error ${npm_omit}
+    WORKING_DIRECTORY "${web_build}" RESULT_VARIABLE npm_result OUTPUT_QUIET ERROR_VARIABLE npm_error TIMEOUT 300)
+  if(NOT npm_result EQUAL 0)
+    string(STRIP "${npm_error}" npm_error)
+    message(WARNING "HTML report: not built, npm ci failed (${npm_result}): ${npm_error}\n"
+                    "Everything else is. Configure again once npm's registry can be reached.")
+    return()
+  endif()
+  file(TOUCH "${web_stamp}")
+endif()
+message(STATUS "HTML report: built with node ${node_version} (-DHOLDFAST_WEB=OFF leaves it out)")
+
 set(HOLDFAST_WEB_TEMPLATE "${web_build}/template.html")
-file(GLOB_RECURSE web_files CONFIGURE_DEPENDS RELATIVE "${web_source}" "${web_source}/src/*" "${web_source}/*.mjs" "${web_source}/*.json" "${web_source}/.npmrc")
-list(FILTER web_files EXCLUDE REGEX "^node_modules/")
+file(GLOB_RECURSE web_files CONFIGURE_DEPENDS RELATIVE "${web_source}" "${web_source}/src/*")
+list(APPEND web_files build.mjs tsconfig.json package.json)
 foreach(file ${web_files})
   list(APPEND web_inputs "${web_source}/${file}")
   list(APPEND web_copies COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${web_source}/${file}" "${web_build}/${file}")
 endforeach()
-set(npm_omit $<IF:$<BOOL:${HOLDFAST_TESTS}>,--include=dev,--omit=dev>)
-add_custom_command(OUTPUT "${web_build}/npm-ci.stamp"
-  COMMAND "${CMAKE_COMMAND}" -E make_directory "${web_build}"
-  COMMAND "${CMAKE_COMMAND}" -E copy "${web_source}/package.json" "${web_source}/package-lock.json" "${web_source}/.npmrc" "${web_build}"
-  COMMAND "${HOLDFAST_NPM}" ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error ${npm_omit}
-  COMMAND "${CMAKE_COMMAND}" -E touch "${web_build}/npm-ci.stamp"
-  WORKING_DIRECTORY "${web_build}"
-  DEPENDS "${web_source}/package.json" "${web_source}/package-lock.json" "${web_source}/.npmrc"
-  COMMENT "Fetching the packages of the HTML report (npm ci; -DHOLDFAST_WEB=OFF builds without it)" VERBATIM)
 add_custom_command(OUTPUT "${HOLDFAST_WEB_TEMPLATE}"
   ${web_copies}
   COMMAND "${HOLDFAST_NODE}" build.mjs template.html
   WORKING_DIRECTORY "${web_build}"
-  DEPENDS ${web_inputs} "${web_build}/npm-ci.stamp"
+  DEPENDS ${web_inputs} "${web_stamp}"
   COMMENT "Bundling the HTML report's page" VERBATIM)
