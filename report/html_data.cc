@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "report/json_text.h"
+#include "report/lock_list.h"
 #include "report/metric.h"
 
 namespace holdfast {
@@ -131,7 +132,8 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
   snapshot.time_nanos = profile.time_nanos;
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
   snapshot.columns.resize(series->metrics.size());
-  if (profile.time_nanos > series->newest_nanos || series->snapshots.size() == 1) {
+  const bool is_newest = profile.time_nanos > series->newest_nanos || series->snapshots.size() == 1;
+  if (is_newest) {
     series->newest_nanos = profile.time_nanos;
     series->sampling = SamplingOf(profile, "auto");
     series->losses = LossesOf(profile);
@@ -169,6 +171,7 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
     }
     if (lines.empty()) frames[i].push_back(FrameOf({.function = FunctionOf(unnamed, "", 0), .object = object}));
   }
+  if (is_newest) AddLocks(profile, frames, series);
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     uint32_t node = kRoot;
     const auto stack = profile.FramesOf(profile.samples[i]);
@@ -187,6 +190,38 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
     }
   }
   return true;
+}
+
+uint32_t HtmlData::NodeOfStack(const std::vector<std::vector<uint32_t>>& frames, const std::vector<uint32_t>& stack) {
+  uint32_t node = kRoot;
+  for (size_t k = stack.size(); k-- > 0;) {
+    for (const uint32_t frame : frames[stack[k]]) node = NodeOf(node, frame);
+  }
+  return node;
+}
+
+void HtmlData::AddLocks(const Profile& profile, const std::vector<std::vector<uint32_t>>& frames, Series* series) {
+  const LockList list = ReadLockList(profile);
+  series->locks.clear();
+  series->pairs.clear();
+  for (const LockList::Lock& lock : list.locks) {
+    series->locks.push_back({.number = lock.number,
+                             .name = NameOf(profile, list, lock),
+                             .kind = lock.kind,
+                             .contentions = lock.contentions,
+                             .delay_ns = lock.delay_ns,
+                             .longest_ns = lock.longest_ns,
+                             .holds = lock.holds,
+                             .hold_ns = lock.hold_ns});
+  }
+  const auto node_of = [&](int stack) {
+    if (stack < 0 || static_cast<size_t>(stack) >= list.stacks.size()) return kRoot;
+    return NodeOfStack(frames, list.stacks[static_cast<size_t>(stack)]);
+  };
+  for (const LockList::Pair& pair : list.pairs) {
+    if (!std::isfinite(pair.contentions) || !std::isfinite(pair.delay_ns)) continue;
+    series->pairs.push_back({pair.lock, node_of(pair.holder), node_of(pair.waiter), pair.contentions, pair.delay_ns});
+  }
 }
 
 void HtmlData::AddSources(size_t max_bytes) {
@@ -311,6 +346,10 @@ std::string HtmlData::Encode() {
       return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
     });
     for (auto& [node, labels] : series.rows) node = numbers[node];
+    for (LockPair& pair : series.pairs) {
+      pair.holder = numbers[pair.holder];
+      pair.waiter = numbers[pair.waiter];
+    }
     std::vector<uint32_t> order(series.rows.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return series.rows[a] < series.rows[b]; });
@@ -394,9 +433,22 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
       json.Close(']').Close('}');
     }
     json.Close(']').Key("comments").Open('[');
-    for (const std::string& comment : series.comments) json.String(comment);
+    for (const std::string& comment : series.comments) {
+      // Single locks stand in tables of their own.
+      if (!comment.starts_with("lock ")) json.String(comment);
+    }
     json.Close(']').Key("losses").Open('[');
     for (const std::string& loss : series.losses) json.String(loss);
+    json.Close(']').Key("locks").Open('[');
+    for (const Lock& lock : series.locks) {
+      json.Open('[').Number(lock.number).String(lock.name).String(lock.kind).Number(lock.contentions);
+      json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns).Close(']');
+    }
+    json.Close(']').Key("pairs").Open('[');
+    for (const LockPair& pair : series.pairs) {
+      json.Open('[').Number(pair.lock).Number(pair.holder).Number(pair.waiter);
+      json.Real(pair.contentions).Real(pair.delay_ns).Close(']');
+    }
     json.Close(']').Close('}');
   }
   json.Close(']').Key("sources").Open('[');

@@ -68,6 +68,17 @@ class HtmlData {
     std::vector<std::optional<double>> half_widths;
     std::vector<std::vector<int64_t>> columns;  // one for each metric, indexed by row; shorter: zeros
   };
+  // Single locks and who waited for whom (report/lock_list.h), stacks as nodes; kRoot: not known.
+  struct Lock {
+    int number = 0;
+    std::string name, kind;
+    int64_t contentions = 0, delay_ns = 0, longest_ns = 0, holds = 0, hold_ns = 0;
+  };
+  struct LockPair {
+    int lock = 0;
+    uint32_t holder = 0, waiter = 0;
+    double contentions = 0, delay_ns = 0;
+  };
   struct Series {
     bool is_base = false;
     std::string kind, process, types;
@@ -81,6 +92,8 @@ class HtmlData {
     std::string sampling, program, pid;
     int64_t period = 0;
     std::vector<std::string> comments, losses;
+    std::vector<Lock> locks;
+    std::vector<LockPair> pairs;
   };
 
   uint32_t FunctionOf(std::string_view name, std::string_view file, int64_t start_line);
@@ -88,6 +101,8 @@ class HtmlData {
   uint32_t ObjectOf(std::string_view path, std::string_view build_id);
   uint32_t NodeOf(uint32_t parent, uint32_t frame);
   uint32_t LabelSetOf(const Profile& profile, const Profile::Sample& sample);
+  uint32_t NodeOfStack(const std::vector<std::vector<uint32_t>>& frames, const std::vector<uint32_t>& stack);
+  void AddLocks(const Profile& profile, const std::vector<std::vector<uint32_t>>& frames, Series* series);
   Series* SeriesOf(const std::string& file, bool is_base, const Profile& profile);
   void SortFunctionsAndFrames();
   std::vector<uint32_t> SortTree(std::string* tree);

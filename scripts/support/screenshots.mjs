@@ -54,7 +54,7 @@ const service = (scale) => {
 };
 
 await picture("flame", join(reports, "redis.html"), "#fold=1", { hover: [11, 0.35] });
-await picture("locks", join(reports, "memcached.html"), "#metric=block/delay&view=locks", { scheme: "dark" });
+await picture("locks", join(reports, "memcached.html"), "#metric=block/delay&view=locks", { scheme: "dark", height: 900 });
 await picture(
   "compare",
   report(

@@ -407,6 +407,30 @@ test("Locks: waiters against holders, their mean, and the other side", async () 
   await close();
 });
 
+test("Locks: single ones, and who waited for whom, from the file's own comments", async () => {
+  const comments = [
+    "gap_ns: 1000",
+    "lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 9000 longest_ns 900 holds 80 hold_ns 8000",
+    "lock 1 name: queue_mutex (app)",
+    "lock stack 1: 0x10000001 0x10000002",
+    "lock stack 2: 0x10000003 0x10000002",
+    "lock pair 1: lock 1 holder 2 waiter 1 contentions 12.50 delay_ns 7000",
+    "lock pair 2: lock 9 holder 77 waiter - contentions nan delay_ns x",
+  ];
+  const samples = [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }, { stack: ["main", "culprit"], values: [1, 10], labels: { wait: "mutex" } }];
+  const { page, close, rows } = await open(
+    report([{ kind: "block", samples, comments }, { kind: "mutex", samples: [{ stack: ["main", "culprit"], values: [3, 8000], labels: { lock: "mutex" } }], comments: ["gap_ns: 1000"] }]),
+    "#view=locks&metric=block/delay",
+  );
+  assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["9us 120 75ns 900ns 100ns mutex queue_mutex (app)"]);
+  const [first] = await rows("lock-pairs");
+  assert.match(first.join(" ").replace(/\s+/g, " "), /^7us 13 victim app culprit app queue_mutex \(app\)$/);
+  assert.match(await page.locator(".lead").innerText(), /Holders account for 88\.79% of the 9\.01us that were waited for locks, the gaps .* for 11\.10%/);
+  await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
+  assert.match(await page.getByRole("region", { name: "The other side" }).innerText(), /as pairs were seen:\s*100%\s*culprit/);
+  await close();
+});
+
 test("Comparison: removed frames are drawn, errors are grey, the table and the sides", async () => {
   const big = (stack, bytes) => heap(stack, bytes, bytes / 1000);
   const file = report([{ interval: 1000, samples: [big(["main", "same"], 1_000_000), big(["main", "grown"], 3_000_000), big(["main", "new_one"], 500_000)] }], {

@@ -24,6 +24,8 @@ export interface Series {
   snapshots: Snapshot[];
   comments: string[];
   losses: string[];
+  locks: [number: number, name: string, kind: string, contentions: number, delay: number, longest: number, holds: number, hold: number][];
+  pairs: [lock: number, holder: number, waiter: number, contentions: number, delay: number][]; // nodes; 0: not known
   rows: number;
   node: Int32Array;
   labels: Int32Array;

@@ -59,7 +59,7 @@ function Details({ app, func }: { app: App; func: number }) {
   const count = figures?.count ?? null;
   const amount = figures?.amount ?? null;
   const amountUnit = metric.kind === "heap" ? "bytes" : "nanoseconds";
-  const other = otherSide(app);
+  const other = otherSide(app, func);
   const origin = model.origin(state, func);
   const object = model.object(func);
   const path: number[] = [];
@@ -177,7 +177,7 @@ function Details({ app, func }: { app: App; func: number }) {
       {other !== null && other.rows.length > 0 && (
         <section aria-label="The other side">
           <h3>The other side</h3>
-          <p class="muted">{other.title}, over all locks:</p>
+          <p class="muted">{other.title}</p>
           <ul class="plain">
             {other.rows.map((r) => (
               <li key={r.func}>
