@@ -98,11 +98,17 @@ TakenLive TakeFrom(Table* table, int level, uint64_t hash, uintptr_t address) {
   if (offset <= kInTheMaking) return {};
   const Segment segment = At(table, level, offset);
   const uint32_t first = WindowOf(segment, hash);
-  for (uint32_t i = 0; i < kLiveWindow; ++i) {
-    const uint32_t slot = (first + i) & (segment.slots - 1);
-    if (segment.keys[slot].load(std::memory_order_acquire) != address) continue;
-    segment.keys[slot].store(address | kBusy, std::memory_order_relaxed);  // only this thread knows the block
-    return {segment.samples[slot], &segment.keys[slot]};
+  // Line by line: most look-ups find nothing (the filter errs), and they should be cheap.
+  static_assert(kLiveWindow % 8 == 0);
+  for (uint32_t line = 0; line < kLiveWindow; line += 8) {
+    const uint32_t slot = (first + line) & (segment.slots - 1);
+    std::atomic<uint64_t>* keys = &segment.keys[slot];
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < 8; ++i) {
+      if (keys[i].load(std::memory_order_acquire) != address) continue;
+      keys[i].store(address | kBusy, std::memory_order_relaxed);  // only this thread knows the block
+      return {segment.samples[slot + i], &keys[i]};
+    }
   }
   return {};
 }

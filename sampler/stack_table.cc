@@ -122,7 +122,6 @@ Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uin
     table->Count(Loss::kStackTableFull);
     return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
   }
-  row->stack = table->OffsetOf(stack);
   row->profile = profile;
   row->wait = wait;
   row->size_class = size_class;
@@ -141,7 +140,6 @@ bool MakeSpecialStacks(Table* table) {
   for (int kind = 0; kind < kProfileKinds; ++kind) {
     Row* row = table->New<Row>();
     if (row == nullptr) return false;
-    row->stack = head.overflow_stack;
     row->profile = static_cast<ProfileKind>(kind);
     row->next = overflow->rows.load(std::memory_order_relaxed);
     head.overflow_row[kind] = table->OffsetOf(row);

@@ -30,7 +30,10 @@ bool Table::Back(uint32_t bytes) {
     // A page of a full tmpfs that nothing backs would be SIGBUS in the program: ask first. Threads that come here
     // together ask for the same pages, which is harmless; so nobody waits for anybody.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
-    if (!RoomForTables(step * kUnit) ||
+    // The room itself is looked at for every 4 MiB only: what is taken meanwhile is bounded, and the kernel refuses
+    // where there is none.
+    const bool looks = backed / (kGrowStepBytes / kUnit) % 16 == 0;
+    if ((looks && !RoomForTables(16 * kGrowStepBytes)) ||
         SyscallFailed(RawSyscall(SYS_madvise, start, step * kUnit, MADV_POPULATE_WRITE))) {
       Count(Loss::kGrowthFailed);
       return false;

@@ -6,13 +6,10 @@
 //   lock              an uncontended mutex, locked and unlocked
 //   contended.H.T     T threads lock one mutex, hold it for H ns, let go, and do as much without it
 //   live.N            as ring.1024, while N sampled blocks are live (bare: N blocks)
-#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "sampler/layout.h"
+#include "tests/programs/own_table.h"
 
 namespace {
 
@@ -89,42 +86,14 @@ void Ring(const Work& work, size_t blocks) {
   Loop(work, one);
 }
 
-// The profiled process's own table, written as `holdfast set` would.
-holdfast::TableHeader* OwnTable() {
-  FILE* maps = fopen("/proc/self/maps", "r");
-  char line[1024];
-  holdfast::TableHeader* found = nullptr;
-  while (maps != nullptr && fgets(line, sizeof line, maps) != nullptr) {
-    if (found == nullptr && strstr(line, holdfast::kTableSuffix) != nullptr && strstr(line, holdfast::kTablePrefix) != nullptr) {
-      found = reinterpret_cast<holdfast::TableHeader*>(strtoul(line, nullptr, 16));
-    }
-  }
-  if (maps != nullptr) fclose(maps);
-  return found;
-}
-// Uses up what this thread has left of its gap.
-void FinishGap() {
-  for (int i = 0; i < 200; ++i) {
-    void* p = malloc(1 << 20);
-    Use(p);
-    free(p);
-  }
-}
-void SetInterval(holdfast::TableHeader* table, uint64_t interval) {
-  const uint32_t count = table->heap_interval_count.load();
-  table->heap_intervals[count] = {0, interval};
-  table->heap_interval_count.store(count + 1);
-  FinishGap();
-}
-
 void Live(const Work& work, size_t blocks) {
-  FinishGap();
-  holdfast::TableHeader* table = OwnTable();
+  holdfast::UseUpGap();
+  holdfast::TableHeader* table = holdfast::OwnTable();
   const uint64_t interval = table != nullptr ? table->heap_intervals[0].interval : 0;
   std::vector<void*> live(blocks);
-  if (interval > 1) SetInterval(table, 1);
+  if (interval > 1) holdfast::SetHeapInterval(table, 1);
   for (void*& p : live) Use(p = malloc(64));
-  if (interval > 1) SetInterval(table, interval);
+  if (interval > 1) holdfast::SetHeapInterval(table, interval);
   Ring(work, 1024);
 }
 

@@ -96,7 +96,6 @@ class MadeTable {
   Offset AddRow(Offset stack, ProfileKind profile, WaitKind wait, int size_class, std::vector<uint64_t> sums) {
     const Offset offset = Allocate(sizeof(Row));
     Row& row = At<Row>(offset);
-    row.stack = stack;
     row.profile = profile;
     row.wait = wait;
     row.size_class = static_cast<uint16_t>(size_class);

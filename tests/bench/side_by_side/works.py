@@ -227,7 +227,9 @@ std::string Show{i}(const Item{i}& item) {{
   return out.str();
 }}
 """)
-    return path
+    # Preprocessed, as the compiler proper is run without its driver (heaptrack does not follow it into children).
+    subprocess.run(["g++", "-std=c++17", "-E", path, "-o", path + ".ii"], check=True)
+    return path + ".ii"
 
 
 def micro_works(build, quick):
@@ -250,8 +252,8 @@ def program_works(build, inputs, quick):
     redis_operations = 400_000 // small
     return [
         Program("sqlite3", ["/usr/bin/sqlite3", ":memory:", "-cmd", ".output /dev/null", f".read {sql}"]),
-        Program("python3", ["/usr/bin/python3", "-S", "-E", "-c", PYTHON % (300_000 // small)], {"PYTHONMALLOC": "malloc"}),
-        Program("g++", [cc1plus, "-quiet", "-O1", "-std=c++17", cxx, "-o", "/dev/null"]),
+        Program("python3", ["/usr/bin/python3", "-S", "-s", "-c", PYTHON % (300_000 // small)], {"PYTHONMALLOC": "malloc"}),
+        Program("g++", [cc1plus, "-fpreprocessed", "-quiet", "-O1", "-std=c++17", cxx, "-o", "/dev/null"]),
         redis("redis", redis_operations // 4, 1),
         redis("redis, pipelined", redis_operations, 16),
         memcached(build, 1600 // small),
@@ -266,8 +268,8 @@ def callgrind_commands(inputs, quick):
     cxx = write_cxx(os.path.join(inputs, "small.cc"), 2)
     return {
         "sqlite3": (["/usr/bin/sqlite3", ":memory:", "-cmd", ".output /dev/null", f".read {sql}"], {}),
-        "python3": (["/usr/bin/python3", "-S", "-E", "-c", PYTHON % (50_000 // small)], {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "1"}),
-        "g++": ([cc1plus, "-quiet", "-O0", "-std=c++17", cxx, "-o", "/dev/null"], {}),
+        "python3": (["/usr/bin/python3", "-S", "-s", "-c", PYTHON % (50_000 // small)], {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "1"}),
+        "g++": ([cc1plus, "-fpreprocessed", "-quiet", "-O0", "-std=c++17", cxx, "-o", "/dev/null"], {}),
         "redis": (None, {}),
     }
 

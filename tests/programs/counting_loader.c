@@ -1,0 +1,25 @@
+// Counts calls of the dynamic linker's functions that the profiler imports. Below the profiler: its calls arrive here.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+static atomic_long calls;
+long CountedCalls(void) { return calls; }
+
+static void* Next(const char* name) { return dlvsym(RTLD_NEXT, name, "GLIBC_2.34"); }
+
+void* dlsym(void* restrict handle, const char* restrict name) {
+  ++calls;
+  void* (*next)(void*, const char*) = (void* (*)(void*, const char*))Next("dlsym");
+  // Whoever asks for the next one after its own module would get the one after this.
+  return handle == RTLD_NEXT ? dlvsym(RTLD_NEXT, name, "GLIBC_2.34") ?: next(handle, name) : next(handle, name);
+}
+int dladdr(const void* address, Dl_info* info) {
+  ++calls;
+  return ((int (*)(const void*, Dl_info*))Next("dladdr"))(address, info);
+}
+void* dlopen(const char* name, int flags) {
+  ++calls;
+  return ((void* (*)(const char*, int))Next("dlopen"))(name, flags);
+}

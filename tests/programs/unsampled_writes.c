@@ -1,0 +1,139 @@
+// No path without a sample writes memory that threads share: everything of the profiler's that is writable and not
+// thread-local is made read-only, then two threads at a time go down every path. A write is a SIGSEGV, which names it.
+//     unsampled_writes LIBRARY...       the libraries whose data is watched, by a part of their path
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "known.h"
+
+enum { kMost = 64, kFilterBytes = 4 << 20, kRounds = 500 };
+static struct {
+  uintptr_t start, end;
+  char name[160];
+} watched[kMost];
+static int count;
+static char** libraries;
+static pthread_barrier_t barrier;
+static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+
+// operator new and delete, by their names.
+extern void* _Znwm(size_t) __attribute__((weak));
+extern void _ZdlPv(void*) __attribute__((weak));
+
+static int IsOurs(const char* path) {
+  if (strstr(path, "/holdfast.") && strstr(path, ".table")) return 1;
+  for (char** library = libraries; *library; ++library) {
+    if (strstr(path, *library)) return 1;
+  }
+  return 0;
+}
+
+static void FindWatched(void) {
+  FILE* maps = fopen("/proc/self/maps", "r");
+  static char buffer[1 << 16], line[512];
+  setvbuf(maps, buffer, _IOFBF, sizeof buffer);
+  int ours = 0;
+  uintptr_t last = 0;
+  while (fgets(line, sizeof line, maps) && count < kMost) {
+    uintptr_t start, end;
+    char rights[8], path[256] = "";
+    if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3) continue;
+    // .bss follows a library's data, without a name. The filter of frees is the one anonymous mapping of its size.
+    const int is_bss = ours && path[0] == 0 && start == last;
+    const int is_filter = path[0] == 0 && end - start == kFilterBytes;
+    ours = IsOurs(path) || is_bss;
+    last = end;
+    if (rights[1] != 'w' || !(ours || is_filter)) continue;
+    watched[count].start = start;
+    watched[count].end = end;
+    snprintf(watched[count].name, sizeof watched[count].name, "%s%s", is_bss ? "its .bss, " : is_filter ? "the filter of frees, " : "", path);
+    ++count;
+  }
+  fclose(maps);
+}
+
+static void Watch(int rights) {
+  for (int i = 0; i < count; ++i) {
+    if (mprotect((void*)watched[i].start, watched[i].end - watched[i].start, rights) != 0) _exit(3);
+  }
+}
+
+static void OnWrite(int signal_number, siginfo_t* info, void* context) {
+  (void)signal_number;
+  (void)context;
+  Watch(PROT_READ | PROT_WRITE);
+  const uintptr_t at = (uintptr_t)info->si_addr;
+  for (int i = 0; i < count; ++i) {
+    if (at < watched[i].start || at >= watched[i].end) continue;
+    printf("a path without a sample wrote shared memory: byte %lu of %s\n", at - watched[i].start, watched[i].name);
+    fflush(stdout);
+    _exit(1);
+  }
+  _exit(2);
+}
+
+static void EveryPath(pthread_mutex_t* own) {
+  const struct timespec deadline = {INT32_MAX, 0};
+  for (int i = 0; i < kRounds; ++i) {
+    void* p = malloc(16 + i % 48);
+    malloc_usable_size(p);
+    free(realloc(p, 40));
+    free(calloc(3, 9));
+    free(reallocarray(NULL, 2, 8));
+    free(aligned_alloc(64, 64));
+    if (posix_memalign(&p, 32, 20) == 0) free(p);
+    if (_Znwm) _ZdlPv(_Znwm(24));
+    for (int m = 0; m < 2; ++m) {
+      pthread_mutex_lock(&own[m]);
+      pthread_mutex_unlock(&own[m]);
+      if (pthread_mutex_trylock(&own[m]) == 0) pthread_mutex_unlock(&own[m]);
+      pthread_mutex_timedlock(&own[m], &deadline);
+      pthread_mutex_unlock(&own[m]);
+    }
+  }
+}
+
+static void* Other(void* unused) {
+  pthread_mutex_t own[2];
+  memcpy(own, mutexes, sizeof own);
+  EveryPath(own);  // this thread is known from here on
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);  // now everything is watched
+  EveryPath(own);
+  pthread_barrier_wait(&barrier);
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 3;
+  libraries = argv + 1;
+  pthread_barrier_init(&barrier, NULL, 2);
+  // All but sure to be sampled, at any interval in question: from here on there is a table.
+  free(malloc((size_t)8 << 30));
+  pthread_mutex_t own[2];
+  memcpy(own, mutexes, sizeof own);
+  EveryPath(own);
+  pthread_t other;
+  if (pthread_create(&other, NULL, Other, NULL) != 0) return 3;
+  pthread_barrier_wait(&barrier);
+  FindWatched();
+  struct sigaction action = {.sa_sigaction = OnWrite, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &action, NULL);
+  Watch(PROT_READ);
+  pthread_barrier_wait(&barrier);
+  EveryPath(own);
+  pthread_barrier_wait(&barrier);
+  Watch(PROT_READ | PROT_WRITE);
+  pthread_join(other, NULL);
+  printf("watched %d\n", count);
+  for (int i = 0; i < count; ++i) printf("  %lu KiB of %s\n", (watched[i].end - watched[i].start) / 1024, watched[i].name);
+  return 0;
+}
