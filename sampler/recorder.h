@@ -92,6 +92,7 @@ struct LockWait {
   LockPair* pair;            // where a sample of this wait goes, beside the row
   LockSlot* slot;            // where holders see that somebody waits; null: they do not
   Row* row;                  // where the sample goes; null until captured
+  Stack* stack;              // whose row it is
   CurrentWait outer;         // that this one interrupted (in a signal handler)
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function

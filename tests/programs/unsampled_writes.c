@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static struct {
 } watched[kMost];
 static int count;
 static char** libraries;
-static pthread_barrier_t barrier;
+static atomic_int step;  // not a barrier, which would be a wait, and may be captured
 static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
 // operator new and delete, by their names.
@@ -105,17 +106,17 @@ static void* Other(void* unused) {
   pthread_mutex_t own[2];
   memcpy(own, mutexes, sizeof own);
   EveryPath(own);  // this thread is known from here on
-  pthread_barrier_wait(&barrier);
-  pthread_barrier_wait(&barrier);  // now everything is watched
-  EveryPath(own);
-  pthread_barrier_wait(&barrier);
+  step = 1;
+  while (step < 2) {
+  }
+  EveryPath(own);  // everything is watched
+  step = 3;
   return unused;
 }
 
 int main(int argc, char** argv) {
   if (argc < 2) return 3;
   libraries = argv + 1;
-  pthread_barrier_init(&barrier, NULL, 2);
   // All but sure to be sampled, at any interval in question: from here on there is a table.
   free(malloc((size_t)8 << 30));
   pthread_mutex_t own[2];
@@ -123,14 +124,15 @@ int main(int argc, char** argv) {
   EveryPath(own);
   pthread_t other;
   if (pthread_create(&other, NULL, Other, NULL) != 0) return 3;
-  pthread_barrier_wait(&barrier);
+  while (step < 1) usleep(1000);
   FindWatched();
   struct sigaction action = {.sa_sigaction = OnWrite, .sa_flags = SA_SIGINFO};
   sigaction(SIGSEGV, &action, NULL);
   Watch(PROT_READ);
-  pthread_barrier_wait(&barrier);
+  step = 2;
   EveryPath(own);
-  pthread_barrier_wait(&barrier);
+  while (step < 3) {
+  }
   Watch(PROT_READ | PROT_WRITE);
   pthread_join(other, NULL);
   printf("watched %d\n", count);

@@ -1,0 +1,170 @@
+// What the library costs where that can be counted rather than timed: shared memory, system calls, instructions, memory.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+class Costs : public Profiled {
+ protected:
+  static bool Has(const char* program) {
+    return Execute({.argv = {"sh", "-c", std::string("command -v ") + program + " >/dev/null"}}).exited(0);
+  }
+  // The number behind `word` in `text`, −1 if there is none.
+  static double NumberAfter(const std::string& text, const std::string& word) {
+    const size_t at = text.find(word);
+    return at == std::string::npos ? -1 : std::atof(text.c_str() + at + word.size());
+  }
+  // KiB that are resident in mappings of ours: the library, its .bss behind it, the table, the filter.
+  static long OwnResidentKiB(pid_t pid) {
+    std::ifstream smaps("/proc/" + std::to_string(pid) + "/smaps");
+    std::string line, range, name;
+    bool ours = false;
+    unsigned long last_end = 0, start, end;
+    long total = 0, rss;
+    while (std::getline(smaps, line)) {
+      char rights[8];
+      if (std::sscanf(line.c_str(), "%lx-%lx %7s", &start, &end, rights) == 3) {
+        const bool named = line.find("libholdfast.so") != std::string::npos || line.find(".table") != std::string::npos;
+        const bool nameless = line.find('/') == std::string::npos && line.find('[') == std::string::npos;
+        ours = named || (nameless && ours && start == last_end) || (nameless && end - start == (4 << 20));
+        last_end = end;
+      } else if (ours && std::sscanf(line.c_str(), "Rss: %ld", &rss) == 1) {
+        total += rss;
+      }
+    }
+    return total;
+  }
+};
+
+// Cost per operation cannot grow with the number of threads when they write nothing that others read or write.
+TEST_F(Costs, NoPathWithoutASampleWritesMemoryThatThreadsShare) {
+  const RunResult r = RunAs(Launch::kPreload, {"unsampled_writes", "libholdfast.so"}, {{"heap-interval", "64MiB"}, {"seed", "1"}});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_GE(NumberAfter(r.out, "watched "), 3) << "the table, the library's data, the filter: " << r.out;
+}
+
+TEST_F(Costs, AWriteToSharedMemoryIsSeen) {
+  Command command = CommandFor(Launch::kPreload, {"unsampled_writes", "libholdfast.so", "planted_counter.so"},
+                               {{"heap-interval", "64MiB"}, {"seed", "1"}});
+  command.env["LD_PRELOAD"] = ProgramPath("planted_counter.so") + ":" + Library();
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(1)) << r.Describe();
+  EXPECT_THAT(r.out, ::testing::HasSubstr("planted_counter.so"));
+}
+
+// 10,000 samples on as many stacks: no system call but one or two for each 256 KiB of the table.
+TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
+  if (!Has("strace")) GTEST_SKIP() << "needs strace";
+  Command command = CommandFor(Launch::kPreload, {"diverse_samples"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  const std::string trace = folder() + "/trace";
+  command.argv.insert(command.argv.begin(), {"strace", "-o", trace, "-E", "LD_PRELOAD=" + Library()});
+  command.env.erase("LD_PRELOAD");
+  const RunResult r = Execute(command);
+  if (r.err.find("Operation not permitted") != std::string::npos) GTEST_SKIP() << "strace may not trace here";
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  // Between the last two calls of getppid.
+  std::vector<std::map<std::string, int>> parts(1);
+  std::istringstream lines(ReadFile(trace));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find('('));
+    if (name == "getppid") parts.emplace_back();
+    else ++parts.back()[name];
+  }
+  ASSERT_GE(parts.size(), 3u);
+  std::map<std::string, int>& calls = parts[parts.size() - 2];
+  const int steps = calls["madvise"], looks = calls["statfs"];
+  EXPECT_GT(steps, 4) << "10,000 new stacks need room";
+  EXPECT_LT(steps, 80);
+  EXPECT_LE(looks, steps / 16 + 1);
+  calls.erase("madvise");
+  calls.erase("statfs");
+  EXPECT_THAT(calls, ::testing::IsEmpty());
+}
+
+// What is not even imported cannot be called; what is imported for the start is not called by samples.
+TEST_F(Costs, SamplesCallNoLockNoAllocatorAndNoLoader) {
+  const std::string imports = Execute({.argv = {"nm", "-D", "--undefined-only", "--without-symbol-versions", Library()}}).out;
+  ASSERT_THAT(imports, ::testing::HasSubstr("_dl_find_object"));
+  for (const char* name : {" malloc", " calloc", " realloc", " free", "pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_once", "pthread_key",
+                           "sem_wait", "dl_iterate_phdr", "__tls_get_addr", "_Unwind_"}) {
+    EXPECT_THAT(imports, ::testing::Not(::testing::HasSubstr(name)));
+  }
+  Command command = CommandFor(Launch::kPreload, {"diverse_samples"}, {{"heap-interval", "1"}});
+  command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("counting_loader.so");
+  const RunResult r = RunAndSettle(command);
+  EXPECT_EQ(r.out, "calls 0\n") << r.Describe();
+}
+
+// Instructions of one malloc and free while so many sampled blocks live.
+TEST_F(Costs, LiveSamplesDoNotSlowFreeDown) {
+  if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
+  std::map<long, double> each;
+  for (const long live : {1'000L, 100'000L, 1'000'000L}) {
+    Command command = CommandFor(Launch::kPreload, {"live_frees", std::to_string(live)},
+                                 {{"heap-interval", "256KiB"}, {"seed", "1"}, {"max-memory", "256MiB"}});
+    command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("lazy_allocator.so");
+    command.env["HOLDFAST_EXPORTER"] = "no";
+    command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"});
+    command.timeout_seconds = 120;
+    const RunResult r = Execute(command);
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    ASSERT_GE(NumberAfter(r.out, "live "), 0.95 * static_cast<double>(live)) << r.out;
+    each[live] = NumberAfter(r.err, "Collected : ") / NumberAfter(r.out, "rounds ");
+    ASSERT_GT(each[live], 100) << "valgrind's headers were missing when this was built: " << r.err;
+  }
+  EXPECT_LE(each[100'000], 1.01 * each[1'000]);
+  EXPECT_LE(each[1'000'000], 1.03 * each[1'000]);
+}
+
+TEST_F(Costs, RandomReplacementOfManyBlocksTakesNoMoreMemory) {
+  const double bare = NumberAfter(Execute(CommandFor(Launch::kBare, {"random_replacement"})).out, "resident ");
+  const RunResult r = RunAs(Launch::kPreload, {"random_replacement"}, {{"seed", "1"}});
+  ASSERT_GT(bare, 200'000);
+  EXPECT_LE(NumberAfter(r.out, "resident "), 1.01 * bare) << r.Describe();
+}
+
+// 100,000 stacks of depth 30, each with a row, and 3,000 threads.
+TEST_F(Costs, OwnMemoryOfALargeProfile) {
+  Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  EXPECT_LE(OwnResidentKiB(program.pid()), 16 << 10);
+  EXPECT_GE(OwnResidentKiB(program.pid()), 10 << 10) << "is all of it found?";
+  program.CloseInput();
+  program.Wait();
+  ASSERT_TRUE(Settled());
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u);
+  EXPECT_FALSE(heap[0].Comment("loss stack-table-full").has_value());
+  EXPECT_GE(heap[0].CommentNumber("alloc_calls"), 103'000);
+}
+
+// From outside, with a million live samples. A second on a quiet machine; ten here, as other tests run beside it.
+TEST_F(Costs, ASnapshotOfALargeProfile) {
+  Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "1000000", "0"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  const double start = Now();
+  const RunResult dump = RunTool({"dump", std::to_string(program.pid())});
+  const double seconds = Now() - start;
+  EXPECT_TRUE(dump.exited(0)) << dump.Describe();
+  EXPECT_LT(seconds, 10);
+  RecordProperty("seconds", std::to_string(seconds));
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(heap[0].Total().at("inuse_objects")), 1'000'000, 1'000);
+  EXPECT_GE(heap[0].samples.size(), 100'000u);
+  program.CloseInput();
+  program.Wait();
+}
+
+}  // namespace
+}  // namespace holdfast::testing
