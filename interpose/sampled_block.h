@@ -12,9 +12,11 @@
 
 namespace holdfast {
 
-// A block of up to this size may be cleared or copied to bring it to a tagged place: some 30 µs. Larger ones mostly lie
-// at a tagged place by themselves, as they are mapped; where not, the tag is given up for this process.
-inline constexpr size_t kLargestMoved = 1 << 20;
+// A block of up to this size may be cleared or copied to bring it to a tagged place. glibc maps every larger one
+// (DEFAULT_MMAP_THRESHOLD_MAX), which puts it at a tagged place by itself; with another allocator the tag is given up for
+// this process, and every free pays 10 instructions more from then on. A copy of 32 MiB takes some 5 ms, but happens only
+// behind a realloc that made the same copy, or cannot grow in place for the first time.
+inline constexpr size_t kLargestMoved = 32 << 20;
 
 inline bool TagInUse() { return sampled_filter.tag_mask.load(std::memory_order_relaxed) != 0; }
 

@@ -136,16 +136,24 @@ class Stacks {
         truncated = true;
         break;
       }
-      if (!segments_.IsOurs(pc - 1)) frames.push_back(LocationAt(pc - 1));
+      const uint32_t location = LocationAt(pc - 1);
+      if (location != kOurs) frames.push_back(location);
     }
     if (frames.empty()) return {Synthetic(kNoStackAddress, "[no stack]")};
     if (truncated) frames.push_back(Synthetic(kTruncatedAddress, "[truncated]"));
     return frames;
   }
 
+  // kOurs: none of the program's. Millions of frames are a few thousand addresses: most are found without a hash.
   uint32_t LocationAt(uint64_t address) {
-    const auto [place, added] = by_address_.emplace(address, static_cast<uint32_t>(profile_->locations.size()));
-    if (added) profile_->locations.push_back({.address = address, .mapping = segments_.Find(address)});
+    Recent& recent = recent_[address % kRecent];
+    if (recent.address == address) return recent.location;
+    const auto [place, added] = by_address_.emplace(address, kOurs);
+    if (added && !segments_.IsOurs(address)) {
+      place->second = static_cast<uint32_t>(profile_->locations.size());
+      profile_->locations.push_back({.address = address, .mapping = segments_.Find(address)});
+    }
+    recent = {address, place->second};
     return place->second;
   }
 
@@ -171,6 +179,13 @@ class Stacks {
   std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
   std::vector<const std::vector<uint32_t>*> frames_;
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  static constexpr uint32_t kOurs = Profile::kNone;
+  static constexpr uint64_t kRecent = 4093;  // a prime: return addresses are no random numbers
+  struct Recent {
+    uint64_t address;
+    uint32_t location;
+  };
+  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
 };
 
 // What one sample of the profile adds up: the unrounded sums of its rows.
