@@ -55,12 +55,18 @@ bool Defines(const Symbols& object, const char* name, uint32_t hash) {
 
 }  // namespace
 
-bool IsDefinedAnywhere(const char* name) {
+static const link_map* FirstThatDefines(const char* name) {
   const uint32_t hash = HashOf(name);
-  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
-    if (Defines(SymbolsOf(object), name, hash)) return true;
-  }
-  return false;
+  const link_map* object = _r_debug.r_map;
+  while (object != nullptr && !Defines(SymbolsOf(object), name, hash)) object = object->l_next;
+  return object;
+}
+
+bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
+
+bool IsDefinedFirstAt(const char* name, const void* base) {
+  const link_map* object = FirstThatDefines(name);
+  return object != nullptr && object->l_addr == reinterpret_cast<uintptr_t>(base);
 }
 
 }  // namespace holdfast

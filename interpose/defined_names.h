@@ -12,6 +12,9 @@ namespace holdfast {
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 
+// Whether the first object that defines it is the one loaded at `base`.
+HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_INTERPOSE_DEFINED_NAMES_H_

@@ -65,10 +65,21 @@ void FindRealFunctions() {
 #undef HOLDFAST_WRAP
 }
 
+// A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has an entry
+// of its own for it, which a look-up finds first: an undefined symbol with a value. It leads to the next definition.
+bool Reached(const char* name, void* own) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (found == own) return true;
+  Dl_info object{};
+  const ElfW(Sym)* symbol = nullptr;
+  return dladdr1(found, &object, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) != 0 &&
+         symbol != nullptr && symbol->st_shndx == SHN_UNDEF && object.dli_saddr == found && IsDefinedFirstAt(name, __ehdr_start);
+}
+
 bool ReachedByAll() {
-  return dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(holdfast_own_malloc) &&
-         dlsym(RTLD_DEFAULT, "free") == reinterpret_cast<void*>(holdfast_own_free) &&
-         dlsym(RTLD_DEFAULT, "realloc") == reinterpret_cast<void*>(holdfast_own_realloc);
+  return Reached("malloc", reinterpret_cast<void*>(holdfast_own_malloc)) &&
+         Reached("free", reinterpret_cast<void*>(holdfast_own_free)) &&
+         Reached("realloc", reinterpret_cast<void*>(holdfast_own_realloc));
 }
 
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
