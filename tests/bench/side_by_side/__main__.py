@@ -176,10 +176,10 @@ def main():
         micro = [work for work in micro_works(build, quick) if wanted(work.name)]
         programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
         for work in programs:
-            runner.interleaved(work, configurations, 2 if quick else 5)
+            runner.interleaved(work, configurations, 2 if quick else 3)
         for work in micro:
-            runner.interleaved(work, configurations, 3 if quick else 7)
-        counted_under = [c for c in configurations if c.name in ("bare", "idle", "default", "jemalloc", "jemalloc-prof")]
+            runner.interleaved(work, configurations, 3 if quick else 5)
+        counted_under = [c for c in configurations if c.name in ("bare", "idle", "default")]
         instructions = count_instructions(inputs, scratch, counted_under, quick, wanted)
         if wanted("units"):
             units = unit_benchmarks(build, quick)
