@@ -75,7 +75,7 @@ def count_instructions(inputs, scratch, configurations, quick, wanted):
                 continue
             for configuration in configurations:
                 folder = tempfile.mkdtemp(dir=scratch)
-                job = (pool.submit(count_redis, configuration, folder, 6_000 if quick else 12_000) if command is None
+                job = (pool.submit(count_redis, configuration, folder, 12_000 if quick else 40_000) if command is None
                        else pool.submit(count, configuration, folder, command, more))
                 jobs[name, configuration.name] = job
     counted = {}
