@@ -250,7 +250,15 @@ std::vector<std::pair<std::string, std::string>> ManPages(const CLI::App& app) {
   }
   std::string page = Page(app, "holdfast", "\\fBholdfast\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...",
                           "heap and lock profiles of native programs, without rebuilding them");
-  page += ".SH DESCRIPTION\n" + RoffText(app.get_description()) + ".SH COMMANDS\n" + list + kExitStatus;
+  // Help names the library where it lies; a page is read elsewhere.
+  std::string description = app.get_description();
+  constexpr std::string_view kVariable = "LD_PRELOAD=";
+  if (const size_t at = description.find(kVariable); at != std::string::npos) {
+    const size_t begin = at + kVariable.size(), end = description.find(' ', begin);
+    description.replace(begin, end == std::string::npos ? std::string::npos : end - begin,
+                        "…/lib/holdfast/libholdfast.so");
+  }
+  page += ".SH DESCRIPTION\n" + RoffText(description) + ".SH COMMANDS\n" + list + kExitStatus;
   pages.insert(pages.begin(), {"holdfast.1", std::move(page)});
   return pages;
 }

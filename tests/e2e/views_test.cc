@@ -201,7 +201,8 @@ TEST_F(ViewsOfPrograms, ALeakingProgramIsFoundAndHowFastItLeaks) {
   const auto rows = ParseCsv(leaks.out);
   ASSERT_EQ(rows.size(), 1u) << leaks.out;
   EXPECT_NE(rows[0].at("stack").find("remember_forever"), std::string::npos) << leaks.out;
-  EXPECT_NEAR(std::stod(rows[0].at("slope")), known, std::stod(rows[0].at("slope_error"))) << leaks.out;
+  // Twice the 95 % interval: that one run in twenty lies outside of it is what it says.
+  EXPECT_NEAR(std::stod(rows[0].at("slope")), known, 2 * std::stod(rows[0].at("slope_error"))) << leaks.out;
   // The same while it still runs: --follow prints at once, and goes on.
   Running follow({.argv = {Tool(), "leaks", "--follow", out()}});
   EXPECT_TRUE(follow.WaitForOutput("remember_forever"));
@@ -229,6 +230,7 @@ TEST_F(ViewsOfPrograms, CompletionAndPagesKnowEveryCommand) {
   EXPECT_TRUE(man.exited(0)) << man.Describe();
   EXPECT_NE(ReadFile(folder() + "/man/holdfast.1").find("\\fBholdfast\\-leaks\\fR(1)"), std::string::npos);
   const std::string page = ReadFile(folder() + "/man/holdfast-leaks.1");
+  EXPECT_EQ(ReadFile(folder() + "/man/holdfast.1").find(Library()), std::string::npos) << "no path of this machine";
   EXPECT_NE(page.find(".SH OPTIONS\n"), std::string::npos);
   EXPECT_NE(page.find("\\fB\\-\\-limit\\fR \\fISIZE\\fR"), std::string::npos) << page;
 }
