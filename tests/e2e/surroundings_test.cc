@@ -152,6 +152,28 @@ TEST_F(SmallTmpfs, TablesThatGrowIntoAFullDiskStopAndCountIt) {
   EXPECT_LE(used, 256u << 10);
 }
 
+TEST_F(SmallTmpfs, ATableThatWouldGrowIntoAFullDiskStaysAsItIs) {
+  ASSERT_EQ(mount("small", small_.c_str(), "tmpfs", MS_REMOUNT, "size=16m"), 0);
+  Running running(CommandFor(Launch::kPreload, {"churn", "20000", "20000", "0", "wait"}, With(With(kEvery, "tables", small_), "out", out())));
+  // Its table is there, and may become 4 MiB large by its cap; now the place is gone.
+  ASSERT_TRUE(Eventually([&] {
+    for (const auto& entry : std::filesystem::directory_iterator(small_)) {
+      if (entry.path().extension() == ".table") return true;
+    }
+    return false;
+  }));
+  Fill();
+  running.Write("go on\n");
+  running.CloseInput();
+  const RunResult r = running.Wait();
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, "20000 blocks, 0 threads\n");
+  ASSERT_TRUE(Eventually([&] { return !NewestHeap().empty(); }));
+  const Decoded heap = NewestHeap().at(0);
+  EXPECT_GE(heap.Total().at("alloc_objects"), 20'000);  // in [overflow] what had no room
+  EXPECT_FALSE(heap.Comment("losses").has_value()) << heap.Summary();
+}
+
 TEST_F(SmallTmpfs, AFullOutputFolderLosesFilesAndNothingElse) {
   Fill();
   ExpectAsBare({"threads_exact"}, With(kEvery, "out", small_));

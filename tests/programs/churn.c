@@ -1,6 +1,6 @@
 // An hour of a busy server in some seconds: blocks from ever new stacks, and threads that come and go. Says after each
 // tenth what it holds itself, in KiB: private memory, and shared memory (the table of a profiled program).
-//   churn BLOCKS STACKS THREADS
+//   churn BLOCKS STACKS THREADS [wait]      wait: for a line on standard input, after the first block
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -43,6 +43,12 @@ int main(int argc, char** argv) {
   const long blocks = atol(argv[1]), stacks = atol(argv[2]), threads = atol(argv[3]);
   setvbuf(stderr, NULL, _IONBF, 0);
   static void* kept[1000];
+  if (argc > 4) {
+    kept[0] = Descend(0, LEVELS);
+    fprintf(stderr, "ready\n");
+    char line[10];
+    if (read(0, line, sizeof line) < 0) return 4;
+  }
   long done = 0, ended = 0;
   for (int tenth = 1; tenth <= 10; ++tenth) {
     for (long i = 0; i < blocks / 10; ++i, ++done) {

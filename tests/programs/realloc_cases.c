@@ -38,6 +38,10 @@ int main(void) {
   printf("fail: %s, errno %d, old block %s\n", failed ? "a block" : "null", errno,
          s[0] == 'c' && s[3999] == 'c' ? "kept" : "lost");
 
+  char* freed_later = survivor();
+  Use(fail_to_grow(freed_later));
+  free(freed_later);
+
   char* z = first_block(10);
   errno = 0;
   void* none = size_zero(z);
@@ -56,7 +60,7 @@ int main(void) {
   Expect("grow_and_move", 1, 300000, 0, 0);
   Expect("grow_large", 1, 3000000, 1, 3000000);
   Expect("fail_to_grow", 0, 0, 0, 0);
-  Expect("survivor", 1, 4000, 1, 4000);
+  Expect("survivor", 2, 8000, 1, 4000);
   Expect("size_zero", 0, 0, 0, 0);
   Expect("from_nothing", 1, 77, 1, 77);
   Expect("array_of", 2, 300 + 600, 1, 600);
