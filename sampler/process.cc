@@ -195,28 +195,28 @@ Table* MakeTableNow() {
 }
 
 Table* MakeTableSlow() {
+  if (table_state.load(std::memory_order_acquire) == kNone) {
+    if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return nullptr;
+    // No handler of the program's from before the first word of it to after the last: it might jump out, and there would
+    // never be a table.
+    const uint64_t all = ~uint64_t{0};
+    uint64_t mask = 0;
+    RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
+    uint32_t none = kNone;
+    const bool ours = table_state.compare_exchange_strong(none, kBeingMade, std::memory_order_acquire);
+    Table* made = ours ? MakeTableNow() : nullptr;
+    RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
+    if (ours) return made;
+  }
+  // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
   uint32_t state = kNone;
-  if (!table_state.compare_exchange_strong(state, kBeingMade, std::memory_order_acquire)) {
-    // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
-    AwaitTable([&state] {
-      state = table_state.load(std::memory_order_acquire);
-      return state != kBeingMade || table() != nullptr;
-    });
-    Table* made = table();
-    // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
-    if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
-    return made;
-  }
-  if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) {
-    table_state.store(kNone, std::memory_order_release);
-    return nullptr;
-  }
-  // No handler of the program's in the middle of it: it might jump out.
-  const uint64_t all = ~uint64_t{0};
-  uint64_t mask = 0;
-  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
-  Table* made = MakeTableNow();
-  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
+  AwaitTable([&state] {
+    state = table_state.load(std::memory_order_acquire);
+    return state != kBeingMade || table() != nullptr;
+  });
+  Table* made = table();
+  // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
+  if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
   return made;
 }
 
