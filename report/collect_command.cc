@@ -100,7 +100,7 @@ class Collector {
       return;
     }
     TableExporter exporter(std::move(table));
-    const auto written = exporter.Export(*output->second, symbolizer_);
+    const auto written = exporter.Export(*output->second, symbolizer_, Deadline::Never());
     if (!written.ok()) {
       Fail(what, written.status(), "The table was left where it is.");
       return;

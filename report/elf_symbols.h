@@ -1,10 +1,10 @@
 // The functions of one ELF file, by address: which symbol holds an address, and how the file is laid out.
 //
-// Names come from .symtab, else from .dynsym. What counts as a function: STT_FUNC and STT_GNU_IFUNC in executable
-// segments, and untyped labels in executable sections (hand-written assembler). Where several symbols hold an address,
-// the innermost; at one address the first in this order: has a size, is not weak, is global, fewest leading
-// underscores, shortest, alphabet. A symbol without a size holds what no other does, up to the next symbol or the end
-// of its section.
+// Names come from .symtab, else from .dynsym and .gnu_debugdata (mini debug information). What counts as a function:
+// STT_FUNC and STT_GNU_IFUNC in executable segments, and untyped labels in executable sections (hand-written
+// assembler). Where several symbols hold an address, the innermost; at one address the first in this order: has a size,
+// is not weak, is global, fewest leading underscores, shortest, alphabet. A symbol without a size holds what no other
+// does, up to the next symbol or the end of its section.
 //
 // The file is hostile: it is read with read(2) (a mapping of a file that is cut short meanwhile would be SIGBUS), only
 // when it is a regular file, and offsets, sizes and counts are checked; tables above the limits below are refused (the
@@ -43,6 +43,13 @@ class ElfSymbols {
 
   // Where the bytes at `file_offset` lie, by the executable program header that maps them (whole pages are mapped).
   std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
+
+  // Where a mapping of `size` bytes begins that holds an executable segment: for debug files, whose headers do not say
+  // where the program's bytes lie. Nothing when there is none, or more than one.
+  std::optional<uint64_t> AddressOfMapping(uint64_t size) const;
+
+  // Whether the address lies in an executable segment.
+  bool IsCode(uint64_t elf_address) const;
 
   // Takes the names of `debug` (the separate debug file of the same build) in place of the own ones.
   void TakeNamesOf(ElfSymbols* debug);

@@ -235,7 +235,7 @@ class Exporter {
   absl::StatusOr<OutputFolder> output_;
   FileDescriptor events_;
   FileDescriptor parent_;
-  Symbolizer symbolizer_;
+  Symbolizer symbolizer_{DebugFiles::Options{.max_unpacked = 64 << 20}};  // compressed debug information takes time
   std::vector<std::unique_ptr<Served>> served_;
   absl::Status last_failure_;
   std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's

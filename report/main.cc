@@ -23,6 +23,7 @@
 #include "report/run_setup.h"
 #include "report/set_command.h"
 #include "report/standard_output.h"
+#include "report/symbolize_command.h"
 #include "report/unprofiled.h"
 #include "report/view_commands.h"
 
@@ -38,6 +39,7 @@ constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddLsCommand,
     AddDumpCommand,
     AddSetCommand,
+    AddSymbolizeCommand,
     AddCollectCommand,
     AddExporterCommand,
 };

@@ -1,54 +1,33 @@
 #include "report/symbolizer.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
-#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "fmt/format.h"
 #include "report/demangle.h"
 
 namespace holdfast {
 namespace {
 
-struct File {
-  int fd = -1;
-  struct stat status = {};
-  File() = default;
-  File(File&& other) : fd(std::exchange(other.fd, -1)), status(other.status) {}
-  ~File() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-// A regular file only: the path comes from a table that anyone of the same user may have written, and opening a pipe
-// would wait for ever.
-absl::StatusOr<File> OpenRegular(const std::string& path) {
-  File file;
-  file.fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file.fd < 0 || fstat(file.fd, &file.status) != 0) {
-    return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
-  }
-  if (!S_ISREG(file.status.st_mode)) return absl::InvalidArgumentError("not a regular file");
-  return file;
-}
-
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // Not the vdso, and not a relative path, which would be looked for in our folder and not in the program's.
 bool IsFile(std::string_view path) { return path.starts_with('/'); }
 
+std::string KeyOf(const struct stat& status, std::string_view build_id) {
+  return fmt::format("{}/{}/{}/{}.{}/{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, build_id);
+}
+
 }  // namespace
 
-const Symbolizer::Name& Symbolizer::Module::NameAt(uint64_t elf_address) {
-  const std::string_view mangled = elf_->Find(elf_address);
+const Symbolizer::Name& Symbolizer::Module::NameOf(std::string_view mangled) {
   const auto [place, added] = names_.try_emplace(std::string(mangled));
-  Name& name = place->second;
-  if (added && !mangled.empty()) {
+  if (added) {
+    place->second = std::make_unique<Name>();
+    Name& name = *place->second;
     name.name = Demangle(mangled);
     if (name.name.empty() || name.name == mangled) {
       name.name = mangled;
@@ -57,150 +36,176 @@ const Symbolizer::Name& Symbolizer::Module::NameAt(uint64_t elf_address) {
     }
     memory_bytes_ += 2 * sizeof(Name) + 2 * mangled.size() + name.name.size();
   }
-  return name;
+  return *place->second;
 }
 
-absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, std::string_view build_id) {
+// The program's file once more: it is opened for lines only when those are wanted.
+absl::StatusOr<std::shared_ptr<DebugFile>> OpenAgain(const std::string& path, const std::string& key,
+                                                     const std::string& build_id, uint64_t max_unpacked) {
+  auto fd = OpenRegular(path);
+  if (!fd.ok()) return fd.status();
+  struct stat info;
+  if (fstat(fd->get(), &info) != 0 || KeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
+  return OpenDebugFile(*std::move(fd), max_unpacked);
+}
+
+void Symbolizer::Module::OpenLines() {
+  if (std::exchange(looked_, true)) return;
+  std::shared_ptr<DebugFile> file = std::exchange(debug_, nullptr);
+  if (file == nullptr) {
+    auto program = OpenAgain(path_, key_, build_id_, files_->max_unpacked());
+    if (program.ok()) {
+      file = *std::move(program);
+      debug_path_ = path_;
+    } else {
+      why_ = std::string(program.status().message());
+    }
+  }
+  if (file == nullptr || !file->has_lines()) {
+    auto found = files_->Find(path_, build_id_, file.get());
+    if (!found.ok() || !found->file->has_lines()) {
+      if (!found.ok() && !absl::IsNotFound(found.status())) why_ = std::string(found.status().message());
+      if (why_.empty()) why_ = "no debug information";
+      return;
+    }
+    file = std::move(found->file);
+    debug_path_ = std::move(found->path);
+  }
+  why_.clear();
+  if (const absl::Status status = files_->AddShared(file.get(), debug_path_); !status.ok()) {
+    shared_missing_ = std::string(status.message());
+  }
+  const auto open_split = [files = files_, path = debug_path_.empty() ? path_ : debug_path_](
+                              const std::string& comp_dir, const std::string& dwo_name) {
+    return files->OpenSplit(path, comp_dir, dwo_name);
+  };
+  lines_ = std::make_unique<dwarf::DebugInfo>(SectionsOf(std::move(file)), open_split,
+                                              [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); });
+}
+
+bool Symbolizer::Module::LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline) {
+  if (deadline.Passed()) return false;
+  OpenLines();
+  return lines_ == nullptr || lines_->Load(elf_addresses, deadline);
+}
+
+std::vector<std::string> Symbolizer::Module::problems() const {
+  std::vector<std::string> problems;
+  if (!shared_missing_.empty()) problems.push_back(shared_missing_);
+  if (lines_ != nullptr) problems.insert(problems.end(), lines_->problems().begin(), lines_->problems().end());
+  return problems;
+}
+
+void Symbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>* frames) {
+  frames->clear();
+  const std::string_view symbol = elf_->Find(elf_address);
+  const std::span<const dwarf::Frame> found =
+      lines_ != nullptr ? lines_->FramesAt(elf_address) : std::span<const dwarf::Frame>();
+  for (const dwarf::Frame& frame : found) {
+    frames->push_back({&NameOf(lines_->Text(frame.function)), lines_->Text(frame.file), frame.line, frame.start_line});
+  }
+  if (symbol.empty()) return;
+  if (frames->empty()) {
+    frames->push_back({&NameOf(symbol), {}});
+  } else if (elf_->has_symtab() || frames->back().name->name.empty()) {
+    // Parts of functions have symbols of their own: `Parse(…) [clone .cold]`. Of .dynsym alone one may be another
+    // function's, with hidden ones between.
+    frames->back().name = &NameOf(symbol);
+  }
+}
+
+absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, std::string_view build_id,
+                                                     int64_t not_after_ns) {
   if (!IsFile(path)) return absl::NotFoundError("not a file");
-  auto file = OpenRegular(path);
-  if (!file.ok()) return file.status();
-  const struct stat& status = file->status;
-  const std::string key = fmt::format("{}/{}/{}/{}.{}/{}", status.st_dev, status.st_ino, status.st_size,
-                                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec, build_id);
+  const std::string id(build_id);
+  absl::Status status;
+  if (auto fd = OpenRegular(path); !fd.ok()) {
+    status = fd.status();
+  } else {
+    struct stat info;
+    if (fstat(fd->get(), &info) != 0) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+    if (id.empty() && not_after_ns != 0 && info.st_mtim.tv_sec > not_after_ns / 1'000'000'000) {
+      return absl::FailedPreconditionError("written after the profile was, and without a build id to know it by");
+    }
+    const std::string key = KeyOf(info, id);
+    if (const auto found = by_key_.find(key); found != by_key_.end()) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return entries_.front().module.get();
+    }
+    ++files_read_;
+    auto elf = ElfSymbols::Load(fd->get(), id);
+    if (elf.ok()) {
+      auto module = std::make_unique<Module>();
+      module->elf_ = *std::move(elf);
+      module->files_ = &files_;
+      module->path_ = path;
+      module->key_ = key;
+      module->build_id_ = id;
+      if (!module->elf_->has_symtab()) TakeNamesElsewhere(*std::move(fd), module.get());
+      return Keep(key, std::move(module));
+    }
+    status = elf.status();
+  }
+
+  // Profiled elsewhere, removed, or replaced by an update.
+  const std::string key = absl::StrCat("elsewhere/", path, "/", id);
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     entries_.splice(entries_.begin(), entries_, found->second);
-    return &entries_.front().module;
+    return entries_.front().module.get();
   }
-  ++files_read_;
-  auto elf = ElfSymbols::Load(file->fd, build_id);
-  if (!elf.ok()) return elf.status();
-  if (!(*elf)->has_symtab()) TakeDebugFile(elf->get());
+  if (id.empty() || elsewhere_failed_.contains(key)) return status;
+  auto module = LoadElsewhere(path, id);
+  if (!module.ok()) {
+    elsewhere_failed_.emplace(key, module.status());
+    return status;
+  }
+  return Keep(key, *std::move(module));
+}
 
-  Module module;
-  module.memory_bytes_ = (*elf)->memory_bytes();
-  module.elf_ = std::move(*elf);
+void Symbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
+  auto file = OpenDebugFile(std::move(program), files_.max_unpacked());
+  auto found = files_.Find(module->path_, module->build_id_, file.ok() ? file->get() : nullptr);
+  if (!found.ok()) return;
+  auto names = ElfSymbols::Load(found->file->fd.get(), found->file->build_id);
+  if (names.ok() && (*names)->has_symtab()) module->elf_->TakeNamesOf(names->get());
+  if (file.ok() && (*file)->has_lines()) return;
+  // Lines are perhaps wanted later, of the same file.
+  module->debug_ = std::move(found->file);
+  module->debug_path_ = std::move(found->path);
+}
+
+absl::StatusOr<std::unique_ptr<Symbolizer::Module>> Symbolizer::LoadElsewhere(const std::string& path,
+                                                                              const std::string& build_id) {
+  auto found = files_.Find(path, build_id, nullptr);
+  if (!found.ok()) return found.status();
+  auto elf = ElfSymbols::Load(found->file->fd.get(), build_id);
+  if (!elf.ok()) return elf.status();
+  auto module = std::make_unique<Module>();
+  module->elf_ = *std::move(elf);
+  module->files_ = &files_;
+  module->path_ = path;
+  module->build_id_ = build_id;
+  module->is_program_ = false;
+  module->debug_ = std::move(found->file);
+  module->debug_path_ = std::move(found->path);
+  return module;
+}
+
+absl::StatusOr<Symbolizer::Module*> Symbolizer::Keep(std::string key, std::unique_ptr<Module> module) {
   entries_.push_front({key, std::move(module)});
   by_key_[key] = entries_.begin();
   size_t total = 0;
-  for (const Entry& entry : entries_) total += entry.module.memory_bytes_;
-  while (total > kCacheBytes && entries_.size() > 1) {
-    total -= entries_.back().module.memory_bytes_;
+  for (const Entry& entry : entries_) {
+    const Module& kept = *entry.module;
+    total +=
+        kept.memory_bytes_ + kept.elf_->memory_bytes() + (kept.lines_ != nullptr ? kept.lines_->memory_bytes() : 0);
+  }
+  while ((total > kCacheBytes || entries_.size() > kMostFiles) && entries_.size() > 1) {
+    total -= std::min(total, entries_.back().module->memory_bytes_ + entries_.back().module->elf_->memory_bytes());
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
   }
-  return &entries_.front().module;
+  return entries_.front().module.get();
 }
-
-void Symbolizer::TakeDebugFile(ElfSymbols* elf) {
-  const std::string& id = elf->build_id();
-  if (debug_root_.empty() || id.size() < 4) return;
-  auto file = OpenRegular(fmt::format("{}/.build-id/{}/{}.debug", debug_root_, id.substr(0, 2), id.substr(2)));
-  if (!file.ok()) return;  // most programs have none
-  ++files_read_;
-  auto debug = ElfSymbols::Load(file->fd, id);
-  if (debug.ok() && (*debug)->has_symtab()) elf->TakeNamesOf(debug->get());
-}
-
-namespace {
-
-// One run over one profile.
-class Naming {
- public:
-  Naming(Profile* profile, Symbolizer& symbolizer) : profile_(*profile), symbolizer_(symbolizer) {
-    for (uint32_t i = 0; i < profile_.functions.size(); ++i) {
-      const Profile::Function& function = profile_.functions[i];
-      by_names_.emplace(std::tuple(function.name, function.system_name, function.filename), i);
-    }
-  }
-
-  void Run() {
-    // By mapping, so that one file at a time is in use.
-    std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
-    for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
-      const Profile::Location& location = profile_.locations[i];
-      if (location.lines != 0) continue;
-      if (location.mapping == Profile::kNone) {
-        SetName(i, {.name = fmt::format("[unknown]!0x{:x}", location.address), .system_name = {}});
-      } else {
-        by_mapping[location.mapping].push_back(i);
-      }
-    }
-    for (uint32_t mapping = 0; mapping < by_mapping.size(); ++mapping) {
-      if (!by_mapping[mapping].empty()) NameMapping(mapping, by_mapping[mapping]);
-      profile_.mappings[mapping].has_functions = true;  // a synthetic name is one, too
-    }
-  }
-
- private:
-  void NameMapping(uint32_t index, const std::vector<uint32_t>& locations) {
-    const Profile::Mapping mapping = profile_.mappings[index];
-    const std::string path(profile_.strings[mapping.file]);
-    const std::string_view build_id = profile_.strings[mapping.build_id];
-    Symbolizer::Module* module = nullptr;
-    if (IsFile(path)) {
-      auto found = symbolizer_.Find(path, build_id);
-      if (!found.ok()) {
-        Explain(path, std::string(found.status().message()));
-      } else if (!Fits(mapping, (*found)->elf())) {
-        Explain(path, "another file than the program had loaded");
-      } else {
-        module = *found;
-      }
-    }
-    const uint64_t bias = Bias(mapping, module);
-    for (const uint32_t location : locations) {
-      const uint64_t elf_address = profile_.locations[location].address - bias;
-      Symbolizer::Name name;
-      if (module != nullptr) name = module->NameAt(elf_address);
-      if (name.name.empty()) {
-        name.name = fmt::format("{}!0x{:x}", path.empty() ? "[unknown]" : BaseName(path), elf_address);
-      }
-      SetName(location, name);
-    }
-  }
-
-  // A mapping that came from a file of profiles has no bias; the program headers give it. Without those, the file
-  // offset is the best there is (and equal to the ELF address in most files).
-  static uint64_t Bias(const Profile::Mapping& mapping, const Symbolizer::Module* module) {
-    if (mapping.has_bias) return mapping.bias;
-    if (module != nullptr) {
-      if (const auto address = module->elf().AddressOfOffset(mapping.offset)) return mapping.start - *address;
-    }
-    return mapping.start - mapping.offset;
-  }
-
-  // Without a build id on both sides the layout must be the same: bias and offset both lead to one ELF address.
-  static bool Fits(const Profile::Mapping& mapping, const ElfSymbols& elf) {
-    if (!elf.build_id().empty() || !mapping.has_bias) return true;
-    const auto address = elf.AddressOfOffset(mapping.offset);
-    return address && *address == mapping.start - mapping.bias;
-  }
-
-  void SetName(uint32_t location, const Symbolizer::Name& name) {
-    const Profile::Function function{.name = profile_.strings.Intern(name.name),
-                                     .system_name = profile_.strings.Intern(name.system_name)};
-    const auto [place, added] = by_names_.emplace(std::tuple(function.name, function.system_name, function.filename),
-                                                  static_cast<uint32_t>(profile_.functions.size()));
-    if (added) profile_.functions.push_back(function);
-    const Profile::Line line{.function = place->second};
-    profile_.SetLines(&profile_.locations[location], {&line, 1});
-  }
-
-  void Explain(const std::string& path, std::string_view why) {
-    const StringId comment = profile_.strings.Intern(fmt::format("no names: {}: {}", path, why));
-    for (const StringId other : profile_.comments) {
-      if (other == comment) return;  // another segment of the same file
-    }
-    profile_.comments.push_back(comment);
-  }
-
-  Profile& profile_;
-  Symbolizer& symbolizer_;
-  absl::flat_hash_map<std::tuple<StringId, StringId, StringId>, uint32_t> by_names_;
-};
-
-}  // namespace
-
-void Symbolize(Profile* profile, Symbolizer& symbolizer) { Naming(profile, symbolizer).Run(); }
 
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/lock_names.h"
+#include "report/symbolize_profile.h"
 #include "sampler/pprof.h"
 
 namespace holdfast {
@@ -68,7 +69,8 @@ void TableExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) 
   }
 }
 
-absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer) {
+absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer,
+                                                               const Deadline& lines_by) {
   const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   std::vector<ProfileName> written;
@@ -87,7 +89,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolde
       state.fingerprint = fingerprint;
       continue;
     }
-    Symbolize(&profile, symbolizer);
+    Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     if (kind != ProfileKind::kHeap) NameLocks(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));

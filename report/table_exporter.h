@@ -3,12 +3,14 @@
 #define HOLDFAST_REPORT_TABLE_EXPORTER_H_
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "report/deadline.h"
 #include "report/output_folder.h"
 #include "report/symbolizer.h"
 #include "report/table_folder.h"
@@ -18,6 +20,8 @@ namespace holdfast {
 
 class TableExporter {
  public:
+  static constexpr std::chrono::milliseconds kLinesTime{400};  // of all kinds of one snapshot
+
   explicit TableExporter(TableFile table) : table_(std::move(table)) {}
 
   const TableFile& table() const { return table_; }
@@ -26,7 +30,10 @@ class TableExporter {
   // Returns the files that were written; on failure the next call writes what is missing. Old snapshots of this process
   // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments
   // of the next file.
-  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer);
+  // Source lines are looked up until `lines_by`: the program may wait for its last files, for 2 s in all. What is not
+  // in time is in the next snapshot, or is left to `holdfast symbolize`.
+  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer,
+                                                  const Deadline& lines_by = Deadline::In(kLinesTime));
 
  private:
   struct Written {

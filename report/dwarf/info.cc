@@ -1,0 +1,252 @@
+#include "report/dwarf/info.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "report/dwarf/constants.h"
+#include "report/dwarf/cursor.h"
+#include "report/dwarf/split.h"
+
+namespace holdfast::dwarf {
+namespace {
+
+constexpr size_t kEntryBytes = 4096, kLargestEntry = 16 << 20;
+constexpr int kMostReferences = 16;  // from an inlined call to the function's declaration there are 3 at most
+constexpr uint32_t kNoUnit = 0xffffffff;
+
+}  // namespace
+
+struct DebugInfo::Entry {
+  std::string linkage_name, name;
+  Value origin, specification;
+  uint64_t call_file = 0;
+  uint32_t call_line = 0, decl_line = 0;
+};
+
+DebugInfo::DebugInfo(std::shared_ptr<Sections> main, OpenSplit open_split, std::function<bool(uint64_t)> is_code)
+    : main_(std::move(main)), open_split_(std::move(open_split)), is_code_(std::move(is_code)), units_(main_.get()) {
+  if (main_->alt != nullptr) alt_units_ = std::make_unique<UnitSet>(main_->alt.get());
+}
+
+bool DebugInfo::Scan(const Deadline& deadline) {
+  if (scan_done_) return true;
+  while (units_.ReadNext()) {
+    Unit unit(main_.get(), main_.get(), units_.headers().back());
+    if (unit.Open(false)) {
+      const auto index = static_cast<uint32_t>(units_.headers().size() - 1);
+      unit.EachRange([&](uint64_t low, uint64_t high) {
+        if (low < high && is_code_(low)) ranges_.push_back({low, high, 0, index});
+      });
+    }
+    if (deadline.Passed()) return false;
+  }
+  std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
+  uint64_t highest = 0;
+  for (Range& range : ranges_) range.highest = highest = std::max(highest, range.high);
+  scan_done_ = true;
+  return true;
+}
+
+uint32_t DebugInfo::UnitHolding(uint64_t address) const {
+  auto range =
+      std::upper_bound(ranges_.begin(), ranges_.end(), address, [](uint64_t a, const Range& r) { return a < r.low; });
+  while (range != ranges_.begin() && (--range)->highest > address) {
+    if (range->high > address) return range->unit;
+  }
+  return kNoUnit;
+}
+
+bool DebugInfo::Load(std::span<const uint64_t> addresses, const Deadline& deadline) {
+  if (!Scan(deadline)) return false;
+  std::vector<std::pair<uint32_t, uint64_t>> wanted;  // unit, address
+  for (const uint64_t address : addresses) {
+    if (by_address_.contains(address)) continue;
+    if (const uint32_t unit = UnitHolding(address); unit != kNoUnit) wanted.emplace_back(unit, address);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  std::vector<uint64_t> of_unit;
+  size_t units_begun = 0;
+  bool complete = true;
+  for (size_t i = 0; i < wanted.size();) {
+    if (deadline.Passed()) return false;
+    const uint32_t unit = wanted[i].first;
+    of_unit.clear();
+    for (; i < wanted.size() && wanted[i].first == unit; ++i) of_unit.push_back(wanted[i].second);
+    if (!deadline.IsNever() && too_large_.contains(unit)) {
+      complete = false;
+    } else if (!LoadUnit(unit, of_unit, deadline)) {
+      if (units_begun == 0) too_large_.insert(unit);
+      return false;
+    }
+    ++units_begun;
+  }
+  return complete;
+}
+
+bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, const Deadline& deadline) {
+  functions_.clear();
+  files_.clear();
+  Unit main_unit(main_.get(), main_.get(), units_.headers()[index]);
+  if (!main_unit.Open(true)) return true;
+  std::vector<LineRow> rows(addresses.size());
+  const std::unique_ptr<LineTable> lines = LineTable::Open(&main_unit);
+  if (lines != nullptr && !lines->Find(addresses, is_code_, deadline, &rows)) return false;
+  std::shared_ptr<Sections> split_file;
+  const std::unique_ptr<Unit> split_unit = SplitUnitOf(main_unit, &split_file);
+  Unit* unit = split_unit != nullptr ? split_unit.get() : &main_unit;
+  const std::optional<Scopes> found = FindScopes(unit, addresses, is_code_, deadline);
+  if (!found.has_value()) return false;
+  const Scopes& scopes = *found;
+  std::vector<Call> calls(scopes.scopes.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto first = static_cast<uint32_t>(frames_.size());
+    StringId file = rows[i].found ? FileOf(lines.get(), rows[i].file) : 0;
+    uint32_t line = rows[i].found ? rows[i].line : 0;
+    uint32_t scope = scopes.innermost[i];
+    if (scope == Scopes::kNone && rows[i].found) frames_.push_back({.file = file, .line = line});
+    for (; scope != Scopes::kNone; scope = scopes.scopes[scope].parent) {
+      Call& call = calls[scope];
+      if (!call.read) call = ReadCall(unit, lines.get(), scopes.scopes[scope].entry);
+      frames_.push_back({call.function.name, file, line, call.function.start_line});
+      file = call.file;
+      line = call.line;
+    }
+    by_address_[addresses[i]] = {first, static_cast<uint32_t>(frames_.size()) - first};
+  }
+  return true;
+}
+
+std::unique_ptr<Unit> DebugInfo::SplitUnitOf(const Unit& skeleton, std::shared_ptr<Sections>* file) {
+  if (skeleton.dwo_name.empty() || !skeleton.dwo_id.has_value()) return nullptr;
+  auto opened = open_split_(skeleton.comp_dir, skeleton.dwo_name);
+  std::unique_ptr<Unit> unit;
+  if (opened.ok()) unit = OpenSplitUnit(opened->get(), skeleton);
+  if (unit != nullptr) {
+    *file = *std::move(opened);
+  } else {
+    problems_.insert(absl::StrCat(JoinPath(skeleton.comp_dir, skeleton.dwo_name), ": ",
+                                  opened.ok() ? "of another compilation" : std::string(opened.status().message())));
+  }
+  return unit;
+}
+
+std::string DebugInfo::TextOf(Unit* unit, const Value& value) {
+  if (value.kind != Value::kAltStr) return unit->TextOf(value);
+  return unit->file()->alt != nullptr ? unit->file()->alt->str.StringAt(value.number) : std::string();
+}
+
+bool DebugInfo::ReadEntry(Unit* unit, uint64_t offset, Entry* entry) {
+  for (size_t want = kEntryBytes; want <= kLargestEntry; want *= 16) {
+    const uint64_t left = unit->header().end - offset;
+    const std::string_view window = unit->file()->info.Window(offset, want).substr(0, left);
+    Cursor cursor(window);
+    const Abbrev* abbrev = unit->abbrevs().Find(cursor.Uleb());
+    if (abbrev == nullptr) return false;
+    *entry = {};
+    unit->abbrevs().ReadEntry(&cursor, *abbrev, [&](uint16_t attribute, const Value& value) {
+      switch (attribute) {
+        case kAtLinkageName:
+        case kAtMipsLinkageName:
+          entry->linkage_name = TextOf(unit, value);
+          break;
+        case kAtName:
+          entry->name = TextOf(unit, value);
+          break;
+        case kAtAbstractOrigin:
+          entry->origin = value;
+          break;
+        case kAtSpecification:
+          entry->specification = value;
+          break;
+        case kAtCallFile:
+          entry->call_file = value.number;
+          break;
+        case kAtCallLine:
+          entry->call_line = static_cast<uint32_t>(value.number);
+          break;
+        case kAtDeclLine:
+          entry->decl_line = static_cast<uint32_t>(value.number);
+          break;
+        default:
+          break;
+      }
+    });
+    if (cursor.ok()) return true;
+    if (window.size() >= left) break;  // damaged: all of the unit was there
+  }
+  return false;
+}
+
+DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t offset) {
+  Call call;
+  call.read = true;
+  Entry entry;
+  if (!ReadEntry(unit, offset, &entry)) return call;
+  call.file = entry.call_file == 0 && entry.call_line == 0 ? 0 : FileOf(lines, entry.call_file);
+  call.line = entry.call_line;
+  const bool refers = entry.linkage_name.empty() && entry.name.empty() && entry.origin.kind == Value::kUnitReference;
+  if (!refers) {
+    call.function = FunctionOf(unit, entry);
+    return call;
+  }
+  // Many calls refer to one function.
+  const auto known = functions_.find(entry.origin.number);
+  if (known != functions_.end()) {
+    call.function = known->second;
+  } else {
+    call.function = functions_[entry.origin.number] = FunctionOf(unit, entry);
+  }
+  return call;
+}
+
+// A call says which abstract function it is of, that which declaration it belongs to; each may lie in another unit, or
+// in the shared file. What is said first holds.
+DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first) {
+  std::string linkage_name = first.linkage_name, name = first.name;
+  Function function{.start_line = first.decl_line};
+  Entry entry = first;
+  for (int i = 0; i < kMostReferences && linkage_name.empty(); ++i) {
+    const Value next = entry.origin.kind != Value::kNone ? entry.origin : entry.specification;
+    uint64_t target = next.number;
+    const auto is_in = [&](const Unit* u) {
+      return u != nullptr && target >= u->header().first_entry && target < u->header().end;
+    };
+    if (next.kind == Value::kUnitReference) {
+      target += unit->header().offset;
+    } else if (next.kind == Value::kAltReference) {
+      unit = alt_units_ != nullptr ? alt_units_->Find(target) : nullptr;
+    } else if (next.kind == Value::kReference && !is_in(unit)) {
+      const bool shared = unit->file() == main_->alt.get();
+      UnitSet* units = unit->file() == main_.get() ? &units_ : shared ? alt_units_.get() : nullptr;
+      unit = units != nullptr ? units->Find(target) : nullptr;
+    } else if (next.kind != Value::kReference) {
+      break;
+    }
+    if (!is_in(unit) || !ReadEntry(unit, target, &entry)) break;
+    linkage_name = entry.linkage_name;
+    if (name.empty()) name = entry.name;
+    if (function.start_line == 0) function.start_line = entry.decl_line;
+  }
+  function.name = strings_.Intern(linkage_name.empty() ? name : linkage_name);
+  return function;
+}
+
+StringId DebugInfo::FileOf(const LineTable* lines, uint64_t number) {
+  if (lines == nullptr) return 0;
+  const auto [place, added] = files_.try_emplace(number);
+  if (added) place->second = strings_.Intern(lines->FileName(number));
+  return place->second;
+}
+
+std::span<const Frame> DebugInfo::FramesAt(uint64_t address) const {
+  const auto found = by_address_.find(address);
+  if (found == by_address_.end()) return {};
+  return {frames_.data() + found->second.first, found->second.count};
+}
+
+size_t DebugInfo::memory_bytes() const {
+  return ranges_.capacity() * sizeof(Range) + units_.headers().capacity() * sizeof(UnitHeader) +
+         frames_.capacity() * sizeof(Frame) + by_address_.capacity() * 2 * sizeof(uint64_t) + strings_.size() * 128;
+}
+
+}  // namespace holdfast::dwarf

@@ -1,0 +1,130 @@
+#include "report/dwarf/scopes.h"
+
+#include <algorithm>
+
+#include "report/dwarf/constants.h"
+#include "report/dwarf/cursor.h"
+
+namespace holdfast::dwarf {
+namespace {
+
+constexpr uint64_t kPiece = 16 << 20;       // of .debug_info in memory: all of a usual unit, whose names are read next
+constexpr size_t kLargeEntry = 64 << 10;    // read ahead so that nearly no entry is cut in two
+constexpr size_t kLargestEntry = 64 << 20;  // an entry larger than this ends the walk
+// Types are passed like everything else, though DW_AT_sibling would lead behind their members: GCC puts the code of
+// lambdas into them.
+constexpr size_t kMaxDepth = 4096;
+
+class Walk {
+ public:
+  Walk(Unit* unit, std::span<const uint64_t> addresses, const std::function<bool(uint64_t)>& is_code)
+      : unit_(*unit), addresses_(addresses), is_code_(is_code) {
+    result_.innermost.assign(addresses.size(), Scopes::kNone);
+  }
+
+  std::optional<Scopes> Run(const Deadline& deadline) {
+    const uint64_t end = unit_.header().end;
+    size_t want = kLargeEntry;
+    for (uint64_t at = unit_.header().first_entry; at < end;) {
+      const std::string_view window =
+          unit_.file()->info.Window(at, want, std::min(kPiece, end - at)).substr(0, end - at);
+      const bool last = at + window.size() == end;
+      const uint64_t passed = Pass(window, at, last);
+      if (done_ || last || window.size() < want) break;
+      if (deadline.Passed()) return std::nullopt;
+      want = passed == 0 ? want * 8 : kLargeEntry;
+      if (want > kLargestEntry) break;
+      at += passed;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Level {  // of entries that have children
+    uint64_t entry = 0;
+    bool is_function = false, is_inlined = false;
+    uint32_t scope = Scopes::kNone;  // once it is kept
+  };
+
+  // Passes whole entries, up to where the next one might not be whole; how many bytes that were.
+  uint64_t Pass(std::string_view window, uint64_t at, bool last) {
+    Cursor cursor(window);
+    while (!cursor.AtEnd()) {
+      const uint64_t begin = cursor.offset();
+      if (!last && begin != 0 && cursor.left() < kLargeEntry) return begin;
+      const uint64_t code = cursor.Uleb();
+      if (code == 0) {
+        if (!levels_.empty()) levels_.pop_back();
+        done_ = levels_.empty();
+        if (done_) return cursor.offset();
+        continue;
+      }
+      const Abbrev* abbrev = unit_.abbrevs().Find(code);
+      if (abbrev == nullptr || levels_.size() >= kMaxDepth) {
+        done_ = true;
+        return begin;
+      }
+      Unit::Code range;
+      if (abbrev->is_scope) {
+        unit_.abbrevs().WalkEntry(&cursor, *abbrev,
+                                  [&](uint16_t attribute, const Value& value) { range.Take(attribute, value); });
+      } else {  // nearly all
+        unit_.abbrevs().SkipEntry(&cursor, *abbrev);
+      }
+      if (!cursor.ok()) {  // cut by the window, or damaged
+        done_ = last;
+        return begin;
+      }
+      if (abbrev->is_scope || abbrev->children) {
+        Level level{at + begin, abbrev->tag == kTagSubprogram, abbrev->tag == kTagInlinedSubroutine};
+        if (abbrev->is_scope) Hold(range, &level);
+        if (abbrev->children) levels_.push_back(level);
+      }
+      if (levels_.empty()) done_ = true;  // a unit without children
+      if (done_) break;
+    }
+    return cursor.offset();
+  }
+
+  void Hold(const Unit::Code& code, Level* level) {
+    unit_.EachRange(code, [&](uint64_t low, uint64_t high) {
+      if (low >= high) return;
+      auto address = std::lower_bound(addresses_.begin(), addresses_.end(), low);
+      if (address == addresses_.end() || *address >= high || !is_code_(low)) return;
+      if (level->scope == Scopes::kNone) level->scope = Keep(*level, levels_.size());
+      for (; address != addresses_.end() && *address < high; ++address) {
+        result_.innermost[static_cast<size_t>(address - addresses_.begin())] = level->scope;
+      }
+    });
+  }
+
+  // Keeps a scope, and those that it lies in up to the function.
+  uint32_t Keep(const Level& level, size_t depth) {
+    uint32_t parent = Scopes::kNone;
+    for (size_t i = depth; level.is_inlined && i > 0; --i) {
+      Level& outer = levels_[i - 1];
+      if (!outer.is_function && !outer.is_inlined) continue;
+      if (outer.scope == Scopes::kNone) outer.scope = Keep(outer, i - 1);
+      parent = outer.scope;
+      break;
+    }
+    result_.scopes.push_back({level.entry, parent});
+    return static_cast<uint32_t>(result_.scopes.size() - 1);
+  }
+
+  Unit& unit_;
+  std::span<const uint64_t> addresses_;
+  const std::function<bool(uint64_t)>& is_code_;
+  std::vector<Level> levels_;
+  bool done_ = false;
+  Scopes result_;
+};
+
+}  // namespace
+
+std::optional<Scopes> FindScopes(Unit* unit, std::span<const uint64_t> addresses,
+                                 const std::function<bool(uint64_t)>& is_code, const Deadline& deadline) {
+  return Walk(unit, addresses, is_code).Run(deadline);
+}
+
+}  // namespace holdfast::dwarf

@@ -1,0 +1,33 @@
+#include "report/dwarf/units.h"
+
+#include <algorithm>
+
+#include "report/dwarf/constants.h"
+
+namespace holdfast::dwarf {
+
+bool UnitSet::ReadNext() {
+  while (!at_end_) {
+    const auto header = ReadUnitHeader(&sections_->info, next_, &next_);
+    at_end_ = next_ == 0;
+    // Type units hold no code, and nothing that holds code refers into them by offset.
+    if (!header.has_value() || header->type == kUnitType || header->type == kUnitSplitType) continue;
+    headers_.push_back(*header);
+    return true;
+  }
+  return false;
+}
+
+Unit* UnitSet::Find(uint64_t offset) {
+  while (!at_end_ && next_ <= offset) ReadNext();
+  auto after = std::upper_bound(headers_.begin(), headers_.end(), offset,
+                                [](uint64_t o, const UnitHeader& header) { return o < header.offset; });
+  if (after == headers_.begin() || offset >= (--after)->end || offset < after->first_entry) return nullptr;
+  if (const auto found = open_.find(after->offset); found != open_.end()) return found->second.get();
+  if (open_.size() >= kMostOpen) open_.clear();
+  auto unit = std::make_unique<Unit>(sections_, sections_, *after);
+  if (!unit->Open(true)) return nullptr;
+  return (open_[after->offset] = std::move(unit)).get();
+}
+
+}  // namespace holdfast::dwarf

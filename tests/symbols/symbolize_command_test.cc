@@ -1,0 +1,242 @@
+// `holdfast symbolize`, and what the exporter writes, as they ship: real programs, decoded files.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <map>
+
+#include "fmt/format.h"
+#include "report/mapping_layout.h"
+#include "report/perf_map.h"
+#include "report/symbolize_profile.h"
+#include "tests/symbols/oracle.h"
+#include "tests/unit/pprof_fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kTool = HOLDFAST_TOOL;
+
+class SymbolizeCommand : public ::testing::Test {
+ protected:
+  void SetUp() override { unsetenv("DEBUGINFOD_URLS"); }
+
+  // The heap profile of one run with every allocation sampled.
+  std::string Run(const std::string& program, const std::string& out = "out") {
+    const CommandResult result = Command(
+        fmt::format("{} run -q -o {} --heap-interval 1 --lock-interval 0 -- {}", kTool, folder_.File(out), program));
+    EXPECT_EQ(result.status, 0) << result.output;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.File(out))) {
+      if (entry.path().string().ends_with(".heap.pb.gz")) return entry.path();
+    }
+    ADD_FAILURE() << "no profile";
+    return "";
+  }
+  CommandResult Symbolize(const std::string& arguments) { return Command(kTool + " symbolize " + arguments); }
+  static Profile Read(const std::string& file) {
+    auto profile = ReadPprofFile(file);
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    return profile.ok() ? *std::move(profile) : Profile();
+  }
+  static std::string Raw(const std::string& file) {
+    const std::string text = GoPprof("-raw", file).output;
+    return text.substr(text.find("\nSamples:"));
+  }
+
+  // Every frame of a file with ELF addresses is what llvm-symbolizer says of that address; how many were compared.
+  static size_t ExpectSameAsLlvm(const Profile& profile, const std::string& only) {
+    std::map<uint32_t, std::vector<uint32_t>> by_mapping;
+    for (uint32_t i = 0; i < profile.locations.size(); ++i) {
+      if (profile.locations[i].mapping != Profile::kNone) by_mapping[profile.locations[i].mapping].push_back(i);
+    }
+    size_t compared = 0;
+    for (const auto& [mapping, locations] : by_mapping) {
+      const std::string file(profile.strings[profile.mappings[mapping].file]);
+      if (!file.starts_with(only)) continue;
+      std::vector<uint64_t> addresses;
+      std::vector<OracleFrames> ours;
+      for (const uint32_t i : locations) {
+        addresses.push_back(profile.locations[i].address);
+        OracleFrames frames;
+        for (const Profile::Line& line : profile.LinesOf(profile.locations[i])) {
+          const Profile::Function& function = profile.functions[line.function];
+          const StringId linked = function.system_name != 0 ? function.system_name : function.name;
+          frames.push_back({std::string(profile.strings[linked]), std::string(profile.strings[function.filename]),
+                            static_cast<uint32_t>(line.line)});
+        }
+        ours.push_back(frames);
+      }
+      const Comparison result = Compare(file, addresses, AskLlvm(file, addresses), ours);
+      EXPECT_EQ(result.different, 0u) << file << "\n" << result.first_differences;
+      compared += addresses.size();
+    }
+    return compared;
+  }
+
+  Folder folder_;
+};
+
+TEST_F(SymbolizeCommand, TheExporterWritesLinesAndInlinedFunctions) {
+  const Profile profile = Read(Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample"));
+  ASSERT_FALSE(profile.mappings.empty());
+  const Profile::Mapping& main = profile.mappings[0];
+  EXPECT_TRUE(main.has_functions && main.has_filenames && main.has_line_numbers && main.has_inline_frames);
+  size_t inlined = 0, lines = 0;
+  for (const Profile::Location& location : profile.locations) {
+    if (location.mapping != 0) continue;
+    inlined += location.lines > 1;
+    lines += profile.LinesOf(location)[0].line != 0;
+  }
+  EXPECT_GT(inlined, 50u);
+  EXPECT_GT(lines, 100u);
+}
+
+TEST_F(SymbolizeCommand, EveryFrameOfAProgramIsWhatLlvmSymbolizerSays) {
+  if (LlvmSymbolizer().empty()) GTEST_SKIP() << "llvm-symbolizer is not installed";
+  for (const char* sample : {"gcc-5-pie", "gcc-4-no-pie", "clang-5", "rust-v0"}) {
+    const std::string program = std::string(HOLDFAST_SAMPLES "/") + sample + "/sample";
+    if (!std::filesystem::exists(program)) continue;
+    const std::string file = Run(program, sample), elf = folder_.File("elf.pb.gz");
+    ASSERT_EQ(Symbolize("--addresses elf -o " + elf + " " + file).status, 0);
+    EXPECT_GT(ExpectSameAsLlvm(Read(elf), program), 30u) << sample;
+  }
+}
+
+TEST_F(SymbolizeCommand, ObjectsThatWereOpenedAndClosedAreNamedLikeAllOthers) {
+  if (LlvmSymbolizer().empty()) GTEST_SKIP() << "llvm-symbolizer is not installed";
+  const std::string programs = HOLDFAST_PROGRAMS "/";
+  const std::string file =
+      Run(fmt::format("{0}loads_plugins {0}first_plugin.so {0}second_plugin.so", programs), "plugins");
+  const std::string elf = folder_.File("elf.pb.gz");
+  ASSERT_EQ(Symbolize("--addresses elf -o " + elf + " " + file).status, 0);
+  const Profile profile = Read(elf);
+  EXPECT_GT(ExpectSameAsLlvm(profile, programs), 3u);
+  std::string functions;
+  for (const auto& function : profile.functions) functions += std::string(profile.strings[function.name]) + "\n";
+  EXPECT_THAT(functions, HasSubstr("first_plugin_allocates"));
+  EXPECT_THAT(functions, HasSubstr("second_plugin_allocates"));
+}
+
+TEST_F(SymbolizeCommand, AFileWithElfAddressesIsEqualFromRunToRun) {
+  const std::string program = HOLDFAST_SAMPLES "/gcc-5-pie/sample";
+  std::vector<std::string> raws;
+  for (const char* name : {"one", "two"}) {
+    const std::string file = Run(program, name), elf = folder_.File(std::string(name) + ".pb.gz");
+    ASSERT_EQ(Symbolize("--addresses elf -o " + elf + " " + file).status, 0);
+    raws.push_back(Raw(elf));
+    EXPECT_NE(Raw(file), raws.back());
+  }
+  EXPECT_EQ(raws[0], raws[1]);
+  EXPECT_GT(raws[0].size(), 10000u);
+}
+
+TEST_F(SymbolizeCommand, WhatWasRemovedComesBack) {
+  const std::string file = Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
+  ASSERT_EQ(Symbolize(file).status, 0);
+  const std::string before = Raw(file);
+  const std::string none = folder_.File("none.pb.gz"), names = folder_.File("names.pb.gz");
+  ASSERT_EQ(Symbolize("--symbols none -o " + none + " " + file).status, 0);
+  EXPECT_THAT(Raw(none), Not(HasSubstr("Fill<0>")));
+  for (const auto& mapping : Read(none).mappings) EXPECT_FALSE(mapping.has_functions || mapping.has_line_numbers);
+  ASSERT_EQ(Symbolize("--symbols symtab -o " + names + " " + file).status, 0);
+  EXPECT_THAT(Raw(names), HasSubstr("Fill<0>"));
+  EXPECT_THAT(Raw(names), Not(HasSubstr("heavy_inlining.cc:")));
+  for (const auto& location : Read(names).locations) EXPECT_LE(location.lines, 1u);
+  for (const std::string& stripped : {none, names}) {
+    ASSERT_EQ(Symbolize(stripped).status, 0);
+    EXPECT_EQ(Raw(stripped), before);
+  }
+}
+
+TEST_F(SymbolizeCommand, NameAndSystemNameAlwaysDifferAndAddressesAreUnique) {
+  const std::string file = Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
+  ASSERT_EQ(Symbolize(file).status, 0);
+  const Profile profile = Read(file);
+  std::set<uint64_t> addresses;
+  for (const auto& function : profile.functions) EXPECT_NE(function.name, function.system_name);
+  for (const auto& location : profile.locations) EXPECT_TRUE(addresses.insert(location.address).second);
+}
+
+TEST_F(SymbolizeCommand, SaysWhichFilesAreMissing) {
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-5-pie/sample", folder_.File("app"));
+  const std::string file = Run(folder_.File("app"));
+  std::filesystem::remove(folder_.File("app"));
+  const std::string none = folder_.File("none.pb.gz");
+  ASSERT_EQ(Symbolize("-q --symbols none -o " + none + " " + file).status, 0);
+  const CommandResult result = Symbolize(none);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("no names: app (No such file or directory)"));
+  EXPECT_THAT(Command(kTool + " info " + none).output,
+              HasSubstr("no names: " + folder_.File("app") + ": No such file or directory"));
+  // Another program in its place gives no wrong name.
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-4-no-pie/sample", folder_.File("app"));
+  EXPECT_THAT(Symbolize(none).output, HasSubstr("no names: app (another build id"));
+  EXPECT_THAT(Raw(none), HasSubstr("app!0x"));
+  // And with the right one everything is there, and the comments are gone.
+  const CommandResult found =
+      Symbolize("--debug-dir " HOLDFAST_SAMPLES "/gcc-5-pie --debug-dir " + folder_.path() + " " + none);
+  EXPECT_THAT(found.output, HasSubstr("no names: app"));  // is called `sample` there
+  std::filesystem::create_directory(folder_.File("copies"));
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-5-pie/sample", folder_.File("copies/app"));
+  EXPECT_THAT(Symbolize("--debug-dir " + folder_.File("copies") + " " + none).output, Not(HasSubstr("no names")));
+  EXPECT_THAT(Command(kTool + " info " + none).output, Not(HasSubstr("no names")));
+}
+
+TEST_F(SymbolizeCommand, ReadsStandardInputAndWritesStandardOutput) {
+  const std::string file = Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample"), out = folder_.File("piped.pb.gz");
+  ASSERT_EQ(Command(kTool + " symbolize -q - < " + file + " > " + out).status, 0);
+  EXPECT_GT(Read(out).functions.size(), 50u);
+}
+
+TEST_F(SymbolizeCommand, WrongUseIsSaid) {
+  EXPECT_EQ(Symbolize("").status, 2);
+  EXPECT_EQ(Symbolize("--symbols much x.pb.gz").status, 2);
+  EXPECT_EQ(Symbolize("-o " + folder_.File("nothing") + " a.pb.gz b.pb.gz").status, 2);
+  EXPECT_EQ(Symbolize(folder_.Write("x.pb.gz", "no profile")).status, 3);
+  EXPECT_EQ(ReadWhole(folder_.File("x.pb.gz")), "no profile");
+  EXPECT_THAT(Symbolize("/no/such.pb.gz").output, HasSubstr("/no/such.pb.gz"));
+}
+
+// ---- JIT code ----
+
+TEST(PerfMap, TheLaterEntryHoldsAnAddress) {
+  const PerfMap map("1000 100 first\n1080 20 second one\nbad line\n2000 0 empty\n0x3000 0x10 third\n10f0 20 fourth\n");
+  EXPECT_EQ(map.Find(0xfff), "");
+  EXPECT_EQ(map.Find(0x1000), "first");
+  EXPECT_EQ(map.Find(0x107f), "first");
+  EXPECT_EQ(map.Find(0x1080), "second one");
+  EXPECT_EQ(map.Find(0x10a0), "first");
+  EXPECT_EQ(map.Find(0x10ef), "first");
+  EXPECT_EQ(map.Find(0x10f0), "fourth");
+  EXPECT_EQ(map.Find(0x1110), "");
+  EXPECT_EQ(map.Find(0x2000), "");
+  EXPECT_EQ(map.Find(0x300f), "third");
+}
+
+TEST(PerfMap, NamesCodeInNoFileOfThisProcessOnly) {
+  Profile profile;
+  profile.sample_types.push_back({profile.strings.Intern("inuse_space"), profile.strings.Intern("bytes")});
+  profile.locations.push_back({.address = 0x7000'1000});
+  profile.locations.push_back({.address = 0x7000'2000});
+  const uint32_t frames[] = {0, 1};
+  const int64_t value = 1;
+  profile.AddSample(frames, {&value, 1}, {});
+  const int pid = 4'000'000 + getpid();  // no process has it
+  profile.AddComment(fmt::format("pid: {}", pid));
+  profile.AddComment("started: 2020-01-01T00:00:00.000Z");
+  const std::string path = fmt::format("/tmp/perf-{}.map", pid);
+  std::ofstream(path) << "70001000 10 LazyCompile:~main /app/index.js:1\n";
+  Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+  Symbolize(&profile, symbolizer, {.perf_map = true});
+  std::filesystem::remove(path);
+  const auto name = [&](size_t i) {
+    return std::string(profile.strings[profile.functions[profile.LinesOf(profile.locations[i])[0].function].name]);
+  };
+  EXPECT_EQ(name(0), "LazyCompile:~main /app/index.js:1");
+  EXPECT_EQ(name(1), "[unknown]!0x70002000");
+}
+
+}  // namespace
+}  // namespace holdfast::testing
