@@ -20,14 +20,15 @@ constexpr std::array<std::string_view, 22> kEndings = {".c",   ".cc",  ".cpp", "
 
 bool IsSource(const std::string& file) {
   struct stat status;
-  if (!std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) { return file.ends_with(ending); }) &&
-      file.find("/include/c++/") == std::string::npos) {
-    return false;
-  }
-  return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= kMaxFileBytes;
+  return IsSourceName(file) && stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= kMaxFileBytes;
 }
 
 }  // namespace
+
+bool IsSourceName(const std::string& file) {
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) { return file.ends_with(ending); }) ||
+         file.find("/include/c++/") != std::string::npos;
+}
 
 SourceText ReadSource(const std::string& file, const std::set<int64_t>& lines) {
   SourceText source{.file = file, .chunks = {}};

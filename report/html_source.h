@@ -20,6 +20,9 @@ struct SourceText {
   size_t bytes = 0;
 };
 
+// Whether a file of that name is source text, by its ending (or a header of the C++ library, which has none).
+bool IsSourceName(const std::string& file);
+
 // The lines of `file` around `lines`; no chunks where it cannot be read, is not source, or has no such lines.
 SourceText ReadSource(const std::string& file, const std::set<int64_t>& lines);
 

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "report/bundle_command.h"
 #include "report/cli.h"
 #include "report/collect_command.h"
 #include "report/doctor_command.h"
@@ -40,6 +41,7 @@ constexpr void (*kAddCommands[])(CLI::App&, int*) = {
     AddDumpCommand,
     AddSetCommand,
     AddSymbolizeCommand,
+    AddBundleCommand,
     AddCollectCommand,
     AddExporterCommand,
 };
