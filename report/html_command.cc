@@ -23,21 +23,25 @@ struct CommandOptions {
   bool no_source = false, open = false;
 };
 
-// Starts the desktop's browser on `path`, without a part in its life. False: there is no xdg-open.
+// Starts the desktop's browser on `path`. False: it could not be started. Some desktops' xdg-open ends only with the
+// browser: what has not failed within 3 s is taken to be one.
 bool OpenInBrowser(const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).string();
   const pid_t child = fork();
   if (child < 0) return false;
   if (child == 0) {
+    setsid();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3 && null >= 0; ++fd) dup2(null, fd);
     execlp("xdg-open", "xdg-open", absolute.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  for (int i = 0; i < 60; ++i) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    usleep(50'000);
   }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return true;
 }
 
 int RunHtml(CommandOptions& options) {

@@ -55,6 +55,16 @@ test("Every row of every metric equals holdfast top, on a real profile", async (
   }
 });
 
+test("Of files that do not say how they were sampled nothing is claimed", async () => {
+  const { page, close, text } = await open(report([{ kind: "cpu", interval: 0, samples: [{ stack: ["main", "burn"], values: [10, 1000] }] }]));
+  assert.doesNotMatch(await text(".summary"), /exact|±|alloc/);
+  assert.match(await text(".summary"), /burn has/);
+  await page.keyboard.press("2");
+  await page.getByTestId("functions").getByRole("button", { name: "burn" }).click();
+  assert.doesNotMatch(await text("[data-testid=inspector]"), /±/);
+  await close();
+});
+
 test("The interval of the whole is that of the file", async () => {
   const { page, close } = await open(report([{ interval: 524288, samples: shared, comments: ["total inuse_space: 1500 ± 700"] }]));
   assert.equal(await page.getByTestId("half-width").innerText(), "± 700B (95 %)");

@@ -10,6 +10,7 @@ const types = {
   heap: [["alloc_objects", "count"], ["alloc_space", "bytes"], ["inuse_objects", "count"], ["inuse_space", "bytes"]],
   block: [["contentions", "count"], ["delay", "nanoseconds"]],
   mutex: [["contentions", "count"], ["delay", "nanoseconds"]],
+  cpu: [["samples", "count"], ["cpu", "nanoseconds"]],
 };
 
 class Message {
@@ -131,7 +132,7 @@ export function encodeProfile({
   all.push(`interval: ${interval} ${kind === "heap" ? "bytes" : "ns"}`, "losses: none", ...comments);
   const commentIds = all.map(string);
   const period = new Message().number(1, string(kind === "heap" ? "space" : "contentions")).number(2, string(kind === "heap" ? "bytes" : "count"));
-  const defaultType = string(kind === "heap" ? "inuse_space" : "delay");
+  const defaultType = string({ heap: "inuse_space", cpu: "cpu" }[kind] ?? "delay");
   for (const text of strings) out.part(6, Buffer.from(text));
   out.number(9, ms * 1e6).message(11, period).number(12, kind === "heap" ? interval : 1);
   out.packed(13, commentIds).number(14, defaultType);

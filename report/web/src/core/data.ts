@@ -153,7 +153,9 @@ export function parseReport(bytes: Uint8Array): Report {
     for (let i = 1; i < s.rows; ++i) node[i]! += node[i - 1]!;
     const labels = rows.column(s.rows);
     const count = s.snapshots.length * s.metrics.length;
-    return { ...s, node, labels, columns: sections.slice(next, (next += count)) };
+    // Heap profiles of other writers do not say their kind.
+    const kind = s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
+    return { ...s, kind, node, labels, columns: sections.slice(next, (next += count)) };
   });
 
   const sources = new Map<string, Map<number, string>>();

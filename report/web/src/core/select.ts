@@ -270,6 +270,12 @@ function rowVariance(series: Series, m: number, values: Float64Array, coefficien
   return variance;
 }
 
+/** Whether the error of a metric is known: the file says how it was sampled, and sizes can be told. */
+export function hasError(series: Series, m: number): boolean {
+  const interval = intervalOf(series);
+  return interval === 1 || (interval > 1 && pairOf(series, m).every((index) => index >= 0));
+}
+
 const scales = new WeakMap<Series, number[]>();
 
 /** What brings the sum over rows, where sizes are means, to the exact variance that the newest file states. */

@@ -7,6 +7,7 @@ import {
   companionColumn,
   defaultMetric,
   findMetric,
+  hasError,
   labelFilter,
   metricsOf,
   momentsOf,
@@ -167,10 +168,14 @@ export class Model {
     return 1.96 * Math.sqrt(this.sumBelow(tree, variance, nodes, own));
   }
 
-  /** Whether the shown series say how they were sampled. */
+  /** Whether all that is shown says how it was sampled; other writers' files often do not. */
   isSampled(state: State): boolean {
-    const { kind } = this.metric(state);
-    return this.report.series.some((series) => series.kind === kind && series.sampling !== "");
+    const { kind, name } = this.metric(state);
+    const shown = this.report.series.filter((series) => series.kind === kind);
+    return shown.every((series) => {
+      const m = series.metrics.findIndex(([metric]) => metric === name);
+      return m < 0 || hasError(series, m);
+    });
   }
 
   private sumBelow(tree: FlameTree, column: Float64Array, nodes: number[], own: boolean): number {

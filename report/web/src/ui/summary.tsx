@@ -138,7 +138,8 @@ function findings(app: App): Finding[] {
 function verbOf(kind: string, name: string): string {
   if (kind === "block") return name === "delay" ? "waits" : "waits often:";
   if (kind === "mutex") return "makes others wait";
-  return name.startsWith("inuse") ? "holds" : "allocates";
+  if (kind === "heap") return name.startsWith("inuse") ? "holds" : "allocates";
+  return "has";
 }
 
 export function Summary({ app }: { app: App }) {
