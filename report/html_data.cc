@@ -464,7 +464,8 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
 }
 
 std::string HtmlData::Title() const {
-  // The program with the largest newest total comes first; kinds are in different units, the first one decides.
+  // The program with the largest newest total comes first, of memory where there is a heap profile.
+  const bool has_heap = std::any_of(series_.begin(), series_.end(), [](const Series& s) { return s.kind == "heap"; });
   std::vector<std::pair<uint64_t, std::string>> programs;
   std::set<std::string> processes;
   std::string pid;
@@ -473,7 +474,7 @@ std::string HtmlData::Title() const {
     pid = series.pid;
     const std::string& program = series.program.empty() ? series.snapshots[0].file : series.program;
     uint64_t total = 0;
-    if (series.kind == series_[0].kind) {
+    if (has_heap ? series.kind == "heap" : series.kind == series_[0].kind) {
       for (const int64_t value : series.snapshots.back().columns[series.default_metric]) {
         total += static_cast<uint64_t>(value);
       }
