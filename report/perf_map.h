@@ -20,7 +20,7 @@ namespace holdfast {
 
 class PerfMap {
  public:
-  static constexpr size_t kMaxBytes = 256 << 20;
+  static constexpr size_t kMaxBytes = 32 << 20;  // the exporter reads it while the program waits
   static constexpr size_t kMaxName = 4096;
 
   // The map of the process that a profile is of; nothing when there is none that can be trusted.

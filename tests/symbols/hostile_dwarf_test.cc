@@ -51,7 +51,9 @@ TEST(HostileDwarf, DamagedSectionsGiveFewerFrames) {
           [](uint64_t) { return true; });
       EXPECT_TRUE(info.Load(addresses, Deadline::Never()));
       for (const uint64_t address : addresses) frames += info.FramesAt(address).size();
-      if (round == 0) EXPECT_GT(frames, 50u) << flags;
+      if (round == 0) {
+        EXPECT_GT(frames, 50u) << flags;
+      }
     }
   }
 }
