@@ -37,8 +37,10 @@ using namespace holdfast;
 
 extern "C" {
 
+HOLDFAST_HIDDEN long HoldfastEarlySyscall(long, long, long, long, long, long, long);  // process.cc
+
 HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
-  if (UNLIKELY(!Ready())) return RawSyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
   const auto* word = reinterpret_cast<const uint32_t*>(a);
   const auto call = [=] { return real.syscall(number, a, b, c, d, e, f); };
   switch (b & ~(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME)) {
@@ -67,7 +69,7 @@ HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutex(long number, long a
 
 // Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
 HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f) {
-  if (UNLIKELY(!Ready())) return RawSyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
   return Wait(HOLDFAST_CALLER(), nullptr, [=] { return real.syscall(number, a, b, c, d, e, f); });
 }
 

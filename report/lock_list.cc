@@ -90,9 +90,9 @@ class ListReader {
     if (first.ends_with(':')) {
       lock.kind = words.Next();
       lock.address = words.Next();
-      if (words.Is("contentions") && words.Take(&lock.contentions) && words.Is("delay_ns") && words.Take(&lock.delay_ns) &&
-          words.Is("longest_ns") && words.Take(&lock.longest_ns) && words.Is("holds") && words.Take(&lock.holds) &&
-          words.Is("hold_ns") && words.Take(&lock.hold_ns)) {
+      if (words.Is("contentions") && words.Take(&lock.contentions) && words.Is("delay_ns") &&
+          words.Take(&lock.delay_ns) && words.Is("longest_ns") && words.Take(&lock.longest_ns) && words.Is("holds") &&
+          words.Take(&lock.holds) && words.Is("hold_ns") && words.Take(&lock.hold_ns)) {
         list_.locks.push_back(std::move(lock));
       }
       return;
@@ -126,10 +126,10 @@ class ListReader {
   void ReadPair(Words words) {
     int number = 0;
     LockList::Pair pair;
-    if (words.Take(&number) && words.Is("lock") && words.Take(&pair.lock) && words.Is("holder") && words.TakeStack(&pair.holder) &&
-        words.Is("waiter") && words.TakeStack(&pair.waiter) && words.Is("contentions") && words.Take(&pair.contentions) &&
-        words.Is("delay_ns") && words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown &&
-        pair.waiter >= LockList::kUnknown) {
+    if (words.Take(&number) && words.Is("lock") && words.Take(&pair.lock) && words.Is("holder") &&
+        words.TakeStack(&pair.holder) && words.Is("waiter") && words.TakeStack(&pair.waiter) &&
+        words.Is("contentions") && words.Take(&pair.contentions) && words.Is("delay_ns") &&
+        words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown && pair.waiter >= LockList::kUnknown) {
       list_.pairs.push_back(pair);
     }
   }

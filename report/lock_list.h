@@ -25,18 +25,19 @@ struct LockList {
     int block_stack = kUnknown;
   };
   struct Pair {
-    int lock = 0;                           // number
+    int lock = 0;                              // number
     int holder = kUnknown, waiter = kUnknown;  // stacks
     double contentions = 0, delay_ns = 0;
   };
-  std::vector<Lock> locks;                      // as in the file: the longest delay first
+  std::vector<Lock> locks;  // as in the file: the longest delay first
   std::vector<Pair> pairs;
-  std::vector<std::vector<uint32_t>> stacks;    // by number; indices into profile.locations, leaf first
+  std::vector<std::vector<uint32_t>> stacks;  // by number; indices into profile.locations, leaf first
 };
 
 LockList ReadLockList(const Profile& profile);
 
-// The function that says most about a stack: the innermost one of the program's own file, else the leaf; "?" without one.
+// The function that says most about a stack: the innermost one of the program's own file, else the leaf; "?" without
+// one.
 std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack);
 // All functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);

@@ -72,8 +72,8 @@ void FindNames(Elf* elf, std::vector<Wanted>* wanted) {
   }
 }
 
-// Only a regular file: the path comes from a table that anyone of the same user may have written. read(2), no mapping: a
-// file that is cut short meanwhile would be SIGBUS.
+// Only a regular file: the path comes from a table that anyone of the same user may have written. read(2), no mapping:
+// a file that is cut short meanwhile would be SIGBUS.
 void NameIn(const ModuleInfo& module, std::vector<Wanted>* wanted, Profile* profile) {
   if (!module.path.starts_with('/')) return;
   const int fd = open(module.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -82,7 +82,8 @@ void NameIn(const ModuleInfo& module, std::vector<Wanted>* wanted, Profile* prof
   if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
     elf_version(EV_CURRENT);
     Elf* elf = elf_begin(fd, ELF_C_READ, nullptr);
-    if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64 && BuildIdOf(elf) == module.build_id) {
+    if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64 &&
+        BuildIdOf(elf) == module.build_id) {
       FindNames(elf, wanted);
     }
     elf_end(elf);
@@ -92,8 +93,8 @@ void NameIn(const ModuleInfo& module, std::vector<Wanted>* wanted, Profile* prof
     if (one.name.empty()) continue;
     const std::string demangled = Demangle(one.name);
     const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
-    profile->AddComment(fmt::format("lock {} name: {}{} ({})", one.number, demangled.empty() ? one.name : demangled, offset,
-                                    module.path.substr(module.path.rfind('/') + 1)));
+    profile->AddComment(fmt::format("lock {} name: {}{} ({})", one.number, demangled.empty() ? one.name : demangled,
+                                    offset, module.path.substr(module.path.rfind('/') + 1)));
   }
 }
 

@@ -31,10 +31,13 @@ std::string TopOf(const OneProfile& one, int lock, Side side) {
   for (const LockList::Pair& pair : one.list.pairs) {
     const int stack = side == Side::kHolder ? pair.holder : pair.waiter;
     // Who waited is known from waits; of pairs with a holder it is known only in part.
-    if (pair.lock != lock || stack == LockList::kUnknown || (side == Side::kWaiter && pair.holder != LockList::kUnknown)) continue;
+    if (pair.lock != lock || stack == LockList::kUnknown ||
+        (side == Side::kWaiter && pair.holder != LockList::kUnknown))
+      continue;
     delays[FunctionOf(*one.file->profile, one.list.stacks[static_cast<size_t>(stack)])] += pair.delay_ns;
   }
-  const auto most = std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == delays.end() ? "-" : most->first;
 }
 
@@ -69,11 +72,12 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   }
   for (const auto& [one, lock] : locks) {
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
-    table.rows.push_back({{Cell::Text(KindShown(lock->kind)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
-                           Time(lock->delay_ns), Time(mean), Time(lock->longest_ns), Cell::Text(TopOf(*one, lock->number, Side::kHolder)),
-                           Cell::Text(TopOf(*one, lock->number, Side::kWaiter)),
-                           Cell::Text(NameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
-                          everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
+    table.rows.push_back(
+        {{Cell::Text(KindShown(lock->kind)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+          Time(lock->delay_ns), Time(mean), Time(lock->longest_ns),
+          Cell::Text(TopOf(*one, lock->number, Side::kHolder)), Cell::Text(TopOf(*one, lock->number, Side::kWaiter)),
+          Cell::Text(NameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
+         everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
   }
   return table;
 }
@@ -93,12 +97,15 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
       if (mine == LockList::kUnknown || pair.holder == LockList::kUnknown) continue;
       const auto& stack = one.list.stacks[static_cast<size_t>(mine)];
       const std::vector<std::string> functions = FunctionsOf(profile, stack);
-      if (std::none_of(functions.begin(), functions.end(), [&](const std::string& name) { return pattern.Matches(name); })) continue;
+      if (std::none_of(functions.begin(), functions.end(),
+                       [&](const std::string& name) { return pattern.Matches(name); }))
+        continue;
       const auto lock = std::find_if(one.list.locks.begin(), one.list.locks.end(),
                                      [&](const LockList::Lock& l) { return l.number == pair.lock; });
       if (lock == one.list.locks.end()) continue;
-      const std::string name =
-          other == LockList::kUnknown ? "[not captured]" : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)]);
+      const std::string name = other == LockList::kUnknown
+                                   ? "[not captured]"
+                                   : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)]);
       Sum& sum = sums[{name, FunctionOf(profile, stack), NameOf(profile, one.list, *lock)}];
       sum.contentions += pair.contentions;
       sum.delay_ns += pair.delay_ns;
@@ -106,7 +113,8 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
     }
   }
   std::vector<std::pair<std::tuple<std::string, std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.delay_ns > b.second.delay_ns; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.delay_ns > b.second.delay_ns; });
   ViewTable table;
   table.columns = {{"delay_ns", "delay", Column::kRight},
                    {"contentions", "holds", Column::kRight, 0, 2},
@@ -118,9 +126,10 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
     rows.resize(count);
   }
   for (const auto& [names, sum] : rows) {
-    table.rows.push_back({{Time(static_cast<int64_t>(sum.delay_ns)), Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions),
-                           Cell::Text(std::get<0>(names)), Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
-                          everything > 0 ? sum.delay_ns / everything : 0});
+    table.rows.push_back(
+        {{Time(static_cast<int64_t>(sum.delay_ns)), Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions),
+          Cell::Text(std::get<0>(names)), Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
+         everything > 0 ? sum.delay_ns / everything : 0});
   }
   return table;
 }
@@ -135,9 +144,12 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   const auto style = StyleFor(options.format, options.color);
   if (!style.ok()) return wrong(style.status(), kWrongUsage);
   if (!options.holder.empty() && !options.waiter.empty()) {
-    return wrong(absl::InvalidArgumentError("--holder and --waiter: give one of them. The other side is what is listed."), kWrongUsage);
+    return wrong(
+        absl::InvalidArgumentError("--holder and --waiter: give one of them. The other side is what is listed."),
+        kWrongUsage);
   }
-  const auto pattern = options.holder.empty() ? Pattern::Compile("--waiter", options.waiter) : Pattern::Compile("--holder", options.holder);
+  const auto pattern = options.holder.empty() ? Pattern::Compile("--waiter", options.waiter)
+                                              : Pattern::Compile("--holder", options.holder);
   if (!pattern.ok()) return wrong(pattern.status(), kWrongUsage);
   const auto set = ReadProfileSet(options.files, {});
   if (!set.ok()) return wrong(set.status(), kCouldNot);
@@ -161,14 +173,16 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     if (!list.locks.empty()) profiles.push_back({file, std::move(list)});
   }
   if (profiles.empty()) {
-    return wrong(absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
-                                                 options.files[0])),
-                 kCouldNot);
+    return wrong(
+        absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
+                                        options.files[0])),
+        kCouldNot);
   }
   if (options.holder.empty() && options.waiter.empty()) {
     Print(LockTable(profiles, options.count), *style, out);
   } else {
-    Print(OtherSide(profiles, *pattern, options.holder.empty() ? Side::kWaiter : Side::kHolder, options.count), *style, out);
+    Print(OtherSide(profiles, *pattern, options.holder.empty() ? Side::kWaiter : Side::kHolder, options.count), *style,
+          out);
   }
   return kFine;
 }
@@ -178,7 +192,8 @@ void AddLocksCommand(CLI::App& app, int* exit_code) {
   CLI::App* locks = app.add_subcommand("locks", "The hottest locks, and who waited for whom");
   locks->footer(
       "One line for each lock that was waited for, the longest delay first: how often and how long (counted, not\n"
-      "estimated), the function that most waiting was charged to, the function that waited most, and what the lock is:\n"
+      "estimated), the function that most waiting was charged to, the function that waited most, and what the lock "
+      "is:\n"
       "a symbol, a place in a block that is known from the heap profile, or its address.\n"
       "Any mutex or block profile of a process says the same; of several snapshots the newest counts.\n"
       "\n"
@@ -187,13 +202,19 @@ void AddLocksCommand(CLI::App& app, int* exit_code) {
       "                                                           whom flush_log kept waiting\n"
       "  holdfast locks --waiter '^handle_' app.4242.0003.mutex.pb.gz\n"
       "                                                           for whom the handlers waited\n");
-  locks->add_option("FILE", options->files, "Mutex or block profiles that holdfast wrote; a folder of them; - is standard input")
+  locks
+      ->add_option("FILE", options->files,
+                   "Mutex or block profiles that holdfast wrote; a folder of them; - is standard input")
       ->required();
-  locks->add_option("--holder", options->holder, "The waiters that holders with such a function delayed")->type_name("REGEX");
-  locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")->type_name("REGEX");
+  locks->add_option("--holder", options->holder, "The waiters that holders with such a function delayed")
+      ->type_name("REGEX");
+  locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
+      ->type_name("REGEX");
   locks->add_option("-n,--count", options->count, "How many lines, 0 = all")->type_name("N")->capture_default_str();
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
-  locks->add_option("--color", options->color, "auto (on a terminal), always or never")->type_name("WHEN")->capture_default_str();
+  locks->add_option("--color", options->color, "auto (on a terminal), always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
   locks->callback([options, exit_code] { *exit_code = Finished(RunLocks(*options, std::cout, std::cerr)); });
 }
 

@@ -117,6 +117,8 @@ const std::vector<Setting>& Settings() {
       {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
       {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
+      {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
+       "Keep samples of different locks apart, by a label lock_address", YesNo},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
       {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
   };

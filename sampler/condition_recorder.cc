@@ -103,7 +103,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   for_mutex.budget_ns = thread.lock_countdown;
   for_mutex.kind = WaitKind::kMutex;
   if (wait->row != nullptr) {
-    for_mutex.row = FindRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, 0);
+    for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
     if (for_mutex.record != nullptr) {
       for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
     }

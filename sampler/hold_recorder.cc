@@ -86,7 +86,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   if (!hold->sampled || !EnterSlow(thread)) return;
   Mute(thread);
   const OwnTime own_time(recorded, thread);
-  Row* row = FindRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, 0);
+  Row* row = FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
   recorded->header()->lock_counters[thread.shard].hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(charged, hold->interval);
   AddLockSample(row, charged, weight);

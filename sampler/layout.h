@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 4;
+inline constexpr uint32_t kLayoutVersion = 5;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -121,7 +121,8 @@ struct Row {
   Offset next;                   // next row of the same stack
   ProfileKind profile;
   WaitKind wait;                 // kNone in heap rows
-  uint16_t size_class;           // SizeClass(bytes) in heap rows, see sampler/weight.h
+  uint16_t size_class;           // SizeClass(bytes) in heap rows, see sampler/weight.h; in lock rows 0, or the number of
+                                 // the lock if they are kept apart (LockRecord::number)
   std::atomic<uint64_t> sums[kRowSums];
 };
 static_assert(sizeof(Row) == 72);
@@ -171,6 +172,7 @@ struct LockRecord {
   uint64_t lock;
   Offset next;                   // next record of the same hash head
   WaitKind kind;
+  uint16_t number;               // from 1
   std::atomic<uint64_t> waits, wait_ns, longest_ns;
   std::atomic<uint64_t> holds, hold_ns;
 };
@@ -289,7 +291,7 @@ struct TableHeader {
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;  // how many have been begun
   std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
-  std::atomic<uint32_t> lock_count, pair_count;
+  std::atomic<uint32_t> lock_count, pair_count, lock_number;
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
 

@@ -18,9 +18,9 @@ class Writer {
     for (size_t i = 0; i < locks.size(); ++i) {
       const LockInfo& lock = *locks[i];
       numbers_[static_cast<uint32_t>(&lock - snapshot_.locks_known.data())] = i + 1;
-      profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}", i + 1,
-                                      kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits, lock.wait_ns,
-                                      lock.longest_ns, lock.holds, lock.hold_ns));
+      profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
+                                      i + 1, kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits,
+                                      lock.wait_ns, lock.longest_ns, lock.holds, lock.hold_ns));
       if (lock.block_stack != kNoStack) {
         profile_.AddComment(fmt::format("lock {} block: {} bytes, {} into it, stack {}", i + 1, lock.block_bytes,
                                         lock.block_offset, StackNumber(lock.block_stack)));
@@ -41,8 +41,8 @@ class Writer {
     for (size_t i = 0; i < pairs.size(); ++i) {
       const LockPairInfo& pair = *pairs[i];
       const std::string holder = StackText(pair.holder), waiter = StackText(pair.waiter);
-      profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}", i + 1,
-                                      numbers_[pair.lock], holder, waiter, pair.contentions, pair.delay_ns));
+      profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
+                                      i + 1, numbers_[pair.lock], holder, waiter, pair.contentions, pair.delay_ns));
     }
   }
 
@@ -52,7 +52,8 @@ class Writer {
     const auto [place, added] = stacks_.emplace(stack, stacks_.size() + 1);
     if (added) {
       std::string text = fmt::format("lock stack {}:", place->second);
-      for (const uint32_t location : frames_(stack)) text += fmt::format(" 0x{:x}", profile_.locations[location].address);
+      for (const uint32_t location : frames_(stack))
+        text += fmt::format(" 0x{:x}", profile_.locations[location].address);
       profile_.AddComment(text);
     }
     return place->second;
@@ -79,7 +80,8 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
   return locks;
 }
 
-void AddLockComments(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames, Profile* profile) {
+void AddLockComments(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames,
+                     Profile* profile) {
   Writer(snapshot, frames, profile).Write();
 }
 

@@ -48,7 +48,8 @@ LockRecord* FindLockRecord(Table* table, const void* lock, WaitKind kind) {
   return FindOrAdd<LockRecord>(
       table, head.lock_heads[Mix(address + static_cast<uint64_t>(kind)) % kLockHeads], head.lock_count, kMostLocks,
       [=](const LockRecord& record) { return record.lock == address && record.kind == kind; },
-      [=](LockRecord* record) {
+      [=, &head](LockRecord* record) {
+        record->number = static_cast<uint16_t>(head.lock_number.fetch_add(1, std::memory_order_relaxed) + 1);
         record->lock = address;
         record->kind = kind;
       });

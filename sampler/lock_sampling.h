@@ -38,6 +38,12 @@ inline LockCounters& LockCountersOf(Table* recorded, const ThreadState& thread) 
   return recorded->header()->lock_counters[thread.shard];
 }
 
+// The row of a lock's samples at this stack.
+inline Row* FindLockRow(Table* recorded, Stack* stack, ProfileKind profile, WaitKind kind, const LockRecord* record) {
+  const uint16_t number = process.options.lock_label && record != nullptr ? record->number : 0;
+  return FindRow(recorded, stack, profile, kind, number);
+}
+
 inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
   counters[static_cast<int>(kind)].fetch_add(by, std::memory_order_relaxed);
 }

@@ -173,6 +173,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseSignal(value, &options->signal)) takes = "a signal's name (USR1, USR2, PROF, …)";
     } else if (is("CHILDREN")) {
       if (!ParseYesNo(value, &options->children)) takes = "yes or no";
+    } else if (is("LOCK_LABEL")) {
+      if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
     } else if (is("SEED")) {
       if (!ParseCount(value, &options->seed)) takes = "a number";
     } else if (is("ENABLE")) {

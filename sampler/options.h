@@ -31,6 +31,7 @@ struct Options {
   int root_pid = 0;              // HOLDFAST_ROOT
   bool enable = true;
   bool children = true;
+  bool lock_label = false;       // lock samples are kept apart by lock
   bool exporter = true;          // HOLDFAST_EXPORTER=no
   const char* exporter_path = nullptr;
   const char* tables = nullptr;  // null: the default places

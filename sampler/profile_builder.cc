@@ -193,21 +193,22 @@ struct Group {
   uint32_t stack;
   WaitKind wait;
   uint64_t class_bytes;
+  uint16_t lock;
   bool overflow;
   std::array<double, kRowSums> sums;
 };
 
 std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, Stacks* stacks) {
   std::vector<Group> groups;
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t>, size_t> index;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t>, size_t> index;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile != kind) continue;
     // Dropped before its stack makes locations: a row without a call or a wait says nothing.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
-    const auto [place, added] = index.emplace(std::tuple(stack, row.wait, row.class_bytes), groups.size());
+    const auto [place, added] = index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock), groups.size());
     if (added) {
-      groups.push_back({stack, row.wait, row.class_bytes, snapshot.stacks[row.stack].overflow, row.sums});
+      groups.push_back({stack, row.wait, row.class_bytes, row.lock, snapshot.stacks[row.stack].overflow, row.sums});
       continue;
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
@@ -289,15 +290,33 @@ class Builder {
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
     const std::array<int64_t, 2> values = {Rounded(group.sums[kContentions]), Rounded(group.sums[kDelay])};
     if (values == std::array<int64_t, 2>{}) return;
-    const Profile::Label label{.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
-                               .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
-    profile_.AddSample(frames, values, {&label, label.text == 0 ? size_t{0} : size_t{1}});
+    std::array<Profile::Label, 2> labels;
+    size_t count = 0;
+    if (group.wait != WaitKind::kNone) {
+      labels[count++] = {.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
+                         .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
+    }
+    if (const uint64_t address = AddressOfLock(group.lock); address != 0) {
+      labels[count++] = {.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))};
+    }
+    profile_.AddSample(frames, values, {labels.data(), count});
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
   }
 
+  // 0: samples are not kept apart by lock, or it is not known.
+  uint64_t AddressOfLock(uint16_t number) {
+    if (number == 0) return 0;
+    if (lock_addresses_.empty()) {
+      for (const LockInfo& lock : snapshot_.locks_known) lock_addresses_.emplace(lock.number, lock.address);
+    }
+    const auto found = lock_addresses_.find(number);
+    return found == lock_addresses_.end() ? 0 : found->second;
+  }
+
   const Snapshot& snapshot_;
   const ProfileKind kind_;
+  absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
   Profile profile_;
   std::array<double, 4> variances_ = {};
 };

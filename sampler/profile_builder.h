@@ -4,7 +4,7 @@
 // What stands in the profile
 //   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
-//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`
+//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if asked for
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
 //                   address + (tag << 48), mapping and locations alike, so that addresses stay unique
 //   mappings        each executable segment of the modules loaded now, and of the unloaded ones that a stack still

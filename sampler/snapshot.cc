@@ -208,18 +208,20 @@ class Reader {
 
   static absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
     if (static_cast<int>(row.profile) >= kProfileKinds || static_cast<int>(row.wait) >= kWaitKinds ||
-        row.size_class > SizeClass(UINT64_MAX)) {
+        (row.profile == ProfileKind::kHeap && row.size_class > SizeClass(UINT64_MAX))) {
       return Corrupt("row of no known kind", offset);
     }
     RowInfo info{};
     info.stack = stack;
     info.profile = row.profile;
     info.wait = row.wait;
-    info.class_bytes = SizeClassUpperEdge(row.size_class);
+    const bool heap = row.profile == ProfileKind::kHeap;
+    info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
+    info.lock = heap ? 0 : row.size_class;
     const auto count = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kCountFractionBits); };
     const auto amount = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kAmountFractionBits); };
     const auto variance = [&](int i) { return FromDoubleBits(Value(row.sums[i])); };
-    if (row.profile == ProfileKind::kHeap) {
+    if (heap) {
       info.sums = {count(kAllocObjects),
                    amount(kAllocSpace),
                    count(kFreeObjects),

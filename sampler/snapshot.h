@@ -32,6 +32,7 @@ struct RowInfo {
   ProfileKind profile;
   WaitKind wait;
   uint64_t class_bytes;          // upper edge of the size class; heap rows only
+  uint16_t lock = 0;             // LockInfo::number where samples are kept apart by lock; 0 = not
   std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
 };
 
@@ -47,6 +48,7 @@ inline constexpr uint32_t kNoStack = 0xffffffff;
 struct LockInfo {                // one lock, by its address; exact
   uint64_t address;
   WaitKind kind;                 // kRwlockWrite for readers and writers
+  uint16_t number;               // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
   // The live heap sample that it lies in, if there is one.
   uint64_t block_bytes = 0, block_offset = 0;

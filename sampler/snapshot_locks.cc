@@ -14,7 +14,8 @@ T Value(const std::atomic<T>& counter) {
 
 class LockReader {
  public:
-  LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, Snapshot* snapshot)
+  LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
+             Snapshot* snapshot)
       : bytes_(bytes),
         limit_(limit),
         head_(*reinterpret_cast<const TableHeader*>(bytes)),
@@ -32,6 +33,7 @@ class LockReader {
         index_.emplace(at, static_cast<uint32_t>(snapshot_.locks_known.size()));
         snapshot_.locks_known.push_back({.address = record->lock,
                                          .kind = record->kind,
+                                         .number = record->number,
                                          .waits = Value(record->waits),
                                          .wait_ns = Value(record->wait_ns),
                                          .longest_ns = Value(record->longest_ns),
@@ -43,7 +45,8 @@ class LockReader {
     for (const auto& list : head_.pair_heads) {
       for (Offset at = Value(list); at != 0;) {
         const auto* pair = At<LockPair>(at);
-        if (pair == nullptr || snapshot_.lock_pairs.size() == kMostPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
+        if (pair == nullptr || snapshot_.lock_pairs.size() == kMostPairs + kRaces)
+          return Corrupt("bad pair of holder and waiter", at);
         if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
         at = pair->next;
       }
@@ -74,11 +77,12 @@ class LockReader {
       const auto found = stack_of_row_.find(row);
       return found != stack_of_row_.end() ? found->second : kNoStack;
     };
-    snapshot_.lock_pairs.push_back({.lock = lock->second,
-                                    .holder = stack(pair.holder),
-                                    .waiter = stack(pair.waiter),
-                                    .contentions = static_cast<double>(Value(pair.contentions)) / (1 << kCountFractionBits),
-                                    .delay_ns = static_cast<double>(Value(pair.delay)) / (1 << kAmountFractionBits)});
+    snapshot_.lock_pairs.push_back(
+        {.lock = lock->second,
+         .holder = stack(pair.holder),
+         .waiter = stack(pair.waiter),
+         .contentions = static_cast<double>(Value(pair.contentions)) / (1 << kCountFractionBits),
+         .delay_ns = static_cast<double>(Value(pair.delay)) / (1 << kAmountFractionBits)});
     return absl::OkStatus();
   }
 

@@ -20,7 +20,7 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   const OwnTime own_time(recorded, thread);
   Stack* stack = SampleStack(recorded, thread, caller);
   wait->stack = stack;
-  wait->row = FindRow(recorded, stack, ProfileKind::kBlock, wait->kind, 0);
+  wait->row = FindLockRow(recorded, stack, ProfileKind::kBlock, wait->kind, wait->record);
   if (wait->slot != nullptr) PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   own_time.Add();

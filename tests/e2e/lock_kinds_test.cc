@@ -1,5 +1,5 @@
-// Every kind of lock and wait: the label, the count and the length of each, both sides, and what the calls answer; the laws
-// that holders and waiters keep together.
+// Every kind of lock and wait: the label, the count and the length of each, both sides, and what the calls answer; the
+// laws that holders and waiters keep together.
 #include <cmath>
 #include <set>
 #include <sstream>
@@ -44,7 +44,8 @@ Values Below(const std::vector<Decoded>& profiles, const std::string& function, 
     for (const DecodedSample& sample : profile.samples) {
       const char* key = profile.path.ends_with(".mutex.pb.gz") ? "lock" : "wait";
       const auto found = sample.labels.find(key);
-      if (!sample.Has(function) || (!label.empty() && (found == sample.labels.end() || found->second != label))) continue;
+      if (!sample.Has(function) || (!label.empty() && (found == sample.labels.end() || found->second != label)))
+        continue;
       for (const auto& [name, value] : sample.values) sum[name] += value;
     }
   }
@@ -53,14 +54,16 @@ Values Below(const std::vector<Decoded>& profiles, const std::string& function, 
 
 class LockKinds : public Profiled {
  protected:
-  // Runs a program at an interval of 1ns, at most three times, until each of its waits is there with its label, so often, and
-  // so long within `within`, and under no other label. On a busy machine a thread that is put off the processor between its
-  // own look at the clock and ours waits longer for itself than for us: hence three times. Returns the folder.
+  // Runs a program at an interval of 1ns, at most three times, until each of its waits is there with its label, so
+  // often, and so long within `within`, and under no other label. On a busy machine a thread that is put off the
+  // processor between its own look at the clock and ours waits longer for itself than for us: hence three times.
+  // Returns the folder.
   std::string RunUntilRight(const std::string& program, double within, bool exact_count) {
     std::string folder, wrong;
     for (int run = 1; run <= 3; ++run) {
       folder = out() + "/" + std::to_string(run);
-      const RunResult r = RunAndSettle(CommandFor(Launch::kPreload, {program}, {{"lock-interval", "1ns"}, {"out", folder}}));
+      const RunResult r =
+          RunAndSettle(CommandFor(Launch::kPreload, {program}, {{"lock-interval", "1ns"}, {"out", folder}}));
       EXPECT_TRUE(r.exited(0)) << r.Describe();
       wrong = WrongWaits(Newest(folder, "block"), r.out, within, exact_count);
       if (wrong.empty()) return folder;
@@ -69,7 +72,8 @@ class LockKinds : public Profiled {
     return folder;
   }
 
-  static std::string WrongWaits(const std::vector<Decoded>& block, const std::string& output, double within, bool exact_count) {
+  static std::string WrongWaits(const std::vector<Decoded>& block, const std::string& output, double within,
+                                bool exact_count) {
     const std::vector<LabelledWait> all = LabelledWaits(output);
     if (all.empty()) return "the program said nothing: " + output;
     std::string wrong;
@@ -150,7 +154,8 @@ TEST_F(LockKinds, WaitersThatNeverComeBackAreTakenOut) {
   const std::string folder = RunUntilRight("leaves_waits", 0.1, true);
   const Decoded block = Newest(folder, "block").at(0), mutex = Newest(folder, "mutex").at(0);
   const auto waited = static_cast<double>(block.CommentNumber("mutex delay_ns"));
-  EXPECT_NEAR(static_cast<double>(mutex.CommentNumber("delay_ns") + mutex.CommentNumber("gap_ns")), waited, 0.001 * waited)
+  EXPECT_NEAR(static_cast<double>(mutex.CommentNumber("delay_ns") + mutex.CommentNumber("gap_ns")), waited,
+              0.001 * waited)
       << folder;
   EXPECT_LT(waited, 300e6);
 }
@@ -158,8 +163,9 @@ TEST_F(LockKinds, WaitersThatNeverComeBackAreTakenOut) {
 TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
   for (int seed = 1; seed <= 8; ++seed) {
     const std::string folder = out() + "/" + std::to_string(seed);
-    const RunResult r = RunAndSettle(CommandFor(Launch::kPreload, {"random_locks", std::to_string(seed), std::to_string(seed * 2), "250"},
-                                                {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
+    const RunResult r = RunAndSettle(
+        CommandFor(Launch::kPreload, {"random_locks", std::to_string(seed), std::to_string(seed * 2), "250"},
+                   {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     const Sides sides = SidesOf(folder);
     EXPECT_GT(sides.waited, 1e6) << "seed " << seed;
@@ -167,7 +173,8 @@ TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
   }
 }
 
-// The same at the default interval: estimates, so over 20 runs, and within 4 standard errors (once in 16,000 times not).
+// The same at the default interval: estimates, so over 20 runs, and within 4 standard errors (once in 16,000 times
+// not).
 TEST_F(LockKinds, EstimatesOfBothSidesAgreeWithTheExactCounters) {
   double off[2] = {0, 0}, variance[2] = {0, 0}, exact[2] = {0, 0};
   for (int seed = 1; seed <= 20; ++seed) {

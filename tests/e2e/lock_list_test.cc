@@ -50,6 +50,34 @@ TEST_F(LockList, EachSideNamesTheOther) {
   }
 }
 
+TEST_F(LockList, SamplesAreKeptApartByLockOnlyIfAskedFor) {
+  for (const char* label : {"no", "yes"}) {
+    const std::string folder = out() + "/" + label;
+    const RunResult r = RunAndSettle(
+        CommandFor(Launch::kRun, {"named_locks"}, {{"lock-interval", "1ns"}, {"lock-label", label}, {"out", folder}}));
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    for (const char* kind : {"mutex", "block"}) {
+      std::map<std::string, std::string> addresses;  // by function
+      const std::vector<Decoded> newest = Newest(folder, kind);
+      ASSERT_EQ(newest.size(), 1u);
+      for (const DecodedSample& sample : newest[0].samples) {
+        const auto found = sample.labels.find("lock_address");
+        for (const char* function : {"queue_victim", "queue_culprit", "table_victim", "table_culprit"}) {
+          if (sample.LeafIs(function)) addresses[function] = found == sample.labels.end() ? "" : found->second;
+        }
+      }
+      ASSERT_EQ(addresses.size(), 2u) << kind;
+      const std::string first = addresses.begin()->second, second = addresses.rbegin()->second;
+      if (label == std::string("no")) {
+        EXPECT_EQ(first + second, "");
+      } else {
+        EXPECT_EQ(first.substr(0, 2), "0x");
+        EXPECT_NE(first, second);
+      }
+    }
+  }
+}
+
 TEST_F(LockList, SaysWhatIsWrong) {
   RunAs(Launch::kPreload, {"edge_sizes"}, {{"heap-interval", "1"}});
   const RunResult heap = RunTool({"locks", NewestHeap().at(0).path});
