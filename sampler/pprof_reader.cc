@@ -324,7 +324,7 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
         fmt::format("{}: not enough memory to read it. Use a machine with more.", name));
   }
   if (!was_gzip) {
-    return absl::InvalidArgumentError(fmt::format(
+    return absl::DataLossError(fmt::format(
         "{}: not a pprof profile (no gzip, and as protobuf: {}). Name a file like app.4242.0001.heap.pb.gz.", name,
         what));
   }
@@ -336,7 +336,7 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
 
 absl::StatusOr<Profile> DecodePprof(std::string_view bytes, std::string_view name, uint64_t max_bytes) {
   if (bytes.empty()) {
-    return absl::InvalidArgumentError(
+    return absl::DataLossError(
         fmt::format("{}: empty file. The disk was probably full when it was written; use another snapshot.", name));
   }
   if (!IsGzip(bytes)) return DecodeMessages(bytes, name, false);

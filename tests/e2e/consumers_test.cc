@@ -20,12 +20,12 @@ class Consumers : public Profiled {
 
 TEST_F(Consumers, GoToolPprofReadsEveryFile) {
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
-  RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}});
+  RunAs(Launch::kRun, {"operators_new"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   RunAs(Launch::kPreload, {"loads_plugins", ProgramPath("first_plugin.so"), ProgramPath("second_plugin.so")},
         {{"heap-interval", "1"}});
-  RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}});
+  RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}, {"lock-interval", "0"}});
   const std::vector<ProfileName> names = ListProfiles(out());
-  ASSERT_EQ(names.size(), 5u);
+  ASSERT_EQ(names.size(), 6u);  // heap, mutex, block; and three of heap
   for (const ProfileName& name : names) {
     const RunResult raw = Pprof({"-raw", name.path});
     EXPECT_TRUE(raw.exited(0)) << name.path << raw.Describe();
@@ -37,7 +37,7 @@ TEST_F(Consumers, GoToolPprofReadsEveryFile) {
 }
 
 TEST_F(Consumers, GoToolPprofShowsTheKnownBytes) {
-  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_EQ(names.size(), 1u);
   const RunResult top = Pprof({"-top", "-unit=B", "-sample_index=alloc_space", names[0].path});
@@ -47,7 +47,7 @@ TEST_F(Consumers, GoToolPprofShowsTheKnownBytes) {
 }
 
 TEST_F(Consumers, OurTopNamesTheSameFunctions) {
-  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}});
+  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"lock-interval", "1ns"}});
   for (const ProfileName& name : ListProfiles(out())) {
     if (name.kind == "heap" && name.program != "threads_exact") continue;

@@ -183,7 +183,7 @@ TEST_F(RunTest, VariablesCountWhereNoOptionIsGiven) {
   const RunResult r = RunAndSettle(command);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   ExpectKnownHeap(r.out);
-  command.argv.insert(command.argv.begin() + 2, {"-o", folder() + "/other", "--heap-interval", "0"});
+  command.argv.insert(command.argv.begin() + 2, {"-o", folder() + "/other", "--heap-interval", "0", "--lock-interval", "0"});
   RunAndSettle(command);
   EXPECT_TRUE(ListProfiles(folder() + "/other").empty());
 }
