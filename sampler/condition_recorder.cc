@@ -21,16 +21,15 @@ constexpr int64_t kWakeNs = 50'000;
 uint64_t Count(uint64_t word) { return word & kWaitersMask; }
 
 // Takes one of the times that signals have left, their mean; 0 = there is none.
-int64_t TakeSignal(LockSlot* slot, bool woken) {
+int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
   uint64_t word = slot->signalled.load(std::memory_order_relaxed);
   while (true) {
     const uint64_t count = Count(word);
     // Who ran out of time takes one only if nobody else is left to take it.
     if (count == 0 || (!woken && count < WaitersOf(*slot))) return 0;
-    const uint64_t mean_ns = (word >> kWaitersBits) / count;
-    if (slot->signalled.compare_exchange_weak(word, word - (mean_ns << kWaitersBits | 1), std::memory_order_relaxed)) {
-      return static_cast<int64_t>(mean_ns);
-    }
+    const int64_t mean_ns = MeanStart(word, now_ns);
+    const uint64_t taken = static_cast<uint64_t>(mean_ns) << kWaitersBits | 1;
+    if (slot->signalled.compare_exchange_weak(word, word - taken, std::memory_order_relaxed)) return mean_ns;
   }
 }
 
@@ -42,9 +41,12 @@ void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, what, kOneVisitIn);
 }
 
-void DropSignal(LockSlot* slot, int64_t now_ns) {
-  if (TakeSignal(slot, false) == 0) return;
-  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable)) RemoveWaiter(of_mutex, now_ns);
+DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
+  const int64_t signalled_ns = TakeSignal(slot, false, now_ns);
+  if (signalled_ns == 0) return {};
+  const int64_t end_ns = signalled_ns > known_until_ns ? signalled_ns : known_until_ns;
+  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable)) RemoveWaiter(of_mutex, end_ns);
+  return {signalled_ns, end_ns};
 }
 
 void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait) {
@@ -71,7 +73,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   int64_t signalled_ns = 0;
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (LockSlot* slot = wait->slot) {
-    signalled_ns = TakeSignal(slot, woken);
+    signalled_ns = TakeSignal(slot, woken, end_ns);
     LeaveWokenSlot(slot, condition, end_ns);
   }
   LockWait for_mutex = *wait;
@@ -80,9 +82,10 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
     if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
       // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
       if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) end_ns_of_mutex = signalled_ns;
-      int64_t got_ns = end_ns_of_mutex;
-      RemoveWaiter(slot, got_ns);
-      holdfast::Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &got_ns)));
+      RemoveWaiter(slot, end_ns_of_mutex);
+      // Up to now and no further: a mark in the future would charge others for waits that they may not wait.
+      int64_t now_ns = end_ns;
+      holdfast::Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
     }
   }
   const bool waited_for_mutex = signalled_ns != 0 && signalled_ns < end_ns_of_mutex;

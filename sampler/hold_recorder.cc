@@ -1,4 +1,6 @@
 // The holder's half of lock profiling: see recorder.h, and lock_slots.h for what is charged.
+#include <errno.h>
+
 #include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/recorder.h"
@@ -11,6 +13,46 @@ namespace {
 void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const void* lock, WaitKind kind, uint32_t visits) {
   const int64_t left_ns = VisitIdleSlot(slot, lock, visits);
   if (left_ns > 0) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
+}
+
+// A hold of so much waiting is worth a look whether all its waiters still live.
+constexpr int64_t kLookForTheDeadNs = 10'000'000;
+
+bool IsDead(int thread_id) {
+  return RawSyscall(SYS_tgkill, RawSyscall(SYS_getpid), thread_id, 0) == -ESRCH;
+}
+
+// A thread that ended in the midst of a wait and told nobody (a handler made the system call exit, or jumped out of the
+// wait) would be waited for by this lock's holders for ever. Its wait ends when the lock last changed hands before this hold.
+void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
+  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  if (all == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
+  for (WaitingThread& waiting : all->threads) {
+    int id = waiting.thread_id.load(std::memory_order_acquire);
+    if (id == 0) continue;
+    LockSlot* slot = waiting.slot.load(std::memory_order_relaxed);
+    const auto kind = static_cast<WaitKind>(waiting.kind.load(std::memory_order_relaxed));
+    const int64_t start_ns = waiting.start_ns.load(std::memory_order_relaxed);
+    const bool of_condition = kind == WaitKind::kCondition && 
+                              reinterpret_cast<uint64_t>(slot->mutex.load(std::memory_order_relaxed)) == LockOfSlot(hold->slot);
+    if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
+    // Only one thread takes it out.
+    if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
+    const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
+    int64_t charged_from_ns = end_ns;
+    LockCounters& counters = LockCountersOf(recorded, thread);
+    if (of_condition) {
+      const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
+      charged_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
+      if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+      LeaveWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
+    } else {
+      RemoveWaiter(slot, end_ns);
+    }
+    Unsettle(hold->slot, hold->until_ns - charged_from_ns);
+    hold->charged_ns -= hold->until_ns - charged_from_ns;
+    AddToCounters(counters, kind, static_cast<uint64_t>(end_ns - start_ns), false);
+  }
 }
 
 // The hold, divided among those that are known to have waited during it.
@@ -40,59 +82,68 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
     Visit(recorded, thread, slot, lock, kind, kOneVisitIn);
     return;
   }
-  int64_t now_ns = 0;
-  const int64_t charged_ns = Settle(slot, &now_ns);
+  // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
+  hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
+  const int64_t charged_ns = Settle(slot, &hold->until_ns);
   if (charged_ns == 0) {
-    if (now_ns == 0) Visit(recorded, thread, slot, lock, kind, 1);
+    if (hold->until_ns == 0) Visit(recorded, thread, slot, lock, kind, 1);
     return;
   }
   hold->slot = slot;
   hold->charged_ns = charged_ns;
   hold->kind = kind;
   const Offset record = slot->record.load(std::memory_order_relaxed);
-  if (record != 0) {
-    hold->record = recorded->At<LockRecord>(record);
-    hold->record->holds.fetch_add(1, std::memory_order_relaxed);
-    hold->record->hold_ns.fetch_add(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
-  }
-  LockCounters& counters = LockCountersOf(recorded, thread);
-  Count(counters.holds, kind, 1);
-  Count(counters.hold_ns, kind, static_cast<uint64_t>(charged_ns));
-  hold->interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
-  if (hold->interval == 0) return;
-  if (!Wanted(recorded, ProfileKind::kMutex)) return;
-  thread.hold_countdown -= charged_ns;
-  hold->sampled = thread.hold_countdown <= 0;
-  if (!hold->sampled) return;
+  if (record != 0) hold->record = recorded->At<LockRecord>(record);
   for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
 }
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   Table* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
+  if (!succeeded) return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
   ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  if (UNLIKELY(hold->charged_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
+  if (hold->charged_ns <= 0) return;
   const auto charged = static_cast<uint64_t>(hold->charged_ns);
-  if (!succeeded) {  // not its lock: whoever holds it is still to be charged
-    Unsettle(hold->slot, hold->charged_ns);
-    LockCounters& counters = LockCountersOf(recorded, thread);
-    Count(counters.holds, hold->kind, ~uint64_t{0});
-    Count(counters.hold_ns, hold->kind, ~charged + 1);
-    if (hold->record != nullptr) {
-      hold->record->holds.fetch_sub(1, std::memory_order_relaxed);
-      hold->record->hold_ns.fetch_sub(charged, std::memory_order_relaxed);
-    }
-    return;
+  if (hold->record != nullptr) {
+    hold->record->holds.fetch_add(1, std::memory_order_relaxed);
+    hold->record->hold_ns.fetch_add(charged, std::memory_order_relaxed);
   }
-  if (!hold->sampled || !EnterSlow(thread)) return;
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  Count(counters.holds, hold->kind, 1);
+  Count(counters.hold_ns, hold->kind, charged);
+  const uint64_t interval =
+      PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
+  if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return;
+  thread.hold_countdown -= hold->charged_ns;
+  if (thread.hold_countdown > 0) return;
   Mute(thread);
   const OwnTime own_time(recorded, thread);
   Row* row = FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
-  recorded->header()->lock_counters[thread.shard].hold_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(charged, hold->interval);
+  counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
+  const Weight weight = WeightOf(charged, interval);
   AddLockSample(row, charged, weight);
   if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
   own_time.Add();
   Unmute(thread);
+}
+
+void SettleLocks() {
+  Table* recorded = table();
+  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  if (recorded == nullptr || all == nullptr) return;
+  for (uint32_t place = 0; place < kLockSets * kKeysInSet; ++place) {
+    const uint32_t set = place / kKeysInSet, i = place % kKeysInSet;
+    LockSlot& slot = all->slots[kHeldTable][set][i];
+    if (lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
+    int64_t no_time = 0;
+    const auto left_ns = static_cast<uint64_t>(Settle(&slot, &no_time));
+    if (left_ns == 0) continue;
+    const Offset record = slot.record.load(std::memory_order_relaxed);
+    const WaitKind kind = record != 0 ? recorded->At<LockRecord>(record)->kind : WaitKind::kMutex;
+    Count(LockCountersOf(recorded, thread_state).gap_ns, kind, left_ns);
+  }
 }
 
 }  // namespace holdfast

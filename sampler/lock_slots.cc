@@ -131,6 +131,22 @@ LockSlot* FindSlot(const void* lock, SlotTable table) {
   return nullptr;
 }
 
+uint64_t LockOfSlot(LockSlot* slot) { return KeyOfSlot(slot)->load(std::memory_order_relaxed) & ~LockSlots::kBusy; }
+
+void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns) {
+  LockSlots* all = lock_slots.load(std::memory_order_relaxed);
+  if (all == nullptr || thread_id == 0) return;
+  WaitingThread& waiting = all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads];
+  const int noted = waiting.thread_id.load(std::memory_order_relaxed);
+  if (noted != 0 && noted != thread_id) return;
+  if (slot == nullptr) return waiting.thread_id.store(0, std::memory_order_relaxed);
+  waiting.kind.store(static_cast<uint32_t>(kind), std::memory_order_relaxed);
+  waiting.slot.store(slot, std::memory_order_relaxed);
+  waiting.start_ns.store(start_ns, std::memory_order_relaxed);
+  // Release: who finds the thread's id, and the thread gone, finds what it waited for.
+  waiting.thread_id.store(thread_id, std::memory_order_release);
+}
+
 LockSlot* ClaimSlot(const void* lock, SlotTable table) {
   if (LockSlot* found = FindSlot(lock, table)) return found;
   LockSlots* all = GetSlots();
@@ -169,6 +185,12 @@ void RemoveWaiter(LockSlot* slot, int64_t end_ns) {
 
 void DelayWaiter(LockSlot* slot, int64_t by_ns) {
   slot->waiting.fetch_add(static_cast<uint64_t>(by_ns) << kWaitersBits, std::memory_order_relaxed);
+}
+
+int64_t MeanStart(uint64_t word, int64_t now_ns) {
+  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days).
+  const int64_t ages_ns = Difference(IntegralAt(word, now_ns), 0);
+  return now_ns - ages_ns / static_cast<int64_t>(word & kWaitersMask);
 }
 
 int64_t Settle(LockSlot* slot, int64_t* now_ns) {

@@ -57,6 +57,15 @@ struct alignas(64) LockSlot {
 };
 static_assert(sizeof(LockSlot) == 64);
 
+// A thread that waits, so that one that is gone can be told from one that still waits: its innermost wait, as CurrentWait.
+struct WaitingThread {
+  std::atomic<int> thread_id;          // 0: none. Written last when a wait begins, first when it ends
+  std::atomic<uint32_t> kind;          // WaitKind
+  std::atomic<LockSlot*> slot;
+  std::atomic<int64_t> start_ns;
+};
+inline constexpr uint32_t kWaitingThreads = 1024;
+
 // Two tables: locks, which an unlock looks for; and what is signalled or woken (conditions, futexes). Threads that wait for
 // work all day do so in the second, and cost the locks of the program nothing.
 enum SlotTable : int { kHeldTable = 0, kWokenTable = 1 };
@@ -70,6 +79,8 @@ struct LockSlots {
   static constexpr uint64_t kBusy = 1;
   alignas(64) std::atomic<uint64_t> keys[kSlotTables][kLockSets][kKeysInSet];
   LockSlot slots[kSlotTables][kLockSets][kKeysInSet];
+  // By the thread's id, modulo their number. Two threads that share one are both taken for alive.
+  WaitingThread threads[kWaitingThreads];
 };
 
 // 1 until the shim is ready, so that everything is led to the careful half. Read as a plain word, together with the word of
@@ -112,6 +123,10 @@ void BeginWatchingLocks();
 void ForgetLockSlots();
 
 LockSlot* FindSlot(const void* lock, SlotTable table);
+// The address of the lock that has this slot.
+uint64_t LockOfSlot(LockSlot* slot);
+// Notes that this thread waits, or (`slot` null) that it does not: for TakeOutTheDead.
+void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
 // Finds or makes it. Null: no place (the caller counts it).
 LockSlot* ClaimSlot(const void* lock, SlotTable table);
 // Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another.
@@ -119,6 +134,8 @@ bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t cou
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);
 // The waiter came later than it said: our own work kept it. (Negative: earlier.)
 void DelayWaiter(LockSlot* slot, int64_t by_ns);
+// The mean of the times that were added to a word in the form of LockSlot::waiting and not taken away again.
+int64_t MeanStart(uint64_t word, int64_t now_ns);
 // Charges what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits; afterwards the
 // time that was read, or 0.
 int64_t Settle(LockSlot* slot, int64_t* now_ns);

@@ -327,6 +327,7 @@ void AwaitLastProfile() {
   if (recorded == nullptr || process.exporter[0] == '\0' || InBorrowedMemory()) return;
   TableHeader& head = *recorded->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
+  SettleLocks();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (!ExporterServes(process.location.folder, process.options.out)) StartExporter();
   if (process.exporter[0] == '\0') return;

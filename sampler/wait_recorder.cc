@@ -33,6 +33,11 @@ uint8_t ShareOf(const ThreadState& thread, WaitKind kind, WaitStyle style, uint6
   return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0 ? 1 : kShare;
 }
 
+void SetCurrent(ThreadState& thread, const CurrentWait& wait) {
+  thread.current_wait = wait;
+  NoteWaiting(ThreadId(), wait.kind, wait.slot, wait.start_ns);
+}
+
 }  // namespace
 
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired) {
@@ -67,23 +72,27 @@ void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) 
   // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
   const CurrentWait abandoned = thread.current_wait;
   if (abandoned.wait == nullptr || frame < abandoned.wait) return;
-  thread.current_wait = {};
+  SetCurrent(thread, {});
   const int64_t now_ns = MonotonicNs();
+  LockCounters& counters = LockCountersOf(recorded, thread);
   if (abandoned.slot != nullptr) {
-    if (abandoned.kind == WaitKind::kCondition) DropSignal(abandoned.slot, now_ns);
+    if (abandoned.kind == WaitKind::kCondition) {
+      const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
+      if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+    }
     RemoveWaiter(abandoned.slot, now_ns);
   }
-  AddToCounters(LockCountersOf(recorded, thread), abandoned.kind, static_cast<uint64_t>(now_ns - abandoned.start_ns), false);
+  AddToCounters(counters, abandoned.kind, static_cast<uint64_t>(now_ns - abandoned.start_ns), false);
 }
 
 void MakeCurrent(ThreadState& thread, LockWait* wait) {
   wait->outer = thread.current_wait;
-  thread.current_wait = {wait, wait->slot, wait->start_ns, wait->kind};
+  SetCurrent(thread, {wait, wait->slot, wait->start_ns, wait->kind});
 }
 
 bool LeaveCurrent(ThreadState& thread, LockWait* wait) {
   if (thread.current_wait.wait != wait) return false;
-  thread.current_wait = wait->outer;
+  SetCurrent(thread, wait->outer);
   return true;
 }
 
@@ -157,11 +166,12 @@ void EnterWait(bool free_now, LockWait* wait) {
   int64_t came_free = start + (end - start) / 2;
   if (wait->slot != nullptr) {
     const int64_t released = wait->slot->settled_ns.load(std::memory_order_relaxed);
-    if (released >= wait->start_ns && released <= end) came_free = released > start ? released : start;
+    if (released >= wait->start_ns) came_free = released < start ? start : released < end ? released : end;
   }
   wait->start_ns += end - came_free;
   if (wait->slot != nullptr) DelayWaiter(wait->slot, end - came_free);
-  if (thread_state.current_wait.wait == wait) thread_state.current_wait.start_ns = wait->start_ns;
+  ThreadState& thread = thread_state;
+  if (thread.current_wait.wait == wait) SetCurrent(thread, {wait, wait->slot, wait->start_ns, wait->kind});
 }
 
 void EndWait(LockWait* wait, bool acquired) {
@@ -176,8 +186,12 @@ void EndWait(LockWait* wait, bool acquired) {
   if (LockSlot* slot = wait->slot) {
     RemoveWaiter(slot, end_ns);
     if (acquired) Count(counters.gap_ns, wait->kind, static_cast<uint64_t>(Settle(slot, &end_ns)));
-    if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) VisitIdleSlot(slot, wait->holder, kOneVisitIn);
+    if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
+      Count(counters.gap_ns, wait->kind, static_cast<uint64_t>(VisitIdleSlot(slot, wait->holder, kOneVisitIn)));
+    }
     if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
+  } else if (HasHolder(wait->kind)) {
+    Count(counters.gap_ns, wait->kind, waited);  // without a slot nobody can be charged
   }
   AddToCounters(counters, wait->kind, waited, acquired);
   AddToRecord(wait->record, waited);

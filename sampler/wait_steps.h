@@ -20,8 +20,12 @@ bool LeaveCurrent(ThreadState& thread, LockWait* wait);
 void AddToRecord(LockRecord* record, uint64_t waited_ns);
 // Ends a registration in the table of what is woken. `what`: the condition or the futex.
 void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns);
-// Of a wait for a condition that was left by a jump: the mutex is not waited for, either.
-void DropSignal(LockSlot* slot, int64_t now_ns);
+// Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when
+// to when it was taken to be; 0 and 0: it was not signalled.
+struct DroppedSignal {
+  int64_t start_ns, end_ns;
+};
+DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
 // Charges the thread's countdown, and adds a sample if one is due.
 void SampleWait(Table* recorded, ThreadState& thread, uint64_t waited_ns, const LockWait& wait);

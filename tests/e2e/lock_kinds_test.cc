@@ -160,6 +160,33 @@ TEST_F(LockKinds, WaitersThatNeverComeBackAreTakenOut) {
   EXPECT_LT(waited, 300e6);
 }
 
+// What nobody waits for any more is nobody's: neither by a thread that is gone, nor for a mutex by one that died in the wait
+// for a condition.
+TEST_F(LockKinds, ThreadsThatDieInAWaitAreTakenOut) {
+  const std::string folder = RunUntilRight("dead_waiters", 0.1, true);
+  const std::vector<Decoded> mutex = Newest(folder, "mutex");
+  const auto victims = static_cast<double>(Below(Newest(folder, "block"), "real_victim", "mutex").at("delay"));
+  EXPECT_NEAR(static_cast<double>(Below(mutex, "culprit_unlocks", "mutex").at("delay")), victims, 0.1 * victims) << folder;
+  // The first of them may have been waited for until its waiter died, some 30 ms.
+  EXPECT_LT(Below(mutex, "unlocks_for_nobody", "mutex").at("delay"), 90'000'000) << folder;
+  const Sides sides = SidesOf(folder);
+  EXPECT_NEAR(sides.held, static_cast<double>(Newest(folder, "block").at(0).CommentNumber("mutex delay_ns")), 0.001 * victims);
+}
+
+TEST_F(LockKinds, WhoTriedAndGotItIsChargedLikeAnyHolder) {
+  const std::string folder = RunUntilRight("try_holders", 0.1, true);
+  const std::map<std::string, std::string> labels = {{"for_trylock", "mutex"},
+                                                     {"for_mtx_trylock", "mutex"},
+                                                     {"for_tryrdlock", "rwlock-read"},
+                                                     {"for_trywrlock", "rwlock-write"}};
+  for (const auto& [function, label] : labels) {
+    const auto waited = static_cast<double>(Below(Newest(folder, "block"), function, "").at("delay"));
+    const auto held = static_cast<double>(Below(Newest(folder, "mutex"), "holds_" + function, "").at("delay"));
+    EXPECT_NEAR(held, waited, 0.05 * waited) << function;
+    EXPECT_EQ(Below(Newest(folder, "mutex"), "holds_" + function, label).at("contentions"), 1) << function;
+  }
+}
+
 TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
   for (int seed = 1; seed <= 8; ++seed) {
     const std::string folder = out() + "/" + std::to_string(seed);
