@@ -239,6 +239,14 @@ void HtmlData::AddSources(size_t max_bytes) {
   }
 }
 
+void HtmlData::AddGrowths(Growths growths) {
+  for (GrowingStack& stack : growths.stacks) {
+    for (const std::string& name : stack.frames) stack.functions.push_back(FunctionOf(name, "", 0));
+    stack.frames.clear();
+  }
+  growths_.push_back(std::move(growths));
+}
+
 // By name, so that siblings of the tree stand in the order in which a page shows them and compress well.
 void HtmlData::SortFunctionsAndFrames() {
   std::vector<uint32_t> order(functions_.size()), rank(functions_.size());
@@ -252,6 +260,11 @@ void HtmlData::SortFunctionsAndFrames() {
   }
   functions_ = std::move(functions);
   for (Frame& frame : frames_) frame.function = rank[frame.function];
+  for (Growths& growths : growths_) {
+    for (GrowingStack& stack : growths.stacks) {
+      for (uint32_t& function : stack.functions) function = rank[function];
+    }
+  }
 
   order.resize(frames_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -395,6 +408,31 @@ std::string HtmlData::Encode() {
   return encoded;
 }
 
+// [class, slope, half width, slope of objects, bytes now, objects now, functions, course] for each stack.
+std::string HtmlData::GrowthsAsJson() const {
+  JsonText json;
+  const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
+  json.Open('[');
+  for (const Growths& growths : growths_) {
+    json.Open('{').Key("process").String(growths.process);
+    json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
+    json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
+    json.Key("shape").String(NameOf(growths.total.growth_class)).Key("now").Number(growths.total_now);
+    json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');
+    for (const GrowingStack& stack : growths.stacks) {
+      json.Open('[').String(NameOf(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));
+      json.Real(finite(stack.bytes.half_width)).Real(finite(stack.objects.slope));
+      json.Number(stack.bytes_now).Number(stack.objects_now).Open('[');
+      for (const uint32_t function : stack.functions) json.Number(function);
+      json.Close(']').Open('[');
+      for (const int64_t bytes : stack.course) json.Number(bytes);
+      json.Close(']').Close(']');
+    }
+    json.Close(']').Close('}');
+  }
+  return json.Close(']').text();
+}
+
 std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
   JsonText json;
   json.Open('{').Key("version").String(HOLDFAST_VERSION);
@@ -457,7 +495,7 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
     for (const auto& [first, text] : source.chunks) json.Number(first).String(text);
     json.Close(']');
   }
-  json.Close(']').Key("sections").Open('[');
+  json.Close(']').Key("growths").Raw(GrowthsAsJson()).Key("sections").Open('[');
   for (const size_t length : section_lengths) json.Number(static_cast<int64_t>(length));
   json.Close(']').Close('}');
   return json.text();

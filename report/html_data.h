@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "report/growth.h"
 #include "report/html_source.h"
 #include "sampler/profile.h"
 
@@ -40,6 +41,25 @@ class HtmlData {
 
   // Lines of source around those that the frames name, where the files can be read here.
   void AddSources(size_t max_bytes);
+
+  // What `holdfast leaks` finds in the snapshots of one process (report/html_leaks.h). Slopes are for each hour.
+  struct GrowingStack {
+    std::vector<std::string> frames = {};     // functions, leaf first
+    std::vector<uint32_t> functions = {};     // the same, filled in by AddGrowths
+    Growth bytes, objects;
+    int64_t bytes_now = 0, objects_now = 0;
+    std::vector<int64_t> course = {};  // bytes in use over the snapshots, thinned
+  };
+  struct Growths {
+    std::string process;
+    size_t snapshots = 0;
+    double hours = 0;
+    Growth total;
+    int64_t total_now = 0;
+    size_t growing = 0;  // stacks, also those that are not in `stacks`
+    std::vector<GrowingStack> stacks = {};
+  };
+  void AddGrowths(Growths growths);
 
   // The binary, not compressed. Call it once, last.
   std::string Encode();
@@ -106,6 +126,7 @@ class HtmlData {
   Series* SeriesOf(const std::string& file, bool is_base, const Profile& profile);
   void SortFunctionsAndFrames();
   std::vector<uint32_t> SortTree(std::string* tree);
+  std::string GrowthsAsJson() const;
   std::string Meta(const std::vector<size_t>& section_lengths) const;
 
   std::vector<Function> functions_;
@@ -120,6 +141,7 @@ class HtmlData {
   absl::flat_hash_map<std::string, uint32_t> label_set_of_;
   std::vector<Series> series_;
   std::vector<SourceText> sources_;
+  std::vector<Growths> growths_;
 };
 
 }  // namespace holdfast

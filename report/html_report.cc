@@ -15,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
 #include "report/html_data.h"
+#include "report/html_leaks.h"
 #include "report/printable.h"
 #include "report/profile_set.h"
 #include "report/progress.h"
@@ -77,14 +78,18 @@ std::string HtmlEscaped(std::string_view text) {
   return escaped;
 }
 
-absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, HtmlData* data, std::ostream& err) {
+absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, HtmlData* data, HtmlLeaks* leaks, std::ostream& err) {
   if (arguments.empty()) return absl::OkStatus();
   Progress progress("reading profiles");
   ReadSetOptions options;
   options.keep = Keep::kNone;
   std::vector<std::string> twice;
   options.each = [&](const ProfileFile& file) {
-    if (!data->Add(file.path, is_base, *file.profile)) twice.push_back(file.path);
+    if (!data->Add(file.path, is_base, *file.profile)) {
+      twice.push_back(file.path);
+    } else if (leaks != nullptr) {
+      leaks->See(file);
+    }
   };
   options.progress = [&](size_t done, size_t all) { progress.Show(done, all); };
   const auto set = ReadProfileSet(arguments, options);
@@ -129,8 +134,10 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
         "Install nodejs and npm and build again, or use holdfast top.");
   }
   HtmlData data;
-  if (absl::Status status = AddAll(options.base, true, &data, err); !status.ok()) return status;
-  if (absl::Status status = AddAll(options.files, false, &data, err); !status.ok()) return status;
+  HtmlLeaks leaks;
+  if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
+  if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;
+  if (absl::Status status = leaks.Find(&data); !status.ok()) return status;
   if (options.sources) data.AddSources(kMaxSourceBytes);
   const std::string title = HtmlEscaped(data.Title());
   const std::string files = Embedded(data.NewestFiles(), options.max_embedded_bytes, err);

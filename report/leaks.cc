@@ -129,7 +129,7 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const std::vector<uint32_t> order = ByTime();
   for (const auto& [key, stack] : stacks_) {
-    Entry entry{stack.frames, stack.suppressed, Fit(stack.points, false), Fit(stack.points, true), 0, 0};
+    Entry entry{key, stack.frames, stack.suppressed, Fit(stack.points, false), Fit(stack.points, true), 0, 0};
     if (!order.empty()) {
       if (const auto now = stack.points.find(order.back()); now != stack.points.end()) {
         entry.bytes_now = now->second.bytes;
@@ -146,6 +146,20 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
     return a.bytes_now != b.bytes_now ? a.bytes_now > b.bytes_now : a.frames < b.frames;
   });
   return entries;
+}
+
+std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
+  std::vector<int64_t> course;
+  const auto stack = stacks_.find(entry.key);
+  if (stack == stacks_.end()) return course;
+  const std::vector<uint32_t> order = ByTime();
+  const size_t kept = std::min(order.size(), std::max<size_t>(2, most));
+  for (size_t i = 0; i < kept; ++i) {
+    const size_t at = kept < 2 ? 0 : i * (order.size() - 1) / (kept - 1);
+    const auto point = stack->second.points.find(order[at]);
+    course.push_back(point == stack->second.points.end() ? 0 : point->second.bytes);
+  }
+  return course;
 }
 
 Growth LeakSeries::Total() const { return Fit(totals_, false); }

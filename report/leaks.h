@@ -40,6 +40,7 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
 class LeakSeries {
  public:
   struct Entry {
+    uint64_t key = 0;                 // for CourseOf
     std::vector<std::string> frames;  // leaf first
     bool suppressed = false;
     Growth bytes, objects;  // per hour
@@ -55,6 +56,8 @@ class LeakSeries {
 
   // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
   std::vector<Entry> Entries() const;
+  // Bytes in use of one entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
+  std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
   int64_t TotalNow() const;
 

@@ -12,6 +12,7 @@ import { writeProfile } from "./pprof.mjs";
 const require = createRequire(join(process.env.HOLDFAST_WEB, "package.json"));
 export const axeSource = () => require("axe-core").source;
 export const tool = process.env.HOLDFAST_TOOL;
+export const core = await import(join(process.env.HOLDFAST_WEB, "core.mjs")); // how the page writes numbers
 
 const executablePath = [process.env.HOLDFAST_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
   (path) => path && existsSync(path),

@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { axeSource, folder, open, report, tool, top } from "./browser.mjs";
+import { axeSource, core, folder, open, report, tool, top } from "./browser.mjs";
 import { heap, randomStacks, writeProfile } from "./pprof.mjs";
 
 const shared = [
@@ -318,13 +318,15 @@ test("Brushing a range changes every view: differences of counters, states of wh
   await close();
 });
 
-test("Leaks: the growing stack, its slope, and the way to it", async () => {
-  const { page, close, rows, hash, text } = await open(report(growth), "#view=leaks");
-  const [first, second] = await rows("leaks");
-  assert.equal(first[0], "growing");
-  assert.equal(first[1], "+500B"); // a minute
-  assert.match(first[7], /leak/);
-  assert.equal(second[0], "plateau");
+test("Leaks: the rows of holdfast leaks, and the way to each stack", async () => {
+  const files = growth.map((profile, i) => writeProfile(join(folder, `grows.42.000${i}.heap.pb.gz`), profile));
+  const table = spawnSync(tool, ["leaks", "--all", "-n", "0", "--format", "json", ...files], { encoding: "utf8" });
+  assert.equal(table.status, 1, table.stderr);
+  const expected = JSON.parse(table.stdout).rows.map((row) => [row.class, core.formatSigned(row.slope, "bytes"), core.formatValue(row.slope_error, "bytes"), String(row.object_slope), core.formatValue(row.in_use, "bytes"), String(row.objects_in_use)]);
+  const { page, close, rows, hash, text } = await open(report(files), "#view=leaks");
+  assert.deepEqual((await rows("leaks")).map((row) => row.slice(0, 6)), expected);
+  assert.deepEqual(expected[0].slice(0, 2), ["growing", "+29.30KiB"]); // 500 bytes a minute
+  assert.match(await text(".lead"), /One stack grows all the time by \+29\.30KiB an hour/);
   await page.getByTestId("leaks").getByRole("button", { name: /leak/ }).click();
   assert.match(await hash(), /zoom=/);
   assert.equal(await text("[data-testid=inspector] h2"), "leak");

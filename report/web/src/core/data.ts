@@ -4,6 +4,8 @@
 // A series is one process and kind; its rows are (node, set of labels); the values of a snapshot are columns over the
 // rows, kept as bytes until somebody asks (a report of 100 snapshots would otherwise take gigabytes).
 
+import type { Growth, Shape } from "./leaks";
+
 export interface Snapshot {
   file: string;
   ms: number; // since 1970
@@ -54,6 +56,7 @@ export interface Report {
   frame: Int32Array; // −1 at the root
   labelSets: Label[][];
   series: Series[];
+  growths: Growth[];
   sources: Map<string, Map<number, string>>;
 }
 
@@ -158,6 +161,15 @@ export function parseReport(bytes: Uint8Array): Report {
     return { ...s, kind, node, labels, columns: sections.slice(next, (next += count)) };
   });
 
+  // Stacks stand there as lists, to be short: report/html_data.cc.
+  type Row = [Shape, number, number, number, number, number, number[], number[]];
+  const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
+    ...growth,
+    stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course]) => {
+      return { process: growth.process, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course };
+    }),
+  }));
+
   const sources = new Map<string, Map<number, string>>();
   for (const [file, ...chunks] of meta.sources) {
     const lines = new Map<number, string>();
@@ -188,6 +200,7 @@ export function parseReport(bytes: Uint8Array): Report {
       })),
     ),
     series,
+    growths,
     sources,
   };
 }

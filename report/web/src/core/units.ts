@@ -65,8 +65,3 @@ export function formatDuration(ms: number): string {
   if (s < 48 * 3600) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
   return `${(s / 86400).toFixed(1)} days`;
 }
-
-/** What grows is told by the hour, in short runs by the minute: nobody should be frightened by an extrapolation. */
-export function rateUnit(spanMs: number): { seconds: number; name: string } {
-  return spanMs < 20 * 60_000 ? { seconds: 60, name: "a minute" } : { seconds: 3600, name: "an hour" };
-}

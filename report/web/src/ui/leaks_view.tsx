@@ -1,14 +1,14 @@
 // Stacks ranked by how surely and how fast what they hold grows.
-import { formatDuration, formatSigned, formatValue, grouped, rateUnit } from "../core/units";
-import type { Leak } from "../core/leaks";
+import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
+import { growthsOf, type Growth, type Leak, type Shape } from "../core/leaks";
 import { nameOf, type App } from "./app_api";
 
-const shapeHelp: Record<Leak["shape"], string> = {
-  growing: "grows steadily, surely above zero",
-  plateau: "stays about where it is",
-  "saw-tooth": "goes up and down: a cache or a queue",
-  "one-off": "one step, then nothing: a table made at start",
-  shrinking: "gives back",
+const shapeHelp: Record<Shape, string> = {
+  growing: "rises all the time, and still at the end",
+  plateau: "rose, and no longer does: a cache that has warmed up",
+  "saw-tooth": "rises and falls: a queue, a buffer that is emptied",
+  "one-off": "one step, or there from the beginning: a table made at the start",
+  noise: "nothing that the sampling error would let one see",
 };
 
 export function Sparkline({ points }: { points: number[] }) {
@@ -38,14 +38,38 @@ export function ownOf(app: App, stack: number[]): number {
   return stack.find((fn) => app.model.origin(app.state, fn) !== "system") ?? stack[0] ?? -1;
 }
 
+/** "redis-server (42)" */
+function programOf(app: App, process: string): string {
+  const series = app.model.report.series.find((s) => s.process === process && !s.base);
+  return series === undefined ? "files of no known process" : `${series.program}${series.pid === "" ? "" : ` (${series.pid})`}`;
+}
+
+/** "4", "1,234.5": as many digits as a slope is worth. */
+function slopeOfObjects(value: number): string {
+  if (Math.abs(value) >= 1000) return grouped(value);
+  return String(Number(value.toPrecision(4)));
+}
+
+function Course({ app, growth }: { app: App; growth: Growth }) {
+  return (
+    <p class="muted">
+      {app.model.report.growths.length > 1 && <b>{programOf(app, growth.process)}: </b>}
+      {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope, "bytes")} ± {formatValue(growth.halfWidth, "bytes")} an hour ({growth.shape}),{" "}
+      {growth.snapshots} snapshots over {formatDuration(growth.hours * 3600e3)}
+    </p>
+  );
+}
+
+const shownOthers = 30;
+
 export function LeaksView({ app }: { app: App }) {
   const { model, state } = app;
-  const leaks = model.leaks(state);
-  if (leaks.length === 0) {
+  const growths = growthsOf(model.report, state.process);
+  if (growths.length === 0) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>Growth needs at least three snapshots of one process.</b>
+          <b>Growth needs at least five snapshots of one process.</b>
         </p>
         <p>
           Let the program run longer, or take them more often: <code>holdfast run --snapshot-every 10s -- …</code>, then make the report of
@@ -54,45 +78,51 @@ export function LeaksView({ app }: { app: App }) {
       </div>
     );
   }
-  const growing = leaks.filter((leak) => leak.shape === "growing");
-  const shown = leaks.slice(0, Math.max(growing.length, 30));
-  const moments = model.moments({ ...state, metric: "heap/inuse_space" });
-  const span = moments[moments.length - 1]! - moments[0]!;
-  const rate = rateUnit(span);
-  const all = growing.reduce((sum, leak) => sum + leak.slope, 0) * rate.seconds;
+  const leaks = model.leaks(state);
+  const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
+  const listed = leaks.filter((leak) => leak.shape === "growing");
+  const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
+  const all = listed.reduce((sum, leak) => sum + leak.slope, 0);
   return (
     <section class="view scroll" aria-label="Leaks" tabIndex={0}>
       <p class="lead">
-        {growing.length > 0 ? (
+        {growing > 0 ? (
           <>
-            <b>{growing.length === 1 ? "One stack grows" : `${growing.length} stacks grow`} steadily</b>, {formatSigned(all, "bytes")} {rate.name} together,
-            over {formatDuration(span)}.
+            <b>{growing === 1 ? "One stack grows" : `${grouped(growing)} stacks grow`} all the time</b>
+            {growing > 1 ? ", together" : ""} by {formatSigned(all, "bytes")} an hour.
+            {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
           </>
         ) : (
           <>
-            <b>Nothing grows steadily</b> over {leaks[0]!.points.length} snapshots. What follows is what changed most.
+            <b>No stack grows all the time.</b> Those that hold most:
           </>
         )}
       </p>
+      {growths.map((growth) => (
+        <Course key={growth.process} app={app} growth={growth} />
+      ))}
       <table class="data" data-testid="leaks">
-        <caption>Slope: the median over all pairs of snapshots (Theil–Sen), with its 95 % interval. A short run proves little.</caption>
+        <caption>
+          As <code>holdfast leaks</code> prints it. Slope: the median over all pairs of snapshots (Theil–Sen), ± its 95 % interval. A short run
+          proves little.
+        </caption>
         <thead>
           <tr>
-            <th scope="col">Shape</th>
+            <th scope="col">Class</th>
             <th scope="col" class="num">
-              {rate.name}
+              Bytes an hour
             </th>
             <th scope="col" class="num">
-              between
+              ±
             </th>
             <th scope="col" class="num">
-              objects {rate.name}
+              Objects an hour
             </th>
             <th scope="col" class="num">
-              First
+              In use
             </th>
             <th scope="col" class="num">
-              Last
+              Objects
             </th>
             <th scope="col">Course</th>
             <th scope="col">Held by</th>
@@ -100,34 +130,32 @@ export function LeaksView({ app }: { app: App }) {
         </thead>
         <tbody>
           {shown.map((leak) => {
-            const stack = stackOf(app, leak.node);
-            const own = ownOf(app, stack);
-            const caller = stack[stack.indexOf(own) + 1];
+            const own = ownOf(app, leak.stack);
+            const caller = leak.stack[leak.stack.indexOf(own) + 1];
             return (
-              <tr key={`${leak.process} ${leak.node}`}>
+              <tr key={`${leak.process} ${leak.stack.join(" ")}`}>
                 <td>
                   <span class={`shape ${leak.shape}`} title={shapeHelp[leak.shape]}>
                     {leak.shape}
                   </span>
                 </td>
-                <td class="num">{formatSigned(leak.slope * rate.seconds, "bytes")}</td>
-                <td class="num muted">
-                  {formatSigned(leak.low * rate.seconds, "bytes")} … {formatSigned(leak.high * rate.seconds, "bytes")}
-                </td>
-                <td class="num muted">{grouped(leak.objectSlope * rate.seconds)}</td>
-                <td class="num muted">{formatValue(leak.first, "bytes")}</td>
-                <td class="num">{formatValue(leak.last, "bytes")}</td>
+                <td class="num">{formatSigned(leak.slope, "bytes")}</td>
+                <td class="num muted">{formatValue(leak.halfWidth, "bytes")}</td>
+                <td class="num muted">{slopeOfObjects(leak.objectSlope)}</td>
+                <td class="num">{formatValue(leak.now, "bytes")}</td>
+                <td class="num muted">{grouped(leak.objectsNow)}</td>
                 <td>
-                  <Sparkline points={leak.points} />
+                  <Sparkline points={leak.course} />
                 </td>
                 <td class="name">
                   <button
                     class="fn"
-                    title={stack.map((fn) => nameOf(app, fn)).join("\n")}
-                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, zoom: [...stack].reverse(), selected: own })}
+                    title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
+                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, zoom: [...leak.stack].reverse(), selected: own })}
                   >
                     <span class="fn-name">{nameOf(app, own)}</span>
                     {caller !== undefined && <span class="fn-object">from {model.shortName(caller)}</span>}
+                    {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
                   </button>
                 </td>
               </tr>

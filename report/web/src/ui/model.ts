@@ -1,7 +1,7 @@
 // What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
 import { baseName, objectOf, originsOf, origins, packageOf, shortName, systemFrames, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
-import { findLeaks, type Leak } from "../core/leaks";
+import { findLeaks, nodesOf, type Leak } from "../core/leaks";
 import { matchFunctions } from "../core/match";
 import {
   companionColumn,
@@ -139,7 +139,7 @@ export class Model {
   }
 
   leaks(state: State): Leak[] {
-    return this.memo("leaks", state.process, () => findLeaks(this.report, state.process, 500));
+    return this.memo("leaks", state.process, () => findLeaks(this.report, state.process));
   }
 
   halfWidth(state: State): number | null {
@@ -268,7 +268,7 @@ export class Model {
       const parts: Float64Array[] = [];
       if (metric.kind === "heap") {
         names.push("growing", "large (128 KiB and more)", "short-lived", "kept, small");
-        const growing = new Set(this.leaks(state).filter((leak) => leak.shape === "growing").map((leak) => leak.node));
+        const growing = nodesOf(this.report, this.leaks(state).filter((leak) => leak.shape === "growing"));
         const choice = this.choice({ ...state, compare: null });
         const space = companionColumn(this.report, choice, "alloc_space");
         const objects = companionColumn(this.report, choice, "alloc_objects");
@@ -278,7 +278,7 @@ export class Model {
           const node = tree.viewOf[i]!;
           if (node < 0 || value[i] === 0) continue;
           const allocated = space?.[i] ?? 0;
-          const cause = growing.has(i)
+          const cause = growing[i] === 1
             ? 0
             : allocated > 0 && allocated / Math.max(1, objects?.[i] ?? 1) >= 131072
               ? 1

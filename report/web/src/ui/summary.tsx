@@ -1,9 +1,10 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
-import { formatDuration, formatSigned, formatValue, grouped, rateUnit } from "../core/units";
+import { growthsOf } from "../core/leaks";
+import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
 import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
-import { ownOf, stackOf } from "./leaks_view";
+import { ownOf } from "./leaks_view";
 
 interface Finding {
   title: string;
@@ -89,21 +90,18 @@ function findings(app: App): Finding[] {
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
     });
   }
-  if (metric.kind === "heap" && model.moments(state).length >= 3) {
-    const growing = model.leaks(state).filter((leak) => leak.shape === "growing");
-    const first = growing[0];
+  if (metric.kind === "heap" && growthsOf(model.report, state.process).length > 0) {
+    const first = model.leaks(state).find((leak) => leak.shape === "growing");
     const moments = model.moments(state);
     const span = moments[moments.length - 1]! - moments[0]!;
-    const rate = rateUnit(span);
     found.push(
       first === undefined
-        ? { title: "Growth", text: "nothing grows steadily", tone: "good", open: () => app.set({ view: "leaks" }) }
+        ? { title: "Growth", text: "no stack grows all the time", tone: "good", open: () => app.set({ view: "leaks" }) }
         : {
             title: "Growth",
             text: (
               <>
-                <b class="fn-text">{model.shortName(ownOf(app, stackOf(app, first.node)))}</b> grows by{" "}
-                <b>{formatSigned(first.slope * rate.seconds, "bytes")}</b> {rate.name}
+                <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b> grows by <b>{formatSigned(first.slope, "bytes")}</b> an hour
                 {span < 60_000 ? `, seen for ${formatDuration(span)} only` : ""}
               </>
             ),
