@@ -204,23 +204,34 @@ void HtmlData::AddLocks(const Profile& profile, const std::vector<std::vector<ui
   const LockList list = ReadLockList(profile);
   series->locks.clear();
   series->pairs.clear();
+  const auto function_of = [&](const std::string& name) { return name == "-" ? kNoFunction : FunctionOf(name, "", 0); };
   for (const LockList::Lock& lock : list.locks) {
-    series->locks.push_back({.number = lock.number,
-                             .name = NameOf(profile, list, lock),
-                             .kind = lock.kind,
-                             .contentions = lock.contentions,
-                             .delay_ns = lock.delay_ns,
-                             .longest_ns = lock.longest_ns,
-                             .holds = lock.holds,
-                             .hold_ns = lock.hold_ns});
+    series->locks.push_back({
+        .number = lock.number,
+        .name = NameOf(profile, list, lock),
+        .kind = KindOf(lock),
+        .contentions = lock.contentions,
+        .delay_ns = lock.delay_ns,
+        .longest_ns = lock.longest_ns,
+        .holds = lock.holds,
+        .hold_ns = lock.hold_ns,
+        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder)),
+        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter)),
+    });
   }
-  const auto node_of = [&](int stack) {
-    if (stack < 0 || static_cast<size_t>(stack) >= list.stacks.size()) return kRoot;
-    return NodeOfStack(frames, list.stacks[static_cast<size_t>(stack)]);
-  };
   for (const LockList::Pair& pair : list.pairs) {
     if (!std::isfinite(pair.contentions) || !std::isfinite(pair.delay_ns)) continue;
-    series->pairs.push_back({pair.lock, node_of(pair.holder), node_of(pair.waiter), pair.contentions, pair.delay_ns});
+    LockPair& added = series->pairs.emplace_back();
+    added.lock = pair.lock;
+    added.contentions = pair.contentions;
+    added.delay_ns = pair.delay_ns;
+    const auto name = [&](int stack, uint32_t* node, uint32_t* function) {
+      if (stack < 0 || static_cast<size_t>(stack) >= list.stacks.size()) return;
+      *node = NodeOfStack(frames, list.stacks[static_cast<size_t>(stack)]);
+      *function = function_of(holdfast::FunctionOf(profile, list.stacks[static_cast<size_t>(stack)]));
+    };
+    name(pair.holder, &added.holder, &added.holder_function);
+    name(pair.waiter, &added.waiter, &added.waiter_function);
   }
 }
 
@@ -260,6 +271,19 @@ void HtmlData::SortFunctionsAndFrames() {
   }
   functions_ = std::move(functions);
   for (Frame& frame : frames_) frame.function = rank[frame.function];
+  for (Series& series : series_) {
+    const auto renumber = [&](uint32_t* function) {
+      if (*function != kNoFunction) *function = rank[*function];
+    };
+    for (Lock& lock : series.locks) {
+      renumber(&lock.top_holder);
+      renumber(&lock.top_waiter);
+    }
+    for (LockPair& pair : series.pairs) {
+      renumber(&pair.holder_function);
+      renumber(&pair.waiter_function);
+    }
+  }
   for (Growths& growths : growths_) {
     for (GrowingStack& stack : growths.stacks) {
       for (uint32_t& function : stack.functions) function = rank[function];
@@ -443,6 +467,9 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
   for (const auto& [path, build_id] : objects_) json.Open('[').String(path).String(build_id).Close(']');
   json.Close(']').Key("labels").Open('[');
   for (const std::string& labels : label_sets_) json.Raw(labels);
+  const auto function_or_none = [&json](uint32_t function) {
+    json.Number(function == kNoFunction ? -1 : static_cast<int64_t>(function));
+  };
   json.Close(']').Key("series").Open('[');
   for (const Series& series : series_) {
     json.Open('{').Key("base").Bool(series.is_base).Key("kind").String(series.kind);
@@ -480,12 +507,18 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
     json.Close(']').Key("locks").Open('[');
     for (const Lock& lock : series.locks) {
       json.Open('[').Number(lock.number).String(lock.name).String(lock.kind).Number(lock.contentions);
-      json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns).Close(']');
+      json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns);
+      function_or_none(lock.top_holder);
+      function_or_none(lock.top_waiter);
+      json.Close(']');
     }
     json.Close(']').Key("pairs").Open('[');
     for (const LockPair& pair : series.pairs) {
       json.Open('[').Number(pair.lock).Number(pair.holder).Number(pair.waiter);
-      json.Real(pair.contentions).Real(pair.delay_ns).Close(']');
+      json.Real(pair.contentions).Real(pair.delay_ns);
+      function_or_none(pair.holder_function);
+      function_or_none(pair.waiter_function);
+      json.Close(']');
     }
     json.Close(']').Close('}');
   }
@@ -531,6 +564,17 @@ std::string HtmlData::Title() const {
   if (programs.size() > 1) return fmt::format("{} and {} more", largest, programs.size() - 1);
   if (processes.size() > 1) return fmt::format("{}, {} processes", largest, processes.size());
   return pid.empty() ? largest : fmt::format("{} (pid {})", largest, pid);
+}
+
+bool HtmlData::CanCompare() const {
+  std::set<std::pair<std::string, std::string>> base;
+  for (const Series& series : series_) {
+    if (series.is_base) base.insert(series.metrics.begin(), series.metrics.end());
+  }
+  return base.empty() || std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
+           return !series.is_base && std::any_of(series.metrics.begin(), series.metrics.end(),
+                                                 [&](const auto& metric) { return base.contains(metric); });
+         });
 }
 
 std::vector<std::string> HtmlData::NewestFiles() const {

@@ -44,8 +44,8 @@ class HtmlData {
 
   // What `holdfast leaks` finds in the snapshots of one process (report/html_leaks.h). Slopes are for each hour.
   struct GrowingStack {
-    std::vector<std::string> frames = {};     // functions, leaf first
-    std::vector<uint32_t> functions = {};     // the same, filled in by AddGrowths
+    std::vector<std::string> frames = {};  // functions, leaf first
+    std::vector<uint32_t> functions = {};  // the same, filled in by AddGrowths
     Growth bytes, objects;
     int64_t bytes_now = 0, objects_now = 0;
     std::vector<int64_t> course = {};  // bytes in use over the snapshots, thinned
@@ -68,6 +68,9 @@ class HtmlData {
   std::string Title() const;
   size_t node_count() const { return parents_.size(); }
 
+  // Whether a value type stands on both sides; true without a base.
+  bool CanCompare() const;
+
   // The newest file of each series, base apart: what a page offers to download.
   std::vector<std::string> NewestFiles() const;
 
@@ -88,15 +91,18 @@ class HtmlData {
     std::vector<std::optional<double>> half_widths;
     std::vector<std::vector<int64_t>> columns;  // one for each metric, indexed by row; shorter: zeros
   };
+  static constexpr uint32_t kNoFunction = 0xffffffff;
   // Single locks and who waited for whom (report/lock_list.h), stacks as nodes; kRoot: not known.
   struct Lock {
     int number = 0;
     std::string name, kind;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0, holds = 0, hold_ns = 0;
+    uint32_t top_holder = kNoFunction, top_waiter = kNoFunction;
   };
   struct LockPair {
     int lock = 0;
     uint32_t holder = 0, waiter = 0;
+    uint32_t holder_function = kNoFunction, waiter_function = kNoFunction;  // as `holdfast locks` names the stacks
     double contentions = 0, delay_ns = 0;
   };
   struct Series {

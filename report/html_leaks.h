@@ -1,5 +1,5 @@
-// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/leaks.h) over the same files, so that
-// the page and the command can only say the same.
+// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/leaks.h) over the same files, so
+// that the page and the command can only say the same.
 //
 //   HtmlLeaks leaks;
 //   leaks.See(file);              // each file as it is read; only heap profiles of enough snapshots are read again

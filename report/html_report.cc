@@ -78,7 +78,8 @@ std::string HtmlEscaped(std::string_view text) {
   return escaped;
 }
 
-absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, HtmlData* data, HtmlLeaks* leaks, std::ostream& err) {
+absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, HtmlData* data, HtmlLeaks* leaks,
+                    std::ostream& err) {
   if (arguments.empty()) return absl::OkStatus();
   Progress progress("reading profiles");
   ReadSetOptions options;
@@ -137,6 +138,11 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   HtmlLeaks leaks;
   if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
   if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;
+  if (!data.CanCompare()) {
+    return absl::FailedPreconditionError(
+        fmt::format("--base {}: has no value type in common with {}. Compare profiles of one kind.", options.base[0],
+                    options.files[0]));
+  }
   if (absl::Status status = leaks.Find(&data); !status.ok()) return status;
   if (options.sources) data.AddSources(kMaxSourceBytes);
   const std::string title = HtmlEscaped(data.Title());

@@ -1,6 +1,8 @@
 #include "report/lock_list.h"
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -174,6 +176,23 @@ std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<u
   for (const uint32_t location : stack) names.emplace_back(NameAt(profile, location));
   return names;
 }
+
+std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side) {
+  std::map<std::string, double> delays;
+  for (const LockList::Pair& pair : list.pairs) {
+    const int stack = side == LockSide::kHolder ? pair.holder : pair.waiter;
+    // Who waited is known from waits; of pairs with a holder it is known only in part.
+    if (pair.lock != lock || stack == LockList::kUnknown ||
+        (side == LockSide::kWaiter && pair.holder != LockList::kUnknown))
+      continue;
+    delays[FunctionOf(profile, list.stacks[static_cast<size_t>(stack)])] += pair.delay_ns;
+  }
+  const auto most =
+      std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == delays.end() ? "-" : most->first;
+}
+
+std::string KindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
 
 std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
   if (!lock.name.empty()) return lock.name;

@@ -42,6 +42,13 @@ std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stac
 // All functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 
+// The function that most of a lock's delay was charged to, or that waited most for it; "-": not known.
+enum class LockSide { kHolder, kWaiter };
+std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side);
+
+// "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
+std::string KindOf(const LockList::Lock& lock);
+
 // "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
 std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock);
 

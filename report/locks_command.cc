@@ -23,26 +23,6 @@ struct OneProfile {
   LockList list;
 };
 
-// The side of a pair that does not matter is added up.
-enum class Side { kHolder, kWaiter };
-
-std::string TopOf(const OneProfile& one, int lock, Side side) {
-  std::map<std::string, double> delays;
-  for (const LockList::Pair& pair : one.list.pairs) {
-    const int stack = side == Side::kHolder ? pair.holder : pair.waiter;
-    // Who waited is known from waits; of pairs with a holder it is known only in part.
-    if (pair.lock != lock || stack == LockList::kUnknown ||
-        (side == Side::kWaiter && pair.holder != LockList::kUnknown))
-      continue;
-    delays[FunctionOf(*one.file->profile, one.list.stacks[static_cast<size_t>(stack)])] += pair.delay_ns;
-  }
-  const auto most =
-      std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == delays.end() ? "-" : most->first;
-}
-
-std::string KindShown(const std::string& kind) { return kind.starts_with("rwlock") ? "rwlock" : kind; }
-
 Cell Time(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 
 ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
@@ -73,9 +53,10 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   for (const auto& [one, lock] : locks) {
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
     table.rows.push_back(
-        {{Cell::Text(KindShown(lock->kind)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+        {{Cell::Text(KindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
           Time(lock->delay_ns), Time(mean), Time(lock->longest_ns),
-          Cell::Text(TopOf(*one, lock->number, Side::kHolder)), Cell::Text(TopOf(*one, lock->number, Side::kWaiter)),
+          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kHolder)),
+          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kWaiter)),
           Cell::Text(NameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
          everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
   }
@@ -83,8 +64,8 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
 }
 
 // Of the pairs in which one side's stack has a function that matches: the other side's functions, by delay.
-ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, Side given, size_t count) {
-  const bool holders = given == Side::kHolder;
+ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
+  const bool holders = given == LockSide::kHolder;
   struct Sum {
     double contentions = 0, delay_ns = 0;
   };
@@ -181,8 +162,8 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (options.holder.empty() && options.waiter.empty()) {
     Print(LockTable(profiles, options.count), *style, out);
   } else {
-    Print(OtherSide(profiles, *pattern, options.holder.empty() ? Side::kWaiter : Side::kHolder, options.count), *style,
-          out);
+    Print(OtherSide(profiles, *pattern, options.holder.empty() ? LockSide::kWaiter : LockSide::kHolder, options.count),
+          *style, out);
   }
   return kFine;
 }

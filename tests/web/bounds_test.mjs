@@ -13,16 +13,18 @@ import { open, report } from "./browser.mjs";
 import { randomStacks } from "./pprof.mjs";
 
 const factor = Number(process.env.HOLDFAST_BOUNDS_FACTOR ?? 3);
+assert.ok(factor >= 1, "HOLDFAST_BOUNDS_FACTOR must be a number, 1 or more");
 const said = (what, value, bound) => console.log(`${what}: ${value} (bound ${bound})`);
 
+/** The best of some tries until one is good enough, each in a new page; the last one stays open. */
 async function interactive(file, tries, enough) {
   let best = Infinity;
-  for (let i = 0; i < tries && best > enough; ++i) {
-    const { page, close } = await open(file);
-    best = Math.min(best, await page.evaluate(() => window.holdfastReady));
-    await close();
+  for (let i = 1; ; ++i) {
+    const opened = await open(file, "", { fresh: true });
+    best = Math.min(best, await opened.page.evaluate(() => window.holdfastReady));
+    if (i === tries || best <= enough) return { best, ...opened };
+    await opened.close();
   }
-  return best;
 }
 
 /** Milliseconds from an event to the end of the frame that answers it, in the page; the best of some. */
@@ -37,7 +39,8 @@ const settled = `const settled = () => new Promise((done) => requestAnimationFra
 test("A typical report of 3,000 nodes", async () => {
   const file = report([{ samples: randomStacks(3000, 7, 600), interval: 524288 }]);
   const size = statSync(file).size;
-  const ready = await interactive(file, 6, 500);
+  const { best: ready, close } = await interactive(file, 6, 500 * factor);
+  await close();
   said("3,000 nodes, bytes", size, 200_000);
   said("3,000 nodes, ms until interactive", Math.round(ready), 500);
   assert.ok(size <= 200_000);
@@ -47,13 +50,12 @@ test("A typical report of 3,000 nodes", async () => {
 test("1,000,000 nodes", async () => {
   const file = report([{ samples: randomStacks(1_000_000, 7, 20_000, 14), interval: 524288, level: 1 }], { options: ["--embed", "0"] });
   const size = statSync(file).size;
-  const ready = await interactive(file, 4, 2500);
+  const { best: ready, page, close } = await interactive(file, 4, 2500 * factor);
   said("1,000,000 nodes, bytes", size, 15_000_000);
   said("1,000,000 nodes, ms until interactive", Math.round(ready), 2500);
   assert.ok(size <= 15_000_000);
   assert.ok(ready <= 2500 * factor, `${ready} ms`);
 
-  const { page, close } = await open(file);
   const zoom = await answer(page, `async (i) => { ${settled}
     const canvas = document.querySelector("[data-testid=flame-canvas]"), box = canvas.getBoundingClientRect();
     const begin = performance.now();

@@ -40,25 +40,54 @@ export function report(profiles, { base = [], options = [] } = {}) {
   return output;
 }
 
-export async function open(file, hash = "", { colorScheme = "light", width = 1400, height = 1000 } = {}) {
+// Pages that were closed without a problem, by their settings: a new one costs twice what a report does.
+const idle = new Map();
+
+async function newPage({ colorScheme, width, height }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, acceptDownloads: true, locale: "en-GB" });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
-  const problems = [];
-  page.on("console", (message) => problems.push(`console: ${message.text()}`));
-  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
-  page.on("dialog", (dialog) => (problems.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  page.setDefaultTimeout(20_000);
+  const taken = { page, file: "", problems: [] };
+  const problem = (text) => taken.problems.push(text);
+  page.on("console", (message) => problem(`console: ${message.text()}`));
+  page.on("pageerror", (error) => problem(`error: ${error.message}`));
+  page.on("dialog", (dialog) => (problem(`dialog: ${dialog.message()}`), dialog.dismiss()));
   page.on("request", (request) => {
-    if (!request.url().startsWith(`file://${file}`) && !request.url().startsWith("blob:")) problems.push(`request: ${request.url()}`);
+    const url = request.url();
+    if (!url.startsWith(`file://${taken.file}`) && !url.startsWith("blob:") && url !== "about:blank") problem(`request: ${url}`);
   });
+  return taken;
+}
+
+/** `fresh`: in a page of its own, as a reader's first look. */
+export async function open(file, hash = "", { colorScheme = "light", width = 1400, height = 1000, fresh = false } = {}) {
+  const key = `${colorScheme} ${width} ${height}`;
+  const taken = (fresh ? undefined : idle.get(key)?.pop()) ?? (await newPage({ colorScheme, width, height }));
+  const { page } = taken;
+  const problems = [];
+  Object.assign(taken, { file, problems });
   await page.goto(`file://${file}${hash}`);
   await page.waitForFunction(() => window.holdfastReady !== undefined);
   return {
     page,
     problems,
     close: async () => {
-      await context.close();
+      if (problems.length > 0 || fresh) {
+        await page.context().close();
+      } else {
+        await page.evaluate(() => localStorage.clear());
+        await page.emulateMedia({ media: null });
+        await page.goto("about:blank");
+        idle.set(key, [...(idle.get(key) ?? []), taken]);
+      }
       assert.deepEqual(problems, []);
+    },
+    /** Another address of the same report, as from a link: nothing is loaded again. */
+    go: async (address) => {
+      await page.evaluate((text) => {
+        location.hash = text;
+        return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      }, address);
     },
     hash: () => page.evaluate(() => decodeURIComponent(location.hash)),
     text: (selector) => page.locator(selector).innerText(),

@@ -25,34 +25,61 @@ const growth = [0, 1, 2, 3, 4, 5].map((i) => ({
 
 // ---- Numbers ----
 
-test("Every row of every metric equals holdfast top, on a real profile", async () => {
-  const out = join(folder, "real");
-  const env = { ...process.env, HOLDFAST_EXPORTER: undefined };
-  execFileSync(tool, ["run", "-q", "-o", out, "--heap-interval", "4KiB", "--lock-interval", "1us", "--", join(process.env.HOLDFAST_PROGRAMS, "uses_libraries")], { env, stdio: "ignore" });
-  const files = readdirSync(out).map((name) => join(out, name));
-  assert.ok(files.length > 0);
+/** Runs a test program; gives the files of its profiles by kind. */
+function profiled(program, ...options) {
+  const out = join(folder, program);
+  execFileSync(tool, ["run", "-q", "-o", out, ...options, "--", join(process.env.HOLDFAST_PROGRAMS, program)], { stdio: "ignore" });
+  const names = readdirSync(out);
+  return Object.fromEntries(["heap", "mutex", "block"].map((kind) => [kind, names.filter((name) => name.endsWith(`.${kind}.pb.gz`)).map((name) => join(out, name))]));
+}
+const libraries = profiled("uses_libraries", "--heap-interval", "4KiB");
+const locked = profiled("named_locks", "--heap-interval", "1", "--lock-interval", "1ns");
+const plain = (text) => text.replace(/,/g, ""); // counts are grouped on the page
+
+test("Every row of every metric equals holdfast top: heap, mutex and block, of real programs", async () => {
   const random = writeProfile(join(folder, "random.heap.pb.gz"), { samples: randomStacks(1500, 5, 200) });
-  for (const file of [...files, random]) {
-    const kind = /\.(heap|mutex|block)\.pb\.gz$/.exec(file)[1];
-    const metrics = kind === "heap" ? ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"] : ["contentions", "delay"];
-    const { page, close, rows, total } = await open(report([file]), "#view=functions");
-    let compared = 0;
-    for (const metric of metrics) {
-      await page.getByTestId("metric").selectOption(`${kind}/${metric}`);
-      const more = page.getByRole("button", { name: /^Show \d+ more/ });
-      while (await more.count()) await more.click();
-      const expected = top(metric, [file]);
-      const plain = (text) => text.replace(/,/g, ""); // counts are grouped on the page
-      if (expected.rows.length > 0) {
+  const metrics = { heap: ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], mutex: ["contentions", "delay"], block: ["contentions", "delay"] };
+  for (const files of [{ heap: libraries.heap }, locked, { heap: [random] }]) {
+    const { page, close, rows, total } = await open(report(Object.values(files).flat()), "#view=functions");
+    for (const [kind, [file]] of Object.entries(files)) {
+      assert.notEqual(file, undefined, `no ${kind} profile was written`);
+      for (const metric of metrics[kind]) {
+        await page.getByTestId("metric").selectOption(`${kind}/${metric}`);
+        const expected = top(metric, [file]);
+        assert.ok(expected.rows.length > 0 || metric.startsWith("inuse"), `${file} ${metric}: rows were compared`);
         const shown = (await rows("functions")).map(([self, selfPart, all, part, name]) => [plain(self), selfPart, plain(all), part, name.split("\n")[0]]);
-        assert.deepEqual(shown, expected.rows.map((row) => [...row.slice(0, 4), row[4]]), `${file} ${metric}`);
+        assert.deepEqual(shown, expected.rows, `${file} ${metric}`);
+        assert.equal(plain(await total()), expected.total);
       }
-      assert.equal(plain(await total()), expected.total);
-      compared += expected.rows.length;
     }
-    assert.ok(compared > 0, "rows were compared");
     await close();
   }
+});
+
+test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
+  const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
+  const { page, close, rows } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]), "#view=locks&metric=block/delay");
+  const time = (ns) => core.formatValue(ns, "nanoseconds");
+  const name = (cell) => cell.split("\n")[0];
+  const shown = (await rows("lock-list")).map(([delay, waits, mean, longest, , kind, holder, waiter, lock]) => [delay, plain(waits), mean, longest, kind, name(holder), name(waiter), lock]);
+  const locks = printed();
+  assert.equal(locks.length, 2);
+  assert.deepEqual(shown, locks.map((row) => [time(row.delay_ns), String(row.contentions), time(row.mean_ns), time(row.longest_ns), row.kind, row.top_holder, row.top_waiter, row.name]));
+  assert.deepEqual(shown.map((row) => row[5]), ["queue_culprit", "table_culprit"]);
+  const pairs = printed("--holder", ".");
+  assert.equal(pairs.length, 2);
+  assert.deepEqual(
+    (await rows("lock-pairs")).map(([delay, count, waiter, holder, lock]) => [delay, plain(count), name(waiter), name(holder), lock]),
+    pairs.map((row) => [time(row.delay_ns), row.contentions.toFixed(0), row.waiter, row.holder, row.lock]),
+  );
+  // Both sides, and what is nobody's fault: docs/locks.md says that they add up.
+  const [, holders, gaps] = /holders account for ([\d.]+)%, the gaps .* for ([\d.]+)%/.exec(await page.locator(".lead").innerText());
+  assert.ok(Math.abs(Number(holders) + Number(gaps) - 100) < 0.02);
+  for (const [kind, side] of [["block", "locks-block"], ["mutex", "locks-mutex"]]) {
+    const expected = top("delay", locked[kind]);
+    assert.deepEqual((await rows(side)).map((row) => row[0]), expected.rows.map((row) => row[0]).filter((self) => self !== "0"));
+  }
+  await close();
 });
 
 test("Of files that do not say how they were sampled nothing is claimed", async () => {
@@ -101,6 +128,8 @@ test("What cannot be done is one line that says what to do", () => {
   fails(3, /not a regular file/, file, "-o", folder);
   fails(3, /could not write there/, file, "-o", join(folder, "missing", "x.html"));
   fails(2, /--embed: "much" is not a size/, file, "--embed", "much", "-o", join(folder, "x.html"));
+  const cpu = writeProfile(join(folder, "one.cpu.pb.gz"), { kind: "cpu", samples: [{ stack: ["main"], values: [1, 10] }] });
+  fails(3, /one\.cpu\.pb\.gz: has no value type in common with .*one\.heap\.pb\.gz\. Compare profiles of one kind\./, file, "--base", cpu, "-o", join(folder, "x.html"));
   fails(3, /no browser could be started/, file, "--open", "-o", join(folder, "x.html"));
   assert.match(html(file, "-o", "-").stdout, /^<!doctype html>/);
   const twice = html(file, file, "-o", join(folder, "x.html"));
@@ -175,7 +204,7 @@ test("Icicle and flame, callers below, largest first", async () => {
   await page.keyboard.press("i");
   assert.match(await hash(), /flame=1/);
   await page.mouse.move(...(await at(4, 0.99))); // five rows: the root is the lowest
-  assert.equal(await tip.innerText(), "Everything shown");
+  assert.equal(await tip.innerText(), "app (pid 42) · Memory in use · 1.46KiB");
   await page.keyboard.press("i");
   await page.keyboard.press("b");
   await page.mouse.move(...(await at(1, 0.01))); // the one with the most of its own
@@ -249,13 +278,14 @@ test("Search highlights, counts, and becomes a filter", async () => {
 });
 
 test("A filter that nothing passes says so and offers the way out", async () => {
+  const { page, close, go, total } = await open(sharedReport);
   for (const view of ["flame", "functions", "topdown", "bottomup", "graph"]) {
-    const { page, close, total } = await open(sharedReport, `#view=${view}&only=nothing_like_it`);
+    await go(`#view=${view}&only=nothing_like_it`);
     assert.match(await page.locator(".empty").innerText(), /Nothing to show/);
     await page.getByRole("button", { name: "Remove all filters" }).click();
     assert.equal(await total(), "1.46KiB");
-    await close();
   }
+  await close();
 });
 
 test("Folding system frames, and inlined functions", async () => {
@@ -273,17 +303,30 @@ test("Folding system frames, and inlined functions", async () => {
 });
 
 test("Labels and processes filter", async () => {
-  const file = report([
-    { kind: "block", pid: 1, samples: [{ stack: ["main", "a"], values: [1, 100], labels: { wait: "mutex" } }, { stack: ["main", "b"], values: [2, 200], labels: { wait: "futex" } }] },
-    { kind: "block", pid: 2, samples: [{ stack: ["main", "c"], values: [5, 4000], labels: { wait: "mutex" } }] },
-  ]);
-  const { page, close, total, hash } = await open(file);
+  const process = (host, pid, wait) => ({ kind: "block", pid, process: `${host}/1/${pid}/7/0`, samples: wait.map(([name, label, delay]) => ({ stack: ["main", name], values: [1, delay], labels: { wait: label } })) });
+  const file = report([process("one", 1, [["a", "mutex", 100], ["b", "futex", 200]]), process("two", 2, [["c", "mutex", 4000]])]);
+  const { page, close, total, hash, tab, rows } = await open(file);
   assert.equal(await total(), "4.30us");
-  await page.getByTestId("label").selectOption(JSON.stringify(["wait", "mutex"]));
+  const choose = (key, text) => page.getByTestId("label").selectOption(JSON.stringify([key, text]));
+  await choose("wait", "mutex");
   assert.equal(await total(), "4.10us");
   assert.match(await hash(), /label=wait:mutex/);
+  await tab("Functions");
+  assert.deepEqual((await rows("functions")).map((row) => row[4].split("\n")[0]), ["c", "a", "main"], "every view has the filter");
   await page.getByTestId("process").selectOption({ index: 2 }); // the largest comes first
   assert.equal(await total(), "100ns");
+  await page.getByTestId("process").selectOption("");
+  await choose("host", "one");
+  assert.equal(await total(), "100ns", "of each key");
+  await page.getByTestId("chips").getByRole("button", { name: "Remove the filter: wait mutex" }).click();
+  assert.equal(await total(), "300ns");
+  await choose("host", "two");
+  assert.equal(await total(), "4.30us", "any value of one key");
+  await page.getByTestId("chips").getByRole("button", { name: "Remove all" }).click();
+  await choose("pid", "2");
+  assert.equal(await total(), "4us");
+  await page.goBack();
+  assert.equal(await total(), "4.30us");
   await close();
 });
 
@@ -310,9 +353,17 @@ test("Brushing a range changes every view: differences of counters, states of wh
   assert.equal(await total(), "6.84KiB"); // mean of 6500, 7000, 7500
   await page.getByRole("button", { name: "Whole time" }).click();
   await page.getByLabel("mean").uncheck();
-  await page.getByTestId("weight").selectOption("2");
-  assert.equal(await total(), "8.30KiB"); // the heaviest tenth is the last snapshot
-  await page.getByTestId("weight").selectOption("0");
+  const weigh = async (name) => {
+    await page.getByTestId("weight").selectOption({ label: name });
+    return total();
+  };
+  assert.equal(await weigh("the heaviest tenth"), "8.30KiB"); // the last snapshot
+  assert.equal(await weigh("the lightest half"), "6.35KiB"); // the mean of 6000, 6500, 7000
+  assert.match(await page.locator(".summary").innerText(), /averaged over 3 profiles/);
+  assert.match(await hash(), /weight=6000:7000/);
+  await page.getByTestId("metric").selectOption("heap/alloc_space");
+  await page.getByTestId("metric").selectOption("heap/inuse_space");
+  assert.equal(await weigh("all snapshots"), "8.30KiB");
   await page.keyboard.press("[");
   assert.equal(await total(), "7.81KiB");
   await close();
@@ -346,6 +397,11 @@ test("Top-down and bottom-up: open, close, parts of the top and of the whole", a
   await page.keyboard.press(open1 === 1 ? "ArrowLeft" : "ArrowRight");
   assert.equal(await row("apply").count(), 1 - open1);
   await tab("Bottom-up");
+  const firstOf = async () => (await table.locator("tbody tr").first().locator(".fn-name").innerText());
+  assert.equal(await firstOf(), "apply");
+  await page.getByRole("button", { name: "Total ↓" }).click();
+  assert.equal(await firstOf(), "handle_request");
+  await page.getByRole("button", { name: "Total ↑" }).click();
   assert.deepEqual((await row("apply").locator("td").allInnerTexts()).slice(0, 3).map((t) => t.trim()), ["500B", "33.33%", "100%"]);
   await row("apply").locator(".fn").first().focus();
   await page.keyboard.press("ArrowRight");
@@ -409,7 +465,13 @@ test("Locks: waiters against holders, their mean, and the other side", async () 
   );
   assert.deepEqual((await rows("locks-block")).map((row) => row.slice(0, 4)), [["9us", "90%", "10", "900ns"], ["1us", "10%", "5", "200ns"]]);
   assert.deepEqual((await rows("locks-mutex")).map((row) => row.slice(0, 4)), [["8us", "100%", "3", "2.67us"]]);
-  assert.match(await page.getByRole("region", { name: "Locks" }).innerText(), /Holders account for 80%/);
+  assert.match(await page.getByRole("region", { name: "Locks" }).innerText(), /holders account for 80%/);
+  await page.getByRole("searchbox").fill("vict");
+  assert.deepEqual((await rows("locks-block")).map((row) => row[0]), ["9us"]);
+  await page.getByRole("search").getByRole("button", { name: "Hide" }).click();
+  assert.deepEqual((await rows("locks-block")).map((row) => row[0]), ["1us"], "filters hold here, too");
+  await page.goBack();
+  await page.getByRole("searchbox").fill("");
   await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
   assert.match(await hash(), /metric=block\/delay|fn=/);
   const other = page.getByRole("region", { name: "The other side" });
@@ -434,10 +496,10 @@ test("Locks: single ones, and who waited for whom, from the file's own comments"
     report([{ kind: "block", samples, comments }, { kind: "mutex", samples: [{ stack: ["main", "culprit"], values: [3, 8000], labels: { lock: "mutex" } }], comments: ["gap_ns: 1000"] }]),
     "#view=locks&metric=block/delay",
   );
-  assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["9us 120 75ns 900ns 100ns mutex queue_mutex (app)"]);
+  assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["9us 120 75ns 900ns 100ns mutex culprit\napp  queue_mutex (app)"]);
   const [first] = await rows("lock-pairs");
   assert.match(first.join(" ").replace(/\s+/g, " "), /^7us 13 victim app culprit app queue_mutex \(app\)$/);
-  assert.match(await page.locator(".lead").innerText(), /Holders account for 88\.79% of the 9\.01us that were waited for locks, the gaps .* for 11\.10%/);
+  assert.match(await page.locator(".lead").innerText(), /Of the 9us that threads waited for locks, holders account for 88\.89%, the gaps .* for 11\.11%/);
   await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
   assert.match(await page.getByRole("region", { name: "The other side" }).innerText(), /as pairs were seen:\s*100%\s*culprit/);
   await close();
@@ -469,11 +531,52 @@ test("Comparison: removed frames are drawn, errors are grey, the table and the s
   await close();
 });
 
-test("Two moments and two values of a label compare as well", async () => {
+test("A base that has not all kinds is compared where it can be", async () => {
+  const block = { kind: "block", samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] };
+  const { page, close, total, text } = await open(report([{ samples: shared }, block], { base: [{ ms: minute(0), samples: shared.slice(1) }] }));
+  assert.match(await text(".summary"), /Change\s+\+100B/);
+  await page.getByTestId("metric").selectOption("block/delay");
+  assert.match(await text("#view"), /The base has no values of this kind/);
+  assert.equal(await total(), "9us");
+  assert.doesNotMatch(await text(".summary"), /Change/);
+  await page.getByTestId("metric").selectOption("heap/inuse_space");
+  assert.match(await text(".summary"), /Change\s+\+100B/);
+  await close();
+});
+
+test("Two moments compare, absolute and normalised", async () => {
   const { page, close, text } = await open(report(growth), "#view=compare");
   await page.getByTestId("compare").selectOption("time");
   assert.match(await text(".lead"), /^\+2\.44KiB/);
+  assert.match(await text(".lead"), /from 5\.86KiB to 8\.30KiB/);
+  await page.getByLabel("normalise").check();
+  assert.match(await text(".lead"), /^0 .*from 8\.30KiB to 8\.30KiB/);
   await close();
+});
+
+test("Two values of a label compare: both are chosen, each view shows both", async () => {
+  const wait = (name, label, delay) => ({ stack: ["main", name], values: [1, delay], labels: { wait: label } });
+  const file = report([{ kind: "block", samples: [wait("a", "mutex", 1000), wait("b", "mutex", 300), wait("a", "rwlock:read", 1500), wait("c", "rwlock:read", 700), wait("d", "sleep", 9999)] }]);
+  const { page, close, text, rows, hash, tab, at, total } = await open(file, "#view=compare");
+  await page.getByTestId("compare").selectOption("label:wait");
+  await page.getByLabel("base", { exact: true }).selectOption("mutex");
+  await page.getByLabel("head", { exact: true }).selectOption("rwlock:read");
+  assert.match(await hash(), /compare=label:wait:mutex:rwlock%3Aread/);
+  assert.match(await text(".lead"), /^\+900ns ± 0: from 1\.30us to 2\.20us \(69\.23% more\)/);
+  const changes = Object.fromEntries((await rows("compare-table")).map((row) => [row[5].split("\n")[0], [...row.slice(0, 3), row[5].split("\n").at(-1)]]));
+  assert.deepEqual(changes, { main: ["1.30us", "2.20us", "+900ns", "more"], a: ["1us", "1.50us", "+500ns", "more"], b: ["300ns", "0", "−300ns", "removed"], c: ["0", "700ns", "+700ns", "added"] });
+  await tab("Flame graph");
+  await page.mouse.move(...(await at(2, 0.65))); // widths: a 1500, b 300, c 700
+  assert.match(await page.getByRole("tooltip").innerText(), /^b\s[^]*was\s+300ns\s+−300ns/);
+  await tab("Functions");
+  assert.equal(await total(), "2.20us");
+  await page.goBack();
+  await page.goBack();
+  assert.match(await text(".lead"), /\+900ns/);
+  await close();
+  const again = await open(file, "#compare=label:wait:rwlock%253Aread:mutex&view=compare"); // as a copied address has it
+  assert.match(await again.text(".lead"), /^−900ns/);
+  await again.close();
 });
 
 test("Colour modes change what is drawn and have a legend", async () => {
@@ -542,20 +645,21 @@ test("Names of any kind are shown as they are and inject nothing", async () => {
   const samples = hostile.map((name, i) => heap(["main", { name, file: `/src/${name.slice(0, 40)}.cc`, line: i + 1, object: `/opt/${name.slice(0, 30).replace(/\//g, "")}` }], 1000 + i));
   const file = report([{ samples, program: `<b>"p"</b>`, comments: [`command: <img src=x onerror=alert(3)>`], kind: "heap" }]);
   assert.doesNotMatch(readFileSync(file, "utf8"), /<img|<b>/);
+  const { page, close, go } = await open(file);
   for (const view of ["functions", "flame", "topdown", "bottomup", "sandwich", "graph", "source", "compare"]) {
-    const { page, close } = await open(file, `#view=${view}&fn=2&search=${encodeURIComponent("</script><b>x")}&hide=${encodeURIComponent("<i>")}`);
+    await go(`#view=${view}&fn=2&search=${encodeURIComponent("</script><b>x")}&hide=${encodeURIComponent("<i>")}`);
     if (view === "functions") {
       await page.getByRole("searchbox").fill("");
       const names = await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.dataset.fn));
       for (const name of hostile) assert.ok(names.includes(name), name);
     }
     assert.equal(await page.locator("#app img, #app b b, #app i i, #app script").count(), 0);
-    await page.getByRole("searchbox").blur();
-    await page.keyboard.press("a");
-    assert.match(await page.getByRole("dialog").innerText(), /<img src=x onerror=alert\(3\)>/);
-    assert.match(await page.title(), /^<b>"p"<\/b>/);
-    await close();
   }
+  await page.getByRole("searchbox").blur();
+  await page.keyboard.press("a");
+  assert.match(await page.getByRole("dialog").innerText(), /<img src=x onerror=alert\(3\)>/);
+  assert.match(await page.title(), /^<b>"p"<\/b>/);
+  await close();
 });
 
 test("The policy forbids every request, also to code that got in", async () => {
@@ -590,22 +694,33 @@ test("Empty, tiny and single: no samples, one frame, a stack without frames, one
 });
 
 test("Addresses that mean nothing here are taken as they come", async () => {
-  for (const hash of ["#fn=zzzz", "#zoom=zz.zz.1&metric=no/such", "#range=900:1000", "#view=flame&process=gone&weight=9:1", "#compare=files", "#compare=label:a:b:c", "#%E0%A4%A&=&&"]) {
-    const { page, close } = await open(sharedReport, hash);
+  const { page, close, go, rows } = await open(sharedReport, "#fn=zzzz");
+  for (const hash of ["#zoom=zz.zz.1&metric=no/such", "#range=900:1000", "#view=flame&process=gone&weight=9:1", "#compare=files", "#compare=label:a:b:c", "#%E0%A4%A&=&&"]) {
+    await go(hash);
     assert.equal(await page.getByRole("main").count(), 1, hash);
-    await close();
+    await go("#view=functions");
+    assert.equal((await rows("functions")).length, 6, `after ${hash}`);
   }
+  await close();
 });
 
 test("axe finds nothing serious, in any view, in light and dark", async () => {
   const file = report([...growth, { kind: "block", ms: minute(5), samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] }]);
-  for (const [view, colorScheme] of [["flame", "light"], ["flame", "dark"], ["functions", "light"], ["topdown", "dark"], ["bottomup", "light"], ["sandwich", "light"], ["graph", "dark"], ["leaks", "light"], ["locks", "dark"], ["compare&compare=time&fn=1", "light"], ["functions&compare=time&focus=main", "dark"]]) {
-    const { page, close } = await open(file, `#view=${view}`, { colorScheme });
-    if (view === "flame") await page.keyboard.press("?");
+  const looks = {
+    light: ["flame", "functions", "bottomup", "sandwich", "source", "leaks", "compare&compare=time&fn=1"],
+    dark: ["flame", "topdown", "graph", "locks", "functions&compare=time&focus=main"],
+  };
+  for (const [colorScheme, addresses] of Object.entries(looks)) {
+    const { page, close, go } = await open(file, "", { colorScheme });
     await page.evaluate(axeSource());
-    const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-    const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
-    assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes[0].html} ${v.nodes[0].failureSummary}`), [], `${view} ${colorScheme}`);
+    for (const address of addresses) {
+      await go(`#view=${address}`);
+      if (address === "flame") await page.keyboard.press("?");
+      const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+      assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes[0].html} ${v.nodes[0].failureSummary}`), [], `${address} ${colorScheme}`);
+      if (address === "flame") await page.keyboard.press("Escape");
+    }
     await close();
   }
 });
@@ -620,8 +735,40 @@ test("Printing leaves out the controls and keeps the picture", async () => {
   await close();
 });
 
+test("Values below zero, of a profile that is a difference: signs, and the largest change either way", async () => {
+  const samples = [{ stack: ["main", "less"], values: [0, 0, -5, -5000] }, { stack: ["main", "more"], values: [0, 0, 3, 3000] }, { stack: ["main", "nothing"], values: [0, 0, 0, 0] }];
+  const { page, close, total, text, at, rows } = await open(report([{ samples }]));
+  assert.equal(await total(), "-1.95KiB");
+  assert.match(await text(".findings"), /less changed by −4\.88KiB/);
+  assert.deepEqual((await page.locator(".largest li").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").replace(/ app$/, "").trim()), ["−4.88KiB less", "+2.93KiB more"]);
+  await page.mouse.move(...(await at(2, 0.5))); // as wide as it changed: 5000 of 8000
+  assert.match(await page.getByRole("tooltip").innerText(), /^less\s[^]*total\s+-4\.88KiB/);
+  await page.keyboard.press("2");
+  assert.ok((await rows("functions")).every((row) => !row[4].startsWith("nothing")));
+  await close();
+});
+
+test("Stacks of 1,500 frames, names of 10 KB, text from right to left", async () => {
+  const deep = Array.from({ length: 1500 }, (_, i) => `level_${i}`);
+  const name = `std::${"map<std::vector<int>, ".repeat(480)}x>::insert(العربية, 🦀)`;
+  const samples = [heap(deep, 1000), heap(["main", ...Array(1200).fill("recursion")], 700), heap(["main", name], 800)];
+  const { page, close, go, rows, text } = await open(report([{ samples }]));
+  const scroll = page.getByRole("tree", { name: "Flame graph" });
+  assert.ok((await scroll.evaluate((element) => element.scrollHeight)) >= 1500 * 20);
+  await scroll.evaluate((element) => (element.scrollTop = element.scrollHeight));
+  await page.keyboard.press("b");
+  await go("#view=functions");
+  assert.deepEqual((await rows("functions")).slice(0, 3).map((row) => [row[0], row[4].split("\n")[0]]), [["1000B", "level_1499"], ["800B", name], ["700B", "recursion"]]);
+  for (const view of ["flame", "topdown", "bottomup", "sandwich", "graph", "source", "compare"]) {
+    await go(`#view=${view}&fn=${core.toHash({ ...core.initialState, selected: 1502 }).slice(3)}`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, view);
+  }
+  assert.equal(await text("[data-testid=inspector] h2"), name);
+  await close();
+});
+
 test("Narrow and low windows keep everything reachable", async () => {
-  for (const [width, height] of [[380, 700], [800, 480]]) {
+  for (const [width, height] of [[380, 700], [800, 480], [1024, 700], [2560, 1300]]) {
     const { page, close } = await open(sharedReport, "#fn=1", { width, height });
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${width}`);
     await page.getByTestId("inspector").scrollIntoViewIfNeeded();

@@ -26,6 +26,13 @@ class Message {
   }
   raw(value) {
     this.room(10);
+    if (value < 0) {
+      // Two's complement of 64 bits, as protobuf has it.
+      let rest = BigInt.asUintN(64, BigInt(value));
+      for (; rest >= 128n; rest >>= 7n) this.bytes[this.length++] = Number(rest & 127n) | 128;
+      this.bytes[this.length++] = Number(rest);
+      return this;
+    }
     for (; value >= 128; value = Math.floor(value / 128)) this.bytes[this.length++] = (value % 128) | 128;
     this.bytes[this.length++] = value;
     return this;

@@ -26,13 +26,37 @@ export interface Series {
   snapshots: Snapshot[];
   comments: string[];
   losses: string[];
-  locks: [number: number, name: string, kind: string, contentions: number, delay: number, longest: number, holds: number, hold: number][];
-  pairs: [lock: number, holder: number, waiter: number, contentions: number, delay: number][]; // nodes; 0: not known
+  locks: LockRow[];
+  pairs: LockPair[];
   rows: number;
   node: Int32Array;
   labels: Int32Array;
   columns: Uint8Array[]; // [snapshot × metrics + metric]
 }
+
+/** A single lock. Functions as `holdfast locks` names them, −1: not known. */
+export type LockRow = [
+  number: number,
+  name: string,
+  kind: string,
+  contentions: number,
+  delay: number,
+  longest: number,
+  holds: number,
+  hold: number,
+  topHolder: number,
+  topWaiter: number,
+];
+/** Who waited for whom: nodes of the report (0: not known), and the functions that say most about them. */
+export type LockPair = [
+  lock: number,
+  holder: number,
+  waiter: number,
+  contentions: number,
+  delay: number,
+  holderFunction: number,
+  waiterFunction: number,
+];
 
 export interface Label {
   key: string;

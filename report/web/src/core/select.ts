@@ -74,6 +74,28 @@ export function isChosen(series: Series, process: string): boolean {
   return process === "" || series.process === process;
 }
 
+/** Labels of whole processes: all of a series' samples have them. */
+export const processKeys = ["pid", "host", "build id"] as const;
+
+export function processLabel(report: Report, series: Series, key: string): string {
+  if (key === "pid") return series.pid;
+  const stated = (name: string) => series.comments.find((text) => text.startsWith(`${name}: `))?.slice(name.length + 2) ?? "";
+  if (key === "host") return stated("host") || (series.process.includes("/") ? series.process.slice(0, series.process.indexOf("/")) : "");
+  if (key !== "build id") return "";
+  const executable = stated("executable");
+  return report.objects.find(([path]) => path === executable)?.[1] ?? "";
+}
+
+const isProcessKey = (key: string): boolean => (processKeys as readonly string[]).includes(key);
+
+/** Whether a series passes the labels that are of whole processes (values of one key: any of them). */
+function passes(report: Report, series: Series, labels: LabelChoice[]): boolean {
+  return processKeys.every((key) => {
+    const wanted = labels.filter((label) => label.key === key);
+    return wanted.length === 0 || wanted.some(({ text }) => text === processLabel(report, series, key));
+  });
+}
+
 /** Index of the latest snapshot of a series at a moment; −1 when it has none yet. */
 function latest(series: Series, ms: number): number {
   let index = -1;
@@ -103,6 +125,17 @@ function keptMoments(totals: number[], from: number, to: number, metric: Metric,
     if (value >= weight[0] && value <= weight[1]) kept.push(i);
   }
   return kept;
+}
+
+/** How many moments a mean is taken over; 1 where the state of one moment is shown. */
+export function averagedOver(report: Report, choice: Choice): number {
+  const metric = findMetric(report, choice.metric);
+  if (metric === undefined || choice.compare?.type === "time") return 1;
+  const moments = momentsOf(report, metric.kind, choice.process);
+  const to = choice.to < 0 ? moments.length - 1 : Math.min(choice.to, moments.length - 1);
+  const first = Math.max(Math.min(choice.from, to), 0);
+  if (choice.weight !== null) return keptMoments(totalsOverTime(report, metric, choice.process, moments), first - 1, to, metric, choice.weight).length;
+  return choice.mean ? to - first + 1 : 1;
 }
 
 /** How much each snapshot of a series counts. `at`: only the state at that moment. */
@@ -149,7 +182,7 @@ export interface Values {
 /** Whether the sets of labels match every key that is chosen (values of one key: any of them). */
 export function labelFilter(report: Report, labels: LabelChoice[]): Uint8Array {
   const byKey = new Map<string, Set<string>>();
-  for (const { key, text } of labels) byKey.set(key, (byKey.get(key) ?? new Set()).add(text));
+  for (const { key, text } of labels) if (!isProcessKey(key)) byKey.set(key, (byKey.get(key) ?? new Set()).add(text));
   return Uint8Array.from(report.labelSets, (set) =>
     [...byKey].every(([key, texts]) => set.some((label) => label.key === key && texts.has(label.text))) ? 1 : 0,
   );
@@ -176,16 +209,22 @@ function sideColumn(
   choice: Choice,
   moments: number[],
   base: boolean,
-  allowed: Uint8Array,
 ): Float64Array {
   const column = new Float64Array(report.parent.length);
+  const allowed = labelFilter(report, choice.labels);
   for (const series of report.series) {
     const m = metricIn(series, metric);
-    if (m < 0 || series.base !== base || (!base && !isChosen(series, choice.process))) continue;
+    if (m < 0 || series.base !== base || (!base && !(isChosen(series, choice.process) && passes(report, series, choice.labels)))) continue;
     accumulate(column, series, combine(series, m, coefficientsOf(series, report, metric, choice, moments)), allowed);
   }
   return column;
 }
+
+/** The choice with one value of a label, whatever was chosen of it before. */
+const withLabel = (choice: Choice, key: string, text: string): Choice => ({
+  ...choice,
+  labels: [...choice.labels.filter((label) => label.key !== key), { key, text }],
+});
 
 const sumOf = (column: Float64Array): number => {
   let sum = 0;
@@ -197,10 +236,9 @@ export function valuesFor(report: Report, choice: Choice): Values {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined) return { columns: [new Float64Array(report.parent.length)], total: 0, baseTotal: 0, scale: 1 };
   const moments = momentsOf(report, metric.kind, choice.process);
-  const allowed = labelFilter(report, choice.labels);
   const { compare } = choice;
   if (compare === null) {
-    const head = sideColumn(report, metric, choice, moments, false, allowed);
+    const head = sideColumn(report, metric, choice, moments, false);
     return { columns: [head], total: sumOf(head), baseTotal: 0, scale: 1 };
   }
   let head: Float64Array;
@@ -210,21 +248,20 @@ export function valuesFor(report: Report, choice: Choice): Values {
     const at = (moment: number) =>
       moment < 0
         ? new Float64Array(report.parent.length)
-        : sideColumn(report, metric, { ...choice, from: -1, to: moment, mean: false, weight: null }, moments, false, allowed);
+        : sideColumn(report, metric, { ...choice, from: -1, to: moment, mean: false, weight: null }, moments, false);
     head = at(choice.to < 0 ? moments.length - 1 : choice.to);
     base = at(choice.from < 0 ? 0 : choice.from);
   } else if (compare.type === "files") {
-    head = sideColumn(report, metric, choice, moments, false, allowed);
-    base = sideColumn(report, metric, choice, moments, true, allowed);
+    head = sideColumn(report, metric, choice, moments, false);
+    base = sideColumn(report, metric, choice, moments, true);
   } else {
-    const only = (text: string) => labelFilter(report, [...choice.labels.filter((l) => l.key !== compare.key), { key: compare.key, text }]);
-    head = sideColumn(report, metric, choice, moments, false, only(compare.head));
-    base = sideColumn(report, metric, choice, moments, false, only(compare.base));
+    head = sideColumn(report, metric, withLabel(choice, compare.key, compare.head), moments, false);
+    base = sideColumn(report, metric, withLabel(choice, compare.key, compare.base), moments, false);
   }
   const total = sumOf(head);
   const baseTotal = sumOf(base);
   const scale = choice.normalise && baseTotal > 0 && total > 0 ? total / baseTotal : 1;
-  const variance = varianceOfDifference(report, choice, metric, moments, allowed, scale);
+  const variance = varianceOfDifference(report, choice, metric, moments, scale);
   if (scale !== 1) for (let i = 0; i < base.length; ++i) base[i]! *= scale;
   return { columns: [head, base, variance], total, baseTotal, scale };
 }
@@ -294,12 +331,13 @@ function varianceScale(series: Series, m: number): number {
 }
 
 /** Variance over nodes of what is shown, one side. */
-export function varianceColumn(report: Report, choice: Choice, metric: Metric, base: boolean, allowed: Uint8Array): Float64Array {
+export function varianceColumn(report: Report, choice: Choice, metric: Metric, base: boolean): Float64Array {
+  const allowed = labelFilter(report, choice.labels);
   const moments = momentsOf(report, metric.kind, choice.process);
   const column = new Float64Array(report.parent.length);
   for (const series of report.series) {
     const m = metricIn(series, metric);
-    if (m < 0 || series.base !== base || (!base && !isChosen(series, choice.process))) continue;
+    if (m < 0 || series.base !== base || (!base && !(isChosen(series, choice.process) && passes(report, series, choice.labels)))) continue;
     const coefficients = coefficientsOf(series, report, metric, choice, moments);
     const variance = rowVariance(series, m, combine(series, m, coefficients), coefficients);
     accumulate(column, series, variance, allowed, varianceScale(series, m));
@@ -312,17 +350,14 @@ function varianceOfDifference(
   choice: Choice,
   metric: Metric,
   moments: number[],
-  allowed: Uint8Array,
   scale: number,
 ): Float64Array {
   const { compare } = choice;
   if (compare?.type !== "time") {
     const labelled = compare?.type === "label" ? compare : null;
-    const rest = labelled === null ? [] : choice.labels.filter((l) => l.key !== labelled.key);
-    const headAllowed = labelled === null ? allowed : labelFilter(report, [...rest, { key: labelled.key, text: labelled.head }]);
-    const baseAllowed = labelled === null ? allowed : labelFilter(report, [...rest, { key: labelled.key, text: labelled.base }]);
-    const variance = varianceColumn(report, choice, metric, false, headAllowed);
-    const base = varianceColumn(report, choice, metric, labelled === null, baseAllowed);
+    const of = (text: "head" | "base") => (labelled === null ? choice : withLabel(choice, labelled.key, labelled[text]));
+    const variance = varianceColumn(report, of("head"), metric, false);
+    const base = varianceColumn(report, of("base"), metric, labelled === null);
     for (let i = 0; i < variance.length; ++i) variance[i]! += base[i]! * scale * scale;
     return variance;
   }
@@ -331,9 +366,10 @@ function varianceOfDifference(
   const to = choice.to < 0 ? moments.length - 1 : choice.to;
   const from = choice.from < 0 ? 0 : choice.from;
   const column = new Float64Array(report.parent.length);
+  const allowed = labelFilter(report, choice.labels);
   for (const series of report.series) {
     const m = metricIn(series, metric);
-    if (m < 0 || series.base || !isChosen(series, choice.process)) continue;
+    if (m < 0 || series.base || !isChosen(series, choice.process) || !passes(report, series, choice.labels)) continue;
     const change = new Array<number>(series.snapshots.length).fill(0);
     const end = latest(series, moments[to] ?? 0);
     const start = latest(series, moments[from] ?? 0);
@@ -362,7 +398,6 @@ export function companionColumn(report: Report, choice: Choice, name: string): F
     choice,
     momentsOf(report, companion.kind, choice.process),
     false,
-    labelFilter(report, choice.labels),
   );
 }
 

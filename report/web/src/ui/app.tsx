@@ -110,8 +110,11 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
     return () => clearTimeout(timer);
   }, [note]);
 
-  const tree = model.flame(state);
-  const app: App = { model, state, initial, dark, set, say: setNote, node: nodeAt(tree, state.zoom) };
+  // With a base of other kinds this metric stands alone; the next one may be compared again.
+  const isAlone = state.compare?.type === "files" && !model.baseHas(state);
+  const shown: State = isAlone ? { ...state, compare: null, colour: state.colour === "diff" ? model.usualColour() : state.colour } : state;
+  const tree = model.flame(shown);
+  const app: App = { model, state: shown, initial, dark, set, say: setNote, node: nodeAt(tree, state.zoom) };
   const page: Page = {
     focusSearch: () => search.current?.select(),
     toggleHelp: () => setDialog(dialog === "help" ? "" : "help"),
@@ -155,7 +158,8 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
         <Tools app={app} search={search} />
         <div class={`stage ${hasSideBySide ? "" : "alone"}`}>
           <div class="stage-view" role="tabpanel" id="view" aria-labelledby={`tab-${state.view}`}>
-            {state.compare !== null && state.view !== "compare" && <CompareControls app={app} />}
+            {isAlone && <p class="view-options muted">The base has no values of this kind, so nothing is compared here.</p>}
+            {shown.compare !== null && state.view !== "compare" && <CompareControls app={app} />}
             <ViewOf app={app} />
           </div>
           {hasSideBySide && (
@@ -266,7 +270,9 @@ function Head({ app, title, page }: { app: App; title: string; page: Page }) {
           ))}
         </select>
       </label>
-      <p class="metric-when">{metricHelp(metric.kind, metric.name).when}</p>
+      <p class="metric-when" title={metricHelp(metric.kind, metric.name).when}>
+        {metricHelp(metric.kind, metric.name).when}
+      </p>
       {processes.size > 1 && (
         <label>
           <span class="visually-hidden">Process</span>

@@ -27,7 +27,7 @@ export function CompareControls({ app }: { app: App }) {
         compare{" "}
         <select value={value} onChange={(event) => choose(event.currentTarget.value)} data-testid="compare">
           <option value="">nothing</option>
-          {model.hasBase && <option value="files">the files with their base</option>}
+          {model.baseHas(state) && <option value="files">the files with their base</option>}
           {moments.length > 1 && <option value="time">the end of the range with its start</option>}
           {labels.map(([key]) => (
             <option key={key} value={`label:${key}`}>
@@ -40,7 +40,7 @@ export function CompareControls({ app }: { app: App }) {
         (["base", "head"] as const).map((side) => (
           <label key={side}>
             {side}{" "}
-            <select value={compare[side]} onChange={(event) => app.set({ compare: { ...compare, [side]: event.currentTarget.value } })}>
+            <select value={compare[side]} aria-label={side} onChange={(event) => app.set({ compare: { ...compare, [side]: event.currentTarget.value } })}>
               {model.labelValues.get(compare.key)!.map((text) => (
                 <option key={text}>{text}</option>
               ))}
@@ -73,7 +73,7 @@ export function CompareView({ app }: { app: App }) {
   const { model, state } = app;
   const [shown, setShown] = useState<Set<Change>>(new Set(["added", "removed", "more", "less"]));
   if (state.compare === null) {
-    const possible = model.hasBase || model.moments(state).length > 1 || [...model.labelValues].some(([key, texts]) => key !== "bytes" && texts.length > 1);
+    const possible = model.baseHas(state) || model.moments(state).length > 1 || [...model.labelValues].some(([key, texts]) => key !== "bytes" && texts.length > 1);
     return (
       <section class="view" aria-label="Compare">
         {possible && <CompareControls app={app} />}
@@ -89,8 +89,10 @@ export function CompareView({ app }: { app: App }) {
       </section>
     );
   }
+  const matches = model.matches(state.search);
   const rows = model
     .functions(state)
+    .filter((row) => matches === null || matches[row.func] === 1)
     .map((row) => ({ row, change: changeOf(row.total[0]!, row.total[1]!, row.total[2]!) }))
     .filter(({ row }) => row.total[0] !== 0 || row.total[1] !== 0);
   const count = (change: Change) => rows.filter((entry) => entry.change === change).length;

@@ -2,6 +2,7 @@
 // place. What is drawn is decided in canvas/flame_canvas.ts; what a box means, in core/.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
+import { metricHelp } from "../core/metrics";
 import { nodeAt, pathOf, type FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf, colouring } from "./colours";
@@ -51,7 +52,7 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
     (node: number) => {
       if (node === 0) return rootLabel(app, tree);
       const name = nameOf(app, tree.func[node]!);
-      return compared ? mark(tree, node) + name : name;
+      return compared ? mark(tree, node) + name : tree.total[0]![node]! < 0 ? `− ${name}` : name;
     },
     [app.state, tree],
   );
@@ -72,7 +73,7 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
       width: size.width,
       height: shown,
       label: labelOf,
-      short: (node) => (node === 0 ? rootLabel(app, tree) : (compared ? mark(tree, node) : "") + model.shortName(tree.func[node]!)),
+      short: (node) => (node === 0 ? rootLabel(app, tree) : (compared ? mark(tree, node) : tree.total[0]![node]! < 0 ? "− " : "") + model.shortName(tree.func[node]!)),
       fill,
       matches,
       marked: focused ? cursor : -1,
@@ -175,10 +176,13 @@ function mark(tree: FlameTree, node: number): string {
   return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];
 }
 
+/** "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
 function rootLabel(app: App, tree: FlameTree): string {
-  const metric = app.model.metric(app.state);
+  const { model, state } = app;
+  const metric = model.metric(state);
   const total = valueText(app, tree.total[0]![0]!);
-  return tree.total.length > 1 ? `all · ${metric.name} · ${valueText(app, tree.total[1]![0]!)} → ${total}` : `all · ${metric.name} · ${total}`;
+  const values = tree.total.length > 1 ? `${valueText(app, tree.total[1]![0]!)} → ${total}` : total;
+  return [model.programs(state), metricHelp(metric.kind, metric.name).title, values, model.averaged(state)].filter((text) => text !== "").join(" · ");
 }
 
 function heaviestChild(tree: FlameTree, node: number): number {
@@ -240,7 +244,7 @@ function Tooltip({ app, tree, hit, x, y }: { app: App; tree: FlameTree; hit: Hit
   const object = app.model.object(func);
   return (
     <div class="tooltip" role="tooltip" style={style}>
-      <b class="name">{node === 0 ? "Everything shown" : nameOf(app, func)}</b>
+      <b class="name">{node === 0 ? rootLabel(app, tree) : nameOf(app, func)}</b>
       {(place !== "" || object !== "") && <div class="muted">{[place, object].filter((t) => t !== "").join(" · ")}</div>}
       <table>
         <tbody>

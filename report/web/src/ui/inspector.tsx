@@ -40,7 +40,7 @@ function Details({ app, func }: { app: App; func: number }) {
       <th scope="row">{title}</th>
       <td class="num">
         <b>{valueText(app, value)}</b>
-        {plusMinus !== null && value !== 0 && <span class="muted"> ± {valueText(app, plusMinus)}</span>}
+        {plusMinus !== null && plusMinus > 0 && <span class="muted"> ± {valueText(app, plusMinus)}</span>}
       </td>
       <td class="num muted">{percentText(value, part)}</td>
     </tr>
@@ -210,7 +210,9 @@ function Overview({ app }: { app: App }) {
   const tree = model.tree(state);
   const whole = tree.total[0]![0]!;
   const compared = state.compare !== null;
-  const size = (row: FunctionRow) => (compared ? Math.abs(row.self[0]! - row.self[1]!) : row.self[0]!);
+  const signed = compared || model.hasNegative(state);
+  const change = (row: FunctionRow) => row.self[0]! - (compared ? row.self[1]! : 0);
+  const size = (row: FunctionRow) => Math.abs(change(row));
   const rows = [...model.functions(state)]
     .filter((row) => size(row) > 0)
     .sort((a, b) => size(b) - size(a))
@@ -220,12 +222,12 @@ function Overview({ app }: { app: App }) {
   const losses = series.flatMap((s) => s.losses);
   return (
     <div class="inspector-body">
-      <h2>{compared ? "Largest changes of self" : "Largest by self"}</h2>
+      <h2>{signed ? "Largest changes of self" : "Largest by self"}</h2>
       {rows.length === 0 && <p class="muted">Nothing was sampled here.</p>}
       <ul class="plain largest">
         {rows.map((row) => (
-          <li key={row.func} class={compared ? "wide" : ""}>
-            <span class="num">{compared ? signedText(app, row.self[0]! - row.self[1]!) : percentText(row.self[0]!, whole)}</span>{" "}
+          <li key={row.func} class={signed ? "wide" : ""}>
+            <span class="num">{signed ? signedText(app, change(row)) : percentText(row.self[0]!, whole)}</span>{" "}
             <FunctionName app={app} func={row.func} />
           </li>
         ))}

@@ -104,7 +104,7 @@ export const keys: Key[] = [
     act: (app) =>
       app.state.compare !== null
         ? app.set({ compare: null, colour: app.model.usualColour() })
-        : app.set({ compare: { type: app.model.hasBase ? "files" : "time" }, colour: "diff" }),
+        : app.set({ compare: { type: app.model.baseHas(app.state) ? "files" : "time" }, colour: "diff" }),
   },
   { keys: ["t"], text: "dark or light", act: (_, page) => page.toggleTheme() },
   { keys: ["d"], text: "download a profile", act: (_, page) => page.download() },

@@ -78,9 +78,11 @@ export function LeaksView({ app }: { app: App }) {
       </div>
     );
   }
-  const leaks = model.leaks(state);
-  const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
+  const matches = model.matches(state.search);
+  const isFiltered = state.chips.length > 0 || matches !== null;
+  const leaks = model.leaks(state).filter(({ stack }) => model.passes(state, stack) && (matches === null || stack.some((fn) => matches[fn] === 1)));
   const listed = leaks.filter((leak) => leak.shape === "growing");
+  const growing = isFiltered ? listed.length : growths.reduce((sum, growth) => sum + growth.growing, 0);
   const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
   const all = listed.reduce((sum, leak) => sum + leak.slope, 0);
   return (

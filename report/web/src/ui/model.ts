@@ -4,13 +4,15 @@ import type { Report } from "../core/data";
 import { findLeaks, nodesOf, type Leak } from "../core/leaks";
 import { matchFunctions } from "../core/match";
 import {
+  averagedOver,
   companionColumn,
   defaultMetric,
   findMetric,
   hasError,
-  labelFilter,
   metricsOf,
   momentsOf,
+  processKeys,
+  processLabel,
   totalHalfWidth,
   totalsOverTime,
   valuesFor,
@@ -28,6 +30,7 @@ import {
   type FlameTree,
   type FunctionRow,
   type StackFilter,
+  type TreeOptions,
 } from "../core/tree";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
@@ -47,6 +50,11 @@ export class Model {
     const values = new Map<string, Set<string>>();
     for (const set of report.labelSets) {
       for (const { key, text } of set) values.set(key, (values.get(key) ?? new Set()).add(text));
+    }
+    for (const key of processKeys) {
+      const texts = report.series.filter((series) => !series.base).map((series) => processLabel(report, series, key));
+      const known = new Set(texts.filter((text) => text !== ""));
+      if (known.size > 1) values.set(key, known);
     }
     this.labelValues = new Map(
       [...values].map(([key, texts]) => [key, [...texts].sort((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1))]),
@@ -83,6 +91,36 @@ export class Model {
     return totalsOverTime(this.report, this.metric(state), state.process, this.moments(state));
   }
 
+  /** Whose values are shown: "app (pid 42)", or "app and 2 more". */
+  programs(state: State): string {
+    const { kind } = this.metric(state);
+    const shown = this.report.series.filter((s) => s.kind === kind && !s.base && (state.process === "" || s.process === state.process));
+    const names = [...new Set(shown.map((s) => s.program || s.snapshots[0]!.file))];
+    if (names.length === 0) return "all";
+    if (names.length > 1) return `${names[0]} and ${names.length - 1} more`;
+    const processes = new Set(shown.map((s) => s.process)).size;
+    return processes > 1 ? `${names[0]}, ${processes} processes` : names[0]! + (shown[0]!.pid === "" ? "" : ` (pid ${shown[0]!.pid})`);
+  }
+
+  /** "averaged over 4 profiles", where that holds. */
+  averaged(state: State): string {
+    if (this.metric(state).isCounter) return "";
+    const count = averagedOver(this.report, this.choice(state));
+    return count > 1 ? `averaged over ${count} profiles` : "";
+  }
+
+  /** Whether there are files of the other side for what is shown. */
+  baseHas(state: State): boolean {
+    const metric = this.metric(state);
+    return this.report.series.some((s) => s.base && s.kind === metric.kind && s.metrics.some(([name]) => name === metric.name));
+  }
+
+  /** Values below zero: the profile is a difference itself. */
+  hasNegative(state: State): boolean {
+    const tree = this.tree(state);
+    return tree.total.length === 1 && tree.weight[0]! > tree.total[0]![0]! * (1 + 1e-9);
+  }
+
   private valuesKey(state: State): string {
     return JSON.stringify(this.choice(state));
   }
@@ -98,13 +136,20 @@ export class Model {
   /** Everything that is shown, as one tree. */
   tree(state: State, side?: number): FlameTree {
     return this.memo(`tree ${side}`, this.treeKey(state), () => {
-      const filters: StackFilter[] = state.chips.map(({ type, pattern }) => ({
-        type,
-        matches: matchFunctions(this.report, pattern),
-      }));
-      const options = { filters, fold: this.folded(state), byValue: state.byValue, ...(side === undefined ? {} : { side }) };
+      const options = { ...this.treeOptions(state), ...(side === undefined ? {} : { side }) };
       return buildTree(this.report, this.values(state).columns, options);
     });
+  }
+
+  /** Filters, folding and order, as every view of stacks takes them. */
+  treeOptions(state: State): TreeOptions {
+    const filters: StackFilter[] = state.chips.map(({ type, pattern }) => ({ type, matches: matchFunctions(this.report, pattern) }));
+    return { filters, fold: this.folded(state), byValue: state.byValue };
+  }
+
+  /** Whether a stack of functions passes the filters. */
+  passes(state: State, stack: number[]): boolean {
+    return this.treeOptions(state).filters.every(({ type, matches }) => stack.some((fn) => matches[fn] === 1) === (type !== "hide"));
   }
 
   folded(state: State): Uint8Array | null {
@@ -151,7 +196,7 @@ export class Model {
   private variance(state: State): Float64Array {
     return this.memo("variance", this.valuesKey(state), () => {
       const metric = this.metric(state);
-      return varianceColumn(this.report, this.choice(state), metric, false, labelFilter(this.report, state.labels));
+      return varianceColumn(this.report, this.choice(state), metric, false);
     });
   }
 

@@ -61,17 +61,19 @@ function findings(app: App): Finding[] {
     });
   }
   const rows = model.functions(state);
+  const negative = model.hasNegative(state);
   let largest = rows[0];
-  for (const row of rows) if (row.self[0]! > largest!.self[0]!) largest = row;
-  if (largest !== undefined && largest.self[0]! > 0) {
+  for (const row of rows) if (Math.abs(row.self[0]!) > Math.abs(largest!.self[0]!)) largest = row;
+  if (largest !== undefined && largest.self[0] !== 0) {
     const fn = largest.func;
     const callers = callersOfLargest(app, fn);
     found.push({
       title: "Biggest",
       text: (
         <>
-          <b class="fn-text">{model.shortName(fn)}</b> {verbOf(metric.kind, metric.name)} <b>{valueText(app, largest.self[0]!)}</b>,{" "}
-          {percentText(largest.self[0]!, whole)}
+          <b class="fn-text">{model.shortName(fn)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
+          <b>{negative ? signedText(app, largest.self[0]!) : valueText(app, largest.self[0]!)}</b>
+          {!negative && `, ${percentText(largest.self[0]!, whole)}`}
           {callers.length > 0 && <span class="muted">, mostly for {callers.map((caller) => model.shortName(caller)).join(" ← ")}</span>}
         </>
       ),
@@ -164,7 +166,7 @@ export function Summary({ app }: { app: App }) {
           {sampling !== "" && half !== 0 && <span>sampled {sampling}</span>}
           {total !== all && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
-          {state.mean && <span>averaged</span>}
+          {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>
       </div>
       <ul class="findings">

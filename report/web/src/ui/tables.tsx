@@ -142,6 +142,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
   const { state } = app;
   const [open, setOpen] = useState<Set<number>>(new Set());
   const [more, setMore] = useState<Set<number>>(new Set());
+  const [least, setLeast] = useState(false);
   useEffect(() => {
     const path = new Set<number>([0]);
     for (let node = 0, steps = 0; steps < 40; ++steps) {
@@ -158,7 +159,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
   const visit = (node: number, level: number) => {
     const children: number[] = [];
     for (let i = node + 1; i < tree.end[node]!; i = tree.end[i]!) children.push(i);
-    children.sort((a, b) => tree.weight[b]! - tree.weight[a]!);
+    children.sort((a, b) => (least ? -1 : 1) * (tree.weight[b]! - tree.weight[a]!));
     const shown = more.has(node) ? children.length : mostChildren;
     for (const child of children.slice(0, shown)) {
       rows.push({ node: child, level, hidden: 0 });
@@ -198,8 +199,10 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
       <table class="data tree" role="treegrid" aria-label={label} onKeyDown={onKey}>
         <thead>
           <tr>
-            <th scope="col" class="num">
-              Total
+            <th scope="col" class="num" aria-sort={least ? "ascending" : "descending"}>
+              <button class="sort" title="Most or least first" onClick={() => setLeast(!least)}>
+                Total {least ? "↑" : "↓"}
+              </button>
             </th>
             <th scope="col" class="num">
               of all
@@ -235,7 +238,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
                   <td colSpan={(topTotal === true ? 3 : 4) + (compared ? 1 : 0)} />
                   <td style={{ paddingLeft: `${level * 16}px` }}>
                     <button class="quiet" onClick={() => setMore(new Set(more).add(node))}>
-                      {hidden} more, smaller ones
+                      {hidden} more, {least ? "larger" : "smaller"} ones
                     </button>
                   </td>
                 </tr>

@@ -22,8 +22,10 @@ const weights: [string, number, number][] = [
   ["the lightest half", 0, 0.5],
 ];
 
-function quantile(sorted: number[], part: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(part * sorted.length) - (part === 1 ? 1 : 0)))] ?? 0;
+/** The totals between which a choice of weights lies, both included. */
+function boundsOf(sorted: number[], low: number, high: number): [number, number] {
+  const at = (place: number) => sorted[Math.min(sorted.length - 1, Math.max(0, place))] ?? 0;
+  return [at(Math.ceil(low * sorted.length)), high === 1 ? Infinity : at(Math.ceil(high * sorted.length) - 1)];
 }
 
 export function Timeline({ app }: { app: App }) {
@@ -135,7 +137,7 @@ export function Timeline({ app }: { app: App }) {
   const amounts = totals.map((value, i) => (metric.isCounter ? value - (totals[i - 1] ?? 0) : value));
   const sorted = [...amounts].sort((a, b) => a - b);
   const weightIndex =
-    state.weight === null ? 0 : weights.findIndex(([, low, high]) => quantile(sorted, low) === state.weight![0] && (high === 1 ? Infinity : quantile(sorted, high)) === state.weight![1]);
+    state.weight === null ? 0 : weights.findIndex(([, low, high]) => String(boundsOf(sorted, low, high)) === String(state.weight));
   return (
     <section class="timeline" aria-label="Timeline">
       <div class="plot" ref={element} data-testid="timeline" aria-hidden="true" />
@@ -177,7 +179,7 @@ export function Timeline({ app }: { app: App }) {
             data-testid="weight"
             onChange={(event) => {
               const [, low, high] = weights[Number(event.currentTarget.value)]!;
-              app.set({ weight: low === 0 && high === 1 ? null : [quantile(sorted, low), high === 1 ? Infinity : quantile(sorted, high)] });
+              app.set({ weight: low === 0 && high === 1 ? null : boundsOf(sorted, low, high) });
             }}
           >
             {weights.map(([text], i) => (
