@@ -112,6 +112,22 @@ test("Random trees: the sums hold, and every view of them agrees", () => {
   }
 });
 
+test("The first look's tree is the one that the general way builds", () => {
+  const line = (name, line) => ({ name, file: "/src/a.cc", line });
+  const f = (i) => line(`f${i % 7}`, i % 3); // the same function on several lines: nodes that become one
+  const many = Array.from({ length: 400 }, (_, i) => heap(["main", f(i * 5), f(i * 3 + 1), f(i), ...(i % 4 === 0 ? [f(i + 2), f(i * 11)] : [])], 1 + (i % 13), 1, i % 5 === 0 ? 0 : 1));
+  for (const [head, base] of [[many, []], [randomStacks(2000, 3, 50), []], [many.slice(100), many.slice(0, 250)], [[heap([], 5)], []], [[], []]]) {
+    const r = report([{ interval: 4096, samples: head }], base.length > 0 ? [{ samples: base }] : []);
+    const { columns } = core.valuesFor(r, { ...choice, compare: base.length > 0 ? { type: "files" } : null });
+    const first = core.buildTree(r, columns, none);
+    const general = core.buildTree(r, columns, { ...none, filters: [{ type: "hide", matches: new Uint8Array(r.names.length) }] });
+    const near = (a, b) => a.length === b.length && a.every((value, i) => Math.abs(value - b[i]) <= 1e-9 * Math.max(1, Math.abs(value)));
+    for (const key of ["size", "maxDepth", "parent", "end", "depth", "func", "viewOf"]) assert.deepEqual(first[key], general[key], key);
+    for (const key of ["weight", "x"]) assert.ok(near(first[key], general[key]), key);
+    for (const key of ["self", "total"]) columns.forEach((_, c) => assert.ok(near(first[key][c], general[key][c]), `${key} ${c}`));
+  }
+});
+
 test("Filters: focus, show only, hide, show from", () => {
   const r = report([{ samples: shared }]);
   const { columns } = core.valuesFor(r, choice);

@@ -2,7 +2,7 @@
 //
 // Preorder is what makes it fast: the subtree of node i is [i, end[i]), so totals are one backward loop, "the outermost
 // occurrence of a function" is one comparison, and a box too narrow to see is skipped with all that it holds.
-// 1,000,000 nodes are built in about 0.3 s; drawing and searching never build.
+// 1,000,000 nodes are built in about 0.15 s, filtered ones in 0.7 s; drawing and searching never build.
 import type { Report } from "./data";
 
 export interface FlameTree {
@@ -41,6 +41,10 @@ export function weightOf(columns: Float64Array[], i: number): number {
 export function buildTree(report: Report, columns: Float64Array[], options: TreeOptions): FlameTree {
   const { parent, frame, frameFunction } = report;
   const nodes = parent.length;
+  if (options.filters.length === 0 && options.fold === null && !options.byValue && options.side === undefined) {
+    const tree = mergeInOrder(report, columns);
+    if (tree !== null) return tree;
+  }
 
   // Only what leads to a value.
   const live = new Uint8Array(nodes);
@@ -121,6 +125,110 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   }
   const own = options.side === undefined ? null : self[options.side]!.map(Math.abs);
   return arrange(count, upper, func, self, viewOf, options.byValue, own);
+}
+
+/**
+ * What buildTree gives when nothing is filtered, folded or sorted by value: the first look at a report. Its nodes stand in
+ * preorder and siblings in the order of their functions, so equal siblings are neighbours, and only below those that
+ * became one must children be sorted again. Everything is read and written from left to right. Null where values below
+ * zero may cancel each other, which only the general way sees.
+ */
+function mergeInOrder(report: Report, columns: Float64Array[]): FlameTree | null {
+  const { parent, frame, frameFunction } = report;
+  const nodes = parent.length;
+  const below = new Float64Array(nodes); // weight, with all that lies below
+  const last = new Int32Array(nodes); // end of each subtree
+  for (let i = nodes - 1; i >= 0; --i) {
+    for (let c = 0; c < columns.length; ++c) if (columns[c]![i]! < 0) return null;
+    below[i]! += weightOf(columns, i);
+    if (last[i] === 0) last[i] = i + 1;
+    if (i === 0) break;
+    const up = parent[i]!;
+    below[up]! += below[i]!;
+    if (last[i]! > last[up]!) last[up] = last[i]!;
+  }
+  let most = 1;
+  for (let i = 1; i < nodes; ++i) if (below[i]! > 0) ++most;
+  const tree: FlameTree = {
+    size: 0,
+    parent: new Int32Array(most),
+    end: new Int32Array(most),
+    depth: new Int32Array(most),
+    func: new Int32Array(most),
+    self: columns.map(() => new Float64Array(most)),
+    total: [],
+    weight: new Float64Array(most),
+    x: new Float64Array(most),
+    maxDepth: 0,
+    viewOf: new Int32Array(nodes).fill(-1),
+  };
+  const functionOf = (i: number) => (i === 0 ? -1 : frameFunction[frame[i]!]!);
+  const same = new Int32Array(nodes); // the next node that becomes the same one, 0: none
+  const stack = new Int32Array(nodes); // first nodes of what is still to be written, the next one on top
+  const parents = new Int32Array(nodes); // of these, in the new tree
+  let top = 1;
+  let size = 0;
+  const children: number[] = [];
+  while (top > 0) {
+    const first = stack[--top]!;
+    const at = size++;
+    tree.parent[at] = parents[top]!;
+    tree.func[at] = functionOf(first);
+    children.length = 0;
+    let members = 0;
+    for (let i = first; ; i = same[i]!) {
+      ++members;
+      tree.viewOf[i] = at;
+      for (let c = 0; c < columns.length; ++c) tree.self[c]![at]! += columns[c]![i]!;
+      for (let k = i + 1; k < last[i]!; k = last[k]!) if (below[k]! > 0) children.push(k);
+      if (same[i] === 0) break;
+    }
+    tree.weight[at] = weightOf(tree.self, at);
+    if (members > 1) children.sort((a, b) => functionOf(a) - functionOf(b) || a - b);
+    // From the back, so that the first one is written next.
+    for (let k = children.length - 1; k >= 0; --k) {
+      const child = children[k]!;
+      if (k > 0 && functionOf(children[k - 1]!) === functionOf(child)) {
+        same[children[k - 1]!] = child;
+        continue;
+      }
+      stack[top] = child;
+      parents[top++] = at;
+    }
+  }
+  return finish(tree, size);
+}
+
+/** Sums up, and tells depths, ends and places, once parents, functions, values of their own and weights are in preorder. */
+function finish(tree: FlameTree, size: number): FlameTree {
+  const cut = <T extends Int32Array | Float64Array>(column: T): T => (column.length === size ? column : (column.slice(0, size) as T));
+  tree.size = size;
+  tree.parent = cut(tree.parent);
+  tree.end = cut(tree.end);
+  tree.depth = cut(tree.depth);
+  tree.func = cut(tree.func);
+  tree.weight = cut(tree.weight);
+  tree.x = cut(tree.x);
+  tree.self = tree.self.map(cut);
+  tree.total = tree.self.map((column) => column.slice());
+  const { parent, end, depth, weight, x } = tree;
+  for (let i = size - 1; i >= 0; --i) {
+    if (end[i] === 0) end[i] = i + 1;
+    if (i === 0) break;
+    const up = parent[i]!;
+    if (end[i]! > end[up]!) end[up] = end[i]!;
+    weight[up]! += weight[i]!;
+    for (const total of tree.total) total[up]! += total[i]!;
+  }
+  const next = new Float64Array(size); // where the next child of a node begins
+  for (let i = 1; i < size; ++i) {
+    const up = parent[i]!;
+    depth[i] = depth[up]! + 1;
+    if (depth[i]! > tree.maxDepth) tree.maxDepth = depth[i]!;
+    x[i] = x[up]! + next[up]!;
+    next[up]! += weight[i]!;
+  }
+  return tree;
 }
 
 /** Orders siblings, brings everything into preorder, sums up. Parents must come before their children. */

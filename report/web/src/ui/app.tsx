@@ -314,7 +314,10 @@ function Head({ app, title, page }: { app: App; title: string; page: Page }) {
 function Tools({ app, search }: { app: App; search: preact.RefObject<HTMLInputElement> }) {
   const { model, state, set } = app;
   const [text, setText] = useState(state.search);
-  useEffect(() => setText(state.search), [state.search]);
+  // Whoever types is ahead of the state: what was typed meanwhile must not be taken back.
+  useEffect(() => {
+    if (document.activeElement !== search.current) setText(state.search);
+  }, [state.search]);
   const matches = model.matches(state.search);
   const tree = model.flame(state);
   const covered = matches === null ? 0 : matchedTotal(tree, matches);
@@ -370,6 +373,7 @@ function Tools({ app, search }: { app: App; search: preact.RefObject<HTMLInputEl
             aria-label="Search functions: part of a name, =name, or /expression/"
             title="Part of a name, =whole name, or /regular expression/"
             aria-invalid={!isValidPattern(text)}
+            onBlur={() => setText(state.search)}
             onInput={(event) => {
               setText(event.currentTarget.value);
               set({ search: event.currentTarget.value }, true);

@@ -49,7 +49,12 @@ export class Model {
     this.hasBase = report.series.some((series) => series.base) && report.series.some((series) => !series.base);
     const values = new Map<string, Set<string>>();
     for (const set of report.labelSets) {
-      for (const { key, text } of set) values.set(key, (values.get(key) ?? new Set()).add(text));
+      for (const { key, text } of set) {
+        if (key === "bytes") continue; // sizes: thousands, and nothing that people choose by
+        const known = values.get(key);
+        if (known === undefined) values.set(key, new Set([text]));
+        else known.add(text);
+      }
     }
     for (const key of processKeys) {
       const texts = report.series.filter((series) => !series.base).map((series) => processLabel(report, series, key));
