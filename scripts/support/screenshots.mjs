@@ -13,12 +13,9 @@ const executablePath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/
 const browser = await require("playwright-core").chromium.launch({ executablePath, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
 const folder = mkdtempSync(join(tmpdir(), "holdfast-pictures-"));
 
-let made = 0;
-function report(head, base = []) {
-  const write = (profile) => writeProfile(join(folder, `app.42.${String(++made).padStart(4, "0")}.heap.pb.gz`), profile);
-  const output = join(folder, `${++made}.html`);
-  const files = head.map(write);
-  execFileSync(process.env.HOLDFAST_TOOL, ["html", "-o", output, ...base.map(write).flatMap((file) => ["--base", file]), ...files], { stdio: "ignore" });
+function madeReport(profile) {
+  const output = join(folder, "made.html");
+  execFileSync(process.env.HOLDFAST_TOOL, ["html", "-o", output, writeProfile(join(folder, "app.42.0001.heap.pb.gz"), profile)], { stdio: "ignore" });
   return output;
 }
 
@@ -42,31 +39,13 @@ async function picture(name, file, hash, { scheme = "light", width = 1280, heigh
   await context.close();
 }
 
-const service = (scale) => {
-  const rows = [
-    [["main", "net::Server::Run()", "net::Connection::Read(char*, unsigned long)", "net::Buffer::Grow(unsigned long)"], 18, 400],
-    [["main", "net::Server::Run()", "app::HandleRequest(net::Request const&)", "json::Parse(std::string_view)", "json::Object::Insert(std::string, json::Value)"], 42, 90_000],
-    [["main", "net::Server::Run()", "app::HandleRequest(net::Request const&)", "cache::Put(std::string, std::shared_ptr<app::Entry>)", "cache::Shard::Insert(cache::Node*)"], 64, 30_000],
-    [["main", "net::Server::Run()", "app::HandleRequest(net::Request const&)", "app::Render(app::Page const&)", "std::__cxx11::basic_string<char>::append(char const*)"], 9, 7000],
-    [["main", "app::LoadConfig(char const*)", "json::Parse(std::string_view)", "json::Object::Insert(std::string, json::Value)"], 3, 6000],
-  ];
-  return rows.map(([stack, mib, objects], i) => heap(stack, Math.round(mib * 2 ** 20 * (scale[i] ?? 1)), Math.round(objects * (scale[i] ?? 1)), 1));
-};
-
-await picture("flame", join(reports, "redis.html"), "#fold=1", { hover: [11, 0.35] });
-await picture("locks", join(reports, "memcached.html"), "#metric=block/delay&view=locks", { scheme: "dark", height: 900 });
-await picture(
-  "compare",
-  report(
-    [{ interval: 65536, samples: [...service([1, 1.6, 1.02, 1]).slice(0, 4), heap(["main", "app::LoadPlugins()", "plugin::Registry::Add(plugin::Plugin)"], 12 * 2 ** 20, 3000)] }],
-    [{ interval: 65536, samples: service([1, 1, 1, 1, 8]) }],
-  ),
-  "",
-  { hover: [3, 0.22] },
-);
-await picture("one-snapshot", report([{ interval: 65536, samples: service([]) }]), "#view=functions&fn=2");
-await picture("one-frame", report([{ samples: [heap(["main"], 4096, 4)] }]), "", { scheme: "dark" });
-await picture("no-sample", report([{ interval: 524288, samples: [] }]), "");
+const named = (name) => join(reports, `${name}.html`);
+await picture("flame", named("redis"), "#fold=1", { hover: [11, 0.35] });
+await picture("locks", named("memcached"), "#metric=block/delay&view=locks", { scheme: "dark", height: 900 });
+await picture("compare", named("compare"), "#fold=1", { hover: [9, 0.6] });
+await picture("one-snapshot", named("one"), "#view=functions&fold=1");
+await picture("one-frame", madeReport({ samples: [heap(["main"], 4096, 4)] }), "", { scheme: "dark" });
+await picture("no-sample", madeReport({ interval: 524288, samples: [] }), "");
 
 await browser.close();
 rmSync(folder, { recursive: true });

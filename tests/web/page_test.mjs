@@ -420,13 +420,29 @@ test("Callers and callees of one function, and what goes along each edge", async
 });
 
 test("Call graph: nodes can be chosen, cuts cut", async () => {
-  const { page, close, text } = await open(sharedReport, "#view=graph");
+  const { page, close, go, text } = await open(sharedReport, "#view=graph");
   const nodes = page.locator(".graph .node");
   assert.equal(await nodes.count(), 6);
   assert.equal(await page.locator(".graph .node.heaviest").count(), 4);
+  assert.equal(await page.locator(".graph .edge").count(), 5);
+  assert.equal(await page.locator(".graph .edge.heaviest").count(), 3);
+  // No text leaves its box.
+  assert.ok(await nodes.evaluateAll((all) => all.every((node) => [...node.querySelectorAll("text")].every((text) => text.getBBox().x + text.getBBox().width <= node.querySelector("rect").getBBox().width))));
+  await page.getByRole("button", { name: /^main, total/ }).focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await text("[data-testid=inspector] h2"), "main");
   await page.getByRole("button", { name: /^validate, total 300B/ }).click();
   assert.equal(await text("[data-testid=inspector] h2"), "validate");
+  await go("#view=graph&focus==validate");
+  assert.equal(await nodes.count(), 4, "of the selection");
   await close();
+  const rest = heap(["main", "small"], 20);
+  const cut = await open(report([{ samples: [heap(["main", "large"], 1000), rest] }]), "#view=graph");
+  assert.equal(await cut.page.locator(".graph .node").count(), 3);
+  await cut.page.getByLabel("at least").selectOption("0.05");
+  assert.equal(await cut.page.locator(".graph .node").count(), 2);
+  assert.match(await cut.text(".graph-cut"), /1 smaller function is not drawn/);
+  await cut.close();
 });
 
 test("Source lines beside the source, where it is there", async () => {
@@ -595,6 +611,65 @@ test("Colour modes change what is drawn and have a legend", async () => {
   await close();
 });
 
+test("The inspector: this frame and the function, ± and mean size, the way to it, what is mine", async () => {
+  const library = (name) => ({ name, object: "/opt/libmine.so" });
+  const samples = [heap(["main", "a", library("grow")], 1_000_000, 1000), heap(["main", "b", library("grow")], 500_000, 250), heap(["main", "b"], 250_000, 250)];
+  const { page, close, text, hash, at } = await open(report([{ interval: 1000, samples }]), "#colour=origin");
+  const inspector = page.getByTestId("inspector");
+  await page.mouse.click(...(await at(3, 0.2))); // grow below a
+  const cells = async (id) => (await page.getByTestId(id).locator("tr").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
+  assert.deepEqual(await cells("inspector-frame"), ["total 976.56KiB ± 46.17KiB 57.14%", "self 976.56KiB ± 46.17KiB 57.14%"]);
+  const [total, self, objects, mean] = await cells("inspector-function");
+  assert.match(total, /^total 1\.43MiB ± [\d.]+KiB 85\.71%$/);
+  assert.match(self, /^self 1\.43MiB/);
+  assert.deepEqual([objects, mean], ["objects 1,000", "mean size 1000B"], "of the frame that is zoomed to");
+  assert.deepEqual(await page.getByRole("region", { name: "Called by" }).locator(".fn-name").allInnerTexts(), ["a", "main"]);
+  assert.match(await inspector.innerText(), /origin\s+library, package libmine\.so/);
+  const picture = () => page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL());
+  const before = await picture();
+  await inspector.getByRole("button", { name: "count as mine" }).click();
+  assert.match(await hash(), /mine=libmine\.so/);
+  assert.match(await inspector.innerText(), /origin\s+user/);
+  assert.notEqual(await picture(), before);
+  await page.getByRole("region", { name: "Called by" }).getByRole("button", { name: /^a/ }).click();
+  assert.equal(await text("[data-testid=inspector] h2"), "a");
+  for (const [name, expected] of [["Show from here", /from==a/], ["Highlight", /search==a/], ["Callers & callees", /view=sandwich/], ["Source", /view=source/]]) {
+    await inspector.getByRole("button", { name, exact: true }).click();
+    assert.match(await hash(), expected);
+  }
+  await close();
+});
+
+test("Threads in the top-down tree, and each sample's share of its own thread", async () => {
+  const of = (thread, name, bytes) => heap(["main", name], bytes, 1, 1, { thread });
+  const { page, close, total, hash } = await open(report([{ samples: [of("io", "read", 300), of("worker", "parse", 100), of("worker", "apply", 300)] }]), "#view=topdown");
+  await page.getByRole("combobox", { name: /^thread/ }).selectOption("worker");
+  assert.equal(await total(), "400B");
+  assert.match(await hash(), /label=thread:worker/);
+  const row = page.getByRole("treegrid").locator("tr").filter({ hasText: "apply" });
+  assert.deepEqual((await row.locator("td").allInnerTexts()).slice(0, 2).map((t) => t.trim()), ["300B", "75%"]);
+  await page.getByRole("combobox", { name: /^thread/ }).selectOption("");
+  assert.equal(await total(), "700B");
+  await close();
+});
+
+test("Differences can be told without red and green, and each box by its sign", async () => {
+  const { page, close } = await open(report([{ samples: [heap(["main", "more"], 900), heap(["main", "less"], 100)] }], { base: [{ samples: [heap(["main", "more"], 300), heap(["main", "less"], 500)] }] }));
+  const colours = () => page.locator(".legend i").evaluateAll((all) => all.map((i) => getComputedStyle(i).backgroundColor.match(/\d+/g).map(Number)));
+  // As a deuteranope sees them (Viénot 1999): red and green become one.
+  const seen = ([r, g, b]) => [0.293 * r + 0.707 * g, 0.293 * r + 0.707 * g, -0.022 * r + 0.022 * g + b];
+  const distance = (x, y) => Math.hypot(...seen(x).map((v, i) => v - seen(y)[i]));
+  await page.getByLabel("colour-blind-safe").check();
+  for (const scheme of ["light", "dark"]) {
+    const [more, less, added, removed, same] = await colours();
+    for (const [x, y] of [[more, less], [added, removed], [more, same], [less, same], [more, removed], [added, less]]) assert.ok(distance(x, y) > 30, `${scheme}: ${x} and ${y}`);
+    await page.keyboard.press("t");
+  }
+  const tree = page.getByRole("tree", { name: "Flame graph" });
+  assert.match(await tree.innerText(), /main: total/);
+  await close();
+});
+
 // ---- The page ----
 
 test("Each key of the list does something", async () => {
@@ -611,6 +686,12 @@ test("Each key of the list does something", async () => {
   }
   await page.keyboard.press("Escape");
   assert.ok(await changes("u"), "undo");
+  assert.ok(await changes("U"), "redo");
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => (window.copied = text) } }));
+  await page.keyboard.press("1");
+  await page.evaluate(() => (location.hash = "#fn=0"));
+  await page.keyboard.press("y");
+  assert.equal(await page.evaluate(() => window.copied), "cache");
   await page.evaluate(() => (window.print = () => (window.printed = true)));
   await page.keyboard.press("p");
   assert.equal(await page.evaluate(() => window.printed), true);

@@ -130,12 +130,13 @@ function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
 }
 
 const rowGap = 46;
+const nodeWidth = 200; // holds "100.25MiB · 51.24% · self 100.25MiB" in 11 px
 const columnGap = 22;
 
 function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height: number } {
   const byLayer: number[][] = [];
   nodes.forEach((node, i) => {
-    node.width = 168;
+    node.width = nodeWidth;
     node.height = 44;
     (byLayer[node.layer] ??= []).push(i);
   });
@@ -161,13 +162,13 @@ function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height:
     }
   }
   const widest = Math.max(1, ...byLayer.map((layer) => layer?.length ?? 0));
-  const width = widest * (168 + columnGap) + columnGap;
+  const width = widest * (nodeWidth + columnGap) + columnGap;
   let y = 16;
   for (const layer of byLayer) {
     if (layer === undefined) continue;
-    const used = layer.length * (168 + columnGap) - columnGap;
+    const used = layer.length * (nodeWidth + columnGap) - columnGap;
     layer.forEach((node, i) => {
-      nodes[node]!.x = (width - used) / 2 + i * (168 + columnGap);
+      nodes[node]!.x = (width - used) / 2 + i * (nodeWidth + columnGap);
       nodes[node]!.y = y;
     });
     y += 44 + rowGap;

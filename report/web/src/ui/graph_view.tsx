@@ -4,6 +4,8 @@ import { callGraph } from "../core/graph";
 import { nameOf, percentText, valueText, type App } from "./app_api";
 import { Nothing } from "./flame";
 
+const arrow = 11; // pixels, wider than the widest line
+
 export function GraphView({ app }: { app: App }) {
   const { model, state } = app;
   const tree = model.tree(state);
@@ -36,7 +38,9 @@ export function GraphView({ app }: { app: App }) {
             <option value="0.05">5 %</option>
           </select>
         </label>
-        <span class="muted">{graph.left > 0 ? `${graph.left} smaller functions are not drawn. ` : ""}The heaviest path is marked.</span>
+        <span class="muted graph-cut">
+          {graph.left > 0 ? `${graph.left} smaller ${graph.left === 1 ? "function is" : "functions are"} not drawn. ` : ""}The heaviest path is marked.
+        </span>
       </div>
       <svg
         class="graph"
@@ -47,20 +51,35 @@ export function GraphView({ app }: { app: App }) {
         aria-label={`Call graph of ${graph.nodes.length} functions`}
       >
         <defs>
-          <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
-            <path d="M0 0L8 4L0 8z" class="arrow" />
-          </marker>
+          {["", "heaviest"].map((kind) => (
+            <marker
+              key={kind}
+              id={`arrow${kind}`}
+              viewBox="0 0 8 8"
+              refX="0"
+              refY="4"
+              markerWidth={arrow}
+              markerHeight={arrow}
+              markerUnits="userSpaceOnUse"
+              orient="auto"
+            >
+              <path d="M0 0L8 4L0 8z" class={`arrow ${kind}`} />
+            </marker>
+          ))}
         </defs>
         {graph.edges.map((edge) => {
           const [[x1, y1], [x2, y2]] = edge.points as [[number, number], [number, number]];
           const back = y2 <= y1;
           const middle = (y1 + y2) / 2;
           const bow = Math.max(x1, x2) + 40;
-          const d = back ? `M${x1} ${y1}C${bow} ${y1} ${bow} ${y2} ${x2} ${y2}` : `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+          // The line ends where its arrow begins.
+          const d = back
+            ? `M${x1} ${y1}C${bow} ${y1} ${bow} ${y2} ${x2 + arrow} ${y2}`
+            : `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2 - arrow}`;
           const share = Math.abs(edge.value) / whole;
           return (
             <g key={`${edge.from} ${edge.to}`} class={edge.heaviest ? "edge heaviest" : "edge"}>
-              <path d={d} stroke-width={1 + 5 * Math.min(1, share)} marker-end="url(#arrow)">
+              <path d={d} stroke-width={1 + 5 * Math.min(1, share)} marker-end={`url(#arrow${edge.heaviest ? "heaviest" : ""})`}>
                 <title>
                   {nameOf(app, graph.nodes[edge.from]!.func)} → {nameOf(app, graph.nodes[edge.to]!.func)}: {valueText(app, edge.value)} (
                   {percentText(edge.value, whole)})
@@ -82,7 +101,7 @@ export function GraphView({ app }: { app: App }) {
               class={`node ${node.heaviest ? "heaviest" : ""} ${state.selected === node.func ? "selected" : ""}`}
               transform={`translate(${node.x} ${node.y})`}
               role="button"
-              tabIndex={0}
+              tabindex={0} // as an attribute of SVG, which knows upper from lower case
               aria-label={`${nameOf(app, node.func)}, total ${valueText(app, node.total)}, self ${valueText(app, node.self)}`}
               onClick={open}
               onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open())}

@@ -46,8 +46,8 @@ function programOf(app: App, process: string): string {
 
 /** "4", "1,234.5": as many digits as a slope is worth. */
 function slopeOfObjects(value: number): string {
-  if (Math.abs(value) >= 1000) return grouped(value);
-  return String(Number(value.toPrecision(4)));
+  const text = Math.abs(value) >= 1000 ? grouped(Math.abs(value)) : String(Math.abs(Number(value.toPrecision(4))));
+  return value < 0 && text !== "0" ? `−${text}` : text;
 }
 
 function Course({ app, growth }: { app: App; growth: Growth }) {
