@@ -58,7 +58,10 @@ test("Every row of every metric equals holdfast top: heap, mutex and block, of r
 
 test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
   const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
-  const { page, close, rows } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]), "#view=locks&metric=block/delay");
+  const { page, close, rows, hash, text } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]));
+  assert.match(await text(".findings"), /threads waited \d+\.\d+ms for locks that others held/); // and not the join
+  await page.locator(".findings").getByRole("button", { name: /^Locks/ }).click();
+  assert.match(await hash(), /view=locks/);
   const time = (ns) => core.formatValue(ns, "nanoseconds");
   const name = (cell) => cell.split("\n")[0];
   const shown = (await rows("lock-list")).map(([delay, waits, mean, longest, , kind, holder, waiter, lock]) => [delay, plain(waits), mean, longest, kind, name(holder), name(waiter), lock]);
@@ -515,7 +518,7 @@ test("Locks: single ones, and who waited for whom, from the file's own comments"
   assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["9us 120 75ns 900ns 100ns mutex culprit\napp  queue_mutex (app)"]);
   const [first] = await rows("lock-pairs");
   assert.match(first.join(" ").replace(/\s+/g, " "), /^7us 13 victim app culprit app queue_mutex \(app\)$/);
-  assert.match(await page.locator(".lead").innerText(), /Of the 9us that threads waited for locks, holders account for 88\.89%, the gaps .* for 11\.11%/);
+  assert.match(await page.locator(".lead").innerText(), /As counted, threads waited 9us for locks: holders account for 88\.89%, the gaps .* for 11\.11%/);
   await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
   assert.match(await page.getByRole("region", { name: "The other side" }).innerText(), /as pairs were seen:\s*100%\s*culprit/);
   await close();

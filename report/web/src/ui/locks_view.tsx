@@ -46,7 +46,7 @@ function byKind(app: App, kind: "block" | "mutex", key: string): [string, number
     .sort((a, b) => b[1] - a[1]);
 }
 
-const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
+export const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
 
 /** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
 function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
@@ -299,7 +299,8 @@ export function LocksView({ app }: { app: App }) {
     <section class="view scroll" aria-label="Locks" tabIndex={0}>
       {both && (
         <p class="lead">
-          Of the {formatValue(whole, "nanoseconds")} that threads waited for locks, holders account for <b>{formatPercent(blamed, whole)}</b>
+          {gap > 0 ? "As counted, threads waited " : "Threads waited "}
+          {formatValue(whole, "nanoseconds")} for locks: holders account for <b>{formatPercent(blamed, whole)}</b>
           {gap > 0 && (
             <>
               , the gaps from an unlock until the next thread ran for <b>{formatPercent(gap, whole)}</b>

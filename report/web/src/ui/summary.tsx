@@ -5,6 +5,7 @@ import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { ownOf } from "./leaks_view";
+import { heldKinds } from "./locks_view";
 
 interface Finding {
   title: string;
@@ -113,17 +114,21 @@ function findings(app: App): Finding[] {
     );
   }
   if (metric.kind === "heap") {
+    // For what somebody holds: idle threads wait for work, which is nothing to look into.
     let waited = 0;
     for (const series of model.report.series) {
-      const delay = series.metrics.findIndex(([name]) => name === "delay");
-      if (series.kind === "block" && !series.base && delay >= 0) waited += series.snapshots[series.snapshots.length - 1]!.totals[delay]!;
+      if (series.kind !== "block" || series.base || (state.process !== "" && series.process !== state.process)) continue;
+      for (const comment of series.comments) {
+        const counted = /^(\S+) delay_ns: (\d+)/.exec(comment);
+        if (counted !== null && heldKinds.test(counted[1]!)) waited += Number(counted[2]);
+      }
     }
     if (waited > 0) {
       found.push({
         title: "Locks",
         text: (
           <>
-            threads waited <b>{formatValue(waited, "nanoseconds")}</b> in all
+            threads waited <b>{formatValue(waited, "nanoseconds")}</b> for locks that others held
           </>
         ),
         open: () => app.set({ metric: "block/delay", view: "locks", zoom: [], selected: -1 }),
