@@ -85,8 +85,9 @@ test("Locks and who waited for whom equal holdfast locks, on a real program", as
   await close();
 });
 
-test("Of files that do not say how they were sampled nothing is claimed", async () => {
-  const { page, close, text } = await open(report([{ kind: "cpu", interval: 0, samples: [{ stack: ["main", "burn"], values: [10, 1000] }] }]));
+test("Of files that do not say how they were sampled nothing is claimed, nor when", async () => {
+  const { page, close, text } = await open(report([{ kind: "cpu", interval: 0, ms: 0, samples: [{ stack: ["main", "burn"], values: [10, 1000] }] }]));
+  assert.match(await text(".timeline"), /One snapshot, at a time that it does not say/);
   assert.doesNotMatch(await text(".summary"), /exact|±|alloc/);
   assert.match(await text(".summary"), /burn has/);
   await page.keyboard.press("2");
@@ -195,6 +196,23 @@ test("Small frames are drawn as one and can be reached", async () => {
   await list.getByRole("button", { name: /tiny_290/ }).click();
   assert.match(await hash(), /zoom=/);
   assert.equal(await text("[data-testid=inspector] h2"), "tiny_290");
+  await close();
+});
+
+test("A key that brings another tree finds the mouse, the cursor and the list of small frames at rest", async () => {
+  const samples = [heap(["main", "large"], 1_000_000)];
+  for (let i = 0; i < 300; ++i) samples.push(heap(["main", `tiny_${String(i).padStart(3, "0")}`], 10 + i / 100));
+  const { page, close, at, total } = await open(report([{ samples }]), "#fn=0"); // large
+  await page.mouse.click(...(await at(2, 0.9985)));
+  await page.getByRole("dialog").getByRole("button", { name: /tiny_290/ }).click(); // the cursor is there
+  await page.mouse.click(...(await at(1, 0.9985)));
+  await page.mouse.move(...(await at(2, 0.9985)));
+  assert.equal(await page.getByRole("tooltip").count(), 1);
+  await page.evaluate(() => (location.hash = "#fn=0&focus==large")); // three frames are left
+  await page.waitForFunction(() => document.querySelector("[data-testid=chips]") !== null);
+  assert.equal(await total(), "976.56KiB");
+  assert.equal(await page.getByRole("tooltip").count(), 0);
+  assert.equal(await page.getByRole("dialog").count(), 0);
   await close();
 });
 
@@ -830,6 +848,24 @@ test("Values below zero, of a profile that is a difference: signs, and the large
   await page.keyboard.press("2");
   assert.ok((await rows("functions")).every((row) => !row[4].startsWith("nothing")));
   await close();
+});
+
+test("Whatever is pressed and clicked, nothing breaks", async () => {
+  let state = 7;
+  const random = (below) => Math.floor(((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32) * below);
+  const keys = [..."1234567890mMfroxhicvbkusn[]{}ewta?U", "Escape", "Backspace", "ArrowDown", "ArrowUp", "ArrowRight", "Enter", "Home"];
+  const moved = (by) => growth[5].samples.map(({ stack, ...rest }) => ({ ...rest, stack: [...stack, `more_${by}`] }));
+  const block = { kind: "block", ms: minute(5), samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] };
+  for (const file of [report([...growth, block]), report([{ samples: [...shared, ...moved(1)] }, block], { base: [{ ms: minute(0), samples: [...shared.slice(2), ...moved(2)] }] })]) {
+    const { page, close, problems, hash } = await open(file);
+    for (let i = 0; i < 120; ++i) {
+      if (random(3) === 0) await page.mouse.click(20 + random(1350), 60 + random(900));
+      else await page.keyboard.press(keys[random(keys.length)]);
+      assert.deepEqual(problems, [], `step ${i}: ${await hash()}`);
+    }
+    assert.equal(await page.getByRole("main").count(), 1);
+    await close();
+  }
 });
 
 test("Stacks of 1,500 frames, names of 10 KB, text from right to left", async () => {

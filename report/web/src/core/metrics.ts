@@ -49,7 +49,8 @@ const help: Record<string, MetricHelp> = {
 };
 
 export function metricHelp(kind: string, name: string): MetricHelp {
-  return help[`${kind}/${name}`] ?? { title: `${name} (${kind})`, short: name, when: "A value of this profile, as its writer named it." };
+  // The kind of other writers' files is the list of their values: nothing to be told twice.
+  return help[`${kind}/${name}`] ?? { title: kind.split("/").includes(name) ? name : `${name} (${kind})`, short: name, when: "A value of this profile, as its writer named it." };
 }
 
 export const kindTitle = (kind: string): string =>

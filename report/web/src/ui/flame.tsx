@@ -29,16 +29,23 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
   const canvas = useRef<HTMLCanvasElement>(null);
   const drawer = useRef<FlameCanvas | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
-  const [hover, setHover] = useState<{ hit: Hit; x: number; y: number } | null>(null);
-  const [small, setSmall] = useState<number[] | null>(null);
-  const [cursor, setCursor] = useState(0);
+  // Each belongs to the tree that it was taken from: a key may bring another one while the mouse lies still.
+  const [hovered, setHover] = useState<{ tree: FlameTree; hit: Hit; x: number; y: number } | null>(null);
+  const [listed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
+  const [lastCursor, setCursor] = useState({ tree, node: zoom });
+  const hover = hovered?.tree === tree ? hovered : null;
+  const small = listed?.tree === tree ? listed.nodes : null;
+  const cursor = lastCursor.tree === tree ? lastCursor.node : zoom;
   const [focused, setFocused] = useState(false);
   const matches = model.matches(state.search);
   const { fill } = colouring(model, state, tree, dark);
   const compared = state.compare !== null && tree.total.length > 1;
 
-  useEffect(() => setSmall(null), [tree, zoom]);
-  useEffect(() => setCursor(zoom), [tree, zoom]);
+  useEffect(() => {
+    setSmall(null);
+    setHover(null);
+    setCursor({ tree, node: zoom });
+  }, [tree, zoom]);
   useLayoutEffect(() => {
     const element = scroller.current!;
     const observe = () => setSize({ width: element.clientWidth, height: element.clientHeight });
@@ -92,7 +99,7 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
   };
   const open = (hit: Hit | null) => {
     if (hit === null) return;
-    if (hit.small !== null) setSmall(smallFrames(tree, hit));
+    if (hit.small !== null) setSmall({ tree, nodes: smallFrames(tree, hit) });
     else onOpen(hit.node);
   };
 
@@ -110,7 +117,7 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
     else return;
     event.preventDefault();
     event.stopPropagation();
-    setCursor(next);
+    setCursor({ tree, node: next });
     const top = flame ? whole - (tree.depth[next]! + 1) * rowHeight : tree.depth[next]! * rowHeight;
     const element = scroller.current!;
     if (top < element.scrollTop) element.scrollTop = top;
@@ -134,7 +141,7 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
         onScroll={draw}
         onMouseMove={(event) => {
           const hit = at(event);
-          setHover(hit === null ? null : { hit, x: event.clientX, y: event.clientY });
+          setHover(hit === null ? null : { tree, hit, x: event.clientX, y: event.clientY });
         }}
         onMouseLeave={() => setHover(null)}
         onClick={(event) => open(at(event))}

@@ -6,6 +6,7 @@ import { metricHelp } from "../core/metrics";
 import type { App } from "./app_api";
 
 export function clock(ms: number): string {
+  if (ms === 0) return "at a time that it does not say";
   return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
