@@ -134,6 +134,8 @@ test("What cannot be done is one line that says what to do", () => {
   fails(2, /--embed: "much" is not a size/, file, "--embed", "much", "-o", join(folder, "x.html"));
   const cpu = writeProfile(join(folder, "one.cpu.pb.gz"), { kind: "cpu", samples: [{ stack: ["main"], values: [1, 10] }] });
   fails(3, /one\.cpu\.pb\.gz: has no value type in common with .*one\.heap\.pb\.gz\. Compare profiles of one kind\./, file, "--base", cpu, "-o", join(folder, "x.html"));
+  const bytes = writeProfile(join(folder, "bytes.heap.pb.gz"), { encoding: "latin1", samples: [heap(["main", "caf\u00e9"], 5)] });
+  fails(3, /bytes\.heap\.pb\.gz: damaged or not a pprof profile \(string \d+ is not UTF-8 \(byte 0xe9 at 3\)\)/, bytes, "-o", join(folder, "x.html"));
   fails(3, /no browser could be started/, file, "--open", "-o", join(folder, "x.html"));
   assert.match(html(file, "-o", "-").stdout, /^<!doctype html>/);
   const twice = html(file, file, "-o", join(folder, "x.html"));
@@ -372,6 +374,7 @@ test("Brushing a range changes every view: differences of counters, states of wh
   await page.getByTestId("metric").selectOption("heap/inuse_space");
   await page.getByLabel("mean").check();
   assert.equal(await total(), "6.84KiB"); // mean of 6500, 7000, 7500
+  assert.doesNotMatch(await page.locator(".summary").innerText(), / of 6\.84KiB/);
   await page.getByRole("button", { name: "Whole time" }).click();
   await page.getByLabel("mean").uncheck();
   const weigh = async (name) => {

@@ -69,6 +69,7 @@ export function encodeProfile({
   comments = [],
   process = `box/1/${pid}/7/0`,
   level = 6,
+  encoding = "utf8", // of all strings
 }) {
   const strings = [""];
   const ids = new Map([["", 0]]);
@@ -140,7 +141,7 @@ export function encodeProfile({
   const commentIds = all.map(string);
   const period = new Message().number(1, string(kind === "heap" ? "space" : "contentions")).number(2, string(kind === "heap" ? "bytes" : "count"));
   const defaultType = string({ heap: "inuse_space", cpu: "cpu" }[kind] ?? "delay");
-  for (const text of strings) out.part(6, Buffer.from(text));
+  for (const text of strings) out.part(6, Buffer.from(text, encoding));
   out.number(9, ms * 1e6).message(11, period).number(12, kind === "heap" ? interval : 1);
   out.packed(13, commentIds).number(14, defaultType);
   return gzipSync(out.done(), { level });

@@ -169,7 +169,7 @@ export function Summary({ app }: { app: App }) {
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {half === 0 && total > 0 && <span>exact: every one was recorded</span>}
           {sampling !== "" && half !== 0 && <span>sampled {sampling}</span>}
-          {total !== all && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
+          {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>
