@@ -74,7 +74,7 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   } else if (IsEarly(block)) {
     return ReallocEarly(block, bytes, HOLDFAST_CALLER());
   }
-  // realloc(p, 0) frees, so it allocates nothing to be charged; realloc(NULL, 0) is malloc(0).
+  // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
   bool due = kCharged ? MayBeDue(bytes)
                       : bytes <= kHotSizeLimit && (bytes != 0 || block == nullptr) && ChargeHeap(bytes);
   due = due && HeapEventDue(bytes);
@@ -154,6 +154,10 @@ HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
   if (LIKELY(!PassesTag(block) && bytes != 0)) {  // the tag's mask is 0 until the shim is ready
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
+  }
+  if (block == nullptr) {  // every second one in some programs: it is malloc
+    if (LIKELY(!ChargeHeap(bytes))) return real.realloc(nullptr, bytes);
+    return MallocSlow(bytes);
   }
   return ReallocSlow<false>(block, bytes);
 }

@@ -90,18 +90,22 @@ bool SomebodyElseIsAtWork(const char* const* environment) {
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
 }
 
+// The object whose code a function is; null: none. (dladdr would look through all of that object's symbols.)
+const link_map* ObjectOf(const void* function) {
+  dl_find_object found;
+  return function != nullptr && _dl_find_object(const_cast<void*>(function), &found) == 0 ? found.dlfo_link_map : nullptr;
+}
+template <typename Function>
+const link_map* ObjectOf(Function* function) {
+  return ObjectOf(reinterpret_cast<const void*>(function));
+}
+
 // A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
 // allocator as malloc and free do.
 bool AllocatorCanAlign() {
-  Dl_info of_malloc{}, of_free{}, of_memalign{}, of_usable_size{};
-  if (real.memalign == nullptr || real.malloc_usable_size == nullptr || dladdr(reinterpret_cast<void*>(real.malloc), &of_malloc) == 0 ||
-      dladdr(reinterpret_cast<void*>(real.free), &of_free) == 0 ||
-      dladdr(reinterpret_cast<void*>(real.memalign), &of_memalign) == 0 ||
-      dladdr(reinterpret_cast<void*>(real.malloc_usable_size), &of_usable_size) == 0) {
-    return false;
-  }
-  return of_malloc.dli_fbase == of_free.dli_fbase && of_malloc.dli_fbase == of_memalign.dli_fbase &&
-         of_malloc.dli_fbase == of_usable_size.dli_fbase;
+  const link_map* object = ObjectOf(real.malloc);
+  return object != nullptr && ObjectOf(real.free) == object && ObjectOf(real.memalign) == object &&
+         ObjectOf(real.malloc_usable_size) == object;
 }
 
 // Snapshot on demand: the handler that the program had for this signal still gets it.
@@ -147,9 +151,8 @@ HOLDFAST_COLD bool ReadySlow() {
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
   const char* const* environment = words + 1 + argument_count + 1;
-  Dl_info self{};
-  dladdr(__ehdr_start, &self);
-  StartRecording(environment, self.dli_fname != nullptr ? self.dli_fname : "", SomebodyElseIsAtWork(environment));
+  const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
+  StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork(environment));
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};

@@ -5,14 +5,18 @@
 //   ring.N[.T]        one of N live blocks of 16 to 1,023 bytes freed, another allocated
 //   lock              an uncontended mutex, locked and unlocked
 //   contended.H.T     T threads lock one mutex, hold it for H ns, let go, and do as much without it
+//   handoff.U         two threads on two processors: one holds a mutex for U microseconds while the other waits; the median
+//                     time from the call of unlock to the waiter's return, as "nanoseconds per operation"
 //   live.N            as ring.1024, while N sampled blocks are live (bare: N blocks)
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <vector>
@@ -97,6 +101,59 @@ void Live(const Work& work, size_t blocks) {
   Ring(work, 1024);
 }
 
+// ---- One lock handed from one thread to another ----
+
+std::atomic<long> asked{0}, answered{0};  // rounds
+double returned_at;                       // of the round that was answered last
+
+void StayOn(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  sched_setaffinity(0, sizeof set, &set);  // refused: the threads go where they like, and the spread grows
+}
+
+void* Waiter(void*) {
+  StayOn(1);
+  for (long round = 1;; ++round) {
+    while (asked.load() == round - 1) {
+    }
+    if (asked.load() < 0) return nullptr;
+    pthread_mutex_lock(&mutex);
+    returned_at = Now();
+    pthread_mutex_unlock(&mutex);
+    answered.store(round);
+  }
+}
+
+int HandOff(const Work& work) {
+  StayOn(0);
+  pthread_t waiter;
+  if (pthread_create(&waiter, nullptr, Waiter, nullptr) != 0) return 3;
+  std::vector<double> took;
+  const double end = Now() + work.seconds;
+  for (long round = 1; Now() < end; ++round) {
+    pthread_mutex_lock(&mutex);
+    asked.store(round);
+    // 2: somebody sleeps, or is about to.
+    while (__atomic_load_n(&mutex.__data.__lock, __ATOMIC_RELAXED) != 2) {
+    }
+    for (const double until = Now() + static_cast<double>(work.arguments[0]) * 1e-6; Now() < until;) {
+    }
+    const double released_at = Now();
+    pthread_mutex_unlock(&mutex);
+    while (answered.load() != round) {
+    }
+    took.push_back(returned_at - released_at);
+  }
+  asked.store(-1);
+  pthread_join(waiter, nullptr);
+  const auto middle = took.begin() + static_cast<long>(took.size() / 2);
+  std::nth_element(took.begin(), middle, took.end());
+  printf("%.3f %zu\n", *middle * 1e9, took.size());
+  return 0;
+}
+
 void* Thread(void* argument) {
   const Work& work = *static_cast<const Work*>(argument);
   const long first = work.arguments[0];
@@ -149,6 +206,7 @@ int main(int argc, char** argv) {
   work.name = parts[0];
   for (size_t i = 1; i < parts.size() && i < 3; ++i) work.arguments[i - 1] = atol(parts[i].c_str());
   work.seconds = atof(argv[2]);
+  if (work.name == "handoff") return HandOff(work);
   const bool has_argument = work.name == "ring" || work.name == "live" || work.name == "contended";
   const long threads = std::max(1L, work.arguments[has_argument ? 1 : 0]);
   if (work.name == "contended") Calibrate();

@@ -14,12 +14,12 @@ import sys
 import tempfile
 import time
 
+import bounds
+import processes
 import report
 from configurations import all_configurations
-from instructions import count, count_redis
-from works import Failed, callgrind_commands, micro_works, needed_programs, program_works
-
-MICRO = ["bare", "idle", "default", "64KiB", "every"]  # with sampling of live blocks; peers are added
+from instructions import count, count_redis, least
+from works import FLAT, Failed, callgrind_commands, lock_works, micro_works, needed_programs, program_works
 
 
 def say(text):
@@ -67,7 +67,7 @@ class Runner:
 
 
 def count_instructions(inputs, scratch, configurations, quick, wanted):
-    """name → configuration → instructions. Two at a time: they count, they do not measure time."""
+    """name → configuration → callgrind.Counted. Two at a time: they count, they do not measure time."""
     jobs = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         for name, (command, more) in callgrind_commands(inputs, quick).items():
@@ -75,7 +75,7 @@ def count_instructions(inputs, scratch, configurations, quick, wanted):
                 continue
             for configuration in configurations:
                 folder = tempfile.mkdtemp(dir=scratch)
-                job = (pool.submit(count_redis, configuration, folder, 12_000 if quick else 40_000) if command is None
+                job = (pool.submit(count_redis, configuration, folder, 12_000 if quick else 60_000) if command is None
                        else pool.submit(count, configuration, folder, command, more))
                 jobs[name, configuration.name] = job
     counted = {}
@@ -103,7 +103,22 @@ def unit_benchmarks(build, quick):
     return found
 
 
-def markdown(results, micro, programs, configurations, instructions, units, remarks, failures, command):
+def floors_table(counted):
+    """Where a whole program's instructions come from, and what the least would be. Also: name → the least, per cent."""
+    lines, floors = ["| program | bare | more | of it in fast paths and samples | allocations | frees | locks + unlocks | floor |", "|---" * 8 + "|"], {}
+    for name, counts in counted.items():
+        if not {"bare", "default"} <= counts.keys():
+            continue
+        bare, ours = counts["bare"].total, counts["default"]
+        floors[name] = least(ours) / bare * 100
+        calls = ours.calls
+        lines.append(f"| {name} | {bare / 1e6:,.0f} M | {(ours.total / bare - 1) * 100:+.2f} % | {ours.library() / bare * 100:.2f} % | "
+                     f"{calls['malloc'] + calls['calloc'] + calls['realloc']:,} | {calls['free']:,} | "
+                     f"{calls['pthread_mutex_lock'] + calls['pthread_mutex_unlock']:,} | {floors[name]:.2f} % |")
+    return "\n".join(lines) + "\n", floors
+
+
+def markdown(results, micro, programs, configurations, instructions, origins, units, remarks, failures, command):
     names = [c.name for c in configurations]
     present = [name for name in names if any(name in results.get(work, {}) for work in micro + programs)]
     text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Medians of interleaved runs; ± is half the spread of the runs. "
@@ -128,6 +143,8 @@ def markdown(results, micro, programs, configurations, instructions, units, rema
 
         columns = [name for name in names if any(name in counts for counts in instructions.values())]
         text.append("**Instructions of the whole program** (callgrind):\n\n" + report.table(list(instructions), columns, cell, "instructions"))
+        text.append("Where they come from at the default intervals. *Floor*: calls × what any library between pays that samples bytes and looks at "
+                    "locks (malloc 4, free 3, lock 3, unlock 3: `LEAST` in tests/bench/side_by_side/instructions.py), samples left out:\n\n" + origins)
     if any(work in results for work in micro):
         text.append("**Small patterns, ns for each operation of each thread**:\n\n" + report.ratios(results, micro, present, "ns", "pattern", lambda v: f"{v:.1f} ns"))
     if units:
@@ -168,36 +185,58 @@ def main():
     configurations = [c for c in configurations if c.name == "bare" or re.search(arguments.configurations, c.name)]
     quick, begin = arguments.quick, time.monotonic()
     wanted = lambda name: re.search(arguments.only, name) is not None
-    units = {}
+    of_ours = [c for c in configurations if c.name in ("bare", "idle", "default")]
+    compared = [c for c in configurations if c.name in ("bare", "default")]
+    units, held = {}, []
     with tempfile.TemporaryDirectory(prefix="holdfast-bench.") as scratch:
         inputs = os.path.join(scratch, "inputs")
         os.mkdir(inputs)
         runner = Runner(scratch)
         micro = [work for work in micro_works(build, quick) if wanted(work.name)]
+        free, contended, handed = ([work for work in works if wanted(work.name)] for works in lock_works(build, quick))
         programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
         for work in programs:
             runner.interleaved(work, configurations, 2 if quick else 3)
+            runner.interleaved(work, compared, 1 if quick else 4)  # a bound of 2 % needs more runs than one of 100 %
         for work in micro:
             runner.interleaved(work, configurations, 3 if quick else 5)
-        counted_under = [c for c in configurations if c.name in ("bare", "idle", "default")]
-        instructions = count_instructions(inputs, scratch, counted_under, quick, wanted)
+        # Peers have no part in locks.
+        for work in free + contended + handed:
+            runner.interleaved(work, of_ours, 5 if quick else 11)
+        if wanted("resident"):
+            held += processes.resident(build, compared, scratch, 1 if quick else 3)
+        if wanted("snapshot"):
+            held += processes.snapshots(build, scratch, *((20_000, 100_000, 3) if quick else ()))
+        counted = count_instructions(inputs, scratch, of_ours, quick, wanted)
         if wanted("units"):
             units = unit_benchmarks(build, quick)
+        if wanted("paths"):
+            held += bounds.paths(os.path.join(top, "scripts/fast_path"))
+    instructions = {name: {configuration: one.total for configuration, one in counts.items()} for name, counts in counted.items()}
+    origins, floors = floors_table(counted)
+    names = lambda works: [work.name for work in works]
+    held += bounds.whole_programs(runner.results, names(programs), instructions, floors)
+    held += bounds.contended(runner.results, names(contended)) + bounds.hand_off(runner.results, names(handed))
+    held += bounds.flat(runner.results, FLAT) + bounds.live_samples(runner.results)
+    micro += free + contended + handed
     say(f"all together {time.monotonic() - begin:.0f} s")
-    micro_names, program_names = [work.name for work in micro], [work.name for work in programs]
+    micro_names, program_names = names(micro), names(programs)
     command = "scripts/bench" + (" --quick" if quick else "") + (f" --only '{arguments.only}'" if arguments.only else "")
-    text = markdown(runner.results, micro_names, program_names, configurations, instructions, units, remarks, runner.failures, command)
+    text = markdown(runner.results, micro_names, program_names, configurations, instructions, origins, units, remarks, runner.failures, command)
+    verdicts = (f"By `{command}` on {datetime.date.today()}, medians of interleaved runs, instructions by callgrind. " + bounds.table(held)) if held else ""
     picture = report.plot(runner.results, program_names, [c.name for c in configurations], "cpu", "CPU time over bare (left is cheaper)") if program_names else None
     os.makedirs(os.path.join(build, "bench"), exist_ok=True)
     with open(os.path.join(build, "bench/results.json"), "w") as out:
         json.dump({"runs": runner.results, "instructions": instructions, "units": units}, out, indent=1)
     if arguments.write:
-        report.replace_between(os.path.join(top, "docs/performance.md"), "scripts/bench", text)
-        report.replace_between(os.path.join(top, "README.md"), "scripts/bench", cost_table(runner.results, instructions, units))
+        report.replace_between(os.path.join(top, "docs/performance.md"), "scripts/bench: bounds", verdicts)
+        report.replace_between(os.path.join(top, "docs/performance.md"), "scripts/bench: tables", text)
+        report.replace_between(os.path.join(top, "README.md"), "scripts/bench: cost", cost_table(runner.results, instructions, units))
         with open(os.path.join(top, "docs/performance.svg"), "w") as out:
             out.write(picture or "")
         say("wrote docs/performance.md, docs/performance.svg and README.md")
     else:
+        print(verdicts)
         print(text)
         if picture:
             with open(os.path.join(build, "bench/performance.svg"), "w") as out:

@@ -239,14 +239,26 @@ std::string Show{i}(const Item{i}& item) {{
 
 def micro_works(build, quick):
     seconds = 0.1 if quick else 0.15
-    patterns = [("malloc + free", "pair"), ("new + delete", "new"), ("the same, 2 threads", "pair.2"),
+    patterns = [("malloc + free", "pair"), ("malloc + free, 2 threads", "pair.2"), ("new + delete", "new"),
                 ("ring of 1,000", "ring.1000"), ("ring of 1,000, 2 threads", "ring.1000.2"),
                 ("ring of 100,000", "ring.100000"), ("ring of 100,000, 2 threads", "ring.100000.2"),
-                ("ring, 1k live samples", "live.1000"), ("ring, 100k live samples", "live.100000"), ("ring, 1M live samples", "live.1000000"),
-                ("uncontended lock", "lock"), ("uncontended lock, 2 threads", "lock.2"),
-                ("contended, 2 threads, 20 ns", "contended.20.2"), ("contended, 2 threads, 1 us", "contended.1000.2"),
-                ("contended, 4 threads, 200 ns", "contended.200.4")]
+                ("ring, 1k live samples", "live.1000"), ("ring, 100k live samples", "live.100000"), ("ring, 1M live samples", "live.1000000")]
     return [Micro(build, name, pattern, seconds) for name, pattern in patterns]
+
+
+# With one thread and with two.
+FLAT = [("malloc + free", "malloc + free, 2 threads"), ("ring of 1,000", "ring of 1,000, 2 threads"),
+        ("ring of 100,000", "ring of 100,000, 2 threads"), ("uncontended lock", "uncontended lock, 2 threads")]
+
+
+def lock_works(build, quick):
+    """Uncontended, contended, handed over."""
+    seconds = 0.1 if quick else 0.2
+    free = [Micro(build, "uncontended lock", "lock", seconds), Micro(build, "uncontended lock, 2 threads", "lock.2", seconds)]
+    contended = [Micro(build, f"contended, {threads} threads, {hold:,} ns", f"contended.{hold}.{threads}", seconds)
+                 for threads in (2, 4) for hold in (20, 200, 1000)]
+    handed = [Micro(build, f"handed over after {hold:,} us", f"handoff.{hold}", 2 * seconds) for hold in (50, 1000)]
+    return free, contended, handed
 
 
 def program_works(build, inputs, quick):

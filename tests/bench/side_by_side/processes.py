@@ -1,0 +1,76 @@
+"""Single figures from the tests' programs: resident memory, and what a snapshot of a large profile does to its program."""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+from bounds import Bound, at_most
+from works import Failed, environment
+
+
+def resident(build, configurations, folder, rounds):
+    """500,000 live blocks under random replacement: resident memory over bare, medians."""
+    found = {"bare": [], "default": []}
+    for _ in range(rounds):
+        for configuration in configurations:
+            if configuration.name in found:
+                said = subprocess.run([os.path.join(build, "tests/programs/random_replacement")], env=environment(configuration, folder),
+                                      capture_output=True, text=True, check=True).stdout
+                found[configuration.name].append(int(said.split("resident ")[1]))
+    more = (statistics.median(found["default"]) / statistics.median(found["bare"]) - 1) * 100
+    return [Bound("resident memory of 500,000 blocks, randomly replaced", 1, more, "≤ +1 %", f"{more:+.2f} %")]
+
+
+class Allocating:
+    """tests/programs/allocation_waits, every allocation sampled."""
+
+    def __init__(self, build, stacks, live, folder, tables):
+        self.tool = os.path.join(build, "bin/holdfast")
+        self.process = subprocess.Popen(
+            [self.tool, "run", "--exec", "--out", folder, "--tables", tables, "--heap-interval", "1", "--max-memory", "256MiB",
+             "--snapshot-every", "0", "--", os.path.join(build, "tests/programs/allocation_waits"), str(stacks), str(live)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n":
+            raise Failed("allocation_waits did not become ready")
+
+    def ask(self):
+        """What happened since it was last asked."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        words = self.process.stdout.readline().split()
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+    def dump(self):
+        begin = time.monotonic()
+        subprocess.run([self.tool, "dump", str(self.process.pid)], stdout=subprocess.DEVNULL, check=True)
+        return time.monotonic() - begin
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def snapshots(build, scratch, stacks=100_000, live=1_000_000, rounds=7):
+    """Seconds of one snapshot, and the longest allocation while it is taken, beside as long a time without one."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=scratch))
+        tables = stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
+        program = Allocating(build, stacks, live, folder, tables)
+        stack.callback(program.end)
+        seconds, during, without, blocked = [], [], [], 0
+        for _ in range(rounds):
+            program.ask()
+            seconds.append(program.dump())
+            said = program.ask()
+            during.append(said["longest_ns"] / 1000)
+            blocked = max(blocked, said["longest_blocked_ns"] / 1000)
+            time.sleep(seconds[-1])
+            without.append(program.ask()["longest_ns"] / 1000)
+    waits = max(blocked, statistics.median(during) - statistics.median(without))
+    return [*at_most(f"snapshot of {stacks:,} stacks and {live:,} live samples, to the finished file", 1, statistics.median(seconds), "s", 2),
+            Bound("the longest that an allocation waits for a snapshot", 50, waits, "≤ 50 µs",
+                  f"{max(0, waits):.0f} µs (longest allocation: {statistics.median(during):.0f} µs while one is taken, {statistics.median(without):.0f} µs else, "
+                  f"medians of {rounds}; blocked in the kernel: {blocked:.0f} µs)")]
