@@ -1,6 +1,8 @@
 // What the library costs where that can be counted rather than timed: shared memory, system calls, instructions, memory.
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -123,6 +125,98 @@ TEST_F(Costs, LiveSamplesDoNotSlowFreeDown) {
   }
   EXPECT_LE(each[100'000], 1.01 * each[1'000]);
   EXPECT_LE(each[1'000'000], 1.03 * each[1'000]);
+}
+
+// A program that is not position-independent and takes malloc's address has an entry of its own for it. Taken for another
+// allocator's malloc, it costs the tag: each free then asks the filter, 10 instructions more.
+TEST_F(Costs, AProgramsOwnEntryForMallocLeadsToUs) {
+  if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
+  const std::string symbols = Execute({.argv = {"readelf", "--dyn-syms", "--wide", ProgramPath("takes_addresses")}}).out;
+  ASSERT_THAT(symbols, ::testing::ContainsRegex("[1-9a-f][0-9a-f]* +0 FUNC +GLOBAL DEFAULT +UND malloc@")) << "no entry of its own";
+  double each[2];
+  for (const bool preloaded : {false, true}) {
+    Command command = CommandFor(preloaded ? Launch::kPreload : Launch::kBare, {"takes_addresses"}, {{"seed", "1"}});
+    command.env["HOLDFAST_EXPORTER"] = "no";
+    command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--toggle-collect=measured_ring", "--callgrind-out-file=/dev/null"});
+    command.timeout_seconds = 120;
+    const RunResult r = Execute(command);
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    each[preloaded] = NumberAfter(r.err, "Collected : ") / 20'000;
+    ASSERT_GT(each[preloaded], 50) << r.err;
+  }
+  EXPECT_GT(each[1] - each[0], 5) << "is it at work at all?";
+  EXPECT_LT(each[1] - each[0], 13);
+}
+
+// What allocation_waits says of the time in which `meanwhile` was done, and of as long a time in which it was not, at best
+// of some rounds: what comes with every snapshot is in all of them, what the scheduler and the host take away is not.
+struct AllocationWaits {
+  double blocked_ns = 1e18, longest_ns = 1e18, longest_else_ns = 1e18;
+  double most_blocked_ns = 0;  // of all rounds
+};
+
+class AllocationsBeside : public Costs {
+ protected:
+  template <typename Meanwhile, typename Else>
+  AllocationWaits Measure(const std::string& stacks, const std::string& live, Meanwhile meanwhile, Else otherwise) {
+    AllocationWaits least;
+    Running program(CommandFor(Launch::kPreload, {"allocation_waits", stacks, live}, {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
+    EXPECT_TRUE(program.WaitForOutput("ready", 100));
+    int answers = 0;
+    const auto ask = [&] {
+      program.Write("\n");
+      EXPECT_TRUE(program.WaitForOutput("answer " + std::to_string(++answers) + "\n", 60));
+    };
+    for (int round = 0; round < 5; ++round) {
+      ask();
+      meanwhile(program.pid());
+      ask();
+      otherwise();
+    }
+    program.CloseInput();
+    std::istringstream lines(program.Wait(60).out);
+    for (std::string line; std::getline(lines, line);) {
+      const auto answer = static_cast<int>(NumberAfter(line, " answer "));
+      if (answer < 2) continue;
+      const double longest = NumberAfter(line, " longest_ns ");
+      if (answer % 2 == 0) {
+        least.longest_ns = std::min(least.longest_ns, longest);
+        const double blocked = NumberAfter(line, " longest_blocked_ns ");
+        least.blocked_ns = std::min(least.blocked_ns, blocked);
+        least.most_blocked_ns = std::max(least.most_blocked_ns, blocked);
+      } else {
+        least.longest_else_ns = std::min(least.longest_else_ns, longest);
+      }
+    }
+    return least;
+  }
+};
+
+// The exporter reads the table file; the program has nothing to wait for.
+TEST_F(AllocationsBeside, ASnapshotDoNotWait) {
+  const AllocationWaits waits = Measure(
+      "3000", "30000",
+      [&](pid_t pid) {
+        const RunResult dump = RunTool({"dump", std::to_string(pid)});
+        EXPECT_TRUE(dump.exited(0)) << dump.Describe();
+      },
+      [&] { RunTool({"top", out()}); });
+  EXPECT_LE(waits.blocked_ns, 50'000);
+  EXPECT_LE(waits.longest_ns, 50'000 + waits.longest_else_ns);
+  EXPECT_GE(NewestHeap().size(), 1u);
+}
+
+TEST_F(AllocationsBeside, AStopOfTheProgramAreSeenToWait) {
+  const AllocationWaits waits = Measure(
+      "64", "0",
+      [](pid_t pid) {
+        RunTool({"--version"});  // by then it allocates again
+        kill(pid, SIGSTOP);
+        EXPECT_TRUE(Eventually([pid] { return ReadFile("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos; }));
+        kill(pid, SIGCONT);
+      },
+      [] {});
+  EXPECT_GT(waits.most_blocked_ns, 50'000);
 }
 
 TEST_F(Costs, RandomReplacementOfManyBlocksTakesNoMoreMemory) {

@@ -2,7 +2,7 @@
 //     allocation_waits STACKS LIVE
 // First makes a large profile (STACKS call paths, LIVE blocks that stay; meant for --heap-interval 1), prints "ready", then
 // works for as long as its input lasts. For each line of the input it prints what happened since the line before:
-//     allocations N blocked N longest_blocked_ns N longest_ns N preempted N
+//     allocations N blocked N longest_blocked_ns N longest_ns N preempted N answer K
 // blocked: allocations in which the thread gave up its processor by itself, so waited for something in the kernel.
 // longest_ns: the longest allocation in which it neither waited so nor was preempted: its own work, its own waiting in
 // loops, interrupts, and on a virtual machine what the host took away. preempted: those left out of it.
@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   fflush(stdout);
   fcntl(0, F_SETFL, O_NONBLOCK);
   Since since;
+  int answers = 0;
   rusage before;
   getrusage(RUSAGE_THREAD, &before);
   for (uint64_t turn = 0;; ++turn) {
@@ -105,8 +106,8 @@ int main(int argc, char** argv) {
     const ssize_t got = read(0, &byte, 1);
     if (got == 0) return 0;
     if (got == 1 && byte == '\n') {
-      printf("allocations %lu blocked %lu longest_blocked_ns %ld longest_ns %ld preempted %lu\n", since.allocations,
-             since.blocked, since.longest_blocked_ns, since.longest_ns, since.preempted);
+      printf("allocations %lu blocked %lu longest_blocked_ns %ld longest_ns %ld preempted %lu answer %d\n", since.allocations,
+             since.blocked, since.longest_blocked_ns, since.longest_ns, since.preempted, ++answers);
       fflush(stdout);
       since = {};
       getrusage(RUSAGE_THREAD, &before);
