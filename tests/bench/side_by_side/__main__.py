@@ -197,21 +197,21 @@ def main():
         programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
         for work in programs:
             runner.interleaved(work, configurations, 2 if quick else 3)
-            runner.interleaved(work, compared, 1 if quick else 4)  # a bound of 2 % needs more runs than one of 100 %
+            runner.interleaved(work, compared, 1 if quick else 3)  # a bound of 2 % needs more runs than one of 100 %
         for work in micro:
             runner.interleaved(work, configurations, 3 if quick else 5)
         # Peers have no part in locks.
         for work in free + contended + handed:
-            runner.interleaved(work, of_ours, 5 if quick else 11)
+            runner.interleaved(work, of_ours, 5 if quick else 9)
         if wanted("resident"):
             held += processes.resident(build, compared, scratch, 1 if quick else 3)
         if wanted("snapshot"):
             held += processes.snapshots(build, scratch, *((20_000, 100_000, 3) if quick else ()))
-        counted = count_instructions(inputs, scratch, of_ours, quick, wanted)
+        counted = count_instructions(inputs, scratch, compared, quick, wanted)
         if wanted("units"):
             units = unit_benchmarks(build, quick)
         if wanted("paths"):
-            held += bounds.paths(os.path.join(top, "scripts/fast_path"))
+            held += bounds.paths([os.path.join(top, "scripts/fast_path"), build])
     instructions = {name: {configuration: one.total for configuration, one in counts.items()} for name, counts in counted.items()}
     origins, floors = floors_table(counted)
     names = lambda works: [work.name for work in works]

@@ -56,9 +56,11 @@ PATHS = [("malloc", "malloc(64) + free", 12), ("ring", "a ring of 1,024 blocks",
          ("sized", "new + sized delete", 0), ("lock", "uncontended lock + unlock", 10)]
 
 
-def paths(script):
+def paths(command):
     """Instructions that each path has more, by scripts/fast_path."""
-    done = subprocess.run([script], capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1):  # 1: not as in the golden table
+        raise SystemExit(f"bench: {done.stderr.strip()}")
     more = {name: float(figure) for name, figure in re.findall(r"^round (\w+) ([+-][\d.]+)", done.stdout, re.MULTILINE)}
     return [Bound(f"{what}, instructions over bare", limit, more[name], f"≤ {limit:+d}", f"{more[name]:+.1f}", scale=max(limit, 10))
             for name, what, limit in PATHS if name in more]
