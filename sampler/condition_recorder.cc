@@ -35,8 +35,18 @@ int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
 
 }  // namespace
 
+// A waiter that runs out of time in the same moment as it is signalled may leave without the signal, which then nobody would
+// take: the mutex would be waited for for ever. Sequentially consistent against each other: the signaller adds and then
+// looks at the waiters, a waiter leaves and then looks at the signals. One of them sees both.
+static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
+  while (Count(slot->signalled.load(std::memory_order_seq_cst)) > (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
+    if (DropSignal(slot, now_ns, 0).end_ns == 0) return;
+  }
+}
+
 void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
   RemoveWaiter(slot, end_ns);
+  DropSignalsForNobody(slot, end_ns);
   // Nobody unlocks it and comes by: its waiters themselves give it up.
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, what, kOneVisitIn);
 }
@@ -138,7 +148,8 @@ void RecordSignal(const void* condition, const void* mutex, bool all) {
   if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
     of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
   }
-  slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_relaxed);
+  slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  DropSignalsForNobody(slot, from_ns);
 }
 
 }  // namespace holdfast
