@@ -54,13 +54,13 @@ Values Below(const std::vector<Decoded>& profiles, const std::string& function, 
 
 class LockKinds : public Profiled {
  protected:
-  // Runs a program at an interval of 1ns, at most three times, until each of its waits is there with its label, so
+  // Runs a program at an interval of 1ns, at most five times, until each of its waits is there with its label, so
   // often, and so long within `within`, and under no other label. On a busy machine a thread that is put off the
-  // processor between its own look at the clock and ours waits longer for itself than for us: hence three times.
+  // processor between its own look at the clock and ours waits longer for itself than for us: hence the repetition.
   // Returns the folder.
   std::string RunUntilRight(const std::string& program, double within, bool exact_count) {
     std::string folder, wrong;
-    for (int run = 1; run <= 3; ++run) {
+    for (int run = 1; run <= 5; ++run) {
       folder = out() + "/" + std::to_string(run);
       const RunResult r =
           RunAndSettle(CommandFor(Launch::kPreload, {program}, {{"lock-interval", "1ns"}, {"out", folder}}));
