@@ -1,5 +1,7 @@
 // The block and mutex profiles: who waited for a lock and who held it, how often and how long, against the program's own
 // clocks; and locks that behave to the letter as without us.
+#include <cmath>
+
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -90,7 +92,7 @@ TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
     double contentions_within, delay_within;
   } const cases[] = {{"1us", 5, 0.06, 0.03}, {"10us", 20, 0.35, 0.7}};
   for (const auto& c : cases) {
-    double waits = 0, delay_ns = 0, estimated_waits = 0, estimated_delay_ns = 0;
+    double waits = 0, delay_ns = 0, estimated_waits = 0, estimated_delay_ns = 0, waits_variance = 0, delay_variance = 0;
     for (int run = 0; run < c.runs; ++run) {
       const std::string folder = out() + "/" + c.interval + "." + std::to_string(run);
       const RunResult r =
@@ -101,10 +103,13 @@ TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
         delay_ns += static_cast<double>(block.CommentNumber("delay_ns"));
         estimated_waits += static_cast<double>(block.Total().at("contentions"));
         estimated_delay_ns += static_cast<double>(block.Total().at("delay"));
+        waits_variance += block.VarianceOf("contentions");
+        delay_variance += block.VarianceOf("delay");
       }
     }
-    EXPECT_NEAR(estimated_waits, waits, c.contentions_within * waits) << c.interval;
-    EXPECT_NEAR(estimated_delay_ns, delay_ns, c.delay_within * delay_ns) << c.interval;
+    // Four standard errors more, by the files' own word: on a busy machine there are few waits.
+    EXPECT_NEAR(estimated_waits, waits, c.contentions_within * waits + 4 * std::sqrt(waits_variance)) << c.interval;
+    EXPECT_NEAR(estimated_delay_ns, delay_ns, c.delay_within * delay_ns + 4 * std::sqrt(delay_variance)) << c.interval;
   }
 }
 

@@ -87,6 +87,12 @@ int64_t Decoded::CommentNumber(const std::string& key) const {
   return text ? std::atoll(text->c_str()) : -1;
 }
 
+double Decoded::VarianceOf(const std::string& type) const {
+  const std::string interval = Comment("total " + type).value_or("0 ± 0");
+  const double standard_error = std::stod(interval.substr(interval.rfind(' ') + 1)) / 1.96;
+  return standard_error * standard_error;
+}
+
 Values Decoded::SumLeaf(const std::string& function) const {
   Values sum;
   for (const auto& type : types) sum[type.substr(0, type.find('/'))] = 0;

@@ -48,6 +48,8 @@ struct Decoded {
   std::optional<std::string> Comment(const std::string& key) const;
   // The number in it; -1 when there is none.
   int64_t CommentNumber(const std::string& key) const;
+  // The variance of the estimated total of `type` ("delay"), from the comment `total delay: 5000 ± 98` (95 %).
+  double VarianceOf(const std::string& type) const;
 
   Values SumLeaf(const std::string& function) const;
   Values SumAny(const std::string& function) const;
