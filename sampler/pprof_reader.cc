@@ -1,4 +1,5 @@
 // The pprof reader: bytes (see pprof_bytes.h) → messages → Profile. Everything is checked, see pprof.h.
+#include <algorithm>
 #include <new>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
@@ -44,15 +45,16 @@ class IdMap {
     }
   }
   uint32_t Get(uint64_t id) const {
-    if (id < small_.size()) {
-      if (small_[id] != Profile::kNone) return small_[id];
-    } else if (const auto found = large_.find(id); found != large_.end()) {
-      return found->second;
-    }
-    Fail("{} id {} is used but not defined", what_, id);
+    if (id < small_.size() && small_[id] != Profile::kNone) [[likely]] return small_[id];
+    return GetLarge(id);
   }
 
  private:
+  [[gnu::noinline]] uint32_t GetLarge(uint64_t id) const {
+    if (const auto found = large_.find(id); found != large_.end()) return found->second;
+    Fail("{} id {} is used but not defined", what_, id);
+  }
+
   const char* what_;
   std::vector<uint32_t> small_;
   absl::flat_hash_map<uint64_t, uint32_t> large_;
@@ -108,10 +110,23 @@ class Decoder {
   template <typename Visit>
   static void Numbers(pbf_reader& reader, Visit visit) {
     if (reader.wire_type() == pbf_wire_type::length_delimited) {
-      for (const uint64_t number : reader.get_packed_uint64()) visit(number);
+      const std::string_view bytes = Bytes(reader);
+      for (const char *at = bytes.data(), *end = at + bytes.size(); at != end;) visit(Varint(&at, end));
     } else {
       visit(Unsigned(reader));
     }
+  }
+
+  // Ids of up to 2,097,151 take three bytes: nearly all numbers of a sample. protozero knows the rest.
+  static uint64_t Varint(const char** at, const char* end) {
+    const char* p = *at;
+    const auto byte = [p](int i) -> uint64_t { return static_cast<uint8_t>(p[i]); };
+    if (end - p >= 3) [[likely]] {
+      if (byte(0) < 0x80) return *at += 1, byte(0);
+      if (byte(1) < 0x80) return *at += 2, (byte(0) & 0x7f) | byte(1) << 7;
+      if (byte(2) < 0x80) return *at += 3, (byte(0) & 0x7f) | (byte(1) & 0x7f) << 7 | byte(2) << 14;
+    }
+    return protozero::decode_varint(at, end);
   }
 
   StringId Text(uint64_t index) const {
@@ -135,13 +150,22 @@ class Decoder {
           strings_.push_back(profile_.strings.Intern(text));
           return true;
         }
-        case ProfileField::kSample: ++samples_; return false;
+        case ProfileField::kSample:
+          ++samples_;
+          numbers_ += NumbersIn(Bytes(reader));
+          return true;
         case ProfileField::kMapping: ++mappings_; return false;
         case ProfileField::kLocation: ++locations_; return false;
         case ProfileField::kFunction: ++functions_; return false;
         default: return false;
       }
     });
+  }
+
+  // At least as many as the sample has frames: each number ends with such a byte.
+  static size_t NumbersIn(std::string_view message) {
+    return static_cast<size_t>(
+        std::count_if(message.begin(), message.end(), [](char byte) { return static_cast<uint8_t>(byte) < 0x80; }));
   }
 
   void ReadTables() {
@@ -263,6 +287,8 @@ class Decoder {
     std::vector<uint32_t> frames;
     std::vector<int64_t> values;
     std::vector<Profile::Label> labels;
+    // A file with fewer numbers than that is damaged, and reserves nothing.
+    if (numbers_ / profile_.sample_types.size() >= samples_) profile_.Reserve(samples_, numbers_, 0);
     EachMessage(ProfileField::kSample, [&](std::string_view message) {
       frames.clear();
       values.clear();
@@ -307,6 +333,7 @@ class Decoder {
   Profile profile_;
   std::vector<StringId> strings_;  // index in the file → id in profile_
   size_t samples_ = 0, mappings_ = 0, locations_ = 0, functions_ = 0;
+  size_t numbers_ = 0;  // in samples
   std::optional<IdMap> mapping_ids_, function_ids_, location_ids_;
   std::vector<Profile::Line> lines_;
 };

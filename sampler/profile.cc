@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sampler/huge_pages.h"
+
 namespace holdfast {
 
 StringId StringTable::Intern(std::string_view text) {
@@ -64,10 +66,10 @@ int64_t Profile::Total(size_t sample_type) const {
 }
 
 void Profile::Reserve(size_t sample_count, size_t frame_count, size_t label_count) {
-  samples.reserve(sample_count);
-  values_.reserve(sample_count * sample_types.size());
-  frames_.reserve(frame_count);
-  labels_.reserve(label_count);
+  ReserveHuge(&samples, sample_count);
+  ReserveHuge(&values_, sample_count * sample_types.size());
+  ReserveHuge(&frames_, frame_count);
+  ReserveHuge(&labels_, label_count);
 }
 
 // The length of the UTF-8 character that `text` begins with, or 0: overlong forms, surrogates and what lies above
