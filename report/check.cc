@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "fmt/format.h"
-#include "report/diff.h"
+#include "report/comparison.h"
 #include "report/flat_table.h"
 #include "report/metric.h"
 #include "report/output_file.h"
@@ -103,11 +103,10 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
 
 absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostream& err,
                           std::vector<Outcome>* outcomes) {
-  const auto both = Compare(options.view, options.base, false, err);
+  auto both = Compare(options.view, {.base = options.base}, err);
   if (!both.ok()) return both.status();
+  SortChanges(true, &both->changes);
   const View& view = both->view;
-  const auto stacks = StacksOf(view, options.view, {view.metric, both->types + view.metric});
-  if (!stacks.ok()) return stacks.status();
   const auto compare = [&](const std::string& name, int64_t base, int64_t head, bool within_error) {
     Outcome outcome{.name = fmt::format("{} {}", view.metric_name, name),
                     .value = view.Value(head),
@@ -117,21 +116,14 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
     outcome.uncertain = static_cast<double>(head) > allowed && within_error;
     return outcome;
   };
-  const int64_t base_total = stacks->Selected(0), head_total = stacks->Selected(1);
-  double variance = 0;
-  for (size_t i = 0; stacks->has_variances() && i < stacks->size(); ++i) {
-    const double b = stacks->VarianceOf(i, 0), h = stacks->VarianceOf(i, 1);
-    variance += both->same_process ? std::abs(h - b) : b + h;
-  }
-  const bool total_within = variance > 0 && static_cast<double>(Magnitude(WrappedDifference(head_total, base_total))) <=
-                                                3 * std::sqrt(variance);
-  outcomes->push_back(compare("total", base_total, head_total, total_within));
+  const int64_t base_total = both->base_total, head_total = both->head_total;
+  outcomes->push_back(compare("total", base_total, head_total, both->TotalWithinError()));
   size_t more = 0;
   const double matters = kMatters * static_cast<double>(std::max(base_total, head_total));
-  for (const Change& change : ChangesOf(*stacks, both->same_process, true)) {
+  for (const Change& change : both->changes) {
     if (change.total() <= 0 || static_cast<double>(std::max(change.base_total, change.head_total)) < matters) continue;
     Outcome outcome =
-        compare(stacks->nodes()[change.node].name, change.base_total, change.head_total, change.WithinError());
+        compare(change.name(), change.base_total, change.head_total, change.WithinError());
     if (!outcome.failed && !outcome.uncertain) continue;
     if (outcomes->size() < kMostRows) {
       outcomes->push_back(std::move(outcome));

@@ -158,6 +158,7 @@ void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
     if (!options_.inlines && lines.size() > 1) lines.erase(lines.begin(), lines.end() - 1);
     for (const Profile::Line& line : lines) at_.push_back(NodeOf(&line, at.mapping, nodes));
   }
+  one_each_ = one_each_ && at_.size() == first_.back() + 1;
   first_.push_back(static_cast<uint32_t>(at_.size()));
 }
 

@@ -10,6 +10,7 @@
 #include "report/label_filter.h"
 #include "report/location_nodes.h"
 #include "report/units.h"
+#include "sampler/huge_pages.h"
 
 namespace holdfast {
 namespace {
@@ -24,7 +25,8 @@ absl::Status CheckLabel(const Profile& profile, const std::string& key) {
     for (const Profile::Label& label : profile.LabelsOf(sample)) keys.insert(profile.strings[label.key]);
   }
   if (keys.contains(key)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Take {}{}{}.", key,
+  const std::string_view why = key == "thread" ? ": Holdfast adds up the threads of a process" : "";
+  return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label{}. Take {}{}{}.", key, why,
                                                 fmt::join(kLevels, ", "), keys.empty() ? "" : ", ",
                                                 fmt::join(keys, ", ")));
 }
@@ -55,7 +57,14 @@ class StacksBuilder {
     auto nodes = LocationNodes::Make(p_, options_, &made_.nodes_);
     if (!nodes.ok()) return nodes.status();
 
-    made_.stacks_.reserve(p_.samples.size());
+    ReserveHuge(&made_.stacks_, p_.samples.size());
+    ReserveHuge(&made_.values_, p_.samples.size() * columns_.size());
+    if (!variances_.empty()) ReserveHuge(&made_.variances_, p_.samples.size() * columns_.size());
+    size_t frames = 0;
+    for (const Profile::Sample& sample : p_.samples) frames += sample.frames;
+    ReserveHuge(&made_.frames_, frames);
+    one_each_ = !nodes->prunes() && !nodes->has_focus() && !nodes->has_show_from() && nodes->IsOneEach() &&
+                (options_.by == "function" || options_.by == "line");
     for (size_t i = 0; i < p_.samples.size(); ++i) {
       const Profile::Sample& sample = p_.samples[i];
       const auto values = p_.ValuesOf(i);
@@ -82,6 +91,10 @@ class StacksBuilder {
  private:
   // False: the filters drop the stack.
   bool AddFrames(std::span<const uint32_t> frames, LocationNodes& nodes) {
+    if (one_each_) {  // the usual case
+      for (const uint32_t frame : frames) made_.frames_.push_back(nodes.OneNodeOf(frame));
+      return true;
+    }
     if (nodes.prunes()) frames = Pruned(frames, nodes);
     if (nodes.has_focus()) {
       bool focused = false;
@@ -156,6 +169,7 @@ class StacksBuilder {
   const std::vector<size_t> columns_;
   const StackOptions& options_;
   const std::span<const double> variances_;
+  bool one_each_ = false;  // each frame becomes one node, and nothing is dropped
   Stacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;
 };

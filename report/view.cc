@@ -16,11 +16,6 @@
 namespace holdfast {
 namespace {
 
-bool HasFilter(const StackOptions& o) {
-  return !(o.focus.empty() && o.ignore.empty() && o.hide.empty() && o.show.empty() && o.show_from.empty() &&
-           o.tag_focus.empty() && o.tag_ignore.empty());
-}
-
 bool HasMetric(const ProfileFile& file, std::string_view metric) {
   return (" " + file.types).find(fmt::format(" {}/", metric)) != std::string::npos;
 }
@@ -79,8 +74,18 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
 
 std::string View::Value(int64_t value) const { return FormatValue(value, unit_name, output_unit); }
 
-Cell View::ErrorCell(double variance) const {
-  if (variances.empty()) return Cell::Real("", std::nan(""));
+bool HasFilter(const StackOptions& o) {
+  return !(o.focus.empty() && o.ignore.empty() && o.hide.empty() && o.show.empty() && o.show_from.empty() &&
+           o.tag_focus.empty() && o.tag_ignore.empty());
+}
+
+absl::Status NothingLeft() {
+  return absl::NotFoundError(
+      "no stack is left by these filters. Look at the names with holdfast top, or leave one out.");
+}
+
+Cell View::ErrorCell(double variance, bool known) const {
+  if (!known) return Cell::Real("", std::nan(""));
   const double half_width = HalfWidthOf(variance);
   return Cell::Real("±" + Value(static_cast<int64_t>(std::min(9e18, std::round(half_width)))), std::round(half_width));
 }
@@ -186,8 +191,7 @@ absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, st
   auto stacks = Stacks::Build(view.profile, std::move(columns), options.stacks, view.variances);
   if (!stacks.ok()) return stacks.status();
   if (stacks->size() == 0 && HasFilter(options.stacks)) {
-    return absl::NotFoundError(
-        "no stack is left by these filters. Look at the names with holdfast top, or leave one out.");
+    return NothingLeft();
   }
   return stacks;
 }

@@ -50,7 +50,8 @@ struct View {
   std::string Value(int64_t value) const;
   Cell ValueCell(int64_t value) const { return Cell::Number(Value(value), value); }
   // "± 12KiB"
-  Cell ErrorCell(double variance) const;
+  Cell ErrorCell(double variance) const { return ErrorCell(variance, !variances.empty()); }
+  Cell ErrorCell(double variance, bool known) const;
 };
 
 // Reads and adds up. InvalidArgument: wrong usage. Messages that are no errors go to `err`.
@@ -64,6 +65,10 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
 
 // The chosen metric (and others, when `columns` is not empty) with the filters applied.
 absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
+
+// Whether any filter by name or label is set, and the error when it leaves nothing.
+bool HasFilter(const StackOptions& options);
+absl::Status NothingLeft();
 
 // program, metric, total ± …, sampled, lost, and the filters in force.
 void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table);

@@ -83,7 +83,7 @@ TEST_F(DiffTest, OfAFileWithItselfIsEmpty) {
     const std::string file = Save("a", RandomProfile(seed));
     for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
       const Result diff =
-          Diff({.view = {.files = {file, file}, .metric = metric, .node_count = 0, .format = "csv"}, .base = {}});
+          Diff({.view = {.files = {file, file}, .metric = metric, .node_count = 0, .format = "csv"}});
       EXPECT_EQ(diff.exit_code, 0) << diff.err;
       EXPECT_EQ(ParseCsv(diff.out).size(), 0u);
     }
@@ -99,7 +99,7 @@ TEST_F(DiffTest, AgreesWithGoRowByRow) {
     const auto go = ParseGoTree(GoPprof(options, head).output).nodes;
     ASSERT_GE(go.size(), 40u);
     const Result diff =
-        Diff({.view = {.files = {base, head}, .metric = metric, .node_count = 0, .format = "csv"}, .base = {}});
+        Diff({.view = {.files = {base, head}, .metric = metric, .node_count = 0, .format = "csv"}});
     EXPECT_EQ(Deltas(diff.out), go) << metric;
   }
 }
@@ -109,7 +109,7 @@ TEST_F(DiffTest, SaysWhatKindOfChangeItIs) {
       Save("base", StackProfile({Stack{"main;kept", 100}, Stack{"main;gone", 40}, Stack{"main;less", 30}}));
   const std::string head =
       Save("head", StackProfile({Stack{"main;kept", 100}, Stack{"main;new", 70}, Stack{"main;less", 10}}));
-  const Result diff = Diff({.view = {.files = {base, head}, .unit = "bytes"}, .base = {}});
+  const Result diff = Diff({.view = {.files = {base, head}, .unit = "bytes"}});
   EXPECT_EQ(diff.exit_code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("base     170\nhead     180\nchange   +10, +5.88%\n"));
   EXPECT_THAT(diff.out, HasSubstr("    0    70    +70    +70 ±0  added    new  (app)\n"));
@@ -127,26 +127,72 @@ TEST_F(DiffTest, ChangesWithinTheSamplingErrorAreMarked) {
   };
   // 4 KiB objects under 512 KiB: 128 objects for each sample, ± 1.96·√(1000·127.5) = 700 objects.
   const std::string base = sampled("base", 1000);
-  const Result small = Diff({.view = {.files = {base, sampled("head", 1300)}, .format = "csv"}, .base = {}});
+  const Result small = Diff({.view = {.files = {base, sampled("head", 1300)}, .format = "csv"}});
   EXPECT_EQ(ParseCsv(small.out).at(0).at("within_error"), "yes") << small.out;
-  const Result large = Diff({.view = {.files = {base, sampled("far", 9000)}, .format = "csv"}, .base = {}});
+  const Result large = Diff({.view = {.files = {base, sampled("far", 9000)}, .format = "csv"}});
   EXPECT_EQ(ParseCsv(large.out).at(0).at("within_error"), "no");
   const Result only =
-      Diff({.view = {.files = {base, sampled("head", 1300)}, .format = "csv"}, .base = {}, .only_significant = true});
+      Diff({.view = {.files = {base, sampled("head", 1300)}, .format = "csv"}, .only_significant = true});
   EXPECT_EQ(ParseCsv(only.out).size(), 0u);
+}
+
+TEST_F(DiffTest, SnapshotsOfOneProcessAreSurerThanTwoProcesses) {
+  // 1,000 objects are in both snapshots; only what was added is uncertain where they are of one process.
+  const auto sampled = [&](const char* name, const char* process, int64_t objects) {
+    Profile p = Snapshot(process, objects, {Stack{"main;hold", 409600, 100}, Stack{"main;grow", objects * 4096, objects}});
+    p.AddComment("interval: 524288 bytes");
+    return Save(name, p);
+  };
+  const auto error_of = [&](const std::string& base, const std::string& head) {
+    const auto rows = ParseCsv(Diff({.view = {.files = {base, head}, .format = "csv"}}).out);
+    for (const auto& row : rows) {
+      if (row.at("function") == "main") return std::stod(row.at("total_error"));
+    }
+    ADD_FAILURE() << "no row of main";
+    return 0.0;
+  };
+  const std::string base = sampled("base", "one", 1000), head = sampled("head", "one", 1200),
+                    other = sampled("other", "two", 1200);
+  // 4 KiB under 512 KiB: σ² = n · 4096² · (1−p)/p, p = 1 − e^(−1/128); n is 200 or 2·100 + 1000 + 1200.
+  const double each = 4096.0 * 4096 * std::exp(-1.0 / 128) / (1 - std::exp(-1.0 / 128));
+  EXPECT_NEAR(error_of(base, head), 1.96 * std::sqrt(200 * each), 2);
+  EXPECT_NEAR(error_of(base, other), 1.96 * std::sqrt(2400 * each), 2);
+}
+
+TEST_F(DiffTest, OfTwoValuesOfALabel) {
+  const std::string file = Save("random", RandomProfile(5));
+  const auto half = [&](const char* label) {
+    const Result top = Catch([&](auto& out, auto& err) {
+      return RunTop({.files = {file}, .node_count = 0, .stacks = {.tag_focus = label}, .format = "csv"}, out, err);
+    });
+    return testing::ParseOurTop(top.out).nodes;
+  };
+  const auto base = half("bytes=:127B"), head = half("bytes=128B:");
+  ASSERT_GE(base.size(), 5u);
+  std::map<std::string, std::pair<int64_t, int64_t>> expected;
+  for (const auto& [name, values] : base) expected[name] = {-values.first, -values.second};
+  for (const auto& [name, values] : head) {
+    expected[name].first += values.first;
+    expected[name].second += values.second;
+  }
+  std::erase_if(expected, [](const auto& row) { return row.second == std::pair(int64_t{0}, int64_t{0}); });
+  const Result diff = Diff({.view = {.files = {file}, .node_count = 0, .format = "csv"},
+                            .compare = {.base_label = "bytes=:127B", .head_label = "bytes=128B:"}});
+  EXPECT_EQ(Deltas(diff.out), expected) << diff.err;
+  EXPECT_EQ(Diff({.view = {.files = {file}}, .compare = {.base_label = "bytes=1B"}}).exit_code, 2);
 }
 
 TEST_F(DiffTest, SetsFoldersAndShares) {
   const std::string a = Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main;f", 100}}));
   const std::string b = Save("app.1.0002.heap.pb.gz", Snapshot("one", 2, {Stack{"main;f", 300}}));
   const std::string c = Save("app.2.0001.heap.pb.gz", Snapshot("two", 2, {Stack{"main;f", 50}}));
-  const Result folder = Diff({.view = {.files = {folder_.path()}, .format = "csv"}, .base = {}});
+  const Result folder = Diff({.view = {.files = {folder_.path()}, .format = "csv"}});
   EXPECT_EQ(Deltas(folder.out)["f"], std::pair(int64_t{200}, int64_t{200})) << folder.err;
-  const Result sets = Diff({.view = {.files = {b, c}, .format = "csv"}, .base = {a}});
+  const Result sets = Diff({.view = {.files = {b, c}, .format = "csv"}, .compare = {.base = {a}}});
   EXPECT_EQ(Deltas(sets.out)["f"], std::pair(int64_t{250}, int64_t{250})) << sets.err;
-  const Result shares = Diff({.view = {.files = {a, b}, .format = "csv"}, .base = {}, .normalize = true});
+  const Result shares = Diff({.view = {.files = {a, b}, .format = "csv"}, .compare = {.normalize = true}});
   EXPECT_EQ(ParseCsv(shares.out).size(), 0u) << "all of it in both";
-  EXPECT_EQ(Diff({.view = {.files = {a, b, c}}, .base = {}}).exit_code, 2);
+  EXPECT_EQ(Diff({.view = {.files = {a, b, c}}}).exit_code, 2);
 }
 
 class MergeTest : public Analysis {
