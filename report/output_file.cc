@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -31,30 +32,59 @@ int WriteAll(int fd, std::string_view bytes) {
 
 }  // namespace
 
-absl::Status WriteOutput(const std::string& path, std::string_view bytes, std::ostream& standard_output) {
-  if (path == "-") {
-    standard_output.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return absl::OkStatus();
-  }
+Output::Output(std::string path, std::ostream& standard_output)
+    : path_(std::move(path)), standard_output_(standard_output) {}
+
+Output::~Output() {
+  if (fd_ < 0) return;
+  close(fd_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void Output::Open() {
   struct stat there {};
-  const bool exists = stat(path.c_str(), &there) == 0;
+  const bool exists = stat(path_.c_str(), &there) == 0;
   if (exists && !S_ISREG(there.st_mode)) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    const int error = fd < 0 ? errno : WriteAll(fd, bytes);
-    if (fd >= 0) close(fd);
-    return error == 0 ? absl::OkStatus() : Failure(path, error);
+    fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) error_ = errno;
+    return;
   }
-  std::string temporary = path + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return Failure(path, errno);
+  std::string temporary = path_ + ".XXXXXX";
+  fd_ = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd_ < 0) {
+    error_ = errno;
+    return;
+  }
+  temporary_ = std::move(temporary);
   const mode_t mask = umask(0);
   umask(mask);
-  int error = fchmod(fd, exists ? there.st_mode & 0777 : 0666 & ~mask) == 0 ? WriteAll(fd, bytes) : errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  unlink(temporary.c_str());
-  return Failure(path, error);
+  if (fchmod(fd_, exists ? there.st_mode & 0777 : 0666 & ~mask) != 0) error_ = errno;
+}
+
+void Output::Write(std::string_view bytes) {
+  if (path_ == "-") {
+    standard_output_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return;
+  }
+  if (fd_ < 0 && error_ == 0) Open();
+  if (error_ == 0) error_ = WriteAll(fd_, bytes);
+}
+
+absl::Status Output::Finish() {
+  if (path_ == "-") return absl::OkStatus();
+  if (fd_ < 0 && error_ == 0) Open();  // nothing was written: an empty file
+  const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && close(fd) != 0 && error_ == 0) error_ = errno;
+  if (error_ == 0 && !temporary_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) return absl::OkStatus();
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  return Failure(path_, error_);
+}
+
+absl::Status WriteOutput(const std::string& path, std::string_view bytes, std::ostream& standard_output) {
+  Output output(path, standard_output);
+  output.Write(bytes);
+  return output.Finish();
 }
 
 }  // namespace holdfast

@@ -11,7 +11,28 @@
 namespace holdfast {
 
 // Written beside it and renamed, so that a full disk leaves what was there before. Devices and pipes are written as
-// they are.
+// they are. One thread.
+class Output {
+ public:
+  Output(std::string path, std::ostream& standard_output);
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output();  // without Finish: what was there before stays
+
+  void Write(std::string_view bytes);  // Finish says what went wrong
+  absl::Status Finish();
+
+ private:
+  void Open();
+
+  const std::string path_;
+  std::ostream& standard_output_;
+  std::string temporary_;  // "": written in place
+  int fd_ = -1;
+  int error_ = 0;
+};
+
+// All at once.
 absl::Status WriteOutput(const std::string& path, std::string_view bytes, std::ostream& standard_output);
 
 }  // namespace holdfast

@@ -254,9 +254,11 @@ void AddExportCommand(CLI::App& app, int* exit_code) {
     const auto run = [&] {
       const auto view = OpenView(options->view, std::cerr);
       if (!view.ok()) return Failed(view.status(), std::cerr);
-      const auto text = ExportText(options->to, *view, options->view);
-      if (!text.ok()) return Failed(text.status(), std::cerr);
-      const auto written = WriteOutput(options->output, *text, std::cout);
+      Output output(options->output, std::cout);
+      const auto made =
+          ExportTo(options->to, *view, options->view, [&](std::string_view piece) { output.Write(piece); });
+      if (!made.ok()) return Failed(made, std::cerr);
+      const auto written = output.Finish();
       return written.ok() ? 0 : Failed(written, std::cerr);
     };
     *exit_code = Finished(run());
