@@ -197,6 +197,8 @@ std::optional<AbbrevTable> AbbrevTable::Parse(std::string_view window, Encoding 
         spec.is_walked = abbrev.is_scope = true;
       }
       spec.size = static_cast<int8_t>(FixedSize(spec.form, encoding));
+      if (spec.attribute == kAtSibling && spec.form == kFormRef4) abbrev.sibling_at = abbrev.fixed_size;
+      if (spec.attribute == kAtAbstractOrigin) abbrev.is_instance = true;
       abbrev.fixed_size = spec.size < 0 || abbrev.fixed_size < 0 ? -1 : abbrev.fixed_size + spec.size;
       table.attributes_.push_back(spec);
     }

@@ -16,6 +16,7 @@ enum Tag : uint16_t {
 };
 
 enum Attribute : uint16_t {
+  kAtSibling = 0x01,
   kAtName = 0x03,
   kAtStmtList = 0x10,
   kAtLowPc = 0x11,

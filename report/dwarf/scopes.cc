@@ -43,6 +43,7 @@ class Walk {
   struct Level {  // of entries that have children
     uint64_t entry = 0;
     bool is_function = false, is_inlined = false;
+    bool holds = true;  // whether an address that is asked for may lie in the function around here
     uint32_t scope = Scopes::kNone;  // once it is kept
   };
 
@@ -60,12 +61,23 @@ class Walk {
         continue;
       }
       const Abbrev* abbrev = unit_.abbrevs().Find(code);
+      const uint64_t entry = cursor.offset();  // its attributes
       if (abbrev == nullptr || levels_.size() >= kMaxDepth) {
         done_ = true;
         return begin;
       }
+      // What is inlined into a function lies within its code: where no address is asked for, nothing has to be read.
+      const bool inlined = abbrev->tag == kTagInlinedSubroutine;
+      const bool out_of_reach = inlined && !levels_.empty() && !levels_.back().holds;
       Unit::Code range;
-      if (abbrev->is_scope) {
+      if (out_of_reach) {
+        if (const uint64_t next = SiblingOf(*abbrev, window, cursor.offset(), at); next != 0) {
+          if (next > window.size()) return next;
+          cursor = Cursor(window, next);
+          continue;
+        }
+        unit_.abbrevs().SkipEntry(&cursor, *abbrev);
+      } else if (abbrev->is_scope) {
         unit_.abbrevs().WalkEntry(&cursor, *abbrev,
                                   [&](uint16_t attribute, const Value& value) { range.Take(attribute, value); });
       } else {  // nearly all
@@ -76,14 +88,33 @@ class Walk {
         return begin;
       }
       if (abbrev->is_scope || abbrev->children) {
-        Level level{at + begin, abbrev->tag == kTagSubprogram, abbrev->tag == kTagInlinedSubroutine};
-        if (abbrev->is_scope) Hold(range, &level);
-        if (abbrev->children) levels_.push_back(level);
+        Level level{at + begin, abbrev->tag == kTagSubprogram, inlined, levels_.empty() || levels_.back().holds};
+        if (abbrev->is_scope && !out_of_reach) {
+          Hold(range, &level);
+          level.holds = level.scope != Scopes::kNone;
+        }
+        const uint64_t next = level.holds || !abbrev->is_instance ? 0 : SiblingOf(*abbrev, window, entry, at);
+        if (next > window.size()) return next;
+        if (next != 0) {
+          cursor = Cursor(window, next);
+        } else if (abbrev->children) {
+          levels_.push_back(level);
+        }
       }
       if (levels_.empty()) done_ = true;  // a unit without children
       if (done_) break;
     }
     return cursor.offset();
+  }
+
+  // Where the entry behind the children of this one begins, as an offset in the window, which may end before it; 0 when
+  // the entry has no children, does not say, or leads backwards. Its attributes begin at `attributes`.
+  uint64_t SiblingOf(const Abbrev& abbrev, std::string_view window, uint64_t attributes, uint64_t at) const {
+    if (!abbrev.children || abbrev.sibling_at < 0) return 0;
+    Cursor cursor(window, attributes + static_cast<uint64_t>(abbrev.sibling_at));
+    const uint64_t next = unit_.header().offset + cursor.U32();
+    if (!cursor.ok() || next >= unit_.header().end || next < at + cursor.offset()) return 0;
+    return next - at;
   }
 
   void Hold(const Unit::Code& code, Level* level) {
