@@ -1,4 +1,5 @@
 // The views on profiles of real programs: the same numbers as Go's pprof, and exports as their consumers read them.
+#include <filesystem>
 #include <regex>
 
 #include "tests/support/profiled.h"
@@ -29,6 +30,29 @@ class ViewsOfPrograms : public Profiled {
     command.env["PERL_HASH_SEED"] = "0";
     command.env["PERL_PERTURB_KEYS"] = "0";
     const RunResult run = RunAndSettle(command);
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+  }
+
+  // Python's threads hand one lock round: what they wait for is in its block profile.
+  std::string RunPython(const std::string& seed) {
+    const std::string program = std::filesystem::canonical("/usr/bin/python3").string();
+    const RunResult run = RunAs(Launch::kRun,
+                                {program, "-c",
+                                 "import threading, json\n"
+                                 "def work(n):\n"
+                                 "  for i in range(300): kept.append(json.dumps([i, n] * 20))\n"
+                                 "kept = []\n"
+                                 "threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n"
+                                 "for t in threads: t.start()\n"
+                                 "for t in threads: t.join()\n"},
+                                {{"heap-interval", "4KiB"}, {"lock-interval", "1ns"}, {"seed", seed}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    return std::filesystem::path(program).filename().string();
+  }
+  void RunBash(int words) {
+    const std::string script =
+        "declare -A m; for ((i = 0; i < " + std::to_string(words) + "; i++)); do m[k$i]=v$i$i; done";
+    const RunResult run = RunAs(Launch::kRun, {"/usr/bin/bash", "-c", script}, {{"heap-interval", "1"}});
     ASSERT_TRUE(run.exited(0)) << run.Describe();
   }
 
@@ -65,11 +89,14 @@ TEST_F(ViewsOfPrograms, HaveTheNumbersOfGoRowByRow) {
   RunPerl({{"heap-interval", "4KiB"}, {"seed", "1"}});
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
   RunAs(Launch::kRun, {"uses_libraries"}, {{"heap-interval", "1"}});
+  const std::string python = RunPython("1");
   const auto files = Files();
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"perl.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
       {"uses_libraries.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
-      {"hot_mutex.block", {"contentions", "delay"}}};
+      {"hot_mutex.block", {"contentions", "delay"}},
+      {python + ".heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {python + ".block", {"contentions", "delay"}}};
   for (const auto& [name, metrics] : cases) {
     ASSERT_TRUE(files.contains(name)) << name;
     const std::string& file = files.at(name);
@@ -82,6 +109,45 @@ TEST_F(ViewsOfPrograms, HaveTheNumbersOfGoRowByRow) {
       EXPECT_EQ(ParseOurPeek(Csv({"peek", ".", "-n", "0", "--metric", metric, file})), go);
       EXPECT_EQ(ParseOurTree(Csv({"tree", "--nodefraction", "0", "--metric", metric, file})), go);
     }
+  }
+}
+
+// Two runs of each that differ: rows of both sides and of one side only.
+TEST_F(ViewsOfPrograms, DiffsOfThreeProgramsHaveTheNumbersOfGoRowByRow) {
+  std::map<std::string, std::string> sides[2];
+  std::string python;
+  for (int side = 0; side < 2; ++side) {
+    const std::string seed = std::to_string(side + 1);
+    RunPerl({{"heap-interval", "8KiB"}, {"seed", seed}});
+    RunBash(side == 0 ? 200 : 300);
+    python = RunPython(seed);
+    RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+    for (const auto& [name, path] : Files()) {
+      sides[side][name] = folder() + "/" + seed + "." + name + ".pb.gz";
+      WriteFile(sides[side][name], ReadFile(path));
+    }
+  }
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"perl.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {"bash.heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {python + ".heap", {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}},
+      {python + ".block", {"contentions", "delay"}},
+      {"hot_mutex.block", {"contentions", "delay"}},
+      {"hot_mutex.mutex", {"contentions", "delay"}}};
+  for (const auto& [name, metrics] : cases) {
+    ASSERT_TRUE(sides[0].contains(name) && sides[1].contains(name)) << name;
+    size_t compared = 0;
+    for (const std::string& metric : metrics) {
+      SCOPED_TRACE(name + " " + metric);
+      const std::string &base = sides[0].at(name), &head = sides[1].at(name);
+      std::map<std::string, std::pair<int64_t, int64_t>> ours;
+      for (const auto& row : ParseCsv(Csv({"diff", "-n", "0", "--metric", metric, base, head}))) {
+        ours[row.at("function")] = {NumberIn(row, "self_delta"), NumberIn(row, "total_delta")};
+      }
+      EXPECT_EQ(ours, Go(metric, {"-base=" + base, head}).nodes);
+      compared += ours.size();
+    }
+    EXPECT_GE(compared, 4u) << name;
   }
 }
 
