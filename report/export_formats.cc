@@ -1,6 +1,7 @@
 #include "report/export_formats.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -11,9 +12,9 @@
 #include "absl/types/span.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/call_graph.h"
 #include "report/flat_table.h"
 #include "report/table.h"
+#include "sampler/huge_pages.h"
 
 namespace holdfast {
 namespace {
@@ -31,15 +32,17 @@ std::string FrameText(std::string_view name) {
 // What is written is longer than what it is made of: 1,000,000 stacks are 1 GB of text. It goes out piece by piece.
 class Text {
  public:
-  explicit Text(const TextSink& sink) : sink_(sink) { buffer_.reserve(2 * kPiece); }
+  explicit Text(const TextSink& sink) : sink_(sink), buffer_(kPiece, '\0') {}
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
-  ~Text() {
-    if (!buffer_.empty()) sink_(buffer_);
-  }
+  ~Text() { Flush(); }
   Text& operator<<(std::string_view piece) {
-    buffer_.append(piece);
-    if (buffer_.size() >= kPiece) Flush();
+    if (piece.size() > buffer_.size() - size_) [[unlikely]] {
+      Flush();
+      if (piece.size() > buffer_.size()) return sink_(piece), *this;
+    }
+    std::memcpy(buffer_.data() + size_, piece.data(), piece.size());
+    size_ += piece.size();
     return *this;
   }
   Text& operator<<(int64_t number) {
@@ -48,32 +51,34 @@ class Text {
   }
   template <typename... Args>
   void Print(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Args>(args)...);
-    if (buffer_.size() >= kPiece) Flush();
+    fmt::memory_buffer made;
+    fmt::format_to(std::back_inserter(made), format, std::forward<Args>(args)...);
+    *this << std::string_view(made.data(), made.size());
   }
 
  private:
   static constexpr size_t kPiece = 1 << 20;
   void Flush() {
-    sink_(buffer_);
-    buffer_.clear();
+    if (size_ > 0) sink_(std::string_view(buffer_).substr(0, size_));
+    size_ = 0;
   }
   const TextSink& sink_;
   std::string buffer_;
+  size_t size_ = 0;
 };
 
-// The text of each node, made once.
+// ";name" of each node, made once.
 std::vector<std::string> FrameTexts(const Stacks& stacks) {
   std::vector<std::string> texts;
-  for (const FrameNode& node : stacks.nodes()) texts.push_back(FrameText(node.name));
+  for (const FrameNode& node : stacks.nodes()) texts.push_back(";" + FrameText(node.name));
   return texts;
 }
 
-void WritePath(std::span<const uint32_t> frames, const std::vector<std::string>& texts, Text* text) {
-  for (size_t k = frames.size(); k-- > 0;) {
-    *text << texts[frames[k]];
-    if (k != 0) *text << ";";
-  }
+// From the root, each with the character that separates it from the one before.
+void WriteFrames(std::span<const uint32_t> frames, const std::vector<std::string>& texts, Text* text) {
+  if (frames.empty()) return;
+  *text << std::string_view(texts[frames.back()]).substr(1);
+  for (size_t k = frames.size() - 1; k-- > 0;) *text << texts[frames[k]];
 }
 
 // Each path once, in the order of the profile.
@@ -85,18 +90,19 @@ void Folded(const Stacks& stacks, Text* text) {
   const auto equal = [&](uint32_t a, uint32_t b) {
     return std::ranges::equal(stacks.FramesOf(a), stacks.FramesOf(b));
   };
-  absl::flat_hash_map<uint32_t, int64_t, decltype(hash_of), decltype(equal)> sums(stacks.size(), hash_of, equal);
-  std::vector<uint32_t> order;
+  absl::flat_hash_map<uint32_t, uint32_t, decltype(hash_of), decltype(equal)> numbers(0, hash_of, equal);
+  numbers.reserve(stacks.size());
+  std::vector<std::pair<uint32_t, int64_t>> sums;  // the first stack with that path, and the sum of all
   for (uint32_t i = 0; i < stacks.size(); ++i) {
-    const auto [place, added] = sums.try_emplace(i, 0);
-    if (added) order.push_back(i);
-    place->second = WrappedSum(place->second, stacks.ValuesOf(i)[0]);
+    const auto [place, added] = numbers.try_emplace(i, static_cast<uint32_t>(sums.size()));
+    if (added) sums.emplace_back(i, 0);
+    int64_t& sum = sums[place->second].second;
+    sum = WrappedSum(sum, stacks.ValuesOf(i)[0]);
   }
   const std::vector<std::string> texts = FrameTexts(stacks);
-  for (const uint32_t stack : order) {
-    const int64_t sum = sums.find(stack)->second;
+  for (const auto& [stack, sum] : sums) {
     if (sum == 0 || stacks.FramesOf(stack).empty()) continue;
-    WritePath(stacks.FramesOf(stack), texts, text);
+    WriteFrames(stacks.FramesOf(stack), texts, text);
     *text << " " << sum << "\n";
   }
 }
@@ -112,7 +118,7 @@ void Speedscope(const View& view, const Stacks& stacks, Text* text) {
     if (node.file != 0) text->Print(",\"file\":{}", JsonString(profile.strings[node.file]));
     if (node.line > 0) text->Print(",\"line\":{}", node.line);
     *text << "}";
-    numbers.push_back(fmt::format("{}", i));
+    numbers.push_back(fmt::format(",{}", i));
   }
   *text << "]},\"profiles\":[";
   for (size_t c = 0; c < stacks.columns(); ++c) {
@@ -133,12 +139,8 @@ void Speedscope(const View& view, const Stacks& stacks, Text* text) {
       }
     };
     each([&](size_t i) {
-      const auto frames = stacks.FramesOf(i);
       *text << "[";
-      for (size_t k = frames.size(); k-- > 0;) {
-        *text << numbers[frames[k]];
-        if (k != 0) *text << ",";
-      }
+      WriteFrames(stacks.FramesOf(i), numbers, text);
       *text << "]";
     });
     *text << "],\"weights\":[";
@@ -148,40 +150,130 @@ void Speedscope(const View& view, const Stacks& stacks, Text* text) {
   *text << "]}\n";
 }
 
-std::string Joined(std::span<const int64_t> values) { return fmt::format("{}", fmt::join(values, " ")); }
+// Who calls whom, one caller after the other. A hash map of all edges would be larger than the profile: stacks of
+// unlike paths have as many edges as frames. Entries (callee, stack) are sorted by caller instead, by counting.
+class EdgesByCaller {
+ public:
+  explicit EdgesByCaller(const Stacks& stacks) : stacks_(stacks), first_(stacks.nodes().size() + 1) {
+    Each([&](uint32_t caller, uint32_t, uint32_t) { ++first_[caller + 1]; });
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    ReserveHuge(&entries_, first_.back());
+    entries_.resize(first_.back());
+    std::vector<size_t> next(first_.begin(), first_.end() - 1);
+    Each([&](uint32_t caller, uint32_t callee, uint32_t stack) { entries_[next[caller]++] = {callee, stack}; });
+    slots_.resize(stacks.nodes().size(), Profile::kNone);
+  }
+
+  struct Edge {
+    uint32_t callee, latest;  // and the last stack that counted
+  };
+  // visit(callee, values) for each callee of `caller`.
+  template <typename Visit>
+  void CalleesOf(uint32_t caller, Visit visit) {
+    const size_t columns = stacks_.columns();
+    edges_.clear();
+    values_.clear();
+    for (size_t i = first_[caller]; i < first_[caller + 1]; ++i) {
+      const auto [callee, stack] = entries_[i];
+      uint32_t& slot = slots_[callee];
+      if (slot == Profile::kNone) {
+        slot = static_cast<uint32_t>(edges_.size());
+        edges_.push_back({callee, Profile::kNone});
+        values_.resize(values_.size() + columns);
+      }
+      if (std::exchange(edges_[slot].latest, stack) == stack) continue;  // counts a stack once
+      const auto values = stacks_.ValuesOf(stack);
+      int64_t* sums = values_.data() + slot * columns;
+      for (size_t c = 0; c < columns; ++c) sums[c] = WrappedSum(sums[c], values[c]);
+    }
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      slots_[edges_[i].callee] = Profile::kNone;
+      visit(edges_[i].callee, std::span<const int64_t>(values_).subspan(i * columns, columns));
+    }
+  }
+
+ private:
+  template <typename Visit>
+  void Each(Visit visit) const {
+    for (uint32_t i = 0; i < stacks_.size(); ++i) {
+      const auto frames = stacks_.FramesOf(i);
+      for (size_t k = frames.size(); k-- > 1;) {
+        if (frames[k] != frames[k - 1]) visit(frames[k], frames[k - 1], i);
+      }
+    }
+  }
+
+  const Stacks& stacks_;
+  std::vector<size_t> first_;  // of each caller
+  std::vector<std::pair<uint32_t, uint32_t>> entries_;
+  std::vector<Edge> edges_;
+  std::vector<int64_t> values_;
+  std::vector<uint32_t> slots_;
+};
+
+// Names of one kind (files, functions …) in callgrind's short form: "(7) main" the first time, "(7)" from then on.
+class ShortNames {
+ public:
+  std::string_view Of(uint32_t id, std::string_view name) {
+    if (id >= known_.size()) known_.resize(id + 1);
+    std::string& known = known_[id];
+    if (known.empty()) {
+      known = fmt::format("({})", id + 1);
+      return first_ = fmt::format("({}) {}", id + 1, FrameText(name));
+    }
+    return known;
+  }
+
+ private:
+  std::vector<std::string> known_;
+  std::string first_;
+};
 
 void Callgrind(const View& view, const Stacks& stacks, Text* text) {
   const Profile& profile = stacks.profile();
   const FlatTable flat(stacks);
-  const std::vector<CallEdge> edges = CallEdges(stacks, std::vector<bool>(stacks.nodes().size(), true));
-  std::vector<std::vector<const CallEdge*>> out_of(stacks.nodes().size());
-  for (const CallEdge& edge : edges) out_of[edge.caller].push_back(&edge);
+  EdgesByCaller edges(stacks);
   *text << "# callgrind format\nversion: 1\ncreator: holdfast\n";
   text->Print("cmd: {}\npositions: line\nevents:", FrameText(view.program));
   for (const auto& type : profile.sample_types) text->Print(" {}", FrameText(profile.strings[type.type]));
-  std::vector<int64_t> totals;
-  for (size_t c = 0; c < stacks.columns(); ++c) totals.push_back(stacks.Selected(c));
-  text->Print("\nsummary: {}\n", Joined(totals));
+  *text << "\nsummary:";
+  const auto numbers = [&](auto value_of) {
+    for (size_t c = 0; c < stacks.columns(); ++c) *text << " " << value_of(c);
+    *text << "\n";
+  };
+  const auto totals = [&](size_t c) { return stacks.Selected(c); };
+  numbers(totals);
+  ShortNames objects, files, functions;
   const auto object_of = [&](const FrameNode& node) {
-    return FrameText(node.objects.empty() ? std::string_view("???") : profile.strings[node.objects[0]]);
+    const StringId object = node.objects.empty() ? 0 : node.objects[0];
+    return objects.Of(object, object == 0 ? "???" : profile.strings[object]);
   };
   const auto file_of = [&](const FrameNode& node) {
-    return FrameText(node.file == 0 ? std::string_view("???") : profile.strings[node.file]);
+    return files.Of(node.file, node.file == 0 ? "???" : profile.strings[node.file]);
   };
-  std::vector<int64_t> self(stacks.columns());
   for (uint32_t i = 0; i < stacks.nodes().size(); ++i) {
     const FrameNode& node = stacks.nodes()[i];
-    for (size_t c = 0; c < self.size(); ++c) self[c] = flat.Self(i, c);
-    if (out_of[i].empty() && std::all_of(self.begin(), self.end(), [](int64_t value) { return value == 0; })) continue;
-    text->Print("\nob={}\nfl={}\nfn={}\n{} {}\n", object_of(node), file_of(node), FrameText(node.name),
-                        node.line, Joined(self));
-    for (const CallEdge* edge : out_of[i]) {
-      const FrameNode& callee = stacks.nodes()[edge->callee];
-      text->Print("cob={}\ncfi={}\ncfn={}\ncalls=1 {}\n{} {}\n", object_of(callee), file_of(callee),
-                          FrameText(callee.name), callee.line, node.line, Joined(edge->values));
+    bool begun = false;
+    const auto begin = [&] {
+      if (std::exchange(begun, true)) return;
+      *text << "\nob=" << object_of(node) << "\nfl=" << file_of(node) << "\nfn=" << functions.Of(i, node.name) << "\n"
+            << node.line;
+      numbers([&](size_t c) { return flat.Self(i, c); });
+    };
+    for (size_t c = 0; c < stacks.columns(); ++c) {
+      if (flat.Self(i, c) != 0) begin();
     }
+    edges.CalleesOf(i, [&](uint32_t index, std::span<const int64_t> values) {
+      begin();
+      const FrameNode& callee = stacks.nodes()[index];
+      *text << "cob=" << object_of(callee) << "\ncfi=" << file_of(callee)
+            << "\ncfn=" << functions.Of(index, callee.name) << "\ncalls=1 " << callee.line << "\n"
+            << node.line;
+      numbers([&](size_t c) { return values[c]; });
+    });
   }
-  text->Print("\ntotals: {}\n", Joined(totals));
+  *text << "\ntotals:";
+  numbers(totals);
 }
 
 void Csv(const Stacks& stacks, Text* text) {
@@ -199,7 +291,7 @@ void Csv(const Stacks& stacks, Text* text) {
   std::vector<std::string> texts = FrameTexts(stacks);
   std::vector<bool> quoted;
   for (std::string& name : texts) {
-    const std::string field = CsvField(name);
+    const std::string field = CsvField(name);  // ";" alone needs no quotes
     quoted.push_back(field != name);
     if (field != name) name = field.substr(1, field.size() - 2);
   }
@@ -217,7 +309,7 @@ void Csv(const Stacks& stacks, Text* text) {
     const auto frames = stacks.FramesOf(i);
     const bool quote = std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return quoted[node]; });
     if (quote) *text << "\"";
-    WritePath(frames, texts, text);
+    WriteFrames(frames, texts, text);
     *text << (quote ? "\"\n" : "\n");
   }
 }
