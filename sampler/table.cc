@@ -13,6 +13,19 @@ namespace holdfast {
 
 constinit std::atomic<Table*> current_table{nullptr};
 
+namespace {
+
+// Whether there was little room at the last look. Relaxed: a thread that sees it late looks some steps later.
+constinit std::atomic<bool> scarce{true};
+
+bool HasRoom(uint64_t bytes) {
+  const Room room = RoomForTables(bytes);
+  scarce.store(room != Room::kPlenty, std::memory_order_relaxed);
+  return room != Room::kNone;
+}
+
+}  // namespace
+
 bool Table::Back(uint32_t bytes) {
   TableHeader& head = *header();
   const uint64_t cap_units = head.cap_bytes / kUnit;
@@ -30,10 +43,9 @@ bool Table::Back(uint32_t bytes) {
     // A page of a full tmpfs that nothing backs would be SIGBUS in the program: ask first. Threads that come here
     // together ask for the same pages, which is harmless; so nobody waits for anybody.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
-    // The room itself is looked at for every 4 MiB only: what is taken meanwhile is bounded, and the kernel refuses
-    // where there is none.
-    const bool looks = backed / (kGrowStepBytes / kUnit) % 16 == 0;
-    if ((looks && !RoomForTables(16 * kGrowStepBytes)) ||
+    // The room itself is looked at before each step where it is scarce, and elsewhere for every 4 MiB.
+    const bool looks = scarce.load(std::memory_order_relaxed) || backed / (kGrowStepBytes / kUnit) % 16 == 0;
+    if ((looks && !HasRoom(step * kUnit)) ||
         SyscallFailed(RawSyscall(SYS_madvise, start, step * kUnit, MADV_POPULATE_WRITE))) {
       Count(Loss::kGrowthFailed);
       return false;

@@ -24,9 +24,12 @@ constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64
 // Kernels before 5.14 cannot be asked for pages without a descriptor: there the whole table is backed when it is made,
 // and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
+// A share of which a few more MiB for each of many processes are a small part.
+constexpr uint64_t kMuch = 1 << 30;
 
-// Where the current table lies, for RoomForTables.
+// Where the current table lies and whose it is, for RoomForTables.
 constinit TableLocation current_location{};
+constinit uint32_t current_uid = 0;
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -56,7 +59,7 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid) {
   TextBuffer<32> prefix;
   prefix.Add(kTablePrefix).AddNumber(uid).Add(".");
   uint64_t total = 0;
-  alignas(8) char buffer[2048];
+  alignas(8) char buffer[640];  // two of the longest names: this runs on the program's stack
   while (true) {
     const long got = RawSyscall(SYS_getdents64, folder_fd, buffer, sizeof buffer);
     if (got <= 0) return total;
@@ -71,6 +74,10 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid) {
     }
   }
 }
+
+// What all tables of a user may take of `space`: what is free there, and what the tables take already. A quarter; of that an
+// eighth is left for those that look at the same moment and all find the same room.
+uint64_t ShareOf(uint64_t space) { return space / 4 - space / 32; }
 
 // Fields of /proc/self/stat are counted from behind the program's name, which may hold anything, also ") ".
 uint64_t StartTicks() {
@@ -153,14 +160,14 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   uint64_t free_bytes = 0;
   if (!InMemory(folder, &free_bytes)) return 0;
   const uint64_t taken = BytesInTables(folder_fd, uid);
-  const uint64_t quarter = (free_bytes + taken) / 4;
+  const uint64_t share = ShareOf(free_bytes + taken);
   uint64_t cap = options.max_memory_bytes;
-  if (quarter < taken + cap) cap = quarter > taken ? quarter - taken : 0;
+  if (share < taken + cap) cap = share > taken ? share - taken : 0;
   rlimit limit;
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap) cap = limit.rlim_cur;
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_AS, 0, &limit)) && limit.rlim_cur != RLIM_INFINITY) {
-    const uint64_t share = AddressSpaceLeft(limit.rlim_cur) / 16;
-    if (share < cap) cap = share > kFirstBytes ? share : kFirstBytes;
+    const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
+    if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
   }
   cap = cap / 4096 * 4096;
   return cap >= kFirstBytes ? cap : 0;
@@ -258,17 +265,26 @@ Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocatio
     if (folder == nullptr || *folder == '\0') continue;
     if (Table* made = MakeTableIn(folder, options, reuse, forked, location)) {
       current_location = *location;
+      current_uid = made->header()->uid;
       return made;
     }
   }
   return nullptr;
 }
 
-bool RoomForTables(uint64_t bytes) {
+Room RoomForTables(uint64_t bytes) {
   uint64_t free_bytes = 0;
   // After chroot the folder has no name any more: then the cap from the start is what holds.
-  if (!InMemory(current_location.folder, &free_bytes)) return true;
-  return bytes <= free_bytes / 4;
+  if (!InMemory(current_location.folder, &free_bytes)) return Room::kPlenty;
+  const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, current_location.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  uint64_t taken = 0;  // as far as can be seen: there may be no descriptor left
+  if (!SyscallFailed(folder_fd)) {
+    taken = BytesInTables(folder_fd, current_uid);
+    RawSyscall(SYS_close, folder_fd);
+  }
+  const uint64_t share = ShareOf(free_bytes + taken);
+  if (taken + bytes > share) return Room::kNone;
+  return share >= kMuch ? Room::kPlenty : Room::kScarce;
 }
 
 void RingBell(const TableLocation& location) {

@@ -23,8 +23,10 @@ struct TableLocation {
 Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocation* location);
 
 // Whether the tables of this user may take `bytes` more: together they take at most a quarter of the free space where
-// they lie (Docker's /dev/shm is 64 MiB, and the program needs it too).
-bool RoomForTables(uint64_t bytes);
+// they lie (Docker's /dev/shm is 64 MiB, and the program needs it too). kScarce: yes, but ask again for whatever comes next.
+// Any thread; opens the folder for a moment. Five system calls and one more for each table.
+enum class Room { kNone, kScarce, kPlenty };
+Room RoomForTables(uint64_t bytes);
 
 // Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
 void RingBell(const TableLocation& location);

@@ -39,6 +39,8 @@ std::string Library() {
   return other != nullptr ? other : HOLDFAST_LIBRARY;
 }
 
+bool Full() { return getenv("HOLDFAST_TEST_FULL") != nullptr; }
+
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;

@@ -35,6 +35,8 @@ std::string Tool();
 std::string Library();
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
+// With HOLDFAST_TEST_FULL=1: tests that have a long form run it (growth_test, kill_test), for minutes.
+bool Full();
 
 // The lines `expect FUNCTION …` of a program's output.
 struct Known {
