@@ -279,7 +279,9 @@ int SweepOldTables(const std::string& path) {
   int removed = 0;
   for (const std::string& name : ListTableNames(*tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
-    if (!table.ok() || !OlderThanADay(table->modified_ns()) || table->liveness() != Liveness::kDead) continue;
+    // The clock of the day may have jumped ahead: no table is old whose process began less than a day ago.
+    if (!table.ok() || !OlderThanADay(table->modified_ns()) || NowNs() - table->owner().start_monotonic_ns <= kDay) continue;
+    if (table->liveness() != Liveness::kDead) continue;
     removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
   }
   for (const char* suffix : {".new", ".lock"}) {

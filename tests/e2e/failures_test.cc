@@ -18,6 +18,7 @@ struct Row {
   bool needs_root = false;
   std::vector<std::pair<int, rlim_t>> limits = {};
   bool compare_errors = true;
+  std::map<std::string, std::string> env = {};
 };
 
 std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
@@ -38,6 +39,13 @@ std::vector<Row> Rows() {
   rows.push_back({"loading_churn", {"hard_loading", "churn", Plugin("first_plugin"), Plugin("second_plugin")}});
   rows.push_back({"loading_deepbind", {"hard_loading", "deepbind", Plugin("first_plugin"), Plugin("own_new_plugin")}});
   rows.push_back({"loading_thread_local", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}});
+  rows.push_back({"loading_with_audit", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}, false, {}, true,
+                  {{"LD_AUDIT", Plugin("silent_audit")}}});
+  for (const char* which : {"not_dumpable", "locked_memory", "locked_from_the_start", "subreaper", "ignored_children",
+                            "counted_children", "vfork_storm"})
+    rows.push_back({std::string("places_") + which, {"hard_places", which}});
+  for (const char* which : {"new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces"})
+    rows.push_back({std::string("places_") + which, {"hard_places", which}, true});
   rows.push_back({"small_stack_limit", {"threads_exact"}, false, {{RLIMIT_STACK, 64 << 10}}});
   rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});
   rows.push_back({"few_descriptors", {"hard_processes", "daemon"}, false, {{RLIMIT_NOFILE, 4}}});
@@ -51,6 +59,7 @@ class Failures : public Profiled, public ::testing::WithParamInterface<Row> {
  protected:
   Command With(Command command) const {
     command.limits = GetParam().limits;
+    for (const auto& [name, value] : GetParam().env) command.env[name] = value;
     command.timeout_seconds = 20;
     return command;
   }

@@ -196,6 +196,34 @@ TEST_F(Surroundings, SetuidProgramsAreLeftAlone) {
   ExpectAsBare({program, "return"}, kEvery, like);
 }
 
+// AddressSanitizer has a malloc of its own, and refuses to start when another library comes first.
+TEST_F(Surroundings, SanitizedProgramsAreLeftAlone) {
+  const std::string objects = Execute({.argv = {"ldd", ProgramPath("sanitized_program")}}).out;
+  const size_t start = objects.find('/', objects.find("libasan"));
+  ASSERT_NE(start, std::string::npos) << objects;
+  const std::string sanitizer = objects.substr(start, objects.find(' ', start) - start);
+  // It leaks, which is not the question here.
+  const auto with = [](Command command, const std::string& preload, const std::string& options = "") {
+    if (!preload.empty()) command.env["LD_PRELOAD"] = preload;
+    command.env["ASAN_OPTIONS"] = "detect_leaks=0" + options;
+    return command;
+  };
+  const RunResult bare = Execute(with(CommandFor(Launch::kBare, {"sanitized_program"}), ""));
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  const Command preloaded = CommandFor(Launch::kPreload, {"sanitized_program"}, kEvery);
+  for (const Command& command : {with(CommandFor(Launch::kExec, {"sanitized_program"}, kEvery), ""),
+                                 with(preloaded, sanitizer + ":" + Library()),
+                                 with(preloaded, Library(), ":verify_asan_link_order=0")}) {
+    const RunResult r = Execute(command);
+    EXPECT_EQ(r.status, bare.status) << r.Describe();
+    EXPECT_EQ(r.out, bare.out);
+    if (command.argv[0] != Tool()) {  // which says that it records nothing
+      EXPECT_EQ(r.err, bare.err);
+    }
+  }
+  EXPECT_TRUE(ListProfiles(out()).empty());
+}
+
 TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
   const std::string tree = folder() + "/moved-tree";
   std::filesystem::create_directories(tree + "/bin");

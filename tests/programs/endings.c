@@ -58,6 +58,15 @@ static void ForbidOpen(void) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) exit(8);
 }
 
+// Takes all memory that there is, until the kernel puts an end to it.
+static void TakeAllMemory(void) {
+  const size_t bytes = 1 << 20;
+  while (1) {
+    char* block = malloc(bytes);
+    if (block) memset(block, 1, bytes);
+  }
+}
+
 int main(int argc, char** argv) {
   const char* way = argc > 1 ? argv[1] : "return";
   static pthread_t self, other;
@@ -82,6 +91,7 @@ int main(int argc, char** argv) {
   if (!strcmp(way, "sigterm")) kill(getpid(), SIGTERM), pause();
   if (!strcmp(way, "sigint")) kill(getpid(), SIGINT), pause();
   if (!strcmp(way, "sigkill")) kill(getpid(), SIGKILL), pause();
+  if (!strcmp(way, "out_of_memory")) TakeAllMemory();
   if (!strcmp(way, "thread_exits")) {
     pthread_create(&other, NULL, Exits, NULL);
     pause();

@@ -318,18 +318,25 @@ TEST_F(ExporterTest, AFailedWriteIsToldInTheNextFile) {
 
 TEST_F(ExporterTest, DeadTablesOlderThanADayAreSweptLiveAndYoungOnesNot) {
   FakeTarget old(tables_.path(), "/nowhere"), young(tables_.path(), "/nowhere"), live(tables_.path(), "/nowhere");
+  // Of a process that began just now, while the clock of the day says that it is old: the clock jumped.
+  FakeTarget jumped(tables_.path(), "/nowhere");
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  for (const FakeTarget* target : {&old, &live}) MappedTable(target->path()).header()->start_monotonic_ns = (now.tv_sec - 2 * 86400) * int64_t{1'000'000'000};
+  MappedTable(jumped.path()).header()->start_monotonic_ns = now.tv_sec * int64_t{1'000'000'000};
   const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
   tables_.Write(prefix + "1.1.0000000000000001.new", "never finished");
   tables_.Write(prefix + "0000000000000001.lock", "");
   old.Kill();
   young.Kill();
+  jumped.Kill();
   const timespec times[2] = {{1000000, 0}, {1000000, 0}};
-  for (const std::string& path : {old.path(), live.path(), tables_.File(prefix + "1.1.0000000000000001.new"),
+  for (const std::string& path : {old.path(), live.path(), jumped.path(), tables_.File(prefix + "1.1.0000000000000001.new"),
                                   tables_.File(prefix + "0000000000000001.lock")}) {
     ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
   EXPECT_EQ(SweepOldTables(tables_.path()), 3);
-  EXPECT_THAT(Tables(), ::testing::UnorderedElementsAre(young.path(), live.path()));
+  EXPECT_THAT(Tables(), ::testing::UnorderedElementsAre(young.path(), live.path(), jumped.path()));
 }
 
 }  // namespace

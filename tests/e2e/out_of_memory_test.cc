@@ -1,0 +1,71 @@
+// The kernel's out-of-memory killer takes the program: its last profile is there, and exact. Needs a control group whose
+// memory can be limited (root, and cgroup v1 or v2 mounted for writing).
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch> {
+ protected:
+  static constexpr char kLimit[] = "100663296";  // 96 MiB: a program of a few, the table, and the exporter
+
+  void SetUp() override {
+    Profiled::SetUp();
+    const std::string name = "/holdfast-test." + std::to_string(getpid());
+    struct Version {
+      const char *parent, *limit, *swap, *swap_limit;
+    };
+    for (const Version& version : {Version{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.memsw.limit_in_bytes", kLimit},
+                                   Version{"/sys/fs/cgroup", "/memory.max", "/memory.swap.max", "0"}}) {
+      group_ = version.parent + name;
+      if (mkdir(group_.c_str(), 0755) != 0) continue;
+      if (Write(version.limit, kLimit)) {
+        Write(version.swap, version.swap_limit);  // where swap is counted
+        return;
+      }
+      rmdir(group_.c_str());
+    }
+    group_.clear();
+    GTEST_SKIP() << "no control group can be made here whose memory is limited";
+  }
+  void TearDown() override {
+    Profiled::TearDown();
+    if (!group_.empty()) Eventually([&] { return rmdir(group_.c_str()) == 0; });
+  }
+  bool Write(const std::string& file, const char* value) const {
+    return std::filesystem::exists(group_ + file) && static_cast<bool>(std::ofstream(group_ + file) << value << std::flush);
+  }
+  // Enters the group before the program starts; what the program starts is in it too.
+  Command InGroup(Command command) const {
+    std::vector<std::string> argv = {"/bin/sh", "-c", "echo $$ >" + group_ + "/cgroup.procs; exec \"$@\"", "sh", "env"};
+    for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+    command.env.clear();
+    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+    command.argv = argv;
+    return command;
+  }
+
+ private:
+  std::string group_;
+};
+
+TEST_P(OutOfMemory, TheLastProfileIsThere) {
+  const RunResult bare = Execute(InGroup(CommandFor(Launch::kBare, {"endings", "out_of_memory"})));
+  ASSERT_TRUE(bare.killed_by(SIGKILL)) << bare.Describe();
+  const RunResult r = RunAndSettle(InGroup(CommandFor(GetParam(), {"endings", "out_of_memory"}, {{"heap-interval", "1"}})));
+  EXPECT_EQ(r.status, bare.status) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+  ExpectKnownHeap(r.out);
+  ExpectAllWhole();
+}
+INSTANTIATE_TEST_SUITE_P(BothWays, OutOfMemory, ::testing::Values(Launch::kPreload, Launch::kExec), LaunchName);
+
+}  // namespace
+}  // namespace holdfast::testing
