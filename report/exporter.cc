@@ -243,11 +243,28 @@ class Exporter {
 
 }  // namespace
 
+namespace {
+
+bool HasTables(const FileDescriptor& tables, const std::string& out) {
+  for (const std::string& name : ListTableNames(tables)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(tables, name);
+    if (table.ok() && table->out() == out) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::Status RunExporter(const ExporterOptions& options) {
-  ExporterLock lock(options.tables, options.out);
-  if (!lock.Take()) return absl::OkStatus();
   absl::StatusOr<FileDescriptor> tables = OpenFolder(options.tables);
   if (!tables.ok()) return tables.status();
+  ExporterLock lock(options.tables, options.out);
+  while (!lock.Take()) {
+    // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
+    // namespace's own exporter ends with it. So who was started outside stays until the work is done.
+    if (!lock.HeldElsewhere() || !HasTables(*tables, options.out)) return absl::OkStatus();
+    poll(nullptr, 0, static_cast<int>(kTick / kMs));
+  }
   SweepOldTables(options.tables);
   Exporter exporter(options, *std::move(tables));
   do {

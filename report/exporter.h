@@ -2,7 +2,8 @@
 //
 // Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`
 // (report/exporter_lock.h):
-//   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends.
+//   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends
+//            (or stands by, if the other lives in another pid namespace, which may be a container within ours).
 //            Locked, but the path names another file by now: the last exporter removed it meanwhile; once more.
 //   end      when no table is left: remove the file, unlock, look for tables once more. A process that made its table
 //            while we held the lock has started nobody, but is seen by that last look; one that came later finds no

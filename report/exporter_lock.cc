@@ -6,9 +6,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
+
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
+namespace {
+
+uint64_t OwnNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+}  // namespace
 
 ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
   char path[700];
@@ -17,6 +27,8 @@ ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
 }
 
 bool ExporterLock::Take() {
+  const uint64_t own = OwnNamespace();
+  held_elsewhere_ = false;
   // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
   for (int attempt = 0; attempt < 5; ++attempt) {
     FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
@@ -30,9 +42,14 @@ bool ExporterLock::Take() {
       // The last holder may have removed the file between our open and our lock: then nobody would see this one.
       if (lstat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
         file_ = std::move(file);
+        // A hint: on a full disk it is missing.
+        [[maybe_unused]] const ssize_t written = pwrite(file_.get(), &own, sizeof own, 0);
         return true;
       }
     } else {
+      uint64_t holder = own;
+      if (pread(file.get(), &holder, sizeof holder, 0) != sizeof holder) holder = own;
+      held_elsewhere_ = holder != own;
       const timespec pause = {0, 2'000'000};
       nanosleep(&pause, nullptr);
     }

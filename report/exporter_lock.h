@@ -17,12 +17,16 @@ class ExporterLock {
 
   // False: another one holds it, or the file cannot be had. Waits some milliseconds at most.
   bool Take();
+  // After Take() was false: whether the one that holds it lives in another pid namespace. It may be a container within
+  // ours, and end with it at any moment.
+  bool HeldElsewhere() const { return held_elsewhere_; }
   // Removes the file and gives up the lock.
   void Release();
 
  private:
   std::string path_;
-  FileDescriptor file_;          // valid while the lock is held
+  FileDescriptor file_;  // valid while the lock is held; the file says in which pid namespace its holder is
+  bool held_elsewhere_ = false;
 };
 
 }  // namespace holdfast

@@ -38,13 +38,15 @@ bool Table::Back(uint32_t bytes) {
       Count(Loss::kNoSystemCalls);
       return false;
     }
-    uint64_t step = kGrowStepBytes / kUnit;
+    // Small steps where room is scarce: processes that grow at the same moment do not see each other's.
+    const bool careful = scarce.load(std::memory_order_relaxed);
+    uint64_t step = (careful ? kGrowStepBytes / 4 : kGrowStepBytes) / kUnit;
     if (backed + step > cap_units) step = cap_units - backed;
     // A page of a full tmpfs that nothing backs would be SIGBUS in the program: ask first. Threads that come here
     // together ask for the same pages, which is harmless; so nobody waits for anybody.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
     // The room itself is looked at before each step where it is scarce, and elsewhere for every 4 MiB.
-    const bool looks = scarce.load(std::memory_order_relaxed) || backed / (kGrowStepBytes / kUnit) % 16 == 0;
+    const bool looks = careful || backed / (kGrowStepBytes / kUnit) % 16 == 0;
     if ((looks && !HasRoom(step * kUnit)) ||
         SyscallFailed(RawSyscall(SYS_madvise, start, step * kUnit, MADV_POPULATE_WRITE))) {
       Count(Loss::kGrowthFailed);

@@ -1,7 +1,7 @@
 // The target's side of the table file: the one place that hands out memory in it. See sampler/layout.h for what lies there.
 //
-// One table for each process, reached through `table()`; null until the first sample, in a forked child until its own
-// first sample, and for good when no memory could be had.
+// One table for each process, reached through `table()`; null until the first sample (or until a thread has
+// allocated 1 MiB), in a forked child until its own, and for good when no memory could be had.
 // Any thread, also in a signal handler. Takes no lock, never waits, preserves errno. Full = a null answer, counted by
 // the caller under the right `Loss`.
 #ifndef HOLDFAST_SAMPLER_TABLE_H_

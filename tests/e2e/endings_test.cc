@@ -38,6 +38,13 @@ TEST_P(Endings, LeaveTheLastProfileAndTheStatus) {
   }
   ExpectKnownHeap(r.out);
   ExpectAllWhole();
+  // The same end at other intervals, where it meets few samples or none.
+  for (const char* interval : {"4KiB", "512KiB"}) {
+    const RunResult other = Execute(CommandFor(ending.launch, argv, {{"heap-interval", interval}, {"out", out() + "/" + interval}}));
+    EXPECT_EQ(other.status, bare.status) << interval << other.Describe();
+    EXPECT_EQ(other.out, bare.out);
+  }
+  EXPECT_TRUE(Settled());
 }
 
 std::vector<Ending> AllEndings() {

@@ -122,6 +122,22 @@ TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+TEST_F(ProcessCommands, SetSwitchesOnWhatBeganSwitchedOff) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "0"}, {"lock-interval", "0"}, {"snapshot-every", "0"}}));
+  int done = 0;
+  Lines(running, 12, &done);  // 1.2 MB: from then on it can be found
+  EXPECT_THAT(Tool({"ls"}).out, HasSubstr("waits_for_input"));
+  const RunResult on = Tool({"set", Pid(running), "heap-interval=1"});
+  EXPECT_TRUE(on.exited(0)) << on.Describe();
+  EXPECT_THAT(on.err, HasSubstr("heap-interval off → 1B"));
+  EXPECT_TRUE(ListProfiles(out()).empty());
+  Lines(running, 14, &done);
+  const int64_t sampled = Sampled(running);
+  EXPECT_GE(sampled, 1400 - 1049);  // on within 1 MiB
+  EXPECT_LE(sampled, 1400);
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 TEST_F(ProcessCommands, ASampleWeighsWhatTheIntervalItWasDrawnFromSays) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;

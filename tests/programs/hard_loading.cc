@@ -91,6 +91,31 @@ void ThreadLocal(const std::vector<const char*>& plugins) {
   }
 }
 
+// Other namespaces of the dynamic linker, with a libc of their own: nothing of it is ours to see or to free.
+void Namespaces(const std::vector<const char*>& libraries) {
+  for (int round = 0; round < 3; ++round) {
+    for (const char* library : libraries) {
+      void* other = dlmopen(LM_ID_NEWLM, library, RTLD_NOW);
+      if (other == nullptr) {
+        printf("%s\n", dlerror());
+        continue;
+      }
+      const auto allocate = reinterpret_cast<Allocate>(dlsym(other, "malloc"));
+      const auto release = reinterpret_cast<Release>(dlsym(other, "free"));
+      for (size_t i = 0; i < 500; ++i) {
+        void* block = allocate(i);
+        memset(block, 1, i);
+        release(block);
+      }
+      std::thread beside([] { Work(); });
+      Work();
+      beside.join();
+      dlclose(other);
+    }
+  }
+  printf("namespaces fine\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,5 +125,6 @@ int main(int argc, char** argv) {
   if (which == "churn") return Churn(plugins), 0;
   if (which == "deepbind") return DeepBind(plugins), 0;
   if (which == "thread_local") return ThreadLocal(plugins), 0;
+  if (which == "namespaces") return Namespaces(plugins), 0;
   return 99;
 }

@@ -203,12 +203,40 @@ static void Daemon(void) {
   printf("daemon's parent: %d\n", Status(child, 0));
 }
 
+// A handler that forks, in the middle of whatever it interrupted; then main ends while threads allocate.
+static volatile sig_atomic_t forked, ended_well;
+static void Forks(int signal) {
+  (void)signal;
+  const pid_t child = fork();
+  if (child == 0) {
+    free(child_allocates(50));
+    _exit(9);
+  }
+  ++forked;
+  ended_well += Status(child, 0) == 9;
+}
+
+static void ForkInHandler(void) {
+  pthread_t threads[3];
+  // Only in this thread, which holds nothing of the allocator's when it is interrupted.
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &one, NULL);
+  StartThreads(threads);
+  signal(SIGUSR1, Forks);
+  pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+  for (int i = 0; i < 40; ++i) kill(getpid(), SIGUSR1);
+  printf("forked %d, well ended %d\n", (int)forked, (int)ended_well);
+  exit(3);
+}
+
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
   static const struct { const char* name; void (*run)(void); } cases[] = {
       {"storm", Storm}, {"atfork", AtFork}, {"raw", Raw}, {"shared_memory", SharedMemory}, {"first_in_vfork", FirstInVfork},
-      {"waits_for_any", WaitsForAny}, {"pipe_end", PipeEnd}, {"daemon", Daemon}};
+      {"waits_for_any", WaitsForAny}, {"pipe_end", PipeEnd}, {"daemon", Daemon}, {"fork_in_handler", ForkInHandler}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
   }

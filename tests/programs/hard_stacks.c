@@ -177,6 +177,29 @@ static void AlternateStack(void) {
   printf("%d handlers on an alternate stack\n", (int)handled);
 }
 
+// Stacks that are hardly enough for a signal frame and malloc, each above a page that may not be touched.
+static void SmallStacks(void) {
+  char* low = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(low, 4096, PROT_NONE);
+  const stack_t alternate = {.ss_sp = low + 4096, .ss_size = 8192};
+  sigaltstack(&alternate, NULL);
+  struct sigaction action = {.sa_handler = OnAlternateStack, .sa_flags = SA_ONSTACK};
+  sigaction(SIGUSR1, &action, NULL);
+  for (int i = 0; i < 50; ++i) raise(SIGUSR1);
+  int coroutines = 0;
+  for (size_t bytes = 4096; bytes <= 16384; bytes += 2048, ++coroutines) {
+    low = mmap(NULL, 4096 + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(low, 4096, PROT_NONE);
+    getcontext(&contexts[0]);
+    contexts[0].uc_stack.ss_sp = low + 4096;
+    contexts[0].uc_stack.ss_size = bytes;
+    contexts[0].uc_link = &main_context;
+    makecontext(&contexts[0], Work, 0);
+    swapcontext(&main_context, &contexts[0]);
+  }
+  printf("%d handlers, %d coroutines\n", (int)handled, coroutines);
+}
+
 // Every system call and every instruction of ours may be interrupted; errno and results stay.
 static void SignalStorm(void) {
   struct sigaction action = {.sa_handler = Allocates, .sa_flags = SA_RESTART};
@@ -295,7 +318,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
   static const struct { const char* name; void (*run)(void); } cases[] = {
       {"coroutines", Coroutines}, {"unmapped_stacks", UnmappedStacks}, {"tiny_threads", TinyThreads}, {"stack_bounds", StackBounds},
-      {"corrupt_frames", CorruptFrames}, {"alternate_stack", AlternateStack}, {"signal_storm", SignalStorm}, {"jump_out", JumpOut},
+      {"corrupt_frames", CorruptFrames}, {"alternate_stack", AlternateStack}, {"small_stacks", SmallStacks}, {"signal_storm", SignalStorm}, {"jump_out", JumpOut},
       {"cancellation", Cancellation}, {"gone_after_unlock", GoneAfterUnlock}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;

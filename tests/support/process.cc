@@ -64,6 +64,8 @@ bool RunResult::killed_by(int signal) const {
   return started && !timed_out && WIFSIGNALED(status) && WTERMSIG(status) == signal;
 }
 
+bool RunResult::AboutAsFastAs(const RunResult& bare) const { return seconds < 8 * bare.seconds + 20; }
+
 std::string RunResult::Describe() const {
   std::ostringstream text;
   if (!started)
@@ -106,7 +108,11 @@ Running::Running(const Command& command) {
     dup2(out[1], 1);
     dup2(err[1], 2);
     syscall(SYS_close_range, 3, ~0U, 0);  // what ctest and others left open
-    signal(SIGPIPE, SIG_DFL);
+    // As from a terminal: a shell's background jobs are started with SIGINT ignored.
+    for (int number = 1; number < 32; ++number) signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (command.own_group) setpgid(0, 0);
     if (!command.cwd.empty() && chdir(command.cwd.c_str())) _exit(124);

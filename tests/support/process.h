@@ -25,7 +25,7 @@ struct Command {
   std::vector<std::pair<int, rlim_t>> limits = {};  // RLIMIT_…, set in the child just before exec
   int uid = -1;                                     // become this user (and drop all groups) before exec
   bool own_group = false;        // a process group of its own, whose leader's parent is in this session: it can be stopped
-  double timeout_seconds = 30;
+  double timeout_seconds = 60;
 };
 
 struct RunResult {
@@ -38,6 +38,8 @@ struct RunResult {
 
   bool exited(int code) const;
   bool killed_by(int signal) const;
+  // No wait of ours was added, as far as can be said on a busy machine, where the same program may take several times as long.
+  bool AboutAsFastAs(const RunResult& bare) const;
   std::string Describe() const;  // one paragraph for failure messages
 };
 
@@ -52,11 +54,11 @@ class Running {
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
   // Everything that came on standard output so far, once it holds `text`; false when it never did in time.
-  bool WaitForOutput(const std::string& text, double seconds = 20);
+  bool WaitForOutput(const std::string& text, double seconds = 60);
   void Write(const std::string& input);  // only with Command::input empty
   void CloseInput();
   void HoldInput() { hold_input_ = true; }        // Wait leaves the input open: only something else ends the program
-  RunResult Wait(double timeout_seconds = 30);
+  RunResult Wait(double timeout_seconds = 60);
 
  private:
   void Pump(int timeout_ms);
@@ -75,7 +77,7 @@ bool IsRoot();
 
 // Asks `condition` every few milliseconds until it is true or the time is over.
 template <typename Condition>
-bool Eventually(Condition condition, double seconds = 10);
+bool Eventually(Condition condition, double seconds = 30);
 
 void Pause();  // the step of Eventually: 5 ms
 
