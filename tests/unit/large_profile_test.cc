@@ -98,7 +98,7 @@ TEST(LargeProfile, EveryViewIsQuickAndSmall) {
       {"graph", file},
       {"tree", "--by", "package", file},
       {"top", "--by", "bytes", file},
-      {"check", "--max", "inuse_space:function123=1TB", file},
+      {"check", "--max", "inuse_space:function123=900GB", file},
       {"diff", file, other},
       {"diff", "--normalize", "--cum", "--hide", "function1", file, file},
       {"export", "--to", "folded", file},
