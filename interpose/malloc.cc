@@ -93,6 +93,11 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   return moved;
 }
 
+HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  return ReallocSlow<true>(nullptr, bytes);
+}
+
 // The aligned family: one slow half for all, as they differ only in which real function allocates.
 template <typename Allocate>
 inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
@@ -155,9 +160,9 @@ HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
-  if (block == nullptr) {  // every second one in some programs: it is malloc
+  if (block == nullptr) {  // every second one in some programs
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(nullptr, bytes);
-    return MallocSlow(bytes);
+    return ReallocNullSlow(bytes);
   }
   return ReallocSlow<false>(block, bytes);
 }
