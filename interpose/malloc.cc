@@ -117,7 +117,7 @@ inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, si
   return block;
 }
 
-// A block at a tagged place, or anything before the shim is ready.
+// A block where early ones may lie, or anything before the shim is ready.
 __attribute__((noinline)) size_t UsableSizeSlow(void* block) {
   if (UNLIKELY(IsEarly(block))) return EarlySize(block);
   return Ready() ? real.malloc_usable_size(block) : 0;
@@ -222,7 +222,7 @@ HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
-  if (LIKELY(!PassesTag(block))) return real.malloc_usable_size(block);
+  if (LIKELY(!PassesTag(block, sampled_filter.usable_mask))) return real.malloc_usable_size(block);
   return UsableSizeSlow(block);
 }
 

@@ -156,6 +156,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
+  sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
   AllowTag(owns_malloc && AllocatorCanAlign());
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;

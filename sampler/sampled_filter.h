@@ -38,6 +38,9 @@ struct alignas(64) SampledFilter {
   std::atomic<uint32_t> tag_mask{0};
   // The same for operator delete: stays 0 until it is known that delete may go straight to free (interpose/operators.h).
   std::atomic<uint32_t> delete_mask{0};
+  // The same for malloc_usable_size, which only has to know blocks that the real allocator does not: those of always_ask,
+  // at multiples of 512. Without any: a mask that no block passes.
+  std::atomic<uint32_t> usable_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
   AlwaysAsk always_ask[2] = {};
 };
