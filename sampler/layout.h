@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 5;
+inline constexpr uint32_t kLayoutVersion = 6;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -211,6 +211,9 @@ struct alignas(64) CounterShard {
   std::atomic<uint64_t> free_calls;      // frees of sampled blocks
   std::atomic<uint64_t> free_bytes;
   std::atomic<uint64_t> sample_ns;       // our own time in slow paths, estimated: see docs/sampling.md
+  // All system calls that samples make, once there is a table.
+  std::atomic<uint64_t> table_steps;     // steps of growth, refused ones included
+  std::atomic<uint64_t> memory_probes;   // pages that the kernel was asked about: stacks, code without unwind tables
 };
 static_assert(sizeof(CounterShard) == 64);
 

@@ -144,6 +144,8 @@ void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const dou
   AddLosses(snapshot, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);
+  comments.Add("own table_steps", snapshot.totals.table_steps);
+  comments.Add("own memory_probes", snapshot.totals.memory_probes);
 }
 
 }  // namespace holdfast

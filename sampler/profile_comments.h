@@ -16,6 +16,7 @@
 //                                                  what is in use: without those that were freed)
 //   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
 //   own time_ns, own table_bytes                   what we cost: estimated time in slow paths, memory of the tables
+//   own table_steps, own memory_probes             the system calls of that: growth of the tables, pages asked about
 //   no names: /path: why                           added by the symbolizer
 #ifndef HOLDFAST_SAMPLER_PROFILE_COMMENTS_H_
 #define HOLDFAST_SAMPLER_PROFILE_COMMENTS_H_

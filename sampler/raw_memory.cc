@@ -5,6 +5,8 @@
 #include <atomic>
 
 #include "sampler/syscalls.h"
+#include "sampler/table.h"
+#include "sampler/thread_state.h"
 
 // Where the main thread's stack began: exported by ld.so, set before anything else runs.
 extern "C" void* __libc_stack_end;
@@ -44,6 +46,9 @@ bool PageReadable(uintptr_t address) {
   // Relaxed: two threads that find out at once find the same.
   const Probing known = probing.load(std::memory_order_relaxed);
   if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow())) return false;
+  if (Table* recorded = table()) {
+    recorded->header()->counters[thread_state.shard].memory_probes.fetch_add(1, std::memory_order_relaxed);
+  }
   return ProbeResult(PageOf(address)) == -EINVAL;
 }
 

@@ -111,6 +111,8 @@ class Reader {
       totals.free_calls += Value(shard.free_calls);
       totals.free_bytes += Value(shard.free_bytes);
       totals.sample_ns += Value(shard.sample_ns);
+      totals.table_steps += Value(shard.table_steps);
+      totals.memory_probes += Value(shard.memory_probes);
     }
     for (const LockCounters& shard : head_->lock_counters) {
       for (int kind = 0; kind < kWaitKinds; ++kind) {

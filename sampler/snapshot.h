@@ -77,7 +77,7 @@ struct Snapshot {
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
   std::array<uint64_t, kLosses> losses;
   struct Totals {
-    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns;
+    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns, table_steps, memory_probes;
   } totals;
   struct LockTotals {            // see LockCounters in layout.h
     uint64_t waits, acquired, wait_ns, holds, hold_ns, gap_ns;

@@ -45,6 +45,7 @@ bool Table::Back(uint32_t bytes) {
     // A page of a full tmpfs that nothing backs would be SIGBUS in the program: ask first. Threads that come here
     // together ask for the same pages, which is harmless; so nobody waits for anybody.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
+    head.counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
     // The room itself is looked at before each step where it is scarce, and elsewhere for every 4 MiB.
     const bool looks = careful || backed / (kGrowStepBytes / kUnit) % 16 == 0;
     if ((looks && !HasRoom(step * kUnit)) ||

@@ -75,11 +75,14 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   // Between the last two calls of getppid.
   std::vector<std::map<std::string, int>> parts(1);
+  int64_t all_steps = 0, all_probes = 0;
   std::istringstream lines(ReadFile(trace));
   for (std::string line; std::getline(lines, line);) {
     const std::string name = line.substr(0, line.find('('));
     if (name == "getppid") parts.emplace_back();
     else ++parts.back()[name];
+    all_steps += line.find("MADV_POPULATE_WRITE") != std::string::npos;
+    all_probes += name == "rt_sigprocmask" && line.find("EINVAL") != std::string::npos;
   }
   ASSERT_GE(parts.size(), 3u);
   std::map<std::string, int>& calls = parts[parts.size() - 2];
@@ -91,6 +94,13 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   EXPECT_LE(calls["openat"], looks);
   for (const char* name : {"madvise", "statfs", "openat", "getdents64", "newfstatat", "close"}) calls.erase(name);
   EXPECT_THAT(calls, ::testing::IsEmpty());
+  // The profile tells them: all but the few from before there was a table.
+  ASSERT_TRUE(RunTool({"collect", tables(), "--out", out()}).exited(0));
+  const Decoded profile = Newest(out(), "heap").at(0);
+  EXPECT_LE(profile.CommentNumber("own table_steps"), all_steps);
+  EXPECT_GE(profile.CommentNumber("own table_steps"), std::max<int64_t>(steps, all_steps - 4));
+  EXPECT_LE(profile.CommentNumber("own memory_probes"), all_probes);
+  EXPECT_GE(profile.CommentNumber("own memory_probes"), std::max<int64_t>(1, all_probes - 8));
 }
 
 // What is not even imported cannot be called; what is imported for the start is not called by samples.
