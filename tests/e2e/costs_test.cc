@@ -95,8 +95,8 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   for (const char* name : {"madvise", "statfs", "openat", "getdents64", "newfstatat", "close"}) calls.erase(name);
   EXPECT_THAT(calls, ::testing::IsEmpty());
   // The profile tells them: all but the few from before there was a table.
-  ASSERT_TRUE(RunTool({"collect", tables(), "--out", out()}).exited(0));
-  const Decoded profile = Newest(out(), "heap").at(0);
+  ASSERT_TRUE(RunTool({"collect", out(), "--tables", tables()}).exited(0));
+  const Decoded profile = NewestHeap().at(0);
   EXPECT_LE(profile.CommentNumber("own table_steps"), all_steps);
   EXPECT_GE(profile.CommentNumber("own table_steps"), std::max<int64_t>(steps, all_steps - 4));
   EXPECT_LE(profile.CommentNumber("own memory_probes"), all_probes);
