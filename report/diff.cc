@@ -36,7 +36,7 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
                   options.compare.normalize ? " (scaled to the base)" : ""),
       fmt::format(
           "change   {}{}", signed_value(delta),
-          base_total == 0 ? "" : fmt::format(", {}{}", delta < 0 ? "−" : "+", FormatPercent(delta, base_total)))};
+          base_total == 0 ? "" : fmt::format(", {}{}", delta < 0 ? "-" : "+", FormatPercent(delta, base_total)))};
   if (!view.sampling.empty()) table.header.push_back(fmt::format("sampled  {}", view.sampling));
   table.header.push_back(
       fmt::format("showing  {} of {} functions that differ, {} of them within the sampling error (≈)", changes.size(),

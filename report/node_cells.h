@@ -25,9 +25,10 @@ inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
 inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
   const FrameNode& node = stacks.nodes()[index];
   const StringTable& strings = stacks.profile().strings;
+  const std::string objects = node.is_label ? node.name : ObjectsOf(stacks, node);
   return {
       Cell::Text(node.name),
-      Cell::Text(node.is_label ? node.name : fmt::format("{}  ({})", node.name, ObjectsOf(stacks, node)), node.name),
+      Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
       Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
       Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
 }

@@ -9,6 +9,7 @@
 #include "fmt/ranges.h"
 #include "report/label_filter.h"
 #include "report/location_nodes.h"
+#include "report/thread_start.h"
 #include "report/units.h"
 #include "sampler/huge_pages.h"
 
@@ -19,16 +20,12 @@ constexpr std::string_view kLevels[] = {"function", "line", "file", "object", "p
 
 bool IsLevel(std::string_view by) { return std::find(std::begin(kLevels), std::end(kLevels), by) != std::end(kLevels); }
 
-absl::Status CheckLabel(const Profile& profile, const std::string& key) {
+std::set<std::string_view> LabelKeys(const Profile& profile) {
   std::set<std::string_view> keys;
   for (const Profile::Sample& sample : profile.samples) {
     for (const Profile::Label& label : profile.LabelsOf(sample)) keys.insert(profile.strings[label.key]);
   }
-  if (keys.contains(key)) return absl::OkStatus();
-  const std::string_view why = key == "thread" ? ": Holdfast adds up the threads of a process" : "";
-  return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label{}. Take {}{}{}.", key, why,
-                                                fmt::join(kLevels, ", "), keys.empty() ? "" : ", ",
-                                                fmt::join(keys, ", ")));
+  return keys;
 }
 
 }  // namespace
@@ -48,7 +45,13 @@ class StacksBuilder {
   absl::StatusOr<Stacks> Build() {
     const bool by_label = !IsLevel(options_.by);
     if (by_label) {
-      if (const auto known = CheckLabel(p_, options_.by); !known.ok()) return known;
+      std::set<std::string_view> keys = LabelKeys(p_);
+      by_thread_start_ = options_.by == "thread" && !keys.contains("thread");
+      if (!by_thread_start_ && !keys.contains(options_.by)) {
+        keys.insert("thread");
+        return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Take {}, {}.",
+                                                      options_.by, fmt::join(kLevels, ", "), fmt::join(keys, ", ")));
+      }
     }
     auto tag_focus = LabelFilter::Parse("--tagfocus", options_.tag_focus);
     if (!tag_focus.ok()) return tag_focus.status();
@@ -141,6 +144,7 @@ class StacksBuilder {
 
   uint32_t LabelNode(const Profile::Sample& sample) {
     std::string text;
+    if (by_thread_start_) text = ThreadStartOf(p_, p_.FramesOf(sample));
     for (const Profile::Label& label : p_.LabelsOf(sample)) {
       if (p_.strings[label.key] != options_.by) continue;
       if (!text.empty()) text += ", ";
@@ -169,6 +173,7 @@ class StacksBuilder {
   const std::vector<size_t> columns_;
   const StackOptions& options_;
   const std::span<const double> variances_;
+  bool by_thread_start_ = false;  // --by thread of a profile without such labels
   bool one_each_ = false;  // each frame becomes one node, and nothing is dropped
   Stacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;

@@ -34,7 +34,8 @@ struct StackOptions {
   std::string focus = "", ignore = "", hide = "", show = "", show_from = "", tag_focus = "", tag_ignore = "";
   bool fold_system = false;  // system frames (frame_origin.h) count for their callers
   bool inlines = true;
-  // function, line, file, object, package; anything else is a label, whose value becomes the outermost node.
+  // function, line, file, object, package; anything else is a label, whose value becomes the outermost node. thread,
+  // where the profile has no such label: what the thread was started with (thread_start.h).
   std::string by = "function";
 };
 

@@ -51,7 +51,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                    {"total", "total", Column::kRight, 5},
                    {"total_error", error_title},
                    {"total_percent", "total%", Column::kRight, 6},
-                   {"", what + "  (object)", Column::kLeft, 0, 2},
+                   {"", by_label || what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2},
                    {what, "", Column::kLeft},
                    {"file", ""},
                    {"line", ""},

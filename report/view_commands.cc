@@ -78,7 +78,8 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
                     "Count inlined functions for the function around them");
   command
       ->add_option("--by", stacks->by,
-                   "What a row is: function, line, file, object, package, or a label such as thread or wait")
+                   "What a row is: function, line, file, object, package, thread (by what it was started with), or a "
+                   "label such as wait")
       ->type_name("WHAT")
       ->capture_default_str();
 }

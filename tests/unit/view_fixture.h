@@ -21,8 +21,8 @@ struct Stack {
 };
 
 // A heap profile, sampled at every byte; a function lies in line 1 of
-// main.cc. Labels: bytes, thread (worker).
-inline Profile StackProfile(const std::vector<Stack>& stacks) {
+// main.cc. Labels: bytes, thread (`thread`; "": none).
+inline Profile StackProfile(const std::vector<Stack>& stacks, std::string_view thread = "worker") {
   Profile p;
   const auto text = [&](std::string_view t) { return p.strings.Intern(t); };
   for (const char* type : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
@@ -73,8 +73,8 @@ inline Profile StackProfile(const std::vector<Stack>& stacks) {
                                            stack.objects, stack.bytes};
     const std::array<Profile::Label, 2> labels = {
         {{.key = text("bytes"), .number = stack.bytes / std::max<int64_t>(1, stack.objects), .unit = text("bytes")},
-         {.key = text("thread"), .text = text("worker")}}};
-    p.AddSample(frames, values, labels);
+         {.key = text("thread"), .text = text(thread)}}};
+    p.AddSample(frames, values, std::span(labels).first(thread.empty() ? 1 : 2));
   }
   p.AddComment("kind: heap");
   p.AddComment("program: app");

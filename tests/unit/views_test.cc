@@ -188,6 +188,24 @@ TEST_F(Views, ByObjectFilePackageLineAndLabel) {
             "thread.\n");
 }
 
+// Files of Holdfast have no label for threads: the function that each was started with stands for it.
+TEST_F(Views, ByThreadWithoutALabelIsByWhatItWasStartedWith) {
+  const Profile p = StackProfile({Stack{"libc.so.6!_start;libc.so.6!__libc_start_main;main;app::serve()", 1},
+                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker;app::serve()", 20},
+                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker", 300},
+                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;libstdc++.so.6!execute_native_thread_routine;"
+                                  "std::thread::_State_impl<int>::_M_run();app::Pool::run()", 4000},
+                            Stack{"libc.so.6!clone3;libc.so.6!calloc", 50000}},
+                           "");
+  const auto threads =
+      ParseOurTopBy(Top({.files = {Save(p)}, .stacks = {.by = "thread"}, .format = "csv"}).out, "thread");
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(threads.at("main"), Pair(1, 1));
+  EXPECT_EQ(threads.at("worker"), Pair(320, 320));
+  EXPECT_EQ(threads.at("app::Pool::run()"), Pair(4000, 4000));
+  EXPECT_EQ(threads.at("calloc"), Pair(50000, 50000));
+}
+
 TEST_F(Views, SystemFramesAreFoldedIntoTheirCallers) {
   const Profile p =
       StackProfile({Stack{"libc.so.6!_start;main;std::vector<int>::push_back(int&&);operator new(unsigned long)", 70},
