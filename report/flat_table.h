@@ -30,6 +30,8 @@ class FlatTable {
   std::vector<uint32_t> Sorted(bool by_total, size_t column = 0) const;
 
  private:
+  void CountOneColumn();
+
   const Stacks* stacks_;
   size_t columns_;
   std::vector<int64_t> self_, total_;

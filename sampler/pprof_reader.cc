@@ -1,5 +1,6 @@
 // The pprof reader: bytes (see pprof_bytes.h) → messages → Profile. Everything is checked, see pprof.h.
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
@@ -164,8 +165,14 @@ class Decoder {
 
   // At least as many as the sample has frames: each number ends with such a byte.
   static size_t NumbersIn(std::string_view message) {
-    return static_cast<size_t>(
-        std::count_if(message.begin(), message.end(), [](char byte) { return static_cast<uint8_t>(byte) < 0x80; }));
+    size_t numbers = 0, at = 0;
+    for (; at + 8 <= message.size(); at += 8) {
+      uint64_t bytes;
+      memcpy(&bytes, message.data() + at, 8);
+      numbers += (~bytes >> 7 & 0x0101010101010101) * 0x0101010101010101 >> 56;  // the sum of eight bytes of 0 or 1
+    }
+    for (; at < message.size(); ++at) numbers += static_cast<uint8_t>(message[at]) < 0x80;
+    return numbers;
   }
 
   void ReadTables() {
