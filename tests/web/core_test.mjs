@@ -148,12 +148,14 @@ test("Folding gives system frames to their caller; inlined functions can be swit
       samples: [
         heap([{ name: "_start" }, { name: "__libc_start_main", object: libc }, "main", { name: "std::vector<int>::push_back(int)" }, { name: "std::__detail::grow()" }], 10),
         heap(["main", { name: "outer", inlined: ["middle", "inner"] }], 20),
+        heap([{ name: "clone3", object: libc }, { name: "start_thread", object: libc }, { name: "calloc", object: libc }], 5),
       ],
     },
   ]);
   const { columns } = core.valuesFor(r, choice);
   const folded = core.buildTree(r, columns, { ...none, fold: core.systemFrames(r) });
-  assert.deepEqual(table(folded, r.names), { main: [10, 30], outer: [0, 20], middle: [0, 20], inner: [20, 20] });
+  // Of a stack that is all the system's the outermost frame stays, as in `--fold system`.
+  assert.deepEqual(table(folded, r.names), { main: [10, 30], outer: [0, 20], middle: [0, 20], inner: [20, 20], clone3: [5, 5] });
   assert.deepEqual(table(core.buildTree(r, columns, { ...none, fold: r.frameInlined }), r.names).outer, [20, 20]);
 });
 

@@ -75,6 +75,23 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   let count = 1;
   const viewOf = new Int32Array(nodes).fill(-1);
   viewOf[0] = 0;
+  const nodeOf = (up: number, fn: number): number => {
+    let place = (Math.imul(up, 0x9e3779b1) ^ Math.imul(fn, 0x85ebca6b)) >>> 0;
+    place = (place ^ (place >>> 15)) & (capacity - 1);
+    for (;;) {
+      const there = table[place]!;
+      if (there === 0) {
+        table[place] = count;
+        upper[count] = up;
+        func[count] = fn;
+        return count++;
+      }
+      if (upper[there] === up && func[there] === fn) return there;
+      place = (place + 1) & (capacity - 1);
+    }
+  };
+  // Of frames with nothing above them but folded ones: the outermost of those.
+  const outermost = new Int32Array(options.fold !== null ? nodes : 1);
   for (let i = 1; i < nodes; ++i) {
     if (live[i] === 0) continue;
     const f = frame[i]!;
@@ -92,35 +109,24 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
     const up = viewOf[above]!;
     if (options.fold !== null && options.fold[f] === 1) {
       viewOf[i] = up;
+      if (up === 0) outermost[i] = outermost[above] !== 0 ? outermost[above]! : i;
       continue;
     }
-    let place = (Math.imul(up, 0x9e3779b1) ^ Math.imul(fn, 0x85ebca6b)) >>> 0;
-    place = (place ^ (place >>> 15)) & (capacity - 1);
-    for (;;) {
-      const there = table[place]!;
-      if (there === 0) {
-        table[place] = count;
-        upper[count] = up;
-        func[count] = fn;
-        viewOf[i] = count++;
-        break;
-      }
-      if (upper[there] === up && func[there] === fn) {
-        viewOf[i] = there;
-        break;
-      }
-      place = (place + 1) & (capacity - 1);
-    }
+    viewOf[i] = nodeOf(up, fn);
   }
   const hides = options.filters.map((filter, k) => (filter.type === "hide" ? bits[k]! : 0)).reduce((a, b) => a | b, 0);
-  const self = columns.map(() => new Float64Array(count));
   for (let i = 0; i < nodes; ++i) {
     if (live[i] === 0) continue;
     if (seen.length > 1 && ((seen[i]! & wanted) !== wanted || (seen[i]! & hides) !== 0)) {
       viewOf[i] = -1;
-      continue;
+    } else if (options.fold !== null && outermost[i] !== 0 && weightOf(columns, i) !== 0) {
+      viewOf[i] = nodeOf(0, frameFunction[frame[outermost[i]!]!]!); // all of the stack was folded: one frame of it stays
     }
+  }
+  const self = columns.map(() => new Float64Array(count));
+  for (let i = 0; i < nodes; ++i) {
     const to = viewOf[i]!;
+    if (live[i] === 0 || to < 0) continue;
     for (let c = 0; c < columns.length; ++c) self[c]![to]! += columns[c]![i]!;
   }
   const own = options.side === undefined ? null : self[options.side]!.map(Math.abs);
