@@ -30,7 +30,7 @@ class FlatTable {
   std::vector<uint32_t> Sorted(bool by_total, size_t column = 0) const;
 
  private:
-  void CountOneColumn();
+  void Count(size_t column);
 
   const Stacks* stacks_;
   size_t columns_;

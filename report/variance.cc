@@ -42,14 +42,13 @@ std::optional<double> IntervalOf(const Profile& profile) {
 
 }  // namespace
 
-std::vector<double> VariancesOf(const Profile& profile, std::optional<size_t> only) {
+std::vector<double> VariancesOf(const Profile& profile) {
   const auto interval = IntervalOf(profile);
-  auto pairs = PairsOf(profile);
+  const auto pairs = PairsOf(profile);
   if (!interval || pairs.empty()) return {};
   const size_t types = profile.sample_types.size();
   std::vector<double> variances(profile.samples.size() * types);
   if (*interval <= 1) return variances;
-  if (only) std::erase_if(pairs, [&](const Pair& pair) { return pair.count != *only && pair.amount != *only; });
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto values = profile.ValuesOf(i);
     for (const Pair& pair : pairs) {
@@ -62,7 +61,6 @@ std::vector<double> VariancesOf(const Profile& profile, std::optional<size_t> on
     }
   }
   for (size_t type = 0; type < types; ++type) {
-    if (only && type != *only) continue;
     const auto half_width = HalfWidth(profile, type);
     if (!half_width) continue;
     double sum = 0;

@@ -9,7 +9,6 @@
 #define HOLDFAST_REPORT_VARIANCE_H_
 
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "sampler/profile.h"
@@ -17,8 +16,8 @@
 namespace holdfast {
 
 // One for each sample and sample type, in the order of Profile::ValuesOf. Empty when the file does not say how it was
-// sampled: then nothing is known about errors. `only`: of this sample type; those of others are then of no use.
-std::vector<double> VariancesOf(const Profile& profile, std::optional<size_t> only = std::nullopt);
+// sampled: then nothing is known about errors.
+std::vector<double> VariancesOf(const Profile& profile);
 
 inline double HalfWidthOf(double variance) { return 1.96 * std::sqrt(variance > 0 ? variance : 0); }
 

@@ -158,7 +158,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   const bool wants_errors = options.errors || HasFilter(options.stacks) || options.format != "table";
   if (files.size() == 1) {
     view.profile = files[0]->profile;
-    if (wants_errors) view.variances = VariancesOf(first, view.metric);
+    if (wants_errors) view.variances = VariancesOf(first);
     return view;
   }
   ProfileMerger merger;

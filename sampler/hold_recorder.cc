@@ -33,7 +33,7 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
     LockSlot* slot = waiting.slot.load(std::memory_order_relaxed);
     const auto kind = static_cast<WaitKind>(waiting.kind.load(std::memory_order_relaxed));
     const int64_t start_ns = waiting.start_ns.load(std::memory_order_relaxed);
-    const bool of_condition = kind == WaitKind::kCondition && 
+    const bool of_condition = kind == WaitKind::kCondition &&
                               reinterpret_cast<uint64_t>(slot->mutex.load(std::memory_order_relaxed)) == LockOfSlot(hold->slot);
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
     // Only one thread takes it out.
