@@ -175,6 +175,11 @@ int Sum(std::integer_sequence<int, kTags...>, int rounds) {
 
 extern "C" int heavy_inlining(int rounds) { return Sum(std::make_integer_sequence<int, HOLDFAST_VARIANTS>(), rounds); }
 
-#ifndef HOLDFAST_LIBRARY_ONLY
+#ifdef HOLDFAST_LIBRARY_ONLY
+// What tests/programs/loads_plugins calls.
+extern "C" void* Allocate(size_t size) { return heavy_inlining(50) == 0 ? std::malloc(size) : nullptr; }
+extern "C" void Release(void* block) { std::free(block); }
+extern "C" int Throw(int x) { return x; }
+#else
 int main(int argc, char**) { return heavy_inlining(argc * 50) == 0 ? 0 : 1; }
 #endif

@@ -21,6 +21,7 @@ namespace {
 using testing::Folder;
 using testing::GoPprof;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::NumberIn;
 using testing::ParseCsv;
 using testing::ParseGoTree;
@@ -271,6 +272,19 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
       Check({.view = {.files = {file}, .format = "junit"}, .max = {"inuse_space:Parse<Json>?=1"}, .base = {}});
   EXPECT_THAT(junit.out, HasSubstr("tests=\"1\" failures=\"0\""));
   EXPECT_THAT(junit.out, HasSubstr("name=\"inuse_space:Parse&lt;Json&gt;?\"/>"));
+}
+
+// Also of a metric that is not the one which is shown when none is asked for.
+TEST_F(CheckTest, EveryMetricHasItsError) {
+  Profile sampled = StackProfile({Stack{"main;ParseJson", 9000, 3}, Stack{"main", 700, 2}});
+  sampled.AddComment("interval: 4096 bytes");
+  const std::string file = Save("a", sampled);
+  for (const char* metric : {"alloc_space", "inuse_space", "alloc_objects"}) {
+    const Result result = Check({.view = {.files = {file}}, .max = {std::string(metric) + "=1000000"}, .base = {}});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" ± ")) << metric;
+    EXPECT_THAT(result.out, Not(HasSubstr(" ± 0"))) << metric;
+  }
 }
 
 TEST_F(CheckTest, GrowthAgainstABase) {
