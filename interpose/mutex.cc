@@ -75,10 +75,17 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
   return result;
 }
 
+// Normal and adaptive mutexes that are taken have to be waited for, whoever has them; no attempt is needed to know that,
+// which would take the lock's cache line from its holder.
+inline bool IsSureToWait(const pthread_mutex_t* mutex) {
+  const int kind = mutex->__data.__kind & 0x7f;
+  return (kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP) && !LooksFree(mutex);
+}
+
 // The slow halves do everything but `lock`: it is the program's own call, in its own words.
 template <typename Lock>
 inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
-  const int tried = real.pthread_mutex_trylock(mutex);
+  const int tried = IsSureToWait(mutex) ? EBUSY : real.pthread_mutex_trylock(mutex);
   if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the answer as it stands
   if (OwnedByCaller(mutex)) return lock();
   return WaitFor(mutex, caller, INT64_MAX, lock);
@@ -130,8 +137,10 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
 // While some lock of the program is fought for: a quick look whether it is this one, out of line so that the usual case is
 // three instructions.
 __attribute__((noinline)) int UnlockWatched(pthread_mutex_t* mutex) {
-  if ((HasNoSleepers(mutex) && NobodySleeps()) || !WatchedSlow(mutex)) return real.pthread_mutex_unlock(mutex);
-  return UnlockSlow(mutex);
+  if ((!HasNoSleepers(mutex) || !NobodySleeps()) && WatchedSlow(mutex)) return UnlockSlow(mutex);
+  const int result = real.pthread_mutex_unlock(mutex);
+  PublishWait();
+  return result;
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -165,8 +174,10 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
 }
 
 __attribute__((noinline)) int C11UnlockWatched(mtx_t* mutex) {
-  if ((HasNoSleepers(Inside(mutex)) && NobodySleeps()) || !WatchedSlow(mutex)) return real.mtx_unlock(mutex);
-  return C11UnlockSlow(mutex);
+  if ((!HasNoSleepers(Inside(mutex)) || !NobodySleeps()) && WatchedSlow(mutex)) return C11UnlockSlow(mutex);
+  const int result = real.mtx_unlock(mutex);
+  PublishWait();
+  return result;
 }
 
 }  // namespace

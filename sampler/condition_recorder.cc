@@ -65,6 +65,7 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   if (recorded == nullptr) return;
   // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
   // part of the wait.
+  wait->holder = condition;
   wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
   CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
   EnterWait(false, wait);
@@ -103,14 +104,14 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
   AddToCounters(counters, WaitKind::kCondition, waited, woken);
   AddToRecord(wait->record, waited);
-  SampleWait(recorded, thread, waited, *wait);
+  SampleWait(recorded, thread, Ended(*wait, waited));
   if (!waited_for_mutex) return;
   const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
   AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
   for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
   for_mutex.pair = nullptr;
   AddToRecord(for_mutex.record, for_mutex_ns);
-  if (wait->share == 0) return;
+  if (wait->chance == 0) return;
   for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (for_mutex.interval == 0) return;
   for_mutex.budget_ns = thread.lock_countdown;
@@ -121,7 +122,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
       for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
     }
   }
-  SampleWait(recorded, thread, for_mutex_ns, for_mutex);
+  SampleWait(recorded, thread, Ended(for_mutex, for_mutex_ns));
 }
 
 const void* MutexOfCondition(const void* condition) {

@@ -98,6 +98,7 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
 }
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
+  PublishWait();
   Table* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded) return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
@@ -130,6 +131,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
 }
 
 void SettleLocks() {
+  PublishWait();
   Table* recorded = table();
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (recorded == nullptr || all == nullptr) return;

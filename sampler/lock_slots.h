@@ -57,13 +57,25 @@ struct alignas(64) LockSlot {
 };
 static_assert(sizeof(LockSlot) == 64);
 
-// A thread that waits, so that one that is gone can be told from one that still waits: its innermost wait, as CurrentWait.
-struct WaitingThread {
-  std::atomic<int> thread_id;          // 0: none. Written last when a wait begins, first when it ends
+// Where a thread waited lately, and the stack that it had there when somebody looked. `place` is a hash of the thread, the
+// lock, the caller and the height of the stack: written last. The same place may be reached by two ways: short waits are then
+// given to the one that was seen last.
+struct KnownWait {
+  std::atomic<uint64_t> place;         // 0: none
+  std::atomic<Offset> stack, row, pair;
+};
+inline constexpr int kKnownWaits = 4;
+
+// What is kept of a thread that waits, in cache lines of its own: threads that wait for one lock often have ids in a row. Its
+// innermost wait, as CurrentWait, so that one that is gone can be told from one that still waits; and what it knows.
+struct alignas(64) WaitingThread {
+  std::atomic<int> thread_id;          // 0: it does not wait. Written last when a wait begins, first when it ends
   std::atomic<uint32_t> kind;          // WaitKind
   std::atomic<LockSlot*> slot;
   std::atomic<int64_t> start_ns;
+  KnownWait known[kKnownWaits];
 };
+static_assert(sizeof(WaitingThread) == 128);
 inline constexpr uint32_t kWaitingThreads = 1024;
 
 // Two tables: locks, which an unlock looks for; and what is signalled or woken (conditions, futexes). Threads that wait for
@@ -79,7 +91,7 @@ struct LockSlots {
   static constexpr uint64_t kBusy = 1;
   alignas(64) std::atomic<uint64_t> keys[kSlotTables][kLockSets][kKeysInSet];
   LockSlot slots[kSlotTables][kLockSets][kKeysInSet];
-  // By the thread's id, modulo their number. Two threads that share one are both taken for alive.
+  // By the thread's id, modulo their number. Two threads that share one are both taken for alive, and know little.
   WaitingThread threads[kWaitingThreads];
 };
 
@@ -127,6 +139,8 @@ LockSlot* FindSlot(const void* lock, SlotTable table);
 uint64_t LockOfSlot(LockSlot* slot);
 // Notes that this thread waits, or (`slot` null) that it does not: for TakeOutTheDead.
 void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
+// Where what is known of `place` is or would be; null: nowhere.
+KnownWait* KnownWaitAt(int thread_id, uint64_t place);
 // Finds or makes it. Null: no place (the caller counts it).
 LockSlot* ClaimSlot(const void* lock, SlotTable table);
 // Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another.

@@ -263,6 +263,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.lock_countdown = 0;
     thread.hold_countdown = 0;
     thread.current_wait = {};
+    thread.ended_wait = {};
     thread.thread_id = 0;
     thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;

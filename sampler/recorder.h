@@ -72,12 +72,14 @@ inline void RecordFree(const void* block) {
 // One wait, from before it to after it. Lives on the waiter's stack.
 //
 // The stack must be captured while the thread waits: before it, it is a cost to every wait; after it, the program holds
-// its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture may shorten or
-// lengthen a short wait, and estimates would be biased. So:
-//   at the start            one wait in kShare, by lot, is captured before it begins;
-//   after kFirstPartNs      every wait that is still not over (the wait is cut in two by a deadline);
-//   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not only
-//                           if the lot had fallen on it, that is with p/kShare; its weight says so.
+// its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture lengthens a short
+// wait several times over (by then the lock has been let go and taken again), and estimates would be biased. So:
+//   at the start            a wait at a place (lock, caller, height of the stack) where this thread's stack is known is not
+//                           captured, only one in kLookAgain, by lot, to see whether it still is the same stack; that one is
+//                           not sampled. At a place that is not known one in kShare is captured, by lot;
+//   after kFirstPartNs      every wait that is still not over is captured (the wait is cut in two by a deadline);
+//   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not with
+//                           p·chance: where it was known, if the lot had not fallen on it; else if it had.
 // With an interval of at most kShareAllBelowNs the lot falls on every wait. What cannot be waited for in parts is captured
 // by lot, too, but every time when the thread's last wait of that kind was a long one: that is known before this one begins,
 // so it is no bias, and threads that wait long are seen with little error.
@@ -91,15 +93,16 @@ struct LockWait {
   LockRecord* record;        // of that lock; null: none
   LockPair* pair;            // where a sample of this wait goes, beside the row
   LockSlot* slot;            // where holders see that somebody waits; null: they do not
-  Row* row;                  // where the sample goes; null until captured
+  Row* row;                  // where the sample goes; null while no stack is known
   Stack* stack;              // whose row it is
   CurrentWait outer;         // that this one interrupted (in a signal handler)
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
   bool in_parts;             // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
-  uint8_t share;             // of waits like this one, one in so many is captured; 0 = none
+  bool sampled;              // if one is due: the row is known, and our own work did not lengthen it
+  float chance;              // that of a wait like this one, before the lot fell; 0: only holders are wanted
 };
-inline constexpr uint8_t kShare = 4;
+inline constexpr uint32_t kShare = 4, kLookAgain = 32;
 inline constexpr uint64_t kShareAllBelowNs = 1'000;
 inline constexpr int64_t kFirstPartNs = 150'000;
 
@@ -115,9 +118,16 @@ void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After each of these, just before the real function: if it is free now, it came free during the capture, and the rest of
 // that was our own doing. It is taken off, for the waiter and for the gap.
 void EnterWait(bool free_now, LockWait* wait);
-// After it, whatever its outcome. `acquired`: the program may have its lock now; so no capture, no table walk, a few
-// additions.
+// After it, whatever its outcome. `acquired`: the program has its lock now. Then only the clock is read and the slot is told;
+// the sums of a wait shorter than kPublishAtOnceNs are added when the lock has been let go (EndUnlock or PublishWait), or
+// when this thread next waits, so that nobody waits for them.
 void EndWait(LockWait* wait, bool acquired);
+inline constexpr uint64_t kPublishAtOnceNs = 10'000'000;
+// After the real unlock of a lock that is Watched, where EndUnlock is not called.
+void PublishWaitSlow();
+HOLDFAST_HOT inline void PublishWait() {
+  if (UNLIKELY(thread_state.ended_wait.unpublished)) PublishWaitSlow();
+}
 // It was no wait after all: it counts for nothing.
 void DropWait(LockWait* wait);
 

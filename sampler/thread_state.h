@@ -12,8 +12,11 @@
 
 namespace holdfast {
 
-struct LockWait;
+struct LockPair;
+struct LockRecord;
 struct LockSlot;
+struct LockWait;
+struct Row;
 
 // The innermost wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
 struct CurrentWait {
@@ -21,6 +24,22 @@ struct CurrentWait {
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
+};
+
+// A wait that is over, as far as sums want to know. See EndWait.
+struct EndedWait {
+  LockRecord* record;
+  Row* row;
+  LockPair* pair;
+  uint64_t waited_ns;
+  uint64_t interval;
+  int64_t budget_ns;
+  uint64_t gap_ns;           // of which nobody held the lock
+  float chance;
+  WaitKind kind;
+  bool sampled;
+  bool acquired;
+  bool unpublished;
 };
 
 struct ThreadState {
@@ -43,6 +62,7 @@ struct ThreadState {
   int64_t held_countdown;
   int64_t held_gap;
   CurrentWait current_wait;
+  EndedWait ended_wait;
   const void* operators;     // interpose/operators.cc: whose new this thread called last
   int thread_id;             // as the kernel says; 0 = not asked yet
   bool in_operator;          // muted for that call
@@ -53,7 +73,7 @@ struct ThreadState {
   uint16_t hold_index;       // and hold_countdown
   uintptr_t entered_at;      // where the stack stood at the last EnterSlow: see there
 };
-static_assert(sizeof(ThreadState) == 160);
+static_assert(sizeof(ThreadState) == 224);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

@@ -28,9 +28,43 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   wait->capture_end_ns = MonotonicNs();
 }
 
-uint8_t ShareOf(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
-  if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return 1;
-  return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0 ? 1 : kShare;
+// Whether the lot falls on every such wait: because that was asked for, because they are few, or because this thread's last
+// one was long and they cannot be looked at later.
+bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
+  if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return true;
+  return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
+}
+
+// Of this thread, the lock, the caller and the height of its stack, never 0. Code without frame pointers has other things in
+// that register.
+uint64_t PlaceOf(const CallerRegisters& caller, const void* lock) {
+  constexpr uintptr_t kLargestFrame = 65536;
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
+  hash = (hash ^ hash >> 32 ^ caller.pc) * kFactor;
+  hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
+  if (caller.bp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.bp) * kFactor;
+  return (hash ^ hash >> 32) | 1u << 31;
+}
+
+// What is known of the place, into `wait`. False: nothing.
+bool Recall(Table* recorded, const KnownWait& known, uint64_t place, LockWait* wait) {
+  if (known.place.load(std::memory_order_acquire) != place) return false;
+  const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
+  const Offset pair = known.pair.load(std::memory_order_relaxed);
+  wait->stack = recorded->At<Stack>(stack);
+  wait->row = recorded->At<Row>(row);
+  if (pair != 0) wait->pair = recorded->At<LockPair>(pair);
+  return true;
+}
+
+void Remember(Table* recorded, const LockWait& wait, uint64_t place, KnownWait* known) {
+  known->place.store(0, std::memory_order_relaxed);
+  if (wait.row == nullptr) return;
+  known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
+  known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
+  known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
+  known->place.store(place, std::memory_order_release);
 }
 
 void SetCurrent(ThreadState& thread, const CurrentWait& wait) {
@@ -107,6 +141,7 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     return nullptr;
   }
+  PublishWait();
   DropAbandonedWait(recorded, thread, wait);
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
@@ -119,22 +154,52 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
   if (!Wanted(recorded, ProfileKind::kBlock)) return;
   wait->in_parts = style == WaitStyle::kInParts;
   wait->budget_ns = thread.lock_countdown;
-  wait->share = ShareOf(thread, wait->kind, style, wait->interval);
-  if (NextRandom(&thread.random) % wait->share == 0) Capture(caller, wait);
+  if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
+    wait->chance = 1;
+    wait->sampled = true;
+    return Capture(caller, wait);
+  }
+  const uint64_t place = PlaceOf(caller, wait->holder);
+  KnownWait* known = KnownWaitAt(ThreadId(), place);
+  const bool is_known = known != nullptr && Recall(recorded, *known, place, wait);
+  const bool looks = NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
+  wait->chance = is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
+  wait->sampled = is_known != looks;
+  if (looks) {
+    Capture(caller, wait);
+    if (known != nullptr) Remember(recorded, *wait, place, known);
+  } else if (is_known && wait->slot != nullptr) {
+    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  }
 }
 
-void SampleWait(Table* recorded, ThreadState& thread, uint64_t waited_ns, const LockWait& wait) {
-  if (wait.share == 0) return;  // only holders are wanted
+EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
+  return {.record = wait.record, .row = wait.row, .pair = wait.pair, .waited_ns = waited_ns, .interval = wait.interval,
+          .budget_ns = wait.budget_ns, .gap_ns = 0, .chance = wait.chance, .kind = wait.kind, .sampled = wait.sampled,
+          .acquired = false, .unpublished = false};
+}
+
+void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
+  const uint64_t waited_ns = wait.waited_ns;
+  if (wait.chance == 0) return;  // only holders are wanted
   const auto bit = static_cast<uint16_t>(1u << static_cast<int>(wait.kind));
   thread.long_waits = static_cast<uint16_t>(waited_ns >= kFirstPartNs ? thread.long_waits | bit : thread.long_waits & ~bit);
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait
-  if (wait.row == nullptr) return;  // the lot had not fallen on it
+  if (!wait.sampled || wait.row == nullptr) return;  // the lot had not fallen on it
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(waited_ns, wait.interval, 1.0 / wait.share);
+  const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
   AddLockSample(wait.row, waited_ns, weight);
   AddToPair(wait.pair, weight, 1);
+}
+
+static void Publish(Table* recorded, ThreadState& thread, const EndedWait& ended) {
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
+  AddToCounters(counters, ended.kind, ended.waited_ns, ended.acquired);
+  AddToRecord(ended.record, ended.waited_ns);
+  SampleWait(recorded, thread, ended);
 }
 
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait) {
@@ -152,8 +217,9 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
 }
 
 void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
-  wait->share = 1;
-  if (wait->row == nullptr) Capture(caller, wait);
+  wait->chance = 1;
+  wait->sampled = true;
+  if (wait->capture_end_ns == 0) Capture(caller, wait);  // a row that is only known from another wait is not good enough
 }
 
 void EnterWait(bool free_now, LockWait* wait) {
@@ -181,21 +247,39 @@ void EndWait(LockWait* wait, bool acquired) {
   if (!LeaveCurrent(thread, wait)) return;  // it was taken for abandoned, and counted
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
-  const auto waited = static_cast<uint64_t>(end_ns - wait->start_ns);
-  LockCounters& counters = LockCountersOf(recorded, thread);
+  EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
+  ended.acquired = acquired;
+  bool will_unlock = false;
   if (LockSlot* slot = wait->slot) {
     RemoveWaiter(slot, end_ns);
-    if (acquired) Count(counters.gap_ns, wait->kind, static_cast<uint64_t>(Settle(slot, &end_ns)));
+    if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
-      Count(counters.gap_ns, wait->kind, static_cast<uint64_t>(VisitIdleSlot(slot, wait->holder, kOneVisitIn)));
+      ended.gap_ns += static_cast<uint64_t>(VisitIdleSlot(slot, wait->holder, kOneVisitIn));
     }
     if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
+    will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
   } else if (HasHolder(wait->kind)) {
-    Count(counters.gap_ns, wait->kind, waited);  // without a slot nobody can be charged
+    ended.gap_ns = ended.waited_ns;  // without a slot nobody can be charged
   }
-  AddToCounters(counters, wait->kind, waited, acquired);
-  AddToRecord(wait->record, waited);
-  SampleWait(recorded, thread, waited, *wait);
+  if (will_unlock && ended.waited_ns < kPublishAtOnceNs) {
+    thread.ended_wait = ended;
+    std::atomic_signal_fence(std::memory_order_release);
+    thread.ended_wait.unpublished = true;
+  } else {
+    Publish(recorded, thread, ended);
+  }
+}
+
+void PublishWaitSlow() {
+  ThreadState& thread = thread_state;
+  Table* recorded = table();
+  if (!EnterSlow(thread) || recorded == nullptr || !thread.ended_wait.unpublished) return;  // forked meanwhile
+  // Before it is used, so that a signal handler that comes now does not publish it again.
+  const EndedWait ended = thread.ended_wait;
+  std::atomic_signal_fence(std::memory_order_acq_rel);
+  thread.ended_wait.unpublished = false;
+  std::atomic_signal_fence(std::memory_order_acq_rel);
+  Publish(recorded, thread, ended);
 }
 
 void DropWait(LockWait* wait) {

@@ -27,8 +27,9 @@ struct DroppedSignal {
 };
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
+EndedWait Ended(const LockWait& wait, uint64_t waited_ns);
 // Charges the thread's countdown, and adds a sample if one is due.
-void SampleWait(Table* recorded, ThreadState& thread, uint64_t waited_ns, const LockWait& wait);
+void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait);
 
 }  // namespace holdfast
 

@@ -81,22 +81,25 @@ TEST_F(Locks, AtTheDefaultIntervalTheDelayIsEstimatedWithinItsError) {
               0.15 * static_cast<double>(known.delay_ns));
 }
 
-// Short waits count as much as long ones: estimates agree with the exact counters of the same runs, summed over some
-// runs. Waits are heavy-tailed (a waiter that is put off the processor waits a thousand times longer than the rest), so
-// the bounds come from measurement: sums of 20 runs at 10us lay within 8 % (contentions) and 37 % (delay) of the exact
-// ones, where a sampler that dropped and prolonged waits lay 80 % beside the contentions.
+// Short waits count as much as long ones: estimates agree with the exact counters of the same runs, summed over some runs.
+// A stack that is captured before a wait makes it last several times as long, as the lock is let go and taken again
+// meanwhile: when such waits were taken for the others, delays were wrong by 11 to 45 %. Now 0.4 to 1.6 %, 20 runs each.
 TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
   struct {
     const char* interval;
+    std::vector<std::string> program;
     int runs;
-    double contentions_within, delay_within;
-  } const cases[] = {{"1us", 5, 0.06, 0.03}, {"10us", 20, 0.35, 0.7}};
+  } const cases[] = {{"1us", {"short_waits"}, 3},
+                     {"10us", {"short_waits"}, 8},
+                     {"100us", {"short_waits"}, 8},
+                     {"10us", {"contended", "throughput", "2", "200", "500"}, 4},
+                     {"100us", {"contended", "throughput", "2", "200", "500"}, 4}};
   for (const auto& c : cases) {
     double waits = 0, delay_ns = 0, estimated_waits = 0, estimated_delay_ns = 0, waits_variance = 0, delay_variance = 0;
     for (int run = 0; run < c.runs; ++run) {
-      const std::string folder = out() + "/" + c.interval + "." + std::to_string(run);
+      const std::string folder = out() + "/" + c.program[0] + "." + c.interval + "." + std::to_string(run);
       const RunResult r =
-          Execute(CommandFor(Launch::kPreload, {"short_waits"}, {{"lock-interval", c.interval}, {"out", folder}}));
+          Execute(CommandFor(Launch::kPreload, c.program, {{"lock-interval", c.interval}, {"out", folder}}));
       ASSERT_TRUE(r.exited(0)) << r.Describe();
       for (const Decoded& block : Newest(folder, "block")) {
         waits += static_cast<double>(block.CommentNumber("contentions"));
@@ -108,8 +111,8 @@ TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
       }
     }
     // Four standard errors more, by the files' own word: on a busy machine there are few waits.
-    EXPECT_NEAR(estimated_waits, waits, c.contentions_within * waits + 4 * std::sqrt(waits_variance)) << c.interval;
-    EXPECT_NEAR(estimated_delay_ns, delay_ns, c.delay_within * delay_ns + 4 * std::sqrt(delay_variance)) << c.interval;
+    EXPECT_NEAR(estimated_waits, waits, 0.05 * waits + 4 * std::sqrt(waits_variance)) << c.program[0] << " " << c.interval;
+    EXPECT_NEAR(estimated_delay_ns, delay_ns, 0.05 * delay_ns + 4 * std::sqrt(delay_variance)) << c.program[0] << " " << c.interval;
   }
 }
 
