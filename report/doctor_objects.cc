@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/object_file.h"
 
 extern char** environ;
@@ -40,10 +41,8 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
   return functions;
 }
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 bool IsGlibc(const std::string& path) {
-  const std::string name = FileName(path);
+  const std::string_view name = BaseName(path);
   return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") || name.starts_with("ld-2");
 }
 
@@ -81,12 +80,12 @@ void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
   for (const Object& object : objects) {
     if (object.file.own_allocator.empty() || object.file.defines.contains("malloc")) continue;
     findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
-                                            FileName(object.path), object.file.own_allocator));
+                                            BaseName(object.path), object.file.own_allocator));
   }
   for (const Object& object : objects) {
     if (object.file.is_go) {
       findings->Note("allocator", fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
-                                              FileName(object.path)));
+                                              BaseName(object.path)));
     }
   }
 }
@@ -95,8 +94,8 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   std::vector<std::string> full, exported, no_build_id;
   for (const Object& object : objects) {
     const bool named = object.file.has_symtab || HasDebugFile(root, object.file.build_id);
-    (named ? full : exported).push_back(FileName(object.path));
-    if (object.file.build_id.empty()) no_build_id.push_back(FileName(object.path));
+    (named ? full : exported).emplace_back(BaseName(object.path));
+    if (object.file.build_id.empty()) no_build_id.emplace_back(BaseName(object.path));
   }
   if (!full.empty()) findings->Ok("symbols", fmt::format("all functions have names in {}", Listed(full)));
   if (!exported.empty()) {
@@ -134,7 +133,7 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
                      Findings* findings) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
-    if (FileName(path) == "libholdfast.so") continue;
+    if (BaseName(path) == "libholdfast.so") continue;
     absl::StatusOr<ObjectFile> file = ReadObjectFile(root + path);
     if (!file.ok()) {
       findings->Note("symbols", fmt::format("{}: {}", path, std::string(file.status().message())));

@@ -4,10 +4,10 @@
 #include <array>
 #include <cctype>
 
+#include "report/base_name.h"
+
 namespace holdfast {
 namespace {
-
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsIdentifier(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || static_cast<unsigned char>(c) >= 0x80;

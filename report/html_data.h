@@ -91,7 +91,7 @@ class HtmlData {
     std::vector<std::optional<double>> half_widths;
     std::vector<std::vector<int64_t>> columns;  // one for each metric, indexed by row; shorter: zeros
   };
-  static constexpr uint32_t kNoFunction = 0xffffffff;
+  static constexpr uint32_t kNoFunction = 0xffffffff, kNoFrame = 0xffffffff, kRoot = 0;
   // Single locks and who waited for whom (report/lock_list.h), stacks as nodes; kRoot: not known.
   struct Lock {
     int number = 0;

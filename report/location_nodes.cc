@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/frame_origin.h"
 
 namespace holdfast {
 namespace {
-
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // A name without what stands behind it in brackets: drop_frames expressions are written for those.
 //     app::f<int>(int)  →  app::f        runtime.(*T).run  →  the same

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/metric.h"
 #include "sampler/pprof.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::string_view kEndings[] = {".pb.gz", ".pb"};
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
 
 // The parts of <program>.<pid>.<sequence>.<kind> from behind; programs have points in their names, too.

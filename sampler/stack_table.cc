@@ -80,6 +80,11 @@ Stack* InternStack(Table* table, const StackTrace& trace) {
     if (same(*stack)) return stack;
     at = stack->next;
   }
+  // Its nodes would be looked for in lists that are long by now: 60 µs for each sample.
+  if (UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)))) {
+    table->Count(Loss::kStackTableFull);
+    return table->At<Stack>(head.overflow_stack);
+  }
   Offset parent = 0;
   for (int left = trace.depth; left > 0;) {
     const int count = left < kNodeFrames ? left : kNodeFrames;

@@ -25,15 +25,7 @@ TEST_F(Clock, JumpsChangeNeitherOrderNorNumbers) {
   command.env["HOLDFAST_EXPORTER"] = JumpingExporter();
   command.env["LD_PRELOAD"] += ":" + ProgramPath("jumping_clock.so");
   Running running(command);
-  ASSERT_TRUE(running.WaitForOutput("ready"));
-  for (int i = 1; i <= 5; ++i) {
-    const size_t before = ListProfiles(out()).size();
-    running.Write("line\n");
-    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(i)));
-    ASSERT_TRUE(Eventually([&] { return ListProfiles(out()).size() > before; })) << "no snapshot after line " << i;
-  }
-  EXPECT_TRUE(running.Wait().exited(0));
-  ASSERT_TRUE(Settled());
+  StepThroughSnapshots(&running, 5);
 
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_GE(names.size(), 5u);

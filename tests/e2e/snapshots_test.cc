@@ -12,18 +12,9 @@ namespace {
 
 class Snapshots : public Profiled {
  protected:
-  // Runs waits_for_input through `steps` lines, each time until a snapshot newer than the last one is there.
   void RunThroughSnapshots(int steps, Launch launch = Launch::kPreload) {
     Running running(CommandFor(launch, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "200ms"}}));
-    ASSERT_TRUE(running.WaitForOutput("ready"));
-    for (int i = 1; i <= steps; ++i) {
-      const size_t before = ListProfiles(out()).size();
-      running.Write("line\n");
-      ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(i)));
-      ASSERT_TRUE(Eventually([&] { return ListProfiles(out()).size() > before; })) << "no snapshot after line " << i;
-    }
-    EXPECT_TRUE(running.Wait().exited(0));
-    ASSERT_TRUE(Settled());
+    StepThroughSnapshots(&running, steps);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 enum { kWaiters = 3, kMs = 40 };
@@ -11,16 +12,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int ready, arrived;
 static uint64_t before_signal, after_signal, signalled_at;
-
-static void Sleep(long ms) {
-  const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&t, NULL);
-}
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 KNOWN void waits(void) { pthread_cond_wait(&condition, &mutex); }
 static void* Waiter(void* argument) {

@@ -9,16 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t hold_ns;
 
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 static void Until(uint64_t end_ns) {
   while (Now() < end_ns) {
   }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "known.h"
 
 enum { kThreads = 16 };
@@ -19,12 +20,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int ready, go;
 static _Atomic int thread_ids[kThreads];
 static _Atomic uint64_t waited_ns;
-
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static int Sleeps(int thread) {
   char path[64], text[512];

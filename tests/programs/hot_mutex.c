@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "known.h"
 
 enum { kVictims = 3, kRounds = 30 };
@@ -20,12 +21,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t start, end;
 static _Atomic int thread_ids[kVictims];
 static _Atomic uint64_t waited_ns;
-
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static int Sleeps(int thread) {
   char path[64], text[512];

@@ -11,22 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "known.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
 static __thread sigjmp_buf out;
 static volatile int how;
-
-static void Sleep(long ms) {
-  const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&t, NULL);
-}
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void OnSignal(int number) {
   (void)number;

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "known.h"
 
 enum { kHoldMs = 40 };
@@ -41,20 +42,11 @@ __asm__(".symver old_cond_wait, pthread_cond_wait@GLIBC_2.2.5");
 __asm__(".symver old_cond_timedwait, pthread_cond_timedwait@GLIBC_2.2.5");
 __asm__(".symver old_cond_signal, pthread_cond_signal@GLIBC_2.2.5");
 
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 static struct timespec In(clockid_t clock, long ms) {
   struct timespec t;
   clock_gettime(clock, &t);
   const long long ns = t.tv_sec * 1000000000LL + t.tv_nsec + ms * 1000000LL;
   return (struct timespec){ns / 1000000000, ns % 1000000000};
-}
-static void Sleep(long ms) {
-  const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&t, NULL);
 }
 static int Errno(int result) { return result == -1 ? errno : 0; }
 

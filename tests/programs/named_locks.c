@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 typedef struct {
@@ -15,16 +16,6 @@ typedef struct {
 
 pthread_mutex_t global_queue_mutex = PTHREAD_MUTEX_INITIALIZER;
 static Table* table;
-
-static void Sleep(long ms) {
-  const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&t, NULL);
-}
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 KNOWN Table* make_table(void) { return calloc(1, sizeof(Table)); }
 KNOWN void queue_victim(void) { pthread_mutex_lock(&global_queue_mutex); }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 enum { kLocks = 3 };
@@ -16,11 +17,6 @@ static pthread_mutex_t of_condition = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static uint64_t seed, end_ns;
 
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 static struct timespec In(clockid_t clock, uint64_t us) {
   struct timespec t;
   clock_gettime(clock, &t);

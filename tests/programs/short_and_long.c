@@ -9,17 +9,12 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 static pthread_spinlock_t spin;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int taken, arriving, done;
-
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 KNOWN void waits_shortly(void) { pthread_spin_lock(&spin); }
 KNOWN void waits_long(void) { pthread_mutex_lock(&mutex); }

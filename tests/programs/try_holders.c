@@ -7,17 +7,12 @@
 #include <threads.h>
 #include <time.h>
 
+#include "clocks.h"
 #include "known.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static mtx_t c11;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-
-static uint64_t Now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 KNOWN void for_trylock(void) { pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex); }
 KNOWN void holds_for_trylock(void) { pthread_mutex_unlock(&mutex); }

@@ -134,6 +134,18 @@ RunResult Profiled::RunAndSettle(const Command& command) {
   return result;
 }
 
+void Profiled::StepThroughSnapshots(Running* running, int steps) {
+  ASSERT_TRUE(running->WaitForOutput("ready"));
+  for (int i = 1; i <= steps; ++i) {
+    const size_t before = ListProfiles(out()).size();
+    running->Write("line\n");
+    ASSERT_TRUE(running->WaitForOutput("done " + std::to_string(i)));
+    ASSERT_TRUE(Eventually([&] { return ListProfiles(out()).size() > before; })) << "no snapshot after line " << i;
+  }
+  EXPECT_TRUE(running->Wait().exited(0));
+  ASSERT_TRUE(Settled());
+}
+
 RunResult Profiled::RunTool(std::vector<std::string> arguments, const std::string& cwd) {
   arguments.insert(arguments.begin(), Tool());
   Command command;

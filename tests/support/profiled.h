@@ -65,6 +65,8 @@ class Profiled : public ::testing::Test {
   // Runs it, and waits until the exporter has taken the last table away.
   RunResult RunAs(Launch launch, std::vector<std::string> argv, const Options& options = {});
   RunResult RunAndSettle(const Command& command);
+  // Gives a running waits_for_input so many lines, each when a snapshot is newer than the last one; until all has settled.
+  void StepThroughSnapshots(Running* running, int steps);
   // Runs `holdfast` with these arguments.
   static RunResult RunTool(std::vector<std::string> arguments, const std::string& cwd = "");
 
