@@ -188,6 +188,7 @@ TEST_F(LockKinds, WhoTriedAndGotItIsChargedLikeAnyHolder) {
   const std::string folder = RunUntilRight("try_holders", 0.1, true);
   const std::map<std::string, std::string> labels = {{"for_trylock", "mutex"},
                                                      {"for_mtx_trylock", "mutex"},
+                                                     {"for_recursive", "mutex"},  // only its last unlock
                                                      {"for_tryrdlock", "rwlock-read"},
                                                      {"for_trywrlock", "rwlock-write"}};
   for (const auto& [function, label] : labels) {
