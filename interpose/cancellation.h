@@ -1,6 +1,7 @@
 // A wait that its thread does not come back from: cancelled, or ended by a signal handler (pthread_exit). libc runs what is
 // registered here when it unwinds the thread past our frame: the C form of pthread_cleanup, no exceptions, no landing pads.
-// A handler that jumps out of a wait takes the registration away with it.
+// It also does when a handler jumps out of the wait by longjmp. Whoever leaves it by other ways (setcontext,
+// __builtin_longjmp) takes the registration away: see DropAbandonedWait.
 //
 //     LockWait wait;  WaitCleanup cleanup;
 //     BeginWait(…, &wait);  cleanup.Push(&wait);  real function;  cleanup.Pop();  EndWait(&wait, …);

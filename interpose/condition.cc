@@ -18,11 +18,9 @@
 namespace holdfast {
 namespace {
 
-// Whether waiters of a condition are sure to wait by now, and to want this mutex: they held it when they came, so they do
-// if it is free, or the caller's own. Its memory is theirs as long as they wait; a waiter that a handler jumped out of may
-// have left it, so the kernel is asked first.
+// Waiters of a condition held its mutex when they came, so all of them are asleep by now if it is free, or the caller's own.
+// Otherwise one may not be: whoever holds it.
 bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
-  if (mutex == nullptr || !CanRead(mutex) || !CanRead(&mutex->__data.__kind)) return false;
   if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;
   const int id = ThreadId();
   return id != 0 && __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == id;
@@ -31,7 +29,10 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
 template <typename Signal>
 inline int SignalSlowly(const void* condition, bool all, Signal signal) {
   const auto* mutex = static_cast<const pthread_mutex_t*>(MutexOfCondition(condition));
-  if (mutex != nullptr && IsFreeOrOwn(mutex)) RecordSignal(condition, mutex, all);
+  // Its memory is theirs as long as they wait; a waiter that a handler jumped out of may have left it.
+  if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind)) {
+    RecordSignal(condition, mutex, all, IsFreeOrOwn(mutex) ? 0 : 1);
+  }
   return signal();
 }
 

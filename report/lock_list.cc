@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/units.h"
+#include "sampler/lock_comments.h"
 
 namespace holdfast {
 namespace {
@@ -77,6 +78,7 @@ class ListReader {
       known(&pair.holder);
       known(&pair.waiter);
     }
+    std::stable_partition(list_.locks.begin(), list_.locks.end(), [](const LockList::Lock& l) { return !IsHeldByNobody(l); });
     return std::move(list_);
   }
 
@@ -193,6 +195,13 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 }
 
 std::string KindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
+
+bool IsHeldByNobody(const LockList::Lock& lock) {
+  for (int kind = 0; kind < kWaitKinds; ++kind) {
+    if (lock.kind == kWaitKindNames[kind]) return IsHeldByNobody(static_cast<WaitKind>(kind));
+  }
+  return false;
+}
 
 std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
   if (!lock.name.empty()) return lock.name;

@@ -29,7 +29,7 @@ struct LockList {
     int holder = kUnknown, waiter = kUnknown;  // stacks
     double contentions = 0, delay_ns = 0;
   };
-  std::vector<Lock> locks;  // as in the file: the longest delay first
+  std::vector<Lock> locks;  // the longest delay first; last what nobody holds
   std::vector<Pair> pairs;
   std::vector<std::vector<uint32_t>> stacks;  // by number; indices into profile.locations, leaf first
 };
@@ -48,6 +48,8 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 
 // "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
 std::string KindOf(const LockList::Lock& lock);
+// A condition, a semaphore …: what nobody holds, and idle threads wait for.
+bool IsHeldByNobody(const LockList::Lock& lock);
 
 // "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
 std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock);

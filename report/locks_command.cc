@@ -14,6 +14,7 @@
 #include "report/standard_output.h"
 #include "report/table.h"
 #include "report/units.h"
+#include "sampler/lock_comments.h"
 
 namespace holdfast {
 namespace {
@@ -38,16 +39,21 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2}};
   std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
   double everything = 0;
+  bool capped = false;
   for (const OneProfile& one : profiles) {
+    capped = capped || one.list.locks.size() >= kMostLocksWritten;
     for (const LockList::Lock& lock : one.list.locks) {
       locks.emplace_back(&one, &lock);
       everything += static_cast<double>(lock.delay_ns);
     }
   }
   std::stable_sort(locks.begin(), locks.end(),
-                   [](const auto& a, const auto& b) { return a.second->delay_ns > b.second->delay_ns; });
+                   [](const auto& a, const auto& b) {
+                     const bool event_a = IsHeldByNobody(*a.second), event_b = IsHeldByNobody(*b.second);
+                     return event_a != event_b ? event_b : a.second->delay_ns > b.second->delay_ns;
+                   });
   if (count != 0 && locks.size() > count) {
-    table.header.push_back(fmt::format("showing  {} of {} locks", count, locks.size()));
+    table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
     locks.resize(count);
   }
   for (const auto& [one, lock] : locks) {
@@ -172,9 +178,9 @@ void AddLocksCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<LocksOptions>();
   CLI::App* locks = app.add_subcommand("locks", "The hottest locks, and who waited for whom");
   locks->footer(
-      "One line for each lock that was waited for, the longest delay first: how often and how long (counted, not\n"
-      "estimated), the function that most waiting was charged to, the function that waited most, and what the lock "
-      "is:\n"
+      "One line for each lock that was waited for, the longest delay first, and last what nobody holds (conditions,\n"
+      "semaphores …), for which idle threads wait: how often and how long (counted, not estimated), the function that\n"
+      "most waiting was charged to, the function that waited most, and what the lock is:\n"
       "a symbol, a place in a block that is known from the heap profile, or its address.\n"
       "Any mutex or block profile of a process says the same; of several snapshots the newest counts.\n"
       "\n"

@@ -116,7 +116,8 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   if (for_mutex.interval == 0) return;
   for_mutex.budget_ns = thread.lock_countdown;
   for_mutex.kind = WaitKind::kMutex;
-  if (wait->row != nullptr) {
+  // The mutex is held: only what a sample needs.
+  if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= end_ns_of_mutex - signalled_ns) {
     for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
     if (for_mutex.record != nullptr) {
       for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
@@ -132,14 +133,14 @@ const void* MutexOfCondition(const void* condition) {
   return slot->mutex.load(std::memory_order_relaxed);
 }
 
-void RecordSignal(const void* condition, const void* mutex, bool all) {
+void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake) {
   Table* recorded = table();
   LockSlot* slot = FindSlot(condition, kWokenTable);
   if (slot == nullptr || recorded == nullptr) return;
   const uint64_t waiters = WaitersOf(*slot);
   const uint64_t signalled = Count(slot->signalled.load(std::memory_order_relaxed));
-  if (waiters <= signalled) return;
-  const uint64_t woken = all ? waiters - signalled : 1;
+  if (waiters <= signalled + awake) return;
+  const uint64_t woken = all ? waiters - signalled - awake : 1;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
   LockSlot* of_mutex = ClaimSlot(mutex, kHeldTable);
   if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {

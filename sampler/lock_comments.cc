@@ -76,7 +76,18 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
   std::stable_sort(locks.begin(), locks.end(), [](const LockInfo* a, const LockInfo* b) {
     return std::max(a->wait_ns, a->hold_ns) > std::max(b->wait_ns, b->hold_ns);
   });
-  if (locks.size() > kMostLocksWritten) locks.resize(kMostLocksWritten);
+  if (locks.size() > kMostLocksWritten) {
+    const auto unheld = [](const LockInfo* lock) { return IsHeldByNobody(lock->kind); };
+    const size_t held = locks.size() - static_cast<size_t>(std::count_if(locks.begin(), locks.end(), unheld));
+    size_t room = std::max(kMostUnheldWritten, kMostLocksWritten - std::min(kMostLocksWritten, held));
+    std::erase_if(locks, [&](const LockInfo* lock) {
+      if (!unheld(lock)) return false;
+      if (room == 0) return true;
+      --room;
+      return false;
+    });
+    locks.resize(std::min(locks.size(), kMostLocksWritten));
+  }
   return locks;
 }
 

@@ -23,8 +23,13 @@ namespace holdfast {
 
 inline constexpr size_t kMostLocksWritten = 64;
 inline constexpr size_t kMostPairsWritten = 256;
+// Of what nobody holds, while there are others: threads that are idle wait for conditions all day.
+inline constexpr size_t kMostUnheldWritten = 16;
+inline bool IsHeldByNobody(WaitKind kind) {
+  return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier || kind == WaitKind::kOnce;
+}
 
-// The locks of a snapshot in the order of their numbers, from 1.
+// The locks of a snapshot in the order of their numbers, from 1: the longest delay first.
 std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot);
 
 // `frames`: the locations of one of the snapshot's stacks, made in `profile` if need be.

@@ -58,7 +58,7 @@ struct alignas(64) LockSlot {
 static_assert(sizeof(LockSlot) == 64);
 
 // Where a thread waited lately, and the stack that it had there when somebody looked. `place` is a hash of the thread, the
-// lock, the caller and the height of the stack: written last. The same place may be reached by two ways: short waits are then
+// kind of wait, the lock, the caller and the height of the stack: written last. The same place may be reached by two ways: short waits are then
 // given to the one that was seen last.
 struct KnownWait {
   std::atomic<uint64_t> place;         // 0: none

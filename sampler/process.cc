@@ -264,6 +264,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.hold_countdown = 0;
     thread.current_wait = {};
     thread.ended_wait = {};
+    thread.preparing = 0;
     thread.thread_id = 0;
     thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;

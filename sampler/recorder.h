@@ -126,7 +126,7 @@ inline constexpr uint64_t kPublishAtOnceNs = 10'000'000;
 // After the real unlock of a lock that is Watched, where EndUnlock is not called.
 void PublishWaitSlow();
 HOLDFAST_HOT inline void PublishWait() {
-  if (UNLIKELY(thread_state.ended_wait.unpublished)) PublishWaitSlow();
+  if (UNLIKELY(thread_state.ended_wait.publishing == Publishing::kDue)) PublishWaitSlow();
 }
 // It was no wait after all: it counts for nothing.
 void DropWait(LockWait* wait);
@@ -135,10 +135,10 @@ void DropWait(LockWait* wait);
 // `woken`: it did not run out of time. The wait for the mutex begins with the signal.
 void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait);
 void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken);
-// Before a signal or a broadcast (`all`) of a condition that is watched. `mutex`: null, or the one that its waiters let go,
-// when it is free or the caller's own: only then are they sure to wait, and sure to want it now.
+// Before a signal or a broadcast (`all`) of a condition that is watched. `mutex`: the one that its waiters let go. `awake`: how
+// many of them may not be asleep yet, so that none is counted as woken that was not.
 const void* MutexOfCondition(const void* condition);
-void RecordSignal(const void* condition, const void* mutex, bool all);
+void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake);
 // This thread's id; 0 where it may not ask. Whether memory can be read.
 int ThreadId();
 bool CanRead(const void* address);

@@ -26,6 +26,9 @@ struct CurrentWait {
   WaitKind kind;
 };
 
+// kBusy: somebody is at it. A handler that waits just then, or one that jumped out of there, publishes its waits at once.
+enum class Publishing : uint8_t { kNone, kBusy, kDue };
+
 // A wait that is over, as far as sums want to know. See EndWait.
 struct EndedWait {
   LockRecord* record;
@@ -39,7 +42,7 @@ struct EndedWait {
   WaitKind kind;
   bool sampled;
   bool acquired;
-  bool unpublished;
+  Publishing publishing;
 };
 
 struct ThreadState {
@@ -67,6 +70,7 @@ struct ThreadState {
   int thread_id;             // as the kernel says; 0 = not asked yet
   bool in_operator;          // muted for that call
   uint8_t scratch;           // 1 + the number of the scratch buffer that it has taken; 0 = none
+  uint8_t preparing;         // its part of lock_preparing
   uint16_t long_waits;       // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;    // which of the heap intervals the sample that is being taken was drawn from
   uint16_t lock_index;       // which of the lock intervals lock_countdown was drawn from

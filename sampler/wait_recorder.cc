@@ -13,6 +13,7 @@ std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) { return
 
 void Capture(const CallerRegisters& caller, LockWait* wait) {
   ThreadState& thread = thread_state;
+  ++thread.preparing;
   __atomic_fetch_add(&lock_preparing, 1, __ATOMIC_RELAXED);
   wait->capture_start_ns = MonotonicNs();
   Mute(thread);
@@ -28,6 +29,12 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   wait->capture_end_ns = MonotonicNs();
 }
 
+void EndPreparing(ThreadState& thread) {
+  if (thread.preparing == 0) return;  // forked meanwhile
+  --thread.preparing;
+  __atomic_fetch_sub(&lock_preparing, 1, __ATOMIC_RELAXED);
+}
+
 // Whether the lot falls on every such wait: because that was asked for, because they are few, or because this thread's last
 // one was long and they cannot be looked at later.
 bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
@@ -35,13 +42,13 @@ bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style,
   return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
 }
 
-// Of this thread, the lock, the caller and the height of its stack, never 0. Code without frame pointers has other things in
-// that register.
-uint64_t PlaceOf(const CallerRegisters& caller, const void* lock) {
+// Of this thread, the lock, what it is locked for (one call may lead to several functions), the caller and the height of its
+// stack, never 0. Code without frame pointers has other things in that register.
+uint64_t PlaceOf(const CallerRegisters& caller, const void* lock, WaitKind kind) {
   constexpr uintptr_t kLargestFrame = 65536;
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
-  hash = (hash ^ hash >> 32 ^ caller.pc) * kFactor;
+  hash = (hash ^ hash >> 32 ^ caller.pc ^ static_cast<uint64_t>(kind) << 56) * kFactor;
   hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
   if (caller.bp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.bp) * kFactor;
   return (hash ^ hash >> 32) | 1u << 31;
@@ -52,6 +59,8 @@ bool Recall(Table* recorded, const KnownWait& known, uint64_t place, LockWait* w
   if (known.place.load(std::memory_order_acquire) != place) return false;
   const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
   const Offset pair = known.pair.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (known.place.load(std::memory_order_relaxed) != place) return false;  // another thread's by now
   wait->stack = recorded->At<Stack>(stack);
   wait->row = recorded->At<Row>(row);
   if (pair != 0) wait->pair = recorded->At<LockPair>(pair);
@@ -60,7 +69,8 @@ bool Recall(Table* recorded, const KnownWait& known, uint64_t place, LockWait* w
 
 void Remember(Table* recorded, const LockWait& wait, uint64_t place, KnownWait* known) {
   known->place.store(0, std::memory_order_relaxed);
-  if (wait.row == nullptr) return;
+  std::atomic_thread_fence(std::memory_order_release);
+  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // better luck next time
   known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
   known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
   known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
@@ -143,6 +153,7 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   }
   PublishWait();
   DropAbandonedWait(recorded, thread, wait);
+  if (thread.current_wait.wait == nullptr) EndPreparing(thread);  // left by a jump
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
   wait->active = true;
@@ -159,7 +170,7 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
     wait->sampled = true;
     return Capture(caller, wait);
   }
-  const uint64_t place = PlaceOf(caller, wait->holder);
+  const uint64_t place = PlaceOf(caller, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), place);
   const bool is_known = known != nullptr && Recall(recorded, *known, place, wait);
   const bool looks = NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
@@ -176,7 +187,7 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
 EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
   return {.record = wait.record, .row = wait.row, .pair = wait.pair, .waited_ns = waited_ns, .interval = wait.interval,
           .budget_ns = wait.budget_ns, .gap_ns = 0, .chance = wait.chance, .kind = wait.kind, .sampled = wait.sampled,
-          .acquired = false, .unpublished = false};
+          .acquired = false, .publishing = Publishing::kBusy};
 }
 
 void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
@@ -225,7 +236,7 @@ void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
 void EnterWait(bool free_now, LockWait* wait) {
   const int64_t start = wait->capture_start_ns, end = wait->capture_end_ns;
   if (start == 0) return;
-  __atomic_fetch_sub(&lock_preparing, 1, __ATOMIC_RELAXED);
+  EndPreparing(thread_state);
   wait->capture_start_ns = 0;
   if (!free_now) return;
   // It came free when its holder said so; where that is not known, somewhere in the midst of the capture.
@@ -261,10 +272,12 @@ void EndWait(LockWait* wait, bool acquired) {
   } else if (HasHolder(wait->kind)) {
     ended.gap_ns = ended.waited_ns;  // without a slot nobody can be charged
   }
-  if (will_unlock && ended.waited_ns < kPublishAtOnceNs) {
+  if (will_unlock && ended.waited_ns < kPublishAtOnceNs && thread.ended_wait.publishing == Publishing::kNone) {
+    thread.ended_wait.publishing = Publishing::kBusy;
+    std::atomic_signal_fence(std::memory_order_acq_rel);
     thread.ended_wait = ended;
     std::atomic_signal_fence(std::memory_order_release);
-    thread.ended_wait.unpublished = true;
+    thread.ended_wait.publishing = Publishing::kDue;
   } else {
     Publish(recorded, thread, ended);
   }
@@ -273,12 +286,14 @@ void EndWait(LockWait* wait, bool acquired) {
 void PublishWaitSlow() {
   ThreadState& thread = thread_state;
   Table* recorded = table();
-  if (!EnterSlow(thread) || recorded == nullptr || !thread.ended_wait.unpublished) return;  // forked meanwhile
-  // Before it is used, so that a signal handler that comes now does not publish it again.
+  Publishing due = Publishing::kDue;
+  if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
+  // In one instruction, so that a signal handler that comes now does not publish it again.
+  if (!__atomic_compare_exchange_n(&thread.ended_wait.publishing, &due, Publishing::kBusy, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+  std::atomic_signal_fence(std::memory_order_acquire);
   const EndedWait ended = thread.ended_wait;
   std::atomic_signal_fence(std::memory_order_acq_rel);
-  thread.ended_wait.unpublished = false;
-  std::atomic_signal_fence(std::memory_order_acq_rel);
+  thread.ended_wait.publishing = Publishing::kNone;
   Publish(recorded, thread, ended);
 }
 

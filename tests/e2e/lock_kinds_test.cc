@@ -148,6 +148,18 @@ TEST_F(LockKinds, AConditionsWaitEndsWithTheSignalAndTheMutexsBegins) {
   EXPECT_NEAR(sides.held, sides.waited, 0.001 * sides.waited);
 }
 
+// Of three waiters two are sure to be asleep: who holds the mutex might be one of them.
+TEST_F(LockKinds, ASignalWhileAThirdThreadHoldsTheMutexIsTheEndOfTheConditionToo) {
+  const RunResult r = RunAs(Launch::kPreload, {"condition_parts", "beside"}, {{"lock-interval", "1ns"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const Values waited = Below(NewestBlock(), "waits", "mutex");
+  EXPECT_EQ(waited.at("contentions"), 2) << AllSummaries();
+  EXPECT_GT(waited.at("delay"), 60'000'000) << AllSummaries();  // of 2 × 40 ms and more
+  EXPECT_GT(Below(NewestMutex(), "signals_and_holds", "mutex").at("delay"), 60'000'000) << AllSummaries();
+  const Sides sides = SidesOf(out());
+  EXPECT_NEAR(sides.held, sides.waited, 0.001 * sides.waited);
+}
+
 TEST_F(LockKinds, TheCxxLibrarysFutexesAreSeen) { RunUntilRight("cxx_waits", 0.1, false); }
 
 TEST_F(LockKinds, AbseilsMutexIsSeenAndWhoHeldIt) {
@@ -188,6 +200,7 @@ TEST_F(LockKinds, WhoTriedAndGotItIsChargedLikeAnyHolder) {
   const std::string folder = RunUntilRight("try_holders", 0.1, true);
   const std::map<std::string, std::string> labels = {{"for_trylock", "mutex"},
                                                      {"for_mtx_trylock", "mutex"},
+                                                     {"for_recursive", "mutex"},  // only its last unlock
                                                      {"for_tryrdlock", "rwlock-read"},
                                                      {"for_trywrlock", "rwlock-write"}};
   for (const auto& [function, label] : labels) {

@@ -35,6 +35,14 @@ TEST_F(LockList, NamesGlobalsAndBlocksHoldersAndWaiters) {
   EXPECT_THAT(csv.out, HasSubstr("\nmutex,2,"));
 }
 
+TEST_F(LockList, WhatNobodyHoldsComesLast) {
+  const RunResult r = RunAs(Launch::kPreload, {"condition_parts"}, {{"lock-interval", "1ns"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::string table = RunTool({"locks", out()}).out;
+  EXPECT_LT(table.find("\nmutex "), table.find("\ncondition ")) << table;
+  EXPECT_NE(table.find("\ncondition "), std::string::npos) << table;
+}
+
 TEST_F(LockList, EachSideNamesTheOther) {
   const RunResult r = RunAs(Launch::kPreload, {"named_locks"}, {{"lock-interval", "1ns"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();

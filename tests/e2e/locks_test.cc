@@ -70,6 +70,19 @@ TEST_F(Locks, ManyThreadsTakeTheFirstSampleAtOnceAndNoneIsLost) {
   }
 }
 
+// Its word says that nobody ever slept; its thread waits for nothing else and ends.
+TEST_F(Locks, AWaitThatFoundItsLockFreeIsCountedWhenThatIsLetGo) {
+  for (int run = 0; run < 3; ++run) {
+    const std::string folder = out() + "/" + std::to_string(run);
+    const RunResult r = RunAndSettle(
+        CommandFor(Launch::kPreload, {"first_waits", "early"}, {{"lock-interval", "1ns"}, {"out", folder}}));
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    int64_t waits = 0;
+    for (const Decoded& block : Newest(folder, "block")) waits += block.CommentNumber("mutex contentions");
+    EXPECT_EQ(waits, 1) << "run " << run;
+  }
+}
+
 TEST_F(Locks, AtTheDefaultIntervalTheDelayIsEstimatedWithinItsError) {
   const RunResult r = RunAs(Launch::kPreload, {"hot_mutex"}, {{"seed", "7"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();

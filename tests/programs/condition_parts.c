@@ -1,4 +1,5 @@
-// A wait for a condition has two parts: until the signal, and until the mutex is let go. The signaller holds on to it.
+// A wait for a condition has two parts: until the signal, and until the mutex is let go. The signaller holds on to it; or, with
+// the argument `beside`, another thread does.
 //     waits FUNCTION label contentions delay_ns
 #include <pthread.h>
 #include <stdint.h>
@@ -31,8 +32,15 @@ static void* JustEnds(void* argument) {
   return argument;
 }
 
-int main(void) {
-  pthread_t threads[kWaiters];
+static void* Signaller(void* argument) {
+  signalled_at = Now();
+  pthread_cond_broadcast(&condition);
+  return argument;
+}
+
+int main(int argc, char** argv) {
+  (void)argv;
+  pthread_t threads[kWaiters + 1];
   pthread_create(&threads[0], NULL, JustEnds, NULL);  // the first wait of a process makes its table
   pthread_join(threads[0], NULL);
   for (int i = 0; i < kWaiters; ++i) pthread_create(&threads[i], NULL, Waiter, NULL);
@@ -43,8 +51,12 @@ int main(void) {
     if (!all) pthread_mutex_unlock(&mutex);
   }
   ready = 1;
-  signalled_at = Now();
-  pthread_cond_broadcast(&condition);
+  if (argc == 1) {
+    Signaller(NULL);
+  } else {
+    pthread_create(&threads[kWaiters], NULL, Signaller, NULL);
+    pthread_join(threads[kWaiters], NULL);
+  }
   Sleep(kMs);
   const uint64_t held_ns = Now() - signalled_at;
   signals_and_holds();

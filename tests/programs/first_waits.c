@@ -1,6 +1,7 @@
 // The first sample of the process is taken by many threads in the same instant: each waits once for a mutex that main
 // holds until the kernel says that all of them sleep. Nothing else is sampled at the usual heap interval.
-//     waits FUNCTION contentions delay_ns
+//     first_waits            waits FUNCTION contentions delay_ns
+//     first_waits early      one thread, and main lets go while that is still preparing its wait: it finds the mutex free
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,7 +47,19 @@ static void* Wait(void* argument) {
   return NULL;
 }
 
-int main(void) {
+static void LetGoEarly(void) {
+  pthread_t thread;
+  go = 1;
+  pthread_mutex_lock(&mutex);
+  pthread_create(&thread, NULL, Wait, NULL);
+  while (!ready) continue;
+  for (const uint64_t since = Now(); Now() < since + 100000;) continue;
+  pthread_mutex_unlock(&mutex);
+  pthread_join(thread, NULL);
+}
+
+int main(int argc, char** argv) {
+  if (argc == 2 && !strcmp(argv[1], "early")) return LetGoEarly(), 0;
   pthread_t threads[kThreads];
   pthread_mutex_lock(&mutex);
   for (size_t i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, Wait, (void*)i);

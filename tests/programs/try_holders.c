@@ -1,4 +1,5 @@
-// Locks that were taken by trying, and held while another thread waits. Who held is charged when it lets go.
+// Locks that were taken by trying, or more than once, and held while another thread waits. Who held is charged when it lets
+// go.
 //     waits FUNCTION label contentions delay_ns          held by holds_FUNCTION
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -12,6 +13,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static mtx_t c11;
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 
 KNOWN void for_trylock(void) { pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex); }
@@ -21,6 +23,13 @@ static int Trylock(void) { return pthread_mutex_trylock(&mutex); }
 KNOWN void for_mtx_trylock(void) { mtx_lock(&c11), mtx_unlock(&c11); }
 KNOWN void holds_for_mtx_trylock(void) { mtx_unlock(&c11); }
 static int MtxTrylock(void) { return mtx_trylock(&c11); }
+
+KNOWN void for_recursive(void) { pthread_mutex_lock(&recursive), pthread_mutex_unlock(&recursive); }
+KNOWN void holds_for_recursive(void) {
+  pthread_mutex_unlock(&recursive);
+  pthread_mutex_unlock(&recursive);
+}
+static int Recursive(void) { return pthread_mutex_trylock(&recursive) + pthread_mutex_lock(&recursive); }
 
 KNOWN void for_tryrdlock(void) { pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock); }
 KNOWN void holds_for_tryrdlock(void) { pthread_rwlock_unlock(&rwlock); }
@@ -36,6 +45,7 @@ static const struct {
   void (*wait)(void), (*let_go)(void);
 } cases[] = {{"for_trylock", "mutex", Trylock, for_trylock, holds_for_trylock},
              {"for_mtx_trylock", "mutex", MtxTrylock, for_mtx_trylock, holds_for_mtx_trylock},
+             {"for_recursive", "mutex", Recursive, for_recursive, holds_for_recursive},
              {"for_tryrdlock", "rwlock-write", Tryrdlock, for_tryrdlock, holds_for_tryrdlock},
              {"for_trywrlock", "rwlock-read", Trywrlock, for_trywrlock, holds_for_trywrlock}};
 static int current;
@@ -53,7 +63,7 @@ static void* Waiter(void* unused) {
 int main(void) {
   mtx_init(&c11, mtx_plain);
   pthread_barrier_init(&held, NULL, 2);
-  for (current = 0; current < 4; ++current) {
+  for (current = 0; current < (int)(sizeof cases / sizeof *cases); ++current) {
     pthread_t waiter;
     pthread_create(&waiter, NULL, Waiter, NULL);
     if (cases[current].try() != 0) abort();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "sampler/lock_comments.h"
 #include "sampler/pprof.h"
 
 namespace holdfast {
@@ -322,6 +323,27 @@ TEST(LockProfiles, HaveTheirTypesPeriodAndLabel) {
   EXPECT_EQ(block.strings[block.LabelsOf(block.samples[0])[0].key], "wait");
   EXPECT_EQ(block.strings[block.LabelsOf(block.samples[0])[0].text], "rwlock-read");
   EXPECT_EQ(block.strings[block.LabelsOf(block.samples[1])[0].text], "condition");
+}
+
+// Of a hundred conditions that idle threads wait for, and few or many mutexes.
+TEST(LockComments, ConditionsTakeNoLocksPlace) {
+  for (const size_t mutexes : {10, 100}) {
+    Snapshot s = Process();
+    for (size_t i = 0; i < 100 + mutexes; ++i) {
+      LockInfo lock{};
+      lock.address = i;
+      lock.kind = i < 100 ? WaitKind::kCondition : WaitKind::kMutex;
+      lock.waits = 1;
+      lock.wait_ns = 1'000'000 - i;
+      s.locks_known.push_back(lock);
+    }
+    size_t found = 0;
+    const std::vector<const LockInfo*> written = LocksToWrite(s);
+    for (const LockInfo* lock : written) found += lock->kind == WaitKind::kMutex;
+    EXPECT_EQ(written.size(), kMostLocksWritten);
+    EXPECT_EQ(found, mutexes == 10 ? 10 : kMostLocksWritten - kMostUnheldWritten);
+    EXPECT_EQ(written[0]->address, 0u) << "the longest delay first";
+  }
 }
 
 TEST(Comments, SayWhoseProfileItIsAndHowItWasSampled) {
