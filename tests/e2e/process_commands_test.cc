@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 
+#include "sampler/layout.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
