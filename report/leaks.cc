@@ -290,7 +290,7 @@ class Finder {
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
     if (fewer > 0)
-      table.header.push_back(fmt::format("left out {} processes with fewer than {} snapshots", fewer, kLeastSnapshots));
+      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer, fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"

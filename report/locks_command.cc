@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "report/cli.h"
+#include "report/help.h"
 #include "report/lock_list.h"
 #include "report/pattern.h"
 #include "report/printable.h"
@@ -191,7 +192,7 @@ void AddLocksCommand(CLI::App& app, int* exit_code) {
       ->type_name("REGEX");
   locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
       ->type_name("REGEX");
-  locks->add_option("-n,--count", options->count, "How many lines, 0 = all")->type_name("N")->capture_default_str();
+  locks->add_option("-n,--count", options->count, "How many lines, 0 = all")->check(WholeNumber())->type_name("N")->capture_default_str();
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")
