@@ -163,8 +163,16 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (options.holder.empty() && options.waiter.empty()) {
     Print(LockTable(profiles, options.count), *style, out);
   } else {
-    Print(OtherSide(profiles, *pattern, options.holder.empty() ? LockSide::kWaiter : LockSide::kHolder, options.count),
-          *style, out);
+    const bool holders = !options.holder.empty();
+    const ViewTable table =
+        OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
+    if (table.rows.empty()) {
+      return wrong(absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
+                                                   holders ? "--holder " + options.holder : "--waiter " + options.waiter,
+                                                   holders ? "holder of a lock" : "waiter for a lock with a known holder")),
+                   kCouldNot);
+    }
+    Print(table, *style, out);
   }
   return kFine;
 }
