@@ -5,6 +5,7 @@
 
 #include "report/check.h"
 #include "report/diff.h"
+#include "report/help.h"
 #include "report/leaks.h"
 #include "report/merge.h"
 #include "report/standard_output.h"
@@ -40,7 +41,7 @@ void AddDiff(CLI::App& app, int* exit_code) {
   diff->add_flag("--significant", options->only_significant, "Leave out changes within the sampling error");
   diff->add_flag("--cum", options->view.by_total, "Sort by the change of total instead of self");
   diff->add_option("-n,--nodecount", options->view.node_count, "How many functions, 0 = all")
-      ->type_name("N")
+      ->check(WholeNumber())->type_name("N")
       ->capture_default_str();
   AddFilterOptions(diff, &options->view);
   AddStyleOptions(diff, &options->view);
@@ -107,10 +108,10 @@ void AddLeaks(CLI::App& app, int* exit_code) {
   leaks
       ->add_option("--depth", options->depth,
                    "Functions, from the innermost, that tell one stack from another, 0 = all")
-      ->type_name("N")
+      ->check(WholeNumber())->type_name("N")
       ->capture_default_str();
   leaks->add_option("-n,--nodecount", options->view.node_count, "How many stacks, 0 = all")
-      ->type_name("N")
+      ->check(WholeNumber())->type_name("N")
       ->capture_default_str();
   AddFilterOptions(leaks, &options->view);
   AddStyleOptions(leaks, &options->view);

@@ -132,9 +132,13 @@ int RunBundle(const Options& options) {
     return kCouldNot;
   }
   for (const std::string& found : contents.found) Say(found + ".");
+  const auto counted = [](size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
   Say(fmt::format(
-      "{}: {} profiles and {} source files. It holds command lines and program text: look before you send it.",
-      out == "-" ? "standard output" : out, contents.profiles.size(), contents.sources.size()));
+      "{}: {} and {}. It holds command lines and program text: look before you send it.",
+      out == "-" ? "standard output" : out, counted(contents.profiles.size(), "profile"),
+      counted(contents.sources.size(), "source file")));
   return kFine;
 }
 

@@ -53,7 +53,7 @@ absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
   return absl::InvalidArgumentError(fmt::format("--max {}: {}.", budget.text, std::string(value.status().message())));
 }
 
-absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
+absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options, std::ostream& err) {
   const auto metric = FindMetric(*view.profile, budget.metric);
   if (!metric.ok()) {
     return absl::InvalidArgumentError(fmt::format("--max {}: {}", budget.text, std::string(metric.status().message())));
@@ -75,6 +75,12 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
       continue;
     value = WrappedSum(value, stacks->ValuesOf(i)[0]);
     variance += stacks->VarianceOf(i, 0);
+  }
+  // Kept by a function that is gone, or for ever by one that was renamed.
+  if (std::find(matches.begin(), matches.end(), true) == matches.end()) {
+    err << Printable(fmt::format("holdfast: --max {}: no function of the profile matches. Look at the names with holdfast top.",
+                                 budget.text))
+        << "\n";
   }
   const double half_width = HalfWidthOf(variance);
   Outcome outcome{
@@ -245,7 +251,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       own.errors = true;
       const auto view = OpenView(own, err);
       if (!view.ok()) return Failed(view.status(), err);
-      const auto outcome = Look(budget, *view, own);
+      const auto outcome = Look(budget, *view, own, err);
       if (!outcome.ok()) return Failed(outcome.status(), err);
       outcomes.push_back(*outcome);
     }

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/help.h"
 #include "report/output_file.h"
 #include "report/standard_output.h"
 #include "report/view.h"
@@ -32,7 +33,7 @@ std::vector<Described> OptionsOf(const CLI::App& command) {
     Described made;
     for (const std::string& name : option->get_snames()) made.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) made.names.push_back("--" + name);
-    if (option->get_type_size() != 0) made.value = option->get_type_name();
+    if (option->get_type_size() != 0) made.value = ValueNameOf(*option);
     made.text = option->get_description();
     made.fallback = option->get_default_str();
     all.push_back(std::move(made));

@@ -48,8 +48,7 @@ class Dumper {
   int Run() {
     if (options_.all) {
       FoundTables found = FindTables(options_.tables);
-      for (const UnreadableTable& table : found.unreadable)
-        Fail(fmt::format("{}: cannot be read ({}). It was left where it is.", table.path, std::string(table.why.message())));
+      for (const std::string& line : DescribeUnreadable(found.unreadable)) Fail(line);
       int alive = 0;
       for (ProcessTable& table : found.tables) {
         if (table.liveness == Liveness::kDead) continue;

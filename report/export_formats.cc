@@ -173,7 +173,10 @@ class EdgesByCaller {
     const size_t columns = stacks_.columns();
     edges_.clear();
     values_.clear();
-    for (size_t i = first_[caller]; i < first_[caller + 1]; ++i) {
+    const size_t end = first_[caller + 1];
+    for (size_t i = first_[caller]; i < end; ++i) {
+      // Values of stacks from all over the profile: one by one, waiting for memory would be half of an export's time.
+      if (i + kAhead < end) __builtin_prefetch(stacks_.ValuesOf(entries_[i + kAhead].second).data());
       const auto [callee, stack] = entries_[i];
       uint32_t& slot = slots_[callee];
       if (slot == Profile::kNone) {
@@ -203,6 +206,8 @@ class EdgesByCaller {
     }
   }
 
+  static constexpr size_t kAhead = 16;
+
   const Stacks& stacks_;
   std::vector<size_t> first_;  // of each caller
   std::vector<std::pair<uint32_t, uint32_t>> entries_;
@@ -214,18 +219,47 @@ class EdgesByCaller {
 // Names of one kind (files, functions …) in callgrind's short form: "(7) main" the first time, "(7)" from then on.
 class ShortNames {
  public:
-  std::string_view Of(uint32_t id, std::string_view name) {
+  std::string Of(uint32_t id, std::string_view name) {
     if (id >= known_.size()) known_.resize(id + 1);
-    std::string& known = known_[id];
-    if (known.empty()) {
-      known = fmt::format("({})", id + 1);
-      return first_ = fmt::format("({}) {}", id + 1, FrameText(name));
-    }
-    return known;
+    if (known_[id]) return fmt::format("({})", id + 1);
+    known_[id] = true;
+    return fmt::format("({}) {}", id + 1, FrameText(name));
   }
 
  private:
-  std::vector<std::string> known_;
+  std::vector<bool> known_;
+};
+
+// What callgrind says of a function that calls, and of one that is called. The latter is the same text again and again
+// from its second time on, and is made once.
+class CallLines {
+ public:
+  explicit CallLines(const Stacks& stacks) : stacks_(stacks), callees_(stacks.nodes().size()) {}
+
+  std::string Caller(uint32_t node) { return Names("\nob={}\nfl={}\nfn={}\n", node); }
+  std::string_view Callee(uint32_t node) {
+    std::string& known = callees_[node];
+    if (!known.empty()) return known;
+    const auto made = [&] {
+      return Names("cob={}\ncfi={}\ncfn={}\n", node) + fmt::format("calls=1 {}\n", stacks_.nodes()[node].line);
+    };
+    first_ = made();
+    known = made();
+    return first_;
+  }
+
+ private:
+  std::string Names(fmt::format_string<std::string, std::string, std::string> format, uint32_t index) {
+    const FrameNode& node = stacks_.nodes()[index];
+    const auto text = [&](StringId id) { return id == 0 ? "???" : stacks_.profile().strings[id]; };
+    const StringId object = node.objects.empty() ? 0 : node.objects[0];
+    return fmt::format(format, objects_.Of(object, text(object)), files_.Of(node.file, text(node.file)),
+                       functions_.Of(index, node.name));
+  }
+
+  const Stacks& stacks_;
+  ShortNames objects_, files_, functions_;
+  std::vector<std::string> callees_;
   std::string first_;
 };
 
@@ -243,32 +277,21 @@ void Callgrind(const View& view, const Stacks& stacks, Text* text) {
   };
   const auto totals = [&](size_t c) { return stacks.Selected(c); };
   numbers(totals);
-  ShortNames objects, files, functions;
-  const auto object_of = [&](const FrameNode& node) {
-    const StringId object = node.objects.empty() ? 0 : node.objects[0];
-    return objects.Of(object, object == 0 ? "???" : profile.strings[object]);
-  };
-  const auto file_of = [&](const FrameNode& node) {
-    return files.Of(node.file, node.file == 0 ? "???" : profile.strings[node.file]);
-  };
+  CallLines calls(stacks);
   for (uint32_t i = 0; i < stacks.nodes().size(); ++i) {
-    const FrameNode& node = stacks.nodes()[i];
+    const std::string line = fmt::format("{}", stacks.nodes()[i].line);
     bool begun = false;
     const auto begin = [&] {
       if (std::exchange(begun, true)) return;
-      *text << "\nob=" << object_of(node) << "\nfl=" << file_of(node) << "\nfn=" << functions.Of(i, node.name) << "\n"
-            << node.line;
+      *text << calls.Caller(i) << line;
       numbers([&](size_t c) { return flat.Self(i, c); });
     };
     for (size_t c = 0; c < stacks.columns(); ++c) {
       if (flat.Self(i, c) != 0) begin();
     }
-    edges.CalleesOf(i, [&](uint32_t index, std::span<const int64_t> values) {
+    edges.CalleesOf(i, [&](uint32_t callee, std::span<const int64_t> values) {
       begin();
-      const FrameNode& callee = stacks.nodes()[index];
-      *text << "cob=" << object_of(callee) << "\ncfi=" << file_of(callee)
-            << "\ncfn=" << functions.Of(index, callee.name) << "\ncalls=1 " << callee.line << "\n"
-            << node.line;
+      *text << calls.Callee(callee) << line;
       numbers([&](size_t c) { return values[c]; });
     });
   }

@@ -107,7 +107,7 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
   const bool is_newest = profile.time_nanos > series->newest_nanos || series->snapshots.size() == 1;
   if (is_newest) {
     series->newest_nanos = profile.time_nanos;
-    series->sampling = SamplingOf(profile, "auto");
+    series->sampling = SamplingOf(profile);
     series->losses = LossesOf(profile);
     series->period = profile.period;
     series->program = profile.CommentValue("program");

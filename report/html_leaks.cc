@@ -40,19 +40,18 @@ absl::Status HtmlLeaks::Find(HtmlData* data) const {
                               .total = series.Total(),
                               .total_now = series.TotalNow()};
     size_t others = 0;
-    for (LeakSeries::Entry& entry : series.Entries()) {
+    for (const LeakSeries::Entry& entry : series.Entries()) {
       if (entry.bytes.growth_class == GrowthClass::kGrowing) {
         if (growths.growing++ >= kMostGrowing) continue;
       } else if (others++ >= kMostOthers) {
         break;  // those that grow come first
       }
-      std::vector<int64_t> course = series.CourseOf(entry, kMostPoints);
-      growths.stacks.push_back({.frames = std::move(entry.frames),
+      growths.stacks.push_back({.frames = series.FramesOf(entry),
                                 .bytes = entry.bytes,
                                 .objects = entry.objects,
                                 .bytes_now = entry.bytes_now,
                                 .objects_now = entry.objects_now,
-                                .course = std::move(course)});
+                                .course = series.CourseOf(entry, kMostPoints)});
     }
     data->AddGrowths(std::move(growths));
   }

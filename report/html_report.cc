@@ -19,6 +19,7 @@
 #include "report/printable.h"
 #include "report/profile_set.h"
 #include "report/progress.h"
+#include "report/units.h"
 #include "report/web_template.h"
 
 namespace holdfast {
@@ -118,9 +119,9 @@ std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, 
   if (bytes <= max_bytes) return blocks;
   if (max_bytes > 0) {
     err << fmt::format(
-        "holdfast: {} profiles of {} bytes: not embedded for download, they would make the report too large "
-        "(--embed sets the limit).\n",
-        files.size(), bytes);
+        "holdfast: {} profile{} of {}: not embedded for download, the report would become too large (--embed sets the "
+        "limit).\n",
+        files.size(), files.size() == 1 ? "" : "s", FormatSize(static_cast<int64_t>(bytes)));
   }
   return "";
 }

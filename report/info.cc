@@ -1,12 +1,16 @@
 #include "report/info.h"
 
 #include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "report/cli.h"
 #include "report/metric.h"
 #include "report/printable.h"
+#include "report/profile_set.h"
 #include "report/units.h"
 #include "sampler/pprof.h"
 
@@ -68,32 +72,59 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
   }
 }
 
+void PrintProfile(const std::string& file, const Profile& profile, std::ostream& out) {
+  out << fmt::format("file        {}\n", Printable(file));
+  out << fmt::format("kind        {}\n", Printable(KindOf(profile)));
+  PrintTimes(profile, out);
+  PrintMetrics(profile, out);
+  PrintCounts(profile, out);
+  out << fmt::format("comments    {}\n", profile.comments.size());
+  size_t of_locks = 0;
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    of_locks += text.starts_with("lock ");
+    if (!text.starts_with("lock ")) out << "  " << Printable(text) << "\n";
+  }
+  if (of_locks > 0) {
+    out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));
+  }
+}
+
+// The newest files of each process and kind in a folder; else the argument itself.
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
+  if (std::error_code none; !std::filesystem::is_directory(argument, none)) return std::vector{argument};
+  const auto set = ReadProfileSet({argument}, {.keep = Keep::kNone});
+  if (!set.ok()) return set.status();
+  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  std::vector<std::string> files;
+  for (const ProfileGroup& group : set->groups) files.push_back(group.newest().path);
+  return files;
+}
+
 }  // namespace
 
-int RunInfo(const std::vector<std::string>& files, std::ostream& out, std::ostream& err) {
+int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   int exit_code = 0;
   bool first = true;
-  for (const std::string& file : files) {
-    const auto profile = ReadPprofFile(file);
-    if (!profile.ok()) {
-      err << "holdfast: " << Printable(std::string(profile.status().message())) << "\n";
-      exit_code = 3;
+  const auto failed = [&](const absl::Status& status) {
+    err << "holdfast: " << Printable(std::string(status.message())) << "\n";
+    exit_code = 3;
+  };
+  for (const std::string& argument : arguments) {
+    const auto files = FilesOf(argument, err);
+    if (!files.ok()) {
+      failed(files.status());
       continue;
     }
-    if (!std::exchange(first, false)) out << "\n";
-    out << fmt::format("file        {}\n", Printable(file));
-    out << fmt::format("kind        {}\n", Printable(KindOf(*profile)));
-    PrintTimes(*profile, out);
-    PrintMetrics(*profile, out);
-    PrintCounts(*profile, out);
-    out << fmt::format("comments    {}\n", profile->comments.size());
-    size_t of_locks = 0;
-    for (const StringId comment : profile->comments) {
-      const std::string_view text = profile->strings[comment];
-      of_locks += text.starts_with("lock ");
-      if (!text.starts_with("lock ")) out << "  " << Printable(text) << "\n";
+    for (const std::string& file : *files) {
+      const auto profile = ReadPprofFile(file);
+      if (!profile.ok()) {
+        failed(profile.status());
+        continue;
+      }
+      if (!std::exchange(first, false)) out << "\n";
+      PrintProfile(file, *profile, out);
     }
-    if (of_locks > 0) out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));
   }
   return exit_code;
 }

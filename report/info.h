@@ -9,8 +9,8 @@
 namespace holdfast {
 
 // Prints a block for each file: value types, times, counts, totals with their 95 % interval, mappings, all comments.
-// Exit code 0, or 3 after a file that could not be read (the others are still shown). Messages go to `err`.
-int RunInfo(const std::vector<std::string>& files, std::ostream& out, std::ostream& err);
+// A folder stands for the newest file of each process and kind in it. Exit code 0, or 3 after a file that could not be read (the others are still shown). Messages go to `err`.
+int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace holdfast
 

@@ -17,8 +17,10 @@ void AddInfoCommand(CLI::App& app, int* exit_code) {
       "Prints what profiles hold: metrics and their totals with 95 % intervals, times, counts, mappings and every\n"
       "comment (process, command, sampling interval, losses, our own cost).\n"
       "\n"
-      "  holdfast info app.4242.0003.heap.pb.gz\n");
-  info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; - is standard input")->required();
+      "  holdfast info app.4242.0003.heap.pb.gz\n"
+      "  holdfast info holdfast.app.4242           the newest of each process and kind\n");
+  info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
+      ->required();
   info->callback([files, exit_code] { *exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
 }
 

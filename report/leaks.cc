@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -59,26 +60,31 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   if (!stacks.ok()) return stacks.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path});
-  std::vector<uint64_t> hashes;  // of each node's name: ids differ from file to file
+  std::vector<StringId> names;  // of each node: nodes differ from file to file
   std::vector<bool> suppressed;
   for (const FrameNode& node : stacks->nodes()) {
-    hashes.push_back(absl::HashOf(node.name));
+    names.push_back(names_.Intern(node.name));
     bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
     for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
     suppressed.push_back(!suppressions_->empty() && known);
   }
+  totals_.emplace_back(snapshot, Point());
   for (size_t i = 0; i < stacks->size(); ++i) {
     const auto frames = stacks->FramesOf(i);
     const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
     uint64_t key = 0;
-    for (const uint32_t node : telling) key = absl::HashOf(key, hashes[node]);
-    Stack& stack = stacks_[key];
-    if (stack.frames.empty()) {
-      for (const uint32_t node : telling) stack.frames.push_back(stacks->nodes()[node].name);
+    for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
+    const auto [place, added] = stacks_.try_emplace(key);
+    Stack& stack = place->second;
+    if (added) {
+      stack.first_frame = frames_.size();
+      stack.frames = static_cast<uint32_t>(telling.size());
+      for (const uint32_t node : telling) frames_.push_back(names[node]);
     }
     stack.suppressed =
         stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
-    for (Point* point : {&stack.points[snapshot], &totals_[snapshot]}) {
+    if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());
+    for (Point* point : {&stack.points.back().second, &totals_.back().second}) {
       point->bytes = WrappedSum(point->bytes, stacks->ValuesOf(i)[0]);
       point->objects = WrappedSum(point->objects, stacks->ValuesOf(i)[1]);
       if (turnover) {
@@ -90,6 +96,19 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     }
   }
   return absl::OkStatus();
+}
+
+LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
+  const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
+  return found == points.end() || found->first != snapshot ? Point() : found->second;
+}
+
+std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
+  std::vector<std::string> frames;
+  const auto stack = stacks_.find(entry.key);
+  if (stack == stacks_.end()) return frames;
+  for (const StringId name : NamesOf(stack->second)) frames.emplace_back(names_[name]);
+  return frames;
 }
 
 std::vector<uint32_t> LeakSeries::ByTime() const {
@@ -105,14 +124,12 @@ double LeakSeries::Hours() const {
   return static_cast<double>(last->first - first->first) / kNanosAnHour;
 }
 
-Growth LeakSeries::Fit(const std::map<uint32_t, Point>& points, bool objects) const {
+Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const {
   Series series;
-  const std::vector<uint32_t> order = ByTime();
   Point point;
   for (const uint32_t snapshot : order) {
     // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
-    const auto found = points.find(snapshot);
-    const Point before = std::exchange(point, found == points.end() ? Point() : found->second);
+    const Point before = std::exchange(point, PointOf(points, snapshot));
     point.bytes_allocated = std::max(point.bytes_allocated, before.bytes_allocated);
     point.objects_allocated = std::max(point.objects_allocated, before.objects_allocated);
     series.times.push_back(static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour);
@@ -129,21 +146,18 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const std::vector<uint32_t> order = ByTime();
   for (const auto& [key, stack] : stacks_) {
-    Entry entry{key, stack.frames, stack.suppressed, Fit(stack.points, false), Fit(stack.points, true), 0, 0};
-    if (!order.empty()) {
-      if (const auto now = stack.points.find(order.back()); now != stack.points.end()) {
-        entry.bytes_now = now->second.bytes;
-        entry.objects_now = now->second.objects;
-      }
-    }
-    entries.push_back(std::move(entry));
+    const Point now = PointOf(stack.points, order.back());
+    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true), now.bytes,
+                       now.objects});
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  const auto name = [&](StringId id) { return names_[id]; };
+  std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     const bool a_grows = a.bytes.growth_class == GrowthClass::kGrowing,
                b_grows = b.bytes.growth_class == GrowthClass::kGrowing;
     if (a_grows != b_grows) return a_grows;
     if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
-    return a.bytes_now != b.bytes_now ? a.bytes_now > b.bytes_now : a.frames < b.frames;
+    if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
+    return std::ranges::lexicographical_compare(NamesOf(stacks_.at(a.key)), NamesOf(stacks_.at(b.key)), {}, name, name);
   });
   return entries;
 }
@@ -156,19 +170,16 @@ std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const
   const size_t kept = std::min(order.size(), std::max<size_t>(2, most));
   for (size_t i = 0; i < kept; ++i) {
     const size_t at = kept < 2 ? 0 : i * (order.size() - 1) / (kept - 1);
-    const auto point = stack->second.points.find(order[at]);
-    course.push_back(point == stack->second.points.end() ? 0 : point->second.bytes);
+    course.push_back(PointOf(stack->second.points, order[at]).bytes);
   }
   return course;
 }
 
-Growth LeakSeries::Total() const { return Fit(totals_, false); }
+Growth LeakSeries::Total() const { return Fit(totals_, ByTime(), false); }
 
 int64_t LeakSeries::TotalNow() const {
   const std::vector<uint32_t> order = ByTime();
-  if (order.empty()) return 0;
-  const auto now = totals_.find(order.back());
-  return now == totals_.end() ? 0 : now->second.bytes;
+  return order.empty() ? 0 : PointOf(totals_, order.back()).bytes;
 }
 
 namespace {
@@ -273,13 +284,13 @@ class Finder {
           continue;
         }
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
-        table.rows.push_back(RowOf(process, program, entry, grows));
+        table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), grows));
       }
       leak_slope = std::max(leak_slope, process_leaks);
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
     if (fewer > 0)
-      table.header.push_back(fmt::format("left out {} processes with fewer than {} snapshots", fewer, kLeastSnapshots));
+      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer, fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"
@@ -304,12 +315,10 @@ class Finder {
   }
 
   TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
-                 bool grows) const {
-    std::vector<std::string> shown(
-        entry.frames.begin(),
-        entry.frames.begin() + static_cast<ptrdiff_t>(std::min(options_.shown_frames, entry.frames.size())));
+                 const std::vector<std::string>& frames, bool grows) const {
+    const std::span shown = std::span(frames).first(std::min(options_.shown_frames, frames.size()));
     std::string text = fmt::format("{}", fmt::join(shown, " ← "));
-    if (shown.size() < entry.frames.size()) text += " ← …";
+    if (shown.size() < frames.size()) text += " ← …";
     const double error = std::min(9e18, entry.bytes.half_width);
     return {{Cell::Real(SignedSize(entry.bytes.slope), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
@@ -317,7 +326,7 @@ class Finder {
              Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
              Cell::Text(NameOf(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process), Cell::Text(text),
-             Cell::Text(fmt::format("{}", fmt::join(entry.frames, ";")))},
+             Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
   }
 

@@ -9,9 +9,10 @@
 #define HOLDFAST_REPORT_LEAKS_H_
 
 #include <cstdint>
-#include <map>
 #include <ostream>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,6 +22,7 @@
 #include "report/stacks.h"
 #include "report/suppressions.h"
 #include "report/view.h"
+#include "sampler/profile.h"
 
 namespace holdfast {
 
@@ -40,8 +42,7 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
 class LeakSeries {
  public:
   struct Entry {
-    uint64_t key = 0;                 // for CourseOf
-    std::vector<std::string> frames;  // leaf first
+    uint64_t key = 0;  // for FramesOf and CourseOf
     bool suppressed = false;
     Growth bytes, objects;  // per hour
     int64_t bytes_now = 0, objects_now = 0;
@@ -56,6 +57,8 @@ class LeakSeries {
 
   // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
   std::vector<Entry> Entries() const;
+  // The names of its functions, leaf first.
+  std::vector<std::string> FramesOf(const Entry& entry) const;
   // Bytes in use of one entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
@@ -67,20 +70,30 @@ class LeakSeries {
     int64_t bytes_allocated = 0, objects_allocated = 0;  // until then
     double bytes_variance = 0, objects_variance = 0;
   };
+  // By snapshot, in the order in which they were added. A stack may be missing in some.
+  using Points = std::vector<std::pair<uint32_t, Point>>;
+  // A million stacks of 30 functions: 64 + 120 bytes each, and 56 for each snapshot.
   struct Stack {
-    std::vector<std::string> frames;
+    uint64_t first_frame = 0;  // in frames_
+    uint32_t frames = 0;
     bool suppressed = false;
-    std::map<uint32_t, Point> points;  // by snapshot
+    Points points;
   };
+  static Point PointOf(const Points& points, uint32_t snapshot);  // zeros where there is none
+  std::span<const uint32_t> NamesOf(const Stack& stack) const {
+    return {frames_.data() + stack.first_frame, stack.frames};
+  }
   std::vector<uint32_t> ByTime() const;
-  Growth Fit(const std::map<uint32_t, Point>& points, bool objects) const;
+  Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
 
   StackOptions options_;
   size_t depth_;
   const Suppressions* suppressions_;
   std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
+  StringTable names_;
+  std::vector<StringId> frames_;  // of all stacks
   absl::flat_hash_map<uint64_t, Stack> stacks_;
-  std::map<uint32_t, Point> totals_;
+  Points totals_;
   bool turnover_known_ = true;
 };
 

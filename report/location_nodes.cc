@@ -157,7 +157,8 @@ void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
     if (!options_.inlines && lines.size() > 1) lines.erase(lines.begin(), lines.end() - 1);
     for (const Profile::Line& line : lines) at_.push_back(NodeOf(&line, at.mapping, nodes));
   }
-  one_each_ = one_each_ && at_.size() == first_.back() + 1;
+  const size_t count = at_.size() - first_.back();
+  if (count <= 1 && only_.size() == location) only_.push_back(count == 1 ? at_.back() : Profile::kNone);
   first_.push_back(static_cast<uint32_t>(at_.size()));
 }
 

@@ -31,9 +31,9 @@ class LocationNodes {
   std::span<const uint32_t> NodesOf(uint32_t location) const {
     return {at_.data() + first_[location], at_.data() + first_[location + 1]};
   }
-  // Whether every location stands for exactly one node; then OneNodeOf says which.
-  bool IsOneEach() const { return at_.size() == flags_.size() && one_each_; }
-  uint32_t OneNodeOf(uint32_t location) const { return at_[location]; }
+  // Whether no location stands for more than one node; then OnlyNodeOf says which, kNone where it is hidden.
+  bool IsOneAtMost() const { return only_.size() == flags_.size(); }
+  uint32_t OnlyNodeOf(uint32_t location) const { return only_[location]; }
   // The node of a location that was folded away, for stacks of which nothing else is left.
   uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
 
@@ -72,7 +72,7 @@ class LocationNodes {
   std::vector<int8_t> system_;  // of each function, -1: not asked yet
   std::vector<Flags> flags_;
   std::vector<uint32_t> first_, at_;
-  bool one_each_ = true;
+  std::vector<uint32_t> only_;  // up to the first location with more than one node
 };
 
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "report/cli.h"
+#include "report/help.h"
 #include "report/lock_list.h"
 #include "report/pattern.h"
 #include "report/printable.h"
@@ -168,8 +169,16 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (options.holder.empty() && options.waiter.empty()) {
     Print(LockTable(profiles, options.count), *style, out);
   } else {
-    Print(OtherSide(profiles, *pattern, options.holder.empty() ? LockSide::kWaiter : LockSide::kHolder, options.count),
-          *style, out);
+    const bool holders = !options.holder.empty();
+    const ViewTable table =
+        OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
+    if (table.rows.empty()) {
+      return wrong(absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
+                                                   holders ? "--holder " + options.holder : "--waiter " + options.waiter,
+                                                   holders ? "holder of a lock" : "waiter for a lock with a known holder")),
+                   kCouldNot);
+    }
+    Print(table, *style, out);
   }
   return kFine;
 }
@@ -197,7 +206,7 @@ void AddLocksCommand(CLI::App& app, int* exit_code) {
       ->type_name("REGEX");
   locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
       ->type_name("REGEX");
-  locks->add_option("-n,--count", options->count, "How many lines, 0 = all")->type_name("N")->capture_default_str();
+  locks->add_option("-n,--count", options->count, "How many lines, 0 = all")->check(WholeNumber())->type_name("N")->capture_default_str();
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")

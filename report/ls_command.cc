@@ -88,10 +88,8 @@ int RunLs(const std::vector<std::string>& folders) {
                      Printable(table.table.program()), Printable(table.out())});
   }
   if (lines.size() > 1) Print(lines);
-  for (const UnreadableTable& table : found.unreadable) {
-    corrupt = true;
-    Say(fmt::format("{}: cannot be read ({}). It was left where it is.", table.path, std::string(table.why.message())));
-  }
+  corrupt = corrupt || !found.unreadable.empty();
+  for (const std::string& line : DescribeUnreadable(found.unreadable)) Say(line);
   if (lines.size() == 1 && !corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
   if (!dead_out.empty()) {
     Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}", ShellQuoted(dead_out)));

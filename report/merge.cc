@@ -18,10 +18,13 @@
 namespace holdfast {
 namespace {
 
-absl::StatusOr<int64_t> Weight(const std::string& text, int64_t otherwise, std::string_view unit) {
+absl::StatusOr<int64_t> Weight(std::string_view option, const std::string& text, int64_t otherwise,
+                               std::string_view unit) {
   if (text.empty()) return otherwise;
   const auto value = unit == "nanoseconds" ? ParseTimeNs(text) : ParseSize(text);
-  if (!value.ok()) return value.status();
+  if (!value.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{} {}.", option, std::string(value.status().message())));
+  }
   return static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
 }
 
@@ -129,11 +132,10 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   if (!chosen.ok()) return Failed(chosen.status(), err);
   const auto view = ViewOf({chosen->files[0]}, options.view);
   if (!view.ok()) return Failed(view.status(), err);
-  const auto low = Weight(options.min_total, std::numeric_limits<int64_t>::min(), view->unit_name);
-  const auto high = Weight(options.max_total, std::numeric_limits<int64_t>::max(), view->unit_name);
+  const auto low = Weight("--min-total", options.min_total, std::numeric_limits<int64_t>::min(), view->unit_name);
+  const auto high = Weight("--max-total", options.max_total, std::numeric_limits<int64_t>::max(), view->unit_name);
   for (const auto* bound : {&low, &high}) {
-    if (!bound->ok())
-      return Failed(absl::InvalidArgumentError("merge: " + std::string(bound->status().message()) + "."), err);
+    if (!bound->ok()) return Failed(bound->status(), err);
   }
   for (size_t i = chosen->files.size(); i-- > 0;) {
     const int64_t total = chosen->files[i]->profile->Total(view->metric);

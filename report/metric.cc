@@ -72,7 +72,7 @@ std::string KindOf(const Profile& profile) {
   return fmt::format("{}", fmt::join(MetricNames(profile), "/"));
 }
 
-std::string SamplingOf(const Profile& profile, std::string_view output_unit) {
+std::string SamplingOf(const Profile& profile) {
   int64_t interval = profile.period;
   std::string_view unit = profile.strings[profile.period_type.unit];
   if (const auto comment = profile.CommentValue("interval"); !comment.empty()) {
@@ -82,7 +82,7 @@ std::string SamplingOf(const Profile& profile, std::string_view output_unit) {
   }
   if (interval <= 0) return "";
   if (interval == 1) return "every one";
-  return "1 in " + FormatValue(interval, unit, output_unit);
+  return "1 in " + FormatValue(interval, unit, "auto");
 }
 
 std::vector<std::string> LossesOf(const Profile& profile) {

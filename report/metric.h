@@ -29,7 +29,7 @@ std::optional<double> HalfWidth(const Profile& profile, size_t metric);
 std::string KindOf(const Profile& profile);
 
 // "every one", "1 in 512KiB", "1 in 10us"; "" when the profile does not say.
-std::string SamplingOf(const Profile& profile, std::string_view output_unit);
+std::string SamplingOf(const Profile& profile);
 
 // One entry for each cause of loss: "312 samples: the stack table was full (raise --max-memory)".
 std::vector<std::string> LossesOf(const Profile& profile);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -110,6 +111,20 @@ bool HasLibrary(pid_t pid) {
 }
 
 }  // namespace
+
+std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& tables) {
+  std::map<std::string, std::vector<const UnreadableTable*>> by_reason;
+  for (const UnreadableTable& table : tables) by_reason[std::string(table.why.message())].push_back(&table);
+  std::vector<std::string> lines;
+  for (const auto& [reason, alike] : by_reason) {
+    const std::string& first = alike[0]->path;
+    lines.push_back(alike.size() == 1
+                        ? fmt::format("{}: cannot be read ({}). It was left where it is.", first, reason)
+                        : fmt::format("{} tables cannot be read, one of them {} ({}). They were left where they are.",
+                                      alike.size(), first, reason));
+  }
+  return lines;
+}
 
 std::string ProcessTable::Name() const {
   return Printable(fmt::format("{} (pid {})", table.program(), pid.value_or(static_cast<pid_t>(table.owner().pid))));

@@ -35,6 +35,9 @@ struct UnreadableTable {
   absl::Status why;
 };
 
+// One line for each reason: an update leaves behind as many tables of the older layout as there were processes.
+std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& tables);
+
 struct FoundTables {
   std::vector<ProcessTable> tables;  // by pid, then by start
   std::vector<UnreadableTable> unreadable;

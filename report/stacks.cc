@@ -66,8 +66,7 @@ class StacksBuilder {
     size_t frames = 0;
     for (const Profile::Sample& sample : p_.samples) frames += sample.frames;
     ReserveHuge(&made_.frames_, frames);
-    one_each_ = !nodes->prunes() && !nodes->has_focus() && !nodes->has_show_from() && nodes->IsOneEach() &&
-                (options_.by == "function" || options_.by == "line");
+    collapse_ = options_.by != "function" && options_.by != "line";
     for (size_t i = 0; i < p_.samples.size(); ++i) {
       const Profile::Sample& sample = p_.samples[i];
       const auto values = p_.ValuesOf(i);
@@ -94,10 +93,6 @@ class StacksBuilder {
  private:
   // False: the filters drop the stack.
   bool AddFrames(std::span<const uint32_t> frames, LocationNodes& nodes) {
-    if (one_each_) {  // the usual case
-      for (const uint32_t frame : frames) made_.frames_.push_back(nodes.OneNodeOf(frame));
-      return true;
-    }
     if (nodes.prunes()) frames = Pruned(frames, nodes);
     if (nodes.has_focus()) {
       bool focused = false;
@@ -114,18 +109,38 @@ class StacksBuilder {
       if (frames.empty()) return false;
     }
     const size_t first = made_.frames_.size();
-    const bool collapse = options_.by != "function" && options_.by != "line";
-    for (const uint32_t frame : frames) {
-      for (const uint32_t node : nodes.NodesOf(frame)) {
-        // What calls itself on a coarse level is one step of it.
-        if (collapse && made_.frames_.size() > first && made_.frames_.back() == node) continue;
-        made_.frames_.push_back(node);
-      }
+    if (nodes.IsOneAtMost() && !collapse_) {
+      AppendOnlyNodes(frames, nodes);
+    } else {
+      AppendNodes(frames, nodes);
     }
     if (made_.frames_.size() > first || frames.empty()) return true;
     if (!options_.fold_system || !options_.hide.empty() || !options_.show.empty()) return false;
     made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all of it is the system's
     return true;
+  }
+
+  // The usual case. Whether a frame is hidden cannot be foretold, so that it must not be a branch.
+  void AppendOnlyNodes(std::span<const uint32_t> frames, const LocationNodes& nodes) {
+    const size_t first = made_.frames_.size();
+    made_.frames_.resize(first + frames.size());
+    size_t end = first;
+    for (const uint32_t frame : frames) {
+      made_.frames_[end] = nodes.OnlyNodeOf(frame);
+      end += made_.frames_[end] != Profile::kNone;
+    }
+    made_.frames_.resize(end);
+  }
+
+  void AppendNodes(std::span<const uint32_t> frames, const LocationNodes& nodes) {
+    const size_t first = made_.frames_.size();
+    for (const uint32_t frame : frames) {
+      for (const uint32_t node : nodes.NodesOf(frame)) {
+        // What calls itself on a coarse level is one step of it.
+        if (collapse_ && made_.frames_.size() > first && made_.frames_.back() == node) continue;
+        made_.frames_.push_back(node);
+      }
+    }
   }
 
   // Without what the profile itself wants dropped, from the outermost such frame below a frame that stays.
@@ -174,7 +189,7 @@ class StacksBuilder {
   const StackOptions& options_;
   const std::span<const double> variances_;
   bool by_thread_start_ = false;  // --by thread of a profile without such labels
-  bool one_each_ = false;  // each frame becomes one node, and nothing is dropped
+  bool collapse_ = false;         // on a coarse level
   Stacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;
 };

@@ -126,13 +126,14 @@ class TreePrinter {
     }
     if (count == 0) return;
     const std::string indent(2 * made.depth, ' ');
-    const std::string text = fmt::format("({} small {}{})", count, bottom_up_ ? "caller" : "branch",
+    // Below the fraction, beyond the depth, or not among the largest.
+    const std::string text = fmt::format("({} more {}{})", count, bottom_up_ ? "caller" : "branch",
                                          count == 1   ? ""
                                          : bottom_up_ ? "s"
                                                       : "es");
     const int64_t group = branch == CallTree::kRoot ? rest : GroupTotal(branch);
     table->rows.push_back({{Cell::Number("", -1), Cell::Number("", branch), Cell::Number("", made.depth + 1),
-                            view_.ValueCell(rest), Cell::Real("", 0), PercentCell(rest, stacks_.Whole(0)),
+                            view_.ValueCell(rest), Cell::Text(""), PercentCell(rest, stacks_.Whole(0)),
                             PercentCell(rest, group), Cell::Text("", ""), Cell::Text("", ""), Cell::Text(indent + text),
                             Cell::Text(text), Cell::Text(""), Cell::Number("", 0), Cell::Text("")},
                            Heat(0)});

@@ -144,7 +144,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
                                                     file->path, file->types, files[0]->path, files[0]->types));
     }
     programs.push_back(file->program);
-    samplings.push_back(SamplingOf(*file->profile, options.unit));
+    samplings.push_back(SamplingOf(*file->profile));
     const auto half_width = HalfWidth(*file->profile, *metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);

@@ -7,6 +7,7 @@
 #include "report/completion.h"
 #include "report/export_formats.h"
 #include "report/graph.h"
+#include "report/help.h"
 #include "report/list.h"
 #include "report/output_file.h"
 #include "report/standard_output.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr char kFiles[] = "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input";
 
 void AddCount(CLI::App* command, size_t* count, const char* what) {
-  command->add_option("-n,--nodecount", *count, what)->type_name("N")->capture_default_str();
+  command->add_option("-n,--nodecount", *count, what)->check(WholeNumber())->type_name("N")->capture_default_str();
 }
 void AddCumulative(CLI::App* command, ViewOptions* options) {
   command->add_flag("--cum", options->by_total, "Sort by total instead of self");
@@ -78,8 +79,8 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
                     "Count inlined functions for the function around them");
   command
       ->add_option("--by", stacks->by,
-                   "What a row is: function, line, file, object, package, thread (by what it was started with), or a "
-                   "label such as wait")
+                   "What a row is: function, line, file, object, package, thread\n"
+                   "(by what it was started with), or a label such as wait")
       ->type_name("WHAT")
       ->capture_default_str();
 }
@@ -129,7 +130,7 @@ void AddTreeCommand(CLI::App& app, int* exit_code) {
   AddFileOptions(tree, &options->view);
   AddCount(tree, &options->view.node_count, "At most so many branches, the largest, 0 = all");
   AddFraction(tree, &options->node_fraction);
-  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")->type_name("N")->capture_default_str();
+  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")->check(WholeNumber())->type_name("N")->capture_default_str();
   AddErrors(tree, &options->view);
   AddFilterOptions(tree, &options->view);
   AddStyleOptions(tree, &options->view);
@@ -152,7 +153,7 @@ void AddCallersCommand(CLI::App& app, int* exit_code) {
   AddCount(callers, &options->view.node_count, "At most so many branches, the largest, 0 = all");
   AddFraction(callers, &options->node_fraction);
   callers->add_option("--depth", options->depth, "At most so many levels, 0 = all")
-      ->type_name("N")
+      ->check(WholeNumber())->type_name("N")
       ->capture_default_str();
   AddErrors(callers, &options->view);
   AddFilterOptions(callers, &options->view);
@@ -196,7 +197,7 @@ void AddListCommand(CLI::App& app, int* exit_code) {
       ->expected(1)
       ->take_all();
   list->add_option("--context", options->context, "Lines shown around each line that used something")
-      ->type_name("N")
+      ->check(WholeNumber())->type_name("N")
       ->capture_default_str();
   AddErrors(list, &options->view);
   AddFilterOptions(list, &options->view);

@@ -55,6 +55,9 @@ TEST_F(LockList, EachSideNamesTheOther) {
     const RunResult holders = RunTool({"locks", "--waiter", "^table_victim$", newest[0].path});
     EXPECT_THAT(holders.out, HasSubstr("table_culprit")) << holders.Describe();
     EXPECT_THAT(holders.out, Not(HasSubstr("queue_culprit")));
+    const RunResult nobody = RunTool({"locks", "--holder", "^no_such_function$", newest[0].path});
+    EXPECT_TRUE(nobody.exited(3)) << nobody.Describe();
+    EXPECT_THAT(nobody.err, HasSubstr("no holder of a lock matches"));
   }
 }
 

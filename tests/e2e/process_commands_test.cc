@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 
+#include "sampler/layout.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -235,7 +238,8 @@ TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"ls"}, {"dump", "--all"}}) {
     const RunResult r = Tool(command);
     EXPECT_TRUE(r.exited(3)) << r.Describe();
-    for (const int i : {1, 5, 6, 7}) EXPECT_THAT(r.err, HasSubstr(name(i))) << i;
+    for (const int i : {1, 5}) EXPECT_THAT(r.err, HasSubstr(name(i))) << i;
+    EXPECT_THAT(r.err, ::testing::ContainsRegex("2 tables cannot be read, one of them .*/holdfast\\.[0-9]+\\.[67]\\..*regular file"));
     // Whole at its head, and nobody's: only who reads on finds that it was cut.
     if (command[0] == "ls") {
       EXPECT_THAT(r.err, HasSubstr(name(2) + ": not a whole table"));
@@ -247,6 +251,26 @@ TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
   }
   EXPECT_TRUE(running.Wait().exited(0));
   for (int i = 1; i < 9; ++i) std::filesystem::remove_all(name(i));
+}
+
+TEST_F(ProcessCommands, TablesOfAnotherVersionAreOneLine) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  ASSERT_EQ(Tables().size(), 1u);
+  std::string old = ReadFile(tables() + "/" + Tables()[0]);
+  old[offsetof(TableHeader, version)] = 1;
+  for (int i = 1; i <= 38; ++i) {
+    WriteFile(tables() + "/holdfast." + std::to_string(geteuid()) + "." + std::to_string(i) + ".1.00000000000000ff.table",
+              old.substr(0, 4096));
+  }
+  const RunResult r = Tool({"ls"});
+  EXPECT_TRUE(r.exited(3)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("holdfast: 38 tables cannot be read, one of them " + tables() + "/holdfast."));
+  EXPECT_THAT(r.err, HasSubstr("layout version 1, this holdfast reads "));
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("waits_for_input"));
+  EXPECT_TRUE(running.Wait().exited(0));
 }
 
 TEST_F(ProcessCommands, TablesAreTheirOwnersAlone) {

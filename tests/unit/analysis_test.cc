@@ -241,6 +241,16 @@ TEST_F(CheckTest, GrowthAgainstABase) {
             "FAIL  inuse_space main: 2200, at most 2000 + 5%\n");
 }
 
+TEST_F(CheckTest, ABudgetOfNoFunctionIsSaid) {
+  const std::string file = Save("a", StackProfile({Stack{"main;ParseJson", 10}}));
+  const Result renamed = Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJsen=1MB"}, .base = {}});
+  EXPECT_EQ(renamed.exit_code, 0);
+  EXPECT_EQ(renamed.err,
+            "holdfast: --max inuse_space:ParseJsen=1MB: no function of the profile matches. Look at the names with "
+            "holdfast top.\n");
+  EXPECT_EQ(Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=1MB"}, .base = {}}).err, "");
+}
+
 TEST_F(CheckTest, WrongUsageSaysWhatIsRight) {
   const std::string file = Save("a", StackProfile({Stack{"main", 10}}));
   EXPECT_EQ(Check({.view = {.files = {file}}, .max = {}, .base = {}}).exit_code, 2);

@@ -1,6 +1,7 @@
 // `holdfast top` and `holdfast info` as a command line: options, exit codes, output that does not arrive.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "report/info_command.h"
@@ -80,6 +81,24 @@ TEST_F(Commands, InfoPrintsTheFile) {
   const Result result = Holdfast("info " + file_);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("metric      inuse_space in bytes: 496 ± 12"));
+}
+
+TEST_F(Commands, InfoOfAFolderIsThatOfItsNewestFiles) {
+  const Result result = Holdfast("info " + std::filesystem::path(file_).parent_path().string());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, Holdfast("info " + file_).out);
+}
+
+TEST_F(Commands, CountsAreWholeNumbers) {
+  for (const char* count : {"-3", "x", "1.5"}) {
+    const Result result = Holdfast("top -n " + std::string(count) + " " + file_);
+    EXPECT_NE(result.exit_code, 0) << count;
+    EXPECT_THAT(result.err, HasSubstr("\"" + std::string(count) + "\" is not a whole number, 0 or more"));
+  }
+}
+
+TEST_F(Commands, TheUnitIsNotThatOfTheInterval) {
+  EXPECT_THAT(Holdfast("top --unit MiB " + file_).out, ::testing::Not(HasSubstr("1 in 0")));
 }
 
 TEST_F(Commands, AFileThatCannotBeReadIsExitCodeThree) {

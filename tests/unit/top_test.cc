@@ -224,11 +224,11 @@ TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
   Profile p = SmallProfile();
   EXPECT_EQ(*HalfWidth(p, 3), 12);
   EXPECT_FALSE(HalfWidth(p, 0).has_value());
-  EXPECT_EQ(SamplingOf(p, "auto"), "1 in 512KiB");
+  EXPECT_EQ(SamplingOf(p), "1 in 512KiB");
   p.period = 0;
-  EXPECT_EQ(SamplingOf(p, "auto"), "");
+  EXPECT_EQ(SamplingOf(p), "");
   p.period = 1;
-  EXPECT_EQ(SamplingOf(p, "auto"), "every one");
+  EXPECT_EQ(SamplingOf(p), "every one");
 }
 
 TEST(Info, PrintsAllThatAProfileSays) {

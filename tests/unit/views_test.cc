@@ -157,11 +157,11 @@ TEST_F(Views, SmallBranchesAreSummedUp) {
   const std::string file = Save(StackProfile(stacks));
   const Result tree = Tree({.view = {.files = {file}, .unit = "bytes"}});
   EXPECT_THAT(tree.out, HasSubstr(" 9000    90%  9000        0    big  (app)\n"));
-  EXPECT_THAT(tree.out, HasSubstr(" 1000    10%                   (100 small branches)\n"));
+  EXPECT_THAT(tree.out, HasSubstr(" 1000    10%                   (100 more branches)\n"));
   const Result two = Tree({.view = {.files = {file}, .unit = "bytes", .node_count = 2}, .node_fraction = 0});
   EXPECT_EQ(two.out, tree.out);
   const Result flat = Tree({.view = {.files = {file}, .unit = "bytes"}, .depth = 1});
-  EXPECT_THAT(flat.out, HasSubstr("10000   100%                   (101 small branches)\n"));
+  EXPECT_THAT(flat.out, HasSubstr("10000   100%                   (101 more branches)\n"));
 }
 
 TEST_F(Views, ByObjectFilePackageLineAndLabel) {
