@@ -34,13 +34,13 @@ struct Sums {
     double variance;
   };
   View view;
-  std::string path, kind, types, process;  // of the first file; process "" when they are of several
+  std::string path = {}, kind = {}, types = {}, process = {};  // of the first file; process "" when they are of several
   bool cumulative = false;
   int64_t whole = 0, selected = 0;
   double variance = 0;
   bool variances_known = false;
-  absl::flat_hash_map<std::string, Function> functions;  // by what makes them the same
-  std::vector<StackError> stacks;                        // where a snapshot of the same process may follow
+  absl::flat_hash_map<std::string, Function> functions = {};  // by what makes them the same
+  std::vector<StackError> stacks = {};                        // where a snapshot of the same process may follow
 };
 
 absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const ViewOptions& options,

@@ -7,7 +7,7 @@
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
 // A record is filled first and published last, by a release store of its offset into the list that holds it;
 // a reader that finds an offset therefore finds a whole record, also when the target was killed in the next instruction.
-// Records are never removed or moved. Only counters change after publication.
+// Records are never removed or moved. Only counters change after publication, and a Node's `next`, once.
 //
 // This header is included by the shim and by the tool: plain data, no code that allocates, locks or throws.
 // docs/format.md draws the same; kLayoutVersion changes with any change here.
@@ -89,7 +89,7 @@ inline constexpr int kPcTagShift = 48;
 //                  ◄── write … reply
 struct Node {
   Offset parent;                 // 0: the outermost node
-  Offset next;                   // next node of the same hash head
+  Offset next;                   // next node of the same hash head, a newer one
   TaggedPc frames[];             // innermost first; their number stands in the first one from kNodeCountShift on
 };
 static_assert(sizeof(Node) == 8);

@@ -51,20 +51,31 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count)
     }
     return true;
   };
-  const Offset seen = list.load(std::memory_order_acquire);
-  for (Offset at = seen; at != 0;) {
-    Node* node = table->At<Node>(at);
-    if (same(*node)) return node;
-    at = node->next;
-  }
+  // New ones go to the end: outer frames, which every stack passes through, came first and are found first. (A reader of the
+  // table does not follow these lists; the others must begin with their newest, see docs/format.md.)
+  Offset* end = reinterpret_cast<Offset*>(&list);
+  const auto find = [&]() -> Node* {
+    for (Offset at = __atomic_load_n(end, __ATOMIC_ACQUIRE); at != 0; at = __atomic_load_n(end, __ATOMIC_ACQUIRE)) {
+      Node* node = table->At<Node>(at);
+      if (same(*node)) return node;
+      end = &node->next;
+    }
+    return nullptr;
+  };
+  if (Node* found = find()) return found;
   auto* node = static_cast<Node*>(table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
   if (node == nullptr) return nullptr;
   node->parent = parent;
   node->frames[0] = first;
   for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
-  Node* published = Publish(table, list, node, seen, same);
-  if (published == node) head.node_count.fetch_add(1, std::memory_order_relaxed);
-  return published;
+  Offset none = 0;
+  // Release: who finds the offset finds the filled node.
+  while (!__atomic_compare_exchange_n(end, &none, table->OffsetOf(node), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    if (Node* found = find()) return found;  // ours stays unused: a few bytes lost to a race
+    none = 0;
+  }
+  head.node_count.fetch_add(1, std::memory_order_relaxed);
+  return node;
 }
 
 }  // namespace
