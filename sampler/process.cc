@@ -34,8 +34,9 @@ constinit std::atomic<uint32_t>* ownership = nullptr;
 
 enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
 constinit std::atomic<uint32_t> table_state{kNone};
-// Where the table is mapped; a forked child maps its own over it.
+// Where the table is mapped, and how much of that is ours; a forked child maps its own over it.
 constinit Table* table_address = nullptr;
+constinit uint64_t table_bytes = 0;
 constinit std::atomic<bool> clock_forbidden{false};  // by PR_SET_TSC
 
 int64_t KernelNs() {
@@ -171,7 +172,7 @@ Table* MakeTableNow() {
   }
   Table* made = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
-    made = MakeTable(process.options, table_address, process.forked, &process.location);
+    made = MakeTable(process.options, table_address, table_bytes, process.forked, &process.location);
   }
   if (made == nullptr || !MakeSpecialStacks(made)) {
     // No place to keep anything: step aside for good, the program runs on as if we were not there.
@@ -184,6 +185,7 @@ Table* MakeTableNow() {
     return nullptr;
   }
   table_address = made;
+  table_bytes = made->header()->cap_bytes;
   // Published before the exporter is started: that takes a millisecond or two, and on a busy machine many more, in
   // which other threads record already. This thread records its own sample only afterwards.
   current_table.store(made);

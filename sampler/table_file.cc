@@ -173,11 +173,14 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   return cap >= kFirstBytes ? cap : 0;
 }
 
-Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, bool forked, TableLocation* location) {
+Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked,
+                   TableLocation* location) {
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (SyscallFailed(folder_fd)) return nullptr;
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
   uint64_t cap = CapIn(folder, folder_fd, options, uid);
+  // There may be more room now than the parent found.
+  if (reuse != nullptr && cap > reuse_bytes) cap = reuse_bytes;
 
   // The header is filled in here while it is still private, so image, pid and start are drawn once.
   uint64_t image = 0;
@@ -253,7 +256,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, boo
 
 }  // namespace
 
-Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocation* location) {
+Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, TableLocation* location) {
   static_assert(sizeof(TableHeader) % kUnit == 0);
   const char* folders[3] = {options.tables, nullptr, nullptr};
   if (options.tables == nullptr) {
@@ -263,7 +266,7 @@ Table* MakeTable(const Options& options, Table* reuse, bool forked, TableLocatio
   }
   for (const char* folder : folders) {
     if (folder == nullptr || *folder == '\0') continue;
-    if (Table* made = MakeTableIn(folder, options, reuse, forked, location)) {
+    if (Table* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, location)) {
       current_location = *location;
       current_uid = made->header()->uid;
       return made;

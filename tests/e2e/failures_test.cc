@@ -42,10 +42,11 @@ std::vector<Row> Rows() {
   rows.push_back({"loading_namespaces", {"hard_loading", "namespaces", "libc.so.6"}});
   rows.push_back({"loading_with_audit", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}, false, {}, true,
                   {{"LD_AUDIT", Plugin("silent_audit")}}});
-  for (const char* which : {"not_dumpable", "locked_memory", "locked_from_the_start", "subreaper", "ignored_children",
+  for (const char* which : {"not_dumpable", "locked_from_the_start", "room_only_later", "subreaper", "ignored_children",
                             "counted_children", "vfork_storm"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}});
-  for (const char* which : {"new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces"})
+  // locked_memory: without privileges our address space counts against RLIMIT_MEMLOCK, see docs/limitations.md.
+  for (const char* which : {"locked_memory", "new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}, true});
   rows.push_back({"small_stack_limit", {"threads_exact"}, false, {{RLIMIT_STACK, 64 << 10}}});
   rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -133,6 +134,19 @@ static void LockedFromTheStart(void) {
   After();
 }
 
+// Little address space at first, so that the table is small; plenty in the child, which makes a table in the same place.
+static void RoomOnlyLater(void) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_AS, &limit);
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = (rlim_t)200 << 20;
+  Said("setrlimit", setrlimit(RLIMIT_AS, &limit));
+  Before();
+  limit.rlim_cur = before;
+  Said("setrlimit", setrlimit(RLIMIT_AS, &limit));
+  After();
+}
+
 // All children come back to it, and it waits for all that come.
 static void Subreaper(void) {
   Said("subreaper", prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
@@ -206,7 +220,8 @@ int main(int argc, char** argv) {
   static const struct { const char* name; void (*run)(void); } cases[] = {
       {"new_root", NewRoot}, {"no_proc", NoProc}, {"read_only_memory", ReadOnlyMemory}, {"no_memory_folder", NoMemoryFolder},
       {"namespaces", Namespaces}, {"plain", Plain}, {"not_dumpable", NotDumpable}, {"locked_memory", LockedMemory},
-      {"locked_from_the_start", LockedFromTheStart}, {"subreaper", Subreaper}, {"ignored_children", IgnoredChildren},
+      {"locked_from_the_start", LockedFromTheStart},
+      {"room_only_later", RoomOnlyLater}, {"subreaper", Subreaper}, {"ignored_children", IgnoredChildren},
       {"counted_children", CountedChildren}, {"vfork_storm", VforkStorm}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
