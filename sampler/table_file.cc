@@ -286,8 +286,10 @@ Room RoomForTables(uint64_t bytes) {
     RawSyscall(SYS_close, folder_fd);
   }
   const uint64_t share = ShareOf(free_bytes + taken);
-  if (taken + bytes > share) return Room::kNone;
-  return share >= kMuch ? Room::kPlenty : Room::kScarce;
+  const bool plenty = share >= kMuch;
+  // Where it is scarce others look and grow in the same moment: the last eighth is for them.
+  if (taken + bytes > (plenty ? share : share - share / 8)) return Room::kNone;
+  return plenty ? Room::kPlenty : Room::kScarce;
 }
 
 void RingBell(const TableLocation& location) {
