@@ -26,7 +26,8 @@ struct Entry {
   uintptr_t dynamic;             // address of its dynamic section: the same when it comes back to the same place
   AddressRange range;
   AddressRange readable;
-  uint64_t identity;             // hash of path and build id; 0: no build id, so never taken for the same module again
+  uint64_t build_id;             // its hash; 0: none, so never taken for the same module again
+  uint64_t path;                 // its hash
   Offset record;                 // 0: the table was full
   uint8_t tag;
   uint16_t next;                 // index + 1 of the next entry with the same hash
@@ -66,17 +67,26 @@ uint64_t LoadedAs(const link_map* map) {
   return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
 }
 
+uint64_t BuildIdHash(const ModuleImage& image) {
+  return image.build_id_bytes == 0 ? 0 : Hash(image.build_id, image.build_id_bytes, 0) | 1;
+}
+
+bool SameCode(const Entry& entry, uint64_t build_id, AddressRange range) {
+  return build_id != 0 && entry.build_id == build_id && Same(entry.range, range);
+}
+
+bool IsLoaded(const Entry& entry, uintptr_t dynamic, uint64_t loaded_as) {
+  return entry.dynamic == dynamic && !entry.unloaded.load(std::memory_order_relaxed) &&
+         entry.loaded_as.load(std::memory_order_relaxed) == loaded_as;
+}
+
 const Entry* FindLoaded(const link_map* map) {
-  // Acquire: pairs with the release in AddEntry; `next` of a published entry never changes.
+  // Acquire: pairs with the release in Record; `next` of a published entry never changes.
   const uint64_t loaded_as = LoadedAs(map);
   const uintptr_t dynamic = DynamicOf(map);
   uint16_t index = HeadOf(dynamic).load(std::memory_order_acquire);
   for (; index != 0; index = entries[index - 1].next) {
-    const Entry& entry = entries[index - 1];
-    if (entry.dynamic == dynamic && !entry.unloaded.load(std::memory_order_relaxed) &&
-        entry.loaded_as.load(std::memory_order_relaxed) == loaded_as) {
-      return &entry;
-    }
+    if (IsLoaded(entries[index - 1], dynamic, loaded_as)) return &entries[index - 1];
   }
   return nullptr;
 }
@@ -144,10 +154,8 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const AddressRange range = image.range;
   const Path path = PathOf(found.dlfo_link_map, range);
-  const uint64_t identity =
-      image.build_id_bytes == 0
-          ? 0
-          : Hash(image.build_id, image.build_id_bytes, Hash(path.text, path.length, 0)) | 1;
+  const uint64_t build_id = BuildIdHash(image);
+  const uint64_t path_hash = Hash(path.text, path.length, 0);
   const uint32_t known = count.load(std::memory_order_relaxed);
   Entry* again = nullptr;
   uint32_t earlier = 0;          // other modules that lay here
@@ -155,7 +163,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   for (uint32_t i = 0; i < known; ++i) {
     Entry& entry = entries[i];
     if (!Overlap(entry.range, range)) continue;
-    if (identity != 0 && entry.identity == identity && Same(entry.range, range)) {
+    if (SameCode(entry, build_id, range) && entry.path == path_hash) {
       again = &entry;
       continue;
     }
@@ -179,7 +187,8 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   entry.dynamic = DynamicOf(found.dlfo_link_map);
   entry.range = range;
   entry.readable = image.readable;
-  entry.identity = identity;
+  entry.build_id = build_id;
+  entry.path = path_hash;
   entry.tag = static_cast<uint8_t>(earlier);
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
   entry.unloaded.store(false, std::memory_order_relaxed);
@@ -191,12 +200,21 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   return &entry;
 }
 
-// A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's.
+// A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's. The
+// thread that is recording it may have done so by now.
 ModuleSight Unrecorded(const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
+  const uint64_t build_id = BuildIdHash(image), loaded_as = LoadedAs(found.dlfo_link_map);
+  const uintptr_t dynamic = DynamicOf(found.dlfo_link_map);
   uint8_t earlier = 0;
   const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) earlier += Overlap(entries[i].range, image.range);
+  for (uint32_t i = 0; i < known; ++i) {
+    const Entry& entry = entries[i];
+    if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
+      return {entry.tag, false, image.readable};
+    }
+    earlier += Overlap(entry.range, image.range);
+  }
   return {earlier, false, image.readable};
 }
 

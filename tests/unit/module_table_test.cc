@@ -93,25 +93,30 @@ TEST_F(ModuleTable, AModuleIsRecordedOnce) {
 }
 
 TEST_F(ModuleTable, ThreadsThatMeetAModuleTogetherRecordItOnce) {
-  for (int round = 0; round < 200; ++round) {
-    ForgetModules();
+  std::atomic<int> other_tags{0};  // whether it could be recorded at once or not, it is the first at its address
+  for (int round = 0; round < 5000; ++round) {
     UseAnonymousTable(1 << 20);
+    ForgetModules();
     std::atomic<int> ready{0};
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
-      threads.emplace_back([&ready] {
+      threads.emplace_back([&] {
         dl_find_object found;
         _dl_find_object(reinterpret_cast<void*>(&ReadModules), &found);
         ++ready;
         while (ready < 2) {
         }
-        while (!SightModule(found).recorded) {
+        for (bool recorded = false; !recorded;) {
+          const ModuleSight sight = SightModule(found);
+          if (sight.tag != 0) ++other_tags;
+          recorded = sight.recorded;
         }
       });
     }
     for (auto& thread : threads) thread.join();
     ASSERT_EQ(ReadModules().size(), 1u);
   }
+  EXPECT_EQ(other_tags, 0);
 }
 
 TEST_F(ModuleTable, TheVdsoIsAModule) {
@@ -187,6 +192,34 @@ TEST_F(ModuleTable, DifferentModulesAtOneAddressHaveDifferentTags) {
     EXPECT_EQ(TagInTrace(again), 0) << "the same library again: its own record";
   }
   again.Close();
+}
+
+// Threads that meet a module together, which comes back to where it lay before.
+TEST_F(ModuleTable, ThreadsThatMeetAModuleAgainGiveItItsOldTag) {
+  Plugin plugin(HOLDFAST_PLUGIN_1);
+  const auto code = reinterpret_cast<uintptr_t>(plugin.call);
+  Sight(reinterpret_cast<void*>(plugin.call));
+  std::atomic<int> other_tags{0};
+  for (int round = 0; round < 2000; ++round) {
+    plugin.Close();
+    plugin = Plugin(HOLDFAST_PLUGIN_1);
+    if (reinterpret_cast<uintptr_t>(plugin.call) != code) GTEST_SKIP() << "the loader chose another address";
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&] {
+        dl_find_object found;
+        _dl_find_object(reinterpret_cast<void*>(code), &found);
+        ++ready;
+        while (ready < 2) {
+        }
+        for (int looks = 0; looks < 20; ++looks) other_tags += SightModule(found).tag;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+  EXPECT_EQ(other_tags, 0);
+  plugin.Close();
 }
 
 TEST_F(ModuleTable, AnUnloadThatNobodyReportedIsNoticedByWhatComesNext) {
