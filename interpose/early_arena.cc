@@ -5,8 +5,6 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kAlignment = 512;
-
 // From `size` bytes at `start`, of which `used` are taken; null when it does not fit. The size stands before the block.
 char* Carve(char* start, size_t size, size_t* used, size_t bytes, size_t alignment) {
   const auto base = reinterpret_cast<uintptr_t>(start);
@@ -22,7 +20,7 @@ char* Carve(char* start, size_t size, size_t* used, size_t bytes, size_t alignme
 constinit EarlyArena early_arena{};
 
 void* AllocateEarly(size_t bytes, size_t alignment) {
-  if (alignment < kAlignment) alignment = kAlignment;
+  if (alignment < kTagAlignment) alignment = kTagAlignment;
   if (char* block = Carve(early_arena.first, kFirstArenaBytes, &early_arena.used, bytes, alignment)) return block;
   if (early_arena.more == nullptr) {
     early_arena.more = static_cast<char*>(MapAnonymous(kArenaBytes, 0x4000 /*MAP_NORESERVE*/));

@@ -1,7 +1,7 @@
 // Memory for callers that come before the real malloc is known: ifunc resolvers while programs are being relocated, and
 // dlsym itself. A few blocks in practice.
 //
-// Works before the shim is relocated: no GOT, no TLS, system calls only. Blocks lie at multiples of 512, so that free's
+// Works before the shim is relocated: no GOT, no TLS, system calls only. Blocks lie at multiples of kTagAlignment, so that free's
 // first test always leads them to its careful half, where they are known by their address. They are never reused.
 // Full (16 MiB): null, never an abort.
 #ifndef HOLDFAST_INTERPOSE_EARLY_ARENA_H_

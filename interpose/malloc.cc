@@ -98,6 +98,15 @@ HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
   return ReallocSlow<true>(nullptr, bytes);
 }
 
+// A block that lies where samples lie, or size 0. Warm rather than cold, as FreePerhapsSampled is.
+__attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes) {
+  if (LIKELY(SurelyNotSampled(block) && bytes != 0)) {
+    if (LIKELY(!ChargeHeapNonzero(bytes))) return real.realloc(block, bytes);
+    return ReallocSlow<true>(block, bytes);
+  }
+  return ReallocSlow<false>(block, bytes);
+}
+
 // The aligned family: one slow half for all, as they differ only in which real function allocates.
 template <typename Allocate>
 inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
@@ -157,14 +166,14 @@ HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
 
 HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
   if (LIKELY(!PassesTag(block) && bytes != 0)) {  // the tag's mask is 0 until the shim is ready
-    if (LIKELY(!ChargeHeap(bytes))) return real.realloc(block, bytes);
+    if (LIKELY(!ChargeHeapNonzero(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
   if (block == nullptr) {  // every second one in some programs
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(nullptr, bytes);
     return ReallocNullSlow(bytes);
   }
-  return ReallocSlow<false>(block, bytes);
+  return ReallocPerhapsSampled(block, bytes);
 }
 
 // glibc's own reallocarray reaches an interposed realloc, another allocator's may not: so the product is made here, and

@@ -1,9 +1,9 @@
 // How free() knows, without a cache miss, that a block was not sampled.
 //
 // Two tests, each of which may only err towards "perhaps":
-// 1. the tag: sampled blocks lie at multiples of 512 (or 16 above one, where glibc puts blocks that it maps), so a block
-//    elsewhere was not sampled. Of ordinary blocks 15 in 16 end here: one `test` and one branch.
-// 2. the filter: a counter for each 512 bytes of address space (modulo 2 GiB), 1 byte each, of sampled blocks that begin
+// 1. the tag: sampled blocks lie at multiples of 1,024 (or 16 above one, where glibc puts blocks that it maps), so a block
+//    elsewhere was not sampled. Of ordinary blocks 31 in 32 end here: one `test` and one branch.
+// 2. the filter: a counter for each 1,024 bytes of address space (modulo 4 GiB), 1 byte each, of sampled blocks that begin
 //    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
 // Only then is the table of live samples asked.
 //
@@ -21,11 +21,11 @@
 
 namespace holdfast {
 
-inline constexpr size_t kTagAlignment = 512;
-inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..8: bit 4 may be set
-// At smaller intervals so many blocks would have to lie at tagged places that the heap would grow by more than 0.5 %.
+inline constexpr size_t kTagAlignment = 1024;
+inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..9: bit 4 may be set
+// At smaller intervals so many blocks would have to lie at tagged places that the heap would grow by more than 1 %.
 inline constexpr size_t kSmallestTagged = 256 << 10;
-inline constexpr size_t kFilterBytes = 4 << 20;
+inline constexpr size_t kFilterBytes = (size_t{1} << 32) / kTagAlignment;  // 4 MiB: the low half of an address, no mask needed
 
 // Blocks in this range must never be taken for ordinary ones, whatever was sampled: their counters are set for good.
 // Set before the first sample.
@@ -39,7 +39,7 @@ struct alignas(64) SampledFilter {
   // The same for operator delete: stays 0 until it is known that delete may go straight to free (interpose/operators.h).
   std::atomic<uint32_t> delete_mask{0};
   // The same for malloc_usable_size, which only has to know blocks that the real allocator does not: those of always_ask,
-  // at multiples of 512. Without any: a mask that no block passes.
+  // at multiples of 1,024. Without any: a mask that no block passes.
   std::atomic<uint32_t> usable_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
   AlwaysAsk always_ask[2] = {};
@@ -60,7 +60,7 @@ HOLDFAST_HOT inline bool PassesTag(const void* block, const std::atomic<uint32_t
 }
 
 inline size_t FilterIndex(const void* block) {
-  return (reinterpret_cast<uintptr_t>(block) / kTagAlignment) % kFilterBytes;
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block)) / kTagAlignment;
 }
 
 // Test 2.
@@ -77,7 +77,7 @@ HOLDFAST_HOT inline bool SurelyNotSampled(const void* block) {
 }
 
 // What a counter says:
-//     0            no sample begins in these 512 bytes
+//     0            no sample begins in these 1,024 bytes
 //     1 … 12       one does, and stands in this level of the live table, less one
 //     129 … 254    one or more do, 1 … 126, in levels that nobody remembers
 //     255          as many as there may be: it stays so, right for ever, if useless

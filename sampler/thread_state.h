@@ -108,6 +108,16 @@ HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
   return ran_out;
 }
 
+// The same, known not to be 0: one instruction less.
+HOLDFAST_HOT inline bool ChargeHeapNonzero(size_t bytes) {
+  bool ran_out;
+  asm volatile("subq %[bytes], %%fs:(%[at])"
+               : "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
+               : "memory");
+  return ran_out;
+}
+
 inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
 
 // Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:

@@ -207,7 +207,7 @@ TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
 TEST(SampledFilter, NeverSaysNoToASampledBlock) {
   std::vector<uint8_t> counters(kFilterBytes);
   sampled_filter.counters = counters.data();
-  const auto block = [](uintptr_t i) { return reinterpret_cast<void*>(i * 512 + (i % 32) * 16); };
+  const auto block = [](uintptr_t i) { return reinterpret_cast<void*>(i * kTagAlignment + (i % 32) * 16); };
   for (uintptr_t i = 1; i < 5000; ++i) AddToFilter(block(i), 3);
   for (uintptr_t i = 1; i < 5000; ++i) EXPECT_TRUE(PassesFilter(block(i)));
   for (uintptr_t i = 1; i < 5000; ++i) RemoveFromFilter(block(i));
@@ -237,10 +237,10 @@ TEST(SampledFilter, RemembersTheLevelOfASingleBlock) {
   sampled_filter.counters = nullptr;
 }
 
-TEST(SampledFilter, TagLetsOneBlockInSixteenThrough) {
+TEST(SampledFilter, TagLetsOneBlockInThirtyTwoThrough) {
   sampled_filter.tag_mask = kTagMask;
   int passed = 0;
-  for (uintptr_t at = 0; at < 512 * 100; at += 16) passed += PassesTag(reinterpret_cast<void*>(at));
+  for (uintptr_t at = 0; at < kTagAlignment * 100; at += 16) passed += PassesTag(reinterpret_cast<void*>(at));
   EXPECT_EQ(passed, 32 * 100 / 16);
   EXPECT_TRUE(IsTagged(reinterpret_cast<void*>(0x7f0000000010))) << "a block that glibc maps";
   GiveUpTag();
