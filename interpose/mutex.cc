@@ -134,13 +134,18 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is fought for: a quick look whether it is this one, out of line so that the usual case is
-// three instructions.
-__attribute__((noinline)) int UnlockWatched(pthread_mutex_t* mutex) {
-  if ((!HasNoSleepers(mutex) || !NobodySleeps()) && WatchedSlow(mutex)) return UnlockSlow(mutex);
-  const int result = real.pthread_mutex_unlock(mutex);
+// While some lock of the program is fought for: a quick look whether it is this one. `unlock`: the program's own call.
+template <typename Unlock, typename Slow>
+inline int UnlockPerhapsWaitedFor(pthread_mutex_t* mutex, Unlock unlock, Slow slow) {
+  if ((!HasNoSleepers(mutex) || !NobodySleeps()) && WatchedSlow(mutex)) return slow();
+  const int result = unlock();
   PublishWait();
   return result;
+}
+
+// Out of line, so that the usual case is three instructions.
+__attribute__((noinline)) int UnlockWatched(pthread_mutex_t* mutex) {
+  return UnlockPerhapsWaitedFor(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -174,10 +179,7 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
 }
 
 __attribute__((noinline)) int C11UnlockWatched(mtx_t* mutex) {
-  if ((!HasNoSleepers(Inside(mutex)) || !NobodySleeps()) && WatchedSlow(mutex)) return C11UnlockSlow(mutex);
-  const int result = real.mtx_unlock(mutex);
-  PublishWait();
-  return result;
+  return UnlockPerhapsWaitedFor(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
 }
 
 }  // namespace

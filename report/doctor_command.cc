@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/cli.h"
 #include "report/doctor_objects.h"
 #include "report/doctor_surroundings.h"
@@ -80,7 +81,7 @@ bool IsSecure(pid_t pid) {
 
 bool Contains(const std::vector<std::string>& objects, const char* part) {
   for (const std::string& object : objects) {
-    if (absl::StrContains(object.substr(object.rfind('/') + 1), part)) return true;
+    if (absl::StrContains(BaseName(object), part)) return true;
   }
   return false;
 }

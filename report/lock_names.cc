@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/demangle.h"
 #include "sampler/lock_comments.h"
 
@@ -94,7 +95,7 @@ void NameIn(const ModuleInfo& module, std::vector<Wanted>* wanted, Profile* prof
     const std::string demangled = Demangle(one.name);
     const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
     profile->AddComment(fmt::format("lock {} name: {}{} ({})", one.number, demangled.empty() ? one.name : demangled,
-                                    offset, module.path.substr(module.path.rfind('/') + 1)));
+                                    offset, BaseName(module.path)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/stacks.h"
 #include "report/table.h"
 
@@ -17,7 +18,7 @@ struct NodeCells {
 inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
   if (node.objects.empty()) return "-";
   const std::string_view path = stacks.profile().strings[node.objects[0]];
-  std::string object(path.substr(path.rfind('/') + 1));
+  std::string object(BaseName(path));
   if (node.objects.size() > 1) object += fmt::format(" +{}", node.objects.size() - 1);
   return object;
 }

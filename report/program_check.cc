@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/cli.h"
 #include "report/program_file.h"
 #include "report/split.h"
@@ -145,7 +146,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
               "{}: its interpreter {} cannot be executed ({}). Correct its first line, or install the interpreter.",
               path, interpreter, strerror(error)));
     }
-    if (interpreter.substr(interpreter.rfind('/') + 1) == "env") {
+    if (BaseName(interpreter) == "env") {
       const Lookup target = Find(ProgramOfEnv(file.argument), path_variable);
       if (target.error != 0) return check;  // env itself says what is wrong
       interpreter = target.path;

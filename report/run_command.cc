@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/cli.h"
 #include "report/file_descriptor.h"
 #include "report/html_report.h"
@@ -133,7 +134,7 @@ int Run::Prepare() {
 
 absl::StatusOr<std::string> Run::OutPath(pid_t pid) const {
   if (!out_given_.empty()) return AbsolutePath(out_given_);
-  const std::string name = command_[0].substr(command_[0].rfind('/') + 1);
+  const std::string name(BaseName(command_[0]));
   return AbsolutePath(fmt::format("holdfast.{}.{}", ProgramForFileName(name), pid));
 }
 
@@ -285,7 +286,7 @@ void Run::WriteReport(pid_t child) {
     if (is_new && name.ends_with(".pb.gz")) html.files.push_back(fmt::format("{}/{}", out_.path(), name));
   }
   if (html.files.empty()) return;
-  const std::string program = command_[0].substr(command_[0].rfind('/') + 1);
+  const std::string program(BaseName(command_[0]));
   const std::string path = fmt::format("{}/{}.{}.html", out_.path(), ProgramForFileName(program), child);
   std::ostringstream left_out;
   const auto page = RenderHtml(html, left_out);

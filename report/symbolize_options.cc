@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 
 namespace holdfast {
 namespace {
@@ -17,7 +18,7 @@ std::string List(const Reasons& reasons) {
     auto place =
         std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& entry) { return entry.first == why; });
     if (place == by_reason.end()) place = by_reason.insert(place, {why, {}});
-    place->second.push_back(path.substr(path.rfind('/') + 1));
+    place->second.emplace_back(BaseName(path));
   }
   std::string text;
   for (auto& [why, files] : by_reason) {

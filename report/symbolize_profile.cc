@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/mapping_layout.h"
 #include "report/perf_map.h"
 
@@ -198,7 +199,7 @@ class Symbolization {
   }
 
   static std::string Synthetic(std::string_view path, uint64_t elf_address) {
-    const std::string_view base = path.empty() ? "[unknown]" : path.substr(path.rfind('/') + 1);
+    const std::string_view base = path.empty() ? "[unknown]" : BaseName(path);
     return fmt::format("{}!0x{:x}", base, elf_address);
   }
 

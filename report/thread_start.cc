@@ -1,6 +1,7 @@
 #include "report/thread_start.h"
 
 #include "fmt/format.h"
+#include "report/base_name.h"
 #include "report/frame_origin.h"
 
 namespace holdfast {
@@ -13,7 +14,7 @@ std::string ThreadStartOf(const Profile& profile, std::span<const uint32_t> fram
         at.mapping == Profile::kNone ? std::string_view() : profile.strings[profile.mappings[at.mapping].file];
     const auto lines = profile.LinesOf(at);
     if (lines.empty()) {
-      last = object.empty() ? "(unknown)" : fmt::format("[{}]", object.substr(object.rfind('/') + 1));
+      last = object.empty() ? "(unknown)" : fmt::format("[{}]", BaseName(object));
       if (!object.empty() && !IsSystemFrame("", object)) return last;
     }
     for (size_t line = lines.size(); line-- > 0;) {  // the last is the function that the others were inlined into

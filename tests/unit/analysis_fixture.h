@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "report/check.h"
 #include "report/diff.h"
 #include "report/leaks.h"
@@ -18,16 +16,6 @@ namespace holdfast::testing {
 
 class Analysis : public ::testing::Test {
  protected:
-  struct Result {
-    int exit_code;
-    std::string out, err;
-  };
-  template <typename Run>
-  static Result Catch(Run run) {
-    std::ostringstream out, err;
-    const int exit_code = run(out, err);
-    return {exit_code, out.str(), err.str()};
-  }
   static Result Diff(const DiffOptions& options) {
     return Catch([&](auto& out, auto& err) { return RunDiff(options, out, err); });
   }

@@ -385,11 +385,11 @@ TEST(Comments, AfterSamplingWasTurnedOffThePeriodIsTheLastOneInForce) {
 
 TEST(Comments, NameAsExactOnlyWhatIs) {
   Snapshot s = Process();
-  s.totals = {.alloc_calls = 10,
-              .alloc_bytes = 1000,
-              .free_calls = 4,
-              .free_bytes = 400,
-              .sample_ns = 99};
+  s.totals.alloc_calls = 10;
+  s.totals.alloc_bytes = 1000;
+  s.totals.free_calls = 4;
+  s.totals.free_bytes = 400;
+  s.totals.sample_ns = 99;
   s.locks[static_cast<int>(WaitKind::kMutex)] = {
       .waits = 7, .acquired = 5, .wait_ns = 70, .holds = 4, .hold_ns = 60, .gap_ns = 10};
   s.locks[static_cast<int>(WaitKind::kSemaphore)] = {

@@ -1,9 +1,10 @@
-// Profiles for tests of views: from stacks written as text, and random ones.
+// For tests of views: profiles from stacks written as text, and random ones; what a command says.
 #ifndef HOLDFAST_TESTS_UNIT_VIEW_FIXTURE_H_
 #define HOLDFAST_TESTS_UNIT_VIEW_FIXTURE_H_
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,18 @@
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast::testing {
+
+// What a command said.
+struct Result {
+  int exit_code;
+  std::string out, err;
+};
+template <typename Run>
+Result Catch(Run run) {
+  std::ostringstream out, err;
+  const int exit_code = run(out, err);
+  return {exit_code, out.str(), err.str()};
+}
 
 // Frames from the outermost on, separated by ';', each perhaps "object!name" (else "app"): "main;libx.so!x_alloc".
 struct Stack {

@@ -16,6 +16,7 @@
 namespace holdfast {
 namespace {
 
+using testing::Catch;
 using testing::Folder;
 using testing::GoPprof;
 using ::testing::HasSubstr;
@@ -26,6 +27,7 @@ using testing::ParseOurTop;
 using testing::ParseOurTopBy;
 using testing::ParseOurTree;
 using testing::RandomProfile;
+using testing::Result;
 using testing::Stack;
 using testing::StackProfile;
 using testing::ViewNumbers;
@@ -34,16 +36,6 @@ class Views : public ::testing::Test {
  protected:
   std::string Save(const Profile& profile) { return folder_.Write("profile.pb.gz", EncodePprof(profile)); }
 
-  struct Result {
-    int exit_code;
-    std::string out, err;
-  };
-  template <typename Run>
-  static Result Catch(Run run) {
-    std::ostringstream out, err;
-    const int exit_code = run(out, err);
-    return {exit_code, out.str(), err.str()};
-  }
   static Result Top(const ViewOptions& options) {
     return Catch([&](auto& out, auto& err) { return RunTop(options, out, err); });
   }

@@ -197,12 +197,15 @@ def main():
         programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
         for work in programs:
             runner.interleaved(work, configurations, 2 if quick else 3)
-            runner.interleaved(work, compared, 1 if quick else 3)  # a bound of 2 % needs more runs than one of 100 %
+            runner.interleaved(work, compared, 1 if quick else 8)  # a bound of 2 % needs more runs than one of 100 %
         for work in micro:
             runner.interleaved(work, configurations, 3 if quick else 5)
+            runner.interleaved(work, compared, 2 if quick else 20)
         # Peers have no part in locks.
         for work in free + contended + handed:
             runner.interleaved(work, of_ours, 5 if quick else 9)
+        for work in free + handed:
+            runner.interleaved(work, compared, 4 if quick else 20)
         if wanted("resident"):
             held += processes.resident(build, compared, scratch, 1 if quick else 3)
         if wanted("snapshot"):
