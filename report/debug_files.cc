@@ -16,6 +16,7 @@
 namespace holdfast {
 namespace {
 
+std::string BaseOf(std::string_view path) { return std::string(BaseName(path)); }  // absl's string_view is another type
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 // Build ids become parts of paths.
@@ -56,8 +57,8 @@ absl::StatusOr<std::shared_ptr<DebugFile>> DebugFiles::OpenById(const std::strin
 
 absl::StatusOr<DebugFiles::Found> DebugFiles::Find(const std::string& path, const std::string& build_id,
                                                    const DebugFile* binary) {
-  const std::string folder = FolderOf(path), base(BaseName(path));
-  const std::string debuglink = binary != nullptr ? std::string(BaseName(binary->debuglink)) : "";
+  const std::string folder = FolderOf(path), base = BaseOf(path);
+  const std::string debuglink = binary != nullptr ? BaseOf(binary->debuglink) : "";
   std::optional<Found> names_only;
   absl::Status last = absl::NotFoundError("no debug file");
   // True when the file is the one to take; one that only has symbols is kept for the case that nothing better comes.
@@ -127,8 +128,8 @@ absl::Status DebugFiles::AddShared(DebugFile* file, const std::string& path) {
   free(real);
   for (const std::string& root : options_.roots) {
     if (IsBuildId(file->altlink_build_id)) paths.push_back(ById(root, file->altlink_build_id, ".debug"));
-    paths.push_back(absl::StrCat(root, "/.dwz/", BaseName(file->altlink)));
-    paths.push_back(absl::StrCat(root, "/", BaseName(file->altlink)));
+    paths.push_back(absl::StrCat(root, "/.dwz/", BaseOf(file->altlink)));
+    paths.push_back(absl::StrCat(root, "/", BaseOf(file->altlink)));
   }
   for (const std::string& candidate : paths) {
     auto shared = OpenById(candidate, file->altlink_build_id);
@@ -153,11 +154,11 @@ absl::StatusOr<std::shared_ptr<dwarf::Sections>> DebugFiles::OpenSplit(const std
                                                                        const std::string& comp_dir,
                                                                        const std::string& dwo_name) {
   const std::string compiled = dwarf::JoinPath(comp_dir, dwo_name);
-  std::vector<std::string> paths = {path + ".dwp", compiled, absl::StrCat(FolderOf(path), BaseName(dwo_name))};
+  std::vector<std::string> paths = {path + ".dwp", compiled, FolderOf(path) + BaseOf(dwo_name)};
   if (path.ends_with(".debug")) paths.insert(paths.begin(), path.substr(0, path.size() - 6) + ".dwp");
   for (const std::string& root : options_.roots) {
-    paths.insert(paths.end(), {absl::StrCat(root, path, ".dwp"), absl::StrCat(root, "/", BaseName(path), ".dwp"),
-                               absl::StrCat(root, compiled), absl::StrCat(root, "/", BaseName(dwo_name))});
+    paths.insert(paths.end(), {absl::StrCat(root, path, ".dwp"), absl::StrCat(root, "/", BaseOf(path), ".dwp"),
+                               absl::StrCat(root, compiled), absl::StrCat(root, "/", BaseOf(dwo_name))});
   }
   absl::Status first;
   for (const std::string& candidate : paths) {

@@ -81,7 +81,7 @@ bool IsSecure(pid_t pid) {
 
 bool Contains(const std::vector<std::string>& objects, const char* part) {
   for (const std::string& object : objects) {
-    if (absl::StrContains(BaseName(object), part)) return true;
+    if (BaseName(object).find(part) != std::string_view::npos) return true;
   }
   return false;
 }

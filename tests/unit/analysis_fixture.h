@@ -16,6 +16,7 @@ namespace holdfast::testing {
 
 class Analysis : public ::testing::Test {
  protected:
+  using Result = testing::Result;
   static Result Diff(const DiffOptions& options) {
     return Catch([&](auto& out, auto& err) { return RunDiff(options, out, err); });
   }

@@ -104,7 +104,7 @@ TEST_F(DiffTest, SnapshotsOfOneProcessAreSurerThanTwoProcesses) {
 TEST_F(DiffTest, OfTwoValuesOfALabel) {
   const std::string file = Save("random", RandomProfile(5));
   const auto half = [&](const char* label) {
-    const Result top = Catch([&](auto& out, auto& err) {
+    const Result top = testing::Catch([&](auto& out, auto& err) {
       return RunTop({.files = {file}, .node_count = 0, .stacks = {.tag_focus = label}, .format = "csv"}, out, err);
     });
     return testing::ParseOurTop(top.out).nodes;
