@@ -32,6 +32,7 @@ HOLDFAST_EXPORT void _Exit(int status) noexcept {
 
 static int CloseModule(void* handle) {
   if (UNLIKELY(!Ready())) return -1;
+  BeforeUnload();
   const int result = real.dlclose(handle);
   AfterUnload();
   ForgetOperatorsByModule();

@@ -9,6 +9,7 @@
 #include "report/base_name.h"
 #include "report/mapping_layout.h"
 #include "report/perf_map.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 namespace {
@@ -92,9 +93,10 @@ class Symbolization {
     for (const uint32_t i : locations) {
       const Profile::Location& location = profile_.locations[i];
       if (location.lines != 0 && !HasSyntheticName(location)) continue;
-      const std::string_view name = map.has_value() ? map->Find(location.address) : std::string_view();
+      const uint64_t address = IsOutsideModules(location.address) ? location.address & kPcMask : location.address;
+      const std::string_view name = map.has_value() ? map->Find(address) : std::string_view();
       if (location.lines != 0 && name.empty()) continue;
-      SetOne(i, name.empty() ? fmt::format("[unknown]!0x{:x}", location.address) : std::string(name));
+      SetOne(i, name.empty() ? fmt::format("[unknown]!0x{:x}", address) : std::string(name));
     }
   }
 

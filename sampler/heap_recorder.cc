@@ -61,6 +61,7 @@ HOLDFAST_COLD void MakeTableToBeFound(ThreadState& thread) {
 
 bool HeapEventDue(size_t bytes) {
   ThreadState& thread = thread_state;
+  const uint32_t before = thread.epoch;
   if (!EnterSlow(thread)) {
     // Switched off: far away from the next look. Or a signal handler inside a sample of this thread: its event is lost,
     // and the next gap is drawn as after any other.
@@ -72,6 +73,8 @@ bool HeapEventDue(size_t bytes) {
     thread.interval_index = 0;  // which is the option's
     return false;
   }
+  // In a child of fork: all before this block may be the parent's.
+  if (UNLIKELY(thread.epoch != before)) thread.heap_gap = thread.heap_countdown + static_cast<int64_t>(bytes != 0 ? bytes : 1);
   if (bytes == 0) thread.heap_gap -= 1;  // it was charged 1, which nobody has allocated
   const auto allocated = static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
   bool due = thread.heap_gap_is_event;
@@ -112,6 +115,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Table* recorded = GetTable();
   if (recorded == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
+    CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
     Unmute(thread);
     return;
   }

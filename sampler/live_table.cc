@@ -73,12 +73,13 @@ Offset GetSegment(Table* table, int level, std::atomic<Offset>& offset) {
   found = 0;
   if (offset.compare_exchange_strong(found, kInTheMaking, std::memory_order_acquire)) {
     void* memory = table->Allocate(bytes);
-    offset.store(memory != nullptr ? table->OffsetOf(memory) : 0, std::memory_order_release);
+    // First of all: as soon as the segment is there, blocks come to stand in it, and are looked for in the levels that are begun.
     auto& levels = table->header()->live_levels;
     uint32_t begun = levels.load(std::memory_order_relaxed);
     while (begun <= static_cast<uint32_t>(level) &&
            !levels.compare_exchange_weak(begun, static_cast<uint32_t>(level) + 1, std::memory_order_relaxed)) {
     }
+    offset.store(memory != nullptr ? table->OffsetOf(memory) : 0, std::memory_order_release);
     return offset.load(std::memory_order_relaxed);
   }
   // Another thread is a few instructions from done, unless it was preempted there: a bounded wait, about 10 ms.

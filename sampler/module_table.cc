@@ -4,6 +4,7 @@
 #include <link.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -21,6 +22,8 @@ constexpr int kMostModules = 1024;
 constexpr uint32_t kHeads = 512;
 constexpr size_t kLongestPath = 4096;
 
+constexpr uint8_t TagOf(uint16_t generation) { return static_cast<uint8_t>(generation % kNoModuleTag); }
+
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
   uintptr_t dynamic;             // address of its dynamic section: the same when it comes back to the same place
@@ -29,17 +32,21 @@ struct Entry {
   uint64_t build_id;             // its hash; 0: none, so never taken for the same module again
   uint64_t path;                 // its hash
   Offset record;                 // 0: the table was full
-  uint8_t tag;
+  uint16_t generation;           // larger than that of any other module that lay here before
   uint16_t next;                 // index + 1 of the next entry with the same hash
   // Change as the module comes and goes.
   std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
+  std::atomic<uint64_t> place;      // PlaceOf() its dynamic section
   std::atomic<bool> unloaded;
+
+  uint8_t tag() const { return TagOf(generation); }
 };
 
 constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
 constinit std::atomic<uint32_t> count{0};
 constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
+constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose that are under way
 
 uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
 std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
@@ -67,6 +74,15 @@ uint64_t LoadedAs(const link_map* map) {
   return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
 }
 
+// What the loader says of the code at `dynamic`, without a look at the link_map, which another thread may be freeing; 0: nothing
+// is loaded there.
+uint64_t PlaceOf(uintptr_t dynamic) {
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(dynamic), &found) != 0) return 0;
+  const void* const said[] = {found.dlfo_link_map, found.dlfo_map_start, found.dlfo_map_end, found.dlfo_eh_frame};
+  return Hash(said, sizeof said, 0) | 1;
+}
+
 uint64_t BuildIdHash(const ModuleImage& image) {
   return image.build_id_bytes == 0 ? 0 : Hash(image.build_id, image.build_id_bytes, 0) | 1;
 }
@@ -89,6 +105,13 @@ const Entry* FindLoaded(const link_map* map) {
     if (IsLoaded(entries[index - 1], dynamic, loaded_as)) return &entries[index - 1];
   }
   return nullptr;
+}
+
+// While a module is being unloaded, another may have come to lie at its place, under the same name: then its headers are read.
+const Entry* FindKnown(const dl_find_object& found) {
+  const Entry* entry = FindLoaded(found.dlfo_link_map);
+  if (entry == nullptr || LIKELY(ModulesStay())) return entry;
+  return BuildIdHash(ReadModuleImage(found)) == entry->build_id ? entry : nullptr;
 }
 
 void SetUnloaded(Entry* entry, bool unloaded) {
@@ -158,7 +181,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   const uint64_t path_hash = Hash(path.text, path.length, 0);
   const uint32_t known = count.load(std::memory_order_relaxed);
   Entry* again = nullptr;
-  uint32_t earlier = 0;          // other modules that lay here
+  uint16_t generation = 0;
   bool stale = false;
   for (uint32_t i = 0; i < known; ++i) {
     Entry& entry = entries[i];
@@ -167,7 +190,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
       again = &entry;
       continue;
     }
-    ++earlier;
+    generation = std::max(generation, static_cast<uint16_t>(entry.generation + 1));
     if (!entry.unloaded.load(std::memory_order_relaxed)) {  // went away unseen: one address has one module
       SetUnloaded(&entry, true);
       stale = true;
@@ -176,6 +199,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   if (stale) ForgetUnwindRows();
   if (again != nullptr) {
     again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
+    again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
     SetUnloaded(again, false);
     return again;
   }
@@ -189,10 +213,11 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   entry.readable = image.readable;
   entry.build_id = build_id;
   entry.path = path_hash;
-  entry.tag = static_cast<uint8_t>(earlier);
+  entry.generation = generation;
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
+  entry.place.store(PlaceOf(entry.dynamic), std::memory_order_relaxed);
   entry.unloaded.store(false, std::memory_order_relaxed);
-  entry.record = WriteRecord(now, entry.tag, image, path);
+  entry.record = WriteRecord(now, entry.tag(), image, path);
   std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
   head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
@@ -206,26 +231,42 @@ ModuleSight Unrecorded(const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const uint64_t build_id = BuildIdHash(image), loaded_as = LoadedAs(found.dlfo_link_map);
   const uintptr_t dynamic = DynamicOf(found.dlfo_link_map);
-  uint8_t earlier = 0;
+  uint16_t generation = 0;
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
     const Entry& entry = entries[i];
     if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
-      return {entry.tag, false, image.readable};
+      return {entry.tag(), false, image.readable};
     }
-    earlier += Overlap(entry.range, image.range);
+    if (Overlap(entry.range, image.range)) generation = std::max(generation, static_cast<uint16_t>(entry.generation + 1));
   }
-  return {earlier, false, image.readable};
+  return {TagOf(generation), false, image.readable};
+}
+
+// A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
+// for it, 2 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
+bool LockRecording(Table* now) {
+  constexpr int kSpins = 100, kYields = 2000;
+  for (int i = 0; i < kSpins + kYields; ++i) {
+    if (!recording.exchange(true, std::memory_order_acquire)) return true;
+    if (i < kSpins) {
+      __builtin_ia32_pause();
+    } else if (!no_system_calls.load(std::memory_order_relaxed)) {
+      RawSyscall(SYS_sched_yield);
+    }
+  }
+  now->Count(Loss::kModuleTableFull);
+  return false;
 }
 
 ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
-  if (recording.exchange(true, std::memory_order_acquire)) return Unrecorded(found);
+  if (!LockRecording(now)) return Unrecorded(found);
   // Another thread may have been quicker.
-  const Entry* entry = FindLoaded(found.dlfo_link_map);
+  const Entry* entry = FindKnown(found);
   if (entry == nullptr) entry = Record(now, found);
   recording.store(false, std::memory_order_release);
   if (entry == nullptr) return Unrecorded(found);
-  return {entry->tag, true, entry->readable};
+  return {entry->tag(), true, entry->readable};
 }
 
 HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
@@ -244,9 +285,23 @@ HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
 }  // namespace
 
 ModuleSight SightModule(const dl_find_object& found) {
-  const Entry* entry = FindLoaded(found.dlfo_link_map);
-  if (LIKELY(entry != nullptr)) return {entry->tag, true, entry->readable};
+  const Entry* entry = FindKnown(found);
+  if (LIKELY(entry != nullptr)) return {entry->tag(), true, entry->readable};
   return SightModuleSlow(found);
+}
+
+bool ModulesStay() { return unloading.load(std::memory_order_acquire) == 0; }
+
+void BeginUnload() {
+  unloading.fetch_add(1, std::memory_order_seq_cst);
+  ForgetUnwindRows();
+}
+
+// Never below 0: a child of fork begins at 0, perhaps in the midst of a dlclose.
+void EndUnload() {
+  uint32_t now = unloading.load(std::memory_order_relaxed);
+  while (now != 0 && !unloading.compare_exchange_weak(now, now - 1, std::memory_order_release)) {
+  }
 }
 
 void MarkUnloadedModules() {
@@ -255,12 +310,7 @@ void MarkUnloadedModules() {
   for (uint32_t i = 0; i < known; ++i) {
     Entry& entry = entries[i];
     if (entry.unloaded.load(std::memory_order_relaxed)) continue;
-    dl_find_object found;
-    if (_dl_find_object(reinterpret_cast<void*>(entry.dynamic), &found) == 0 &&
-        DynamicOf(found.dlfo_link_map) == entry.dynamic &&
-        LoadedAs(found.dlfo_link_map) == entry.loaded_as.load(std::memory_order_relaxed)) {
-      continue;
-    }
+    if (PlaceOf(entry.dynamic) == entry.place.load(std::memory_order_relaxed)) continue;
     SetUnloaded(&entry, true);
     any = true;
   }
@@ -271,6 +321,7 @@ void ForgetModules() {
   for (auto& head : heads) head.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);
   recording.store(false, std::memory_order_relaxed);
+  unloading.store(0, std::memory_order_relaxed);
   ForgetUnwindRows();
 }
 

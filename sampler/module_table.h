@@ -3,12 +3,12 @@
 //
 // Beside the records in the table there is a mirror in private memory, which answers "is it known?" without a look at
 // shared pages: 1,024 modules, hashed by the address of the dynamic section, entries that are published once and then
-// only change in atomic words. Recording is under a try-lock; whoever does not get it goes on without and asks again at
-// the next miss.
+// only change in atomic words. Recording is under a lock that is waited for, 2 ms or so at most; who does not get it goes on
+// without (counted as kModuleTableFull) and asks again at the next miss.
 // A module that is loaded again where it lay before (same path, same build id) gets its old record back, so a program
 // that loads and unloads a plugin a million times fills nothing.
 //
-// Any thread, signal handlers; no lock that waits, no allocation, no loader call but _dl_find_object (lock-free).
+// Any thread, signal handlers; no allocation, no loader call but _dl_find_object (lock-free).
 #ifndef HOLDFAST_SAMPLER_MODULE_TABLE_H_
 #define HOLDFAST_SAMPLER_MODULE_TABLE_H_
 
@@ -31,6 +31,14 @@ struct ModuleSight {
 // path, build id, executable segments, read from the module's own mapped headers. Full table: counted as
 // kModuleTableFull, tag 0.
 ModuleSight SightModule(const dl_find_object& found);
+
+// Before a dlclose, and when all is done that follows from it; from any thread, balanced. In between nothing is taken for what it
+// was, as another module may come to lie where one went away.
+void BeginUnload();
+void EndUnload();
+
+// No dlclose is under way: what was seen of a module may be kept.
+bool ModulesStay();
 
 // After a dlclose returned: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();

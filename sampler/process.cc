@@ -97,9 +97,11 @@ void BeginChild() {
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
-  if (uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed)) {
+  // Where early blocks are to be known, their counters may not be 0 for a moment, as another thread may be freeing one. The
+  // parent's counters are right in the child as well: "perhaps" where nothing is.
+  uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
+  if (counters != nullptr && sampled_filter.always_ask[0].bytes + sampled_filter.always_ask[1].bytes == 0) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
-    MarkAlwaysAsk(counters);
   }
   ResetScratch();
   ForgetModules();
@@ -242,7 +244,11 @@ namespace {
 // (1 KiB), or on another stack, far away.
 bool LeftByJump(const ThreadState& thread, uintptr_t here) {
   constexpr uintptr_t kFrames = 512, kSameStack = 256 << 10;
-  return !thread.in_operator && here + kFrames >= thread.entered_at && here + kFrames - thread.entered_at < kSameStack;
+  if (thread.in_operator || here + kFrames < thread.entered_at || here + kFrames - thread.entered_at >= kSameStack) return false;
+  // A signal stack may lie above, within the thread's own.
+  stack_t current{};
+  return no_system_calls.load(std::memory_order_relaxed) || SyscallFailed(RawSyscall(SYS_sigaltstack, 0, &current)) ||
+         (current.ss_flags & SS_ONSTACK) == 0;
 }
 
 }  // namespace
@@ -252,7 +258,7 @@ bool EnterSlow(ThreadState& thread) {
   if (UNLIKELY(thread.muted)) {
     if (!LeftByJump(thread, here)) return false;
     Unmute(thread);
-    if (thread.scratch != 0) ReturnScratch(thread);
+    ReturnScratch(thread);
   }
   thread.entered_at = here;
   if (!OwnedByUs() || !process.recording.load(std::memory_order_relaxed)) return false;
@@ -262,6 +268,7 @@ bool EnterSlow(ThreadState& thread) {
     uint64_t seed = process.seed + ordinal * 0xd1342543de82ef95;
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
+    thread.heap_gap = thread.heap_countdown;  // of what was allocated since, the parent's part is not known
     thread.lock_countdown = 0;
     thread.hold_countdown = 0;
     thread.current_wait = {};
@@ -374,12 +381,16 @@ void ForbidClock(bool forbidden) {
   if (forbidden || !no_system_calls.load(std::memory_order_relaxed)) no_clock.store(forbidden, std::memory_order_release);
 }
 
+void BeforeUnload() { BeginUnload(); }
+
 void AfterUnload() {
   ThreadState& thread = thread_state;
-  if (table() == nullptr || !EnterSlow(thread)) return;
-  Mute(thread);
-  MarkUnloadedModules();
-  Unmute(thread);
+  if (table() != nullptr && EnterSlow(thread)) {
+    Mute(thread);
+    MarkUnloadedModules();
+    Unmute(thread);
+  }
+  EndUnload();
 }
 
 }  // namespace holdfast

@@ -42,7 +42,7 @@ class Segments {
     }
     std::stable_sort(segments_.begin(), segments_.end(),
                      [](const Segment& a, const Segment& b) { return a.start < b.start; });
-    // Tags count modulo 256: after 256 unloads from one address two modules are the same to us. Then neither gives
+    // Tags count modulo 255: after 255 unloads from one address two modules are the same to us. Then neither gives
     // names: no name is better than a wrong one.
     for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
       if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
@@ -148,6 +148,11 @@ class Stacks {
   uint32_t LocationAt(uint64_t address) {
     Recent& recent = recent_[address % kRecent];
     if (recent.address == address) return recent.location;
+    if (const uint64_t plain = address & kPcMask; IsOutsideModules(address) && segments_.Find(plain) == Profile::kNone) {
+      const uint32_t location = LocationAt(plain);
+      recent = {address, location};
+      return location;
+    }
     const auto [place, added] = by_address_.emplace(address, kOurs);
     if (added && !segments_.IsOurs(address)) {
       place->second = static_cast<uint32_t>(profile_->locations.size());

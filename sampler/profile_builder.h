@@ -6,7 +6,8 @@
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
 //   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if asked for
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
-//                   address + (tag << 48), mapping and locations alike, so that addresses stay unique
+//                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
+//                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
 //   mappings        each executable segment of the modules loaded now, and of the unloaded ones that a stack still
 //                   names; the main program first
 //   synthetic frames  addresses 1, 2, 3, where no code can be: `[overflow]` (the stack table was full), `[no stack]`

@@ -43,7 +43,8 @@ void BeforeSeccomp(bool strict);
 void AfterFailedSeccomp();
 // PR_SET_TSC: the program forbids, or allows again, to read the time without a system call.
 void ForbidClock(bool forbidden);
-// dlclose returned.
+// dlclose is called; it returned. Any thread, balanced.
+void BeforeUnload();
 void AfterUnload();
 // HOLDFAST_SIGNAL, 0 = none; and what its handler does: asks for a snapshot.
 int SnapshotSignal();

@@ -27,6 +27,7 @@ StackTrace* TakeScratch(ThreadState& thread) {
 }
 
 void ReturnScratch(ThreadState& thread) {
+  if (thread.scratch == 0) return;  // a handler of this thread has done so, which took it for left by a jump
   const int index = thread.scratch - 1;
   thread.scratch = 0;
   taken.fetch_and(~(uint64_t{1} << index), std::memory_order_release);

@@ -38,7 +38,7 @@ constinit Set sets[kSets] = {};
 constinit std::atomic<uint64_t> generation{1};
 
 // Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
-uint64_t Salt() { return generation.load(std::memory_order_relaxed) * kMix | uint64_t{1} << 63; }
+uint64_t Salt() { return generation.load(std::memory_order_acquire) * kMix | uint64_t{1} << 63; }
 
 HOLDFAST_HOT inline Set& SetOf(uintptr_t pc) { return sets[(pc ^ pc >> 13) % kSets]; }
 
@@ -64,11 +64,11 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, uint64_t salt) {
   if (_dl_find_object(reinterpret_cast<void*>(inside), &found) != 0) {
     // Not kept: a library may be loaded here later, and nobody would tell.
     const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
-    return UnwindRow::Of(code ? UnwindRow::kFramePointer : UnwindRow::kNone);
+    return UnwindRow::Of(code ? UnwindRow::kFramePointer : UnwindRow::kNone).WithTag(kNoModuleTag);
   }
   const ModuleSight module = SightModule(found);
   const UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
-  if (module.recorded) Keep(pc, salt, row);
+  if (module.recorded && LIKELY(ModulesStay())) Keep(pc, salt, row);
   return row;
 }
 
@@ -194,7 +194,8 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   stack.Remember();
 }
 
-// Relaxed: a thread that runs code loaded since has learned of it after this, and so sees the new generation.
-void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_relaxed); }
+// Before a dlclose, so that whoever runs code that was loaded since has seen this; and after it, as rows of what went away may
+// have been on their way to the cache.
+void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }
 
 }  // namespace holdfast

@@ -65,6 +65,16 @@ TEST_F(Heap, TotalsInTheCommentsEqualTheSumOfTheSamples) {
   EXPECT_EQ(heap.period_type, "space/bytes");
 }
 
+TEST_F(Heap, AForkedChildsBytesAreItsOwn) {
+  const RunResult r = RunAs(Launch::kPreload, {"forked_bytes"}, {});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  int64_t bytes = 0;
+  for (const Decoded& heap : NewestHeap()) {
+    if (heap.Comment("forked from pid")) bytes += heap.CommentNumber("alloc_bytes");
+  }
+  EXPECT_EQ("bytes " + std::to_string(bytes) + "\n", r.out);
+}
+
 TEST_F(Heap, TheTopFrameIsNeverOursAndTheProgramIsTheFirstMapping) {
   RunAs(Launch::kPreload, {"operators_new"}, kEvery);
   for (const Decoded& heap : NewestHeap()) {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -141,8 +142,10 @@ struct Plugin {
     call = reinterpret_cast<void (*)(void (*)(void*), void*)>(dlsym(handle, "PluginCall"));
   }
   void Close() {
+    BeginUnload();
     dlclose(handle);
     MarkUnloadedModules();
+    EndUnload();
   }
   void* handle;
   void (*call)(void (*)(void*), void*) = nullptr;
@@ -267,6 +270,101 @@ TEST_F(ModuleTable, AModuleWithHolesIsOneModule) {
   }
   EXPECT_EQ(seen, 1);
   plugin.Close();
+}
+
+// Modules as large as they need to be for this: pages without ELF headers.
+class Fakes {
+ public:
+  Fakes() : pages_(static_cast<char*>(mmap(nullptr, kPages * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  ~Fakes() { munmap(pages_, kPages * kPage); }
+  // Each has its own dynamic section, outside of everything that is loaded.
+  uint8_t Sight(int first, int end) {
+    link_map& map = maps_[count_++];
+    map.l_name = const_cast<char*>("/fake.so");
+    map.l_ld = reinterpret_cast<ElfW(Dyn)*>(pages_ + count_ * 64);
+    dl_find_object found{};
+    found.dlfo_map_start = pages_ + first * kPage;
+    found.dlfo_map_end = pages_ + end * kPage;
+    found.dlfo_link_map = &map;
+    return SightModule(found).tag;
+  }
+
+ private:
+  static constexpr int kPages = 32, kPage = 4096;
+  char* pages_;
+  link_map maps_[8] = {};
+  int count_ = 0;
+};
+
+TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
+  Fakes fakes;
+  const uint8_t left = fakes.Sight(10, 20), right = fakes.Sight(20, 30), both = fakes.Sight(10, 30), after = fakes.Sight(10, 20);
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(right, 0);
+  EXPECT_NE(both, left);
+  EXPECT_NE(after, both) << "as many lay there before as before that one, but not the same";
+  EXPECT_NE(after, left);
+}
+
+// As short as the work of another thread on another module may be, this one is recorded.
+TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
+  for (int round = 0; round < 300; ++round) {
+    UseAnonymousTable(1 << 20);
+    ForgetModules();
+    std::atomic<int> ready{0}, recorded{0};
+    std::vector<std::thread> threads;
+    for (void* code : {reinterpret_cast<void*>(&ReadModules), dlsym(RTLD_DEFAULT, "gnu_get_libc_version")}) {
+      threads.emplace_back([&, code] {
+        dl_find_object found;
+        _dl_find_object(code, &found);
+        ++ready;
+        while (ready < 2) {
+        }
+        recorded += SightModule(found).recorded;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_EQ(recorded, 2) << "round " << round;
+  }
+}
+
+TEST_F(ModuleTable, CodeThatLiesWhereAPluginLayIsNotThePlugins) {
+  Plugin plugin(HOLDFAST_PLUGIN_1);
+  const auto page = reinterpret_cast<uintptr_t>(plugin.call) & ~uintptr_t{4095};
+  EXPECT_EQ(TagInTrace(plugin), 0);
+  plugin.Close();
+  // push %rbp; mov %rsp,%rbp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; pop %rbp; ret
+  constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+  void* const made = mmap(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (made != reinterpret_cast<void*>(page)) GTEST_SKIP() << "something else lies there already";
+  memcpy(made, kCode, sizeof kCode);
+  static StackTrace trace;
+  reinterpret_cast<void (*)(void (*)(void*), void*)>(made)(CaptureCaller, &trace);
+  EXPECT_EQ(trace.frames[0] & kPcMask, page + 12);
+  EXPECT_EQ(trace.frames[0] >> kPcTagShift, kNoModuleTag);
+  munmap(made, 4096);
+}
+
+// Another thread has begun to close a library: what is under its addresses is looked at anew each time.
+TEST_F(ModuleTable, WhileALibraryIsBeingClosedNothingIsKept) {
+  Plugin plugin(HOLDFAST_PLUGIN_1);
+  const uintptr_t code = reinterpret_cast<uintptr_t>(plugin.call);
+  EXPECT_EQ(TagInTrace(plugin), 0);
+  BeginUnload();
+  EXPECT_EQ(TagInTrace(plugin), 0);
+  dlclose(plugin.handle);
+  Plugin other(HOLDFAST_PLUGIN_2);  // before the first one is marked
+  if (reinterpret_cast<uintptr_t>(other.call) == code) {
+    EXPECT_EQ(TagInTrace(other), 1);
+    EXPECT_EQ(TagInTrace(other), 1);
+  }
+  MarkUnloadedModules();
+  EndUnload();
+  EXPECT_TRUE(ModulesStay());
+  EndUnload();  // in a child of fork, which began in the midst of one
+  EXPECT_TRUE(ModulesStay());
+  other.Close();
 }
 
 TEST_F(ModuleTable, AFullTableIsCountedOnceForEachModule) {

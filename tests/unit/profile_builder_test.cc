@@ -251,6 +251,24 @@ TEST(Mappings, AModuleLoadedWhereAnotherHadBeenHasAddressesOfItsOwn) {
   EXPECT_EQ(after.address - p.mappings[after.mapping].bias, 0x1fffu);
 }
 
+// A JIT compiler's code where a library was before, and some where none ever was.
+TEST(Mappings, CodeOfNoModuleIsNotThatOfOneThatLayThere) {
+  Snapshot s = Process();
+  s.modules[0].unloaded = true;
+  const uint64_t outside = uint64_t{kNoModuleTag} << kPcTagShift;
+  AddHeapRow(&s, AddStack(&s, {kLib + 0x2000, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  AddHeapRow(&s, AddStack(&s, {(kLib + 0x2000) | outside, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  AddHeapRow(&s, AddStack(&s, {0x7e0000001000 | outside, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 3u);
+  const auto leaf = [&](size_t sample) { return p.locations[p.FramesOf(p.samples[sample])[0]]; };
+  EXPECT_EQ(p.strings[p.mappings[leaf(0).mapping].file], "/usr/lib/libx.so.1");
+  EXPECT_EQ(leaf(1).mapping, Profile::kNone);
+  EXPECT_EQ(leaf(1).address, leaf(0).address | outside) << "an address of its own";
+  EXPECT_EQ(leaf(2).mapping, Profile::kNone);
+  EXPECT_EQ(leaf(2).address, 0x7e0000000fffu) << "as perf and the JIT know it";
+}
+
 TEST(Mappings, AnUnloadedModuleStaysWhileAStackNamesIt) {
   Snapshot s = Process();
   s.modules[0].unloaded = true;

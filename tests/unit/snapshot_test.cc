@@ -168,6 +168,22 @@ TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
   ExpectCorrupt(frames, "endless stack");
 }
 
+// A lock and a pair that were new while the table was copied, the lock's list first.
+TEST(ReadSnapshot, APairOfALockThatIsNotInItsListYetIsLeftOut) {
+  MadeTable table;
+  const Offset lock = table.Allocate(sizeof(LockRecord)), pair = table.Allocate(sizeof(LockPair));
+  table.At<LockPair>(pair).lock = lock;
+  table.head().pair_heads[5] = pair;
+  const auto snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_TRUE(snapshot->lock_pairs.empty());
+  table.At<LockPair>(pair).next = pair;
+  EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kDataLoss) << "a circle ends";
+  table.At<LockPair>(pair).next = 0;
+  table.At<LockPair>(pair).lock = 1u << 30;
+  EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kDataLoss) << "outside of the table";
+}
+
 TEST(ReadSnapshot, AModuleThatClaimsMoreThanThereIsIsAnError) {
   MadeTable table;
   table.At<Module>(table.AddModule("/a", "", 1, 2, {})).path_bytes = 0xffff;
