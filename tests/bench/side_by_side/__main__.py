@@ -17,7 +17,7 @@ import time
 import bounds
 import processes
 import report
-from configurations import all_configurations
+from configurations import all_configurations, least_locks
 from instructions import count, count_redis, least
 from works import FLAT, Failed, callgrind_commands, lock_works, micro_works, needed_programs, program_works
 
@@ -118,12 +118,13 @@ def floors_table(counted):
     return "\n".join(lines) + "\n", floors
 
 
-def markdown(results, micro, programs, configurations, instructions, origins, units, remarks, failures, command):
+def markdown(results, micro, programs, configurations, least_of_locks, instructions, origins, units, remarks, failures, command):
     names = [c.name for c in configurations]
     present = [name for name in names if any(name in results.get(work, {}) for work in micro + programs)]
     text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Medians of interleaved runs; ± is half the spread of the runs. "
             "Ratios are to bare: 1.000 is no cost.\n"]
-    text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in configurations if c.name in present and c.name != "bare"))
+    floor = [c for c in [least_of_locks] if any(least_of_locks.name in results.get(work, {}) for work in micro)]
+    text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in configurations + floor if c.name in present + [least_of_locks.name] and c.name != "bare"))
     if remarks:
         text.append("".join(f"- {remark}\n" for remark in remarks))
     if any(work in results for work in programs):
@@ -146,7 +147,7 @@ def markdown(results, micro, programs, configurations, instructions, origins, un
         text.append("Where they come from at the default intervals. *Floor*: calls × what any library between pays that samples bytes and looks at "
                     "locks (malloc 4, free 3, lock 3, unlock 3: `LEAST` in tests/bench/side_by_side/instructions.py), samples left out:\n\n" + origins)
     if any(work in results for work in micro):
-        text.append("**Small patterns, ns for each operation of each thread**:\n\n" + report.ratios(results, micro, present, "ns", "pattern", lambda v: f"{v:.1f} ns"))
+        text.append("**Small patterns, ns for each operation of each thread**:\n\n" + report.ratios(results, micro, present + [c.name for c in floor], "ns", "pattern", lambda v: f"{v:.1f} ns"))
     if units:
         text.append("**Units** (Google Benchmark, medians):\n\n| unit | ns |\n|---|---|\n" + "".join(f"| {name} | {value:,.0f} |\n" for name, value in units.items()))
     if failures:
@@ -187,7 +188,7 @@ def main():
     wanted = lambda name: re.search(arguments.only, name) is not None
     of_ours = [c for c in configurations if c.name in ("bare", "idle", "default")]
     compared = [c for c in configurations if c.name in ("bare", "default")]
-    units, held = {}, []
+    units, held, least_of_locks = {}, [], least_locks(build)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench.") as scratch:
         inputs = os.path.join(scratch, "inputs")
         os.mkdir(inputs)
@@ -202,8 +203,9 @@ def main():
             runner.interleaved(work, configurations, 3 if quick else 5)
             runner.interleaved(work, compared, 2 if quick else 20)
         # Peers have no part in locks.
+        of_locks = of_ours + [least_of_locks]
         for work in free + contended + handed:
-            runner.interleaved(work, of_ours, 5 if quick else 9)
+            runner.interleaved(work, of_locks, 5 if quick else 9)
         for work in free + handed:
             runner.interleaved(work, compared, 4 if quick else 20)
         if wanted("resident"):
@@ -225,7 +227,7 @@ def main():
     say(f"all together {time.monotonic() - begin:.0f} s")
     micro_names, program_names = names(micro), names(programs)
     command = "scripts/bench" + (" --quick" if quick else "") + (f" --only '{arguments.only}'" if arguments.only else "")
-    text = markdown(runner.results, micro_names, program_names, configurations, instructions, origins, units, remarks, runner.failures, command)
+    text = markdown(runner.results, micro_names, program_names, configurations, least_of_locks, instructions, origins, units, remarks, runner.failures, command)
     verdicts = (f"By `{command}` on {datetime.date.today()}, medians of interleaved runs, instructions by callgrind. " + bounds.table(held)) if held else ""
     picture = report.plot(runner.results, program_names, [c.name for c in configurations], "cpu", "CPU time over bare (left is cheaper)") if program_names else None
     os.makedirs(os.path.join(build, "bench"), exist_ok=True)

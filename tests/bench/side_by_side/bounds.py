@@ -91,7 +91,7 @@ def whole_programs(results, programs, instructions, floors):
 # ---- Small patterns ----
 
 def contended(results, works):
-    """Within the range of the bare runs: one that is faster fails as well."""
+    """Within the range of the bare runs: one that is faster fails as well. What does not hold is shown beside the floor."""
     found = []
     for work in works:
         bare, values = of(results, work, "bare", "ns"), of(results, work, "default", "ns")
@@ -101,16 +101,20 @@ def contended(results, works):
         away = statistics.median(values) / middle - 1
         # On its own side of the bare median.
         room = (max(bare) / middle - 1) if away >= 0 else (1 - min(bare) / middle)
+        least = over_bare(results, work, "least", "ns")
+        floor = f"; {(least - 1) * 100:+.1f} % is the floor" if least and abs(away) > room else ""
         found.append(Bound(f"{work}: time per round, either direction", room, abs(away), f"bare's own, {'+' if away >= 0 else '−'}{room * 100:.1f} %",
-                           f"{away * 100:+.1f} %", scale=max(room, 0.05)))
+                           f"{away * 100:+.1f} %{floor}", scale=max(room, 0.05)))
     return found
 
 
 def hand_off(results, works):
     found = []
     for work in works:
-        found += at_most(f"{work}: unlock to the waiter's return", 1.05, over_bare(results, work, "default", "ns"),
-                         note=f" (bare {statistics.median(of(results, work, 'bare', 'ns') or [0]) / 1000:.1f} µs ±{half_spread(of(results, work, 'bare', 'ns')):.0f} %)")
+        ratio, least = over_bare(results, work, "default", "ns"), over_bare(results, work, "least", "ns")
+        floor = f"; {least:.3f} × is the floor" if least and ratio and ratio > 1.05 else ""
+        found += at_most(f"{work}: unlock to the waiter's return", 1.05, ratio,
+                         note=f"{floor} (bare {statistics.median(of(results, work, 'bare', 'ns') or [0]) / 1000:.1f} µs ±{half_spread(of(results, work, 'bare', 'ns')):.0f} %)")
     return found
 
 

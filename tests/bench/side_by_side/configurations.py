@@ -23,6 +23,12 @@ class Configuration:
         return [part.replace("{dir}", folder) for part in self.prefix]
 
 
+def least_locks(build):
+    """The floor of contended locks: not a profiler, so not among the columns of programs."""
+    return Configuration("least", "the least that counts a contended mutex's waits for both sides, and nothing else (tests/bench/least_locks.c)",
+                         {"LD_PRELOAD": os.path.join(build, "tests/bench/libleast_locks.so")})
+
+
 def library(pattern):
     found = sorted(glob.glob("/usr/lib/*-linux-gnu/" + pattern) + glob.glob("/usr/lib64/" + pattern))
     return found[0] if found else None
