@@ -15,6 +15,9 @@ namespace {
 
 // A lock that is fought for keeps its slot this many visits, so that the words that every lock looks at are rarely written.
 constexpr uint32_t kIdleVisits = 256;
+// W may lie so far behind the mark: an amount that others have charged meanwhile, or one that is being taken back (see
+// TakeOutTheDead). Anything above is what was waited.
+constexpr uint64_t kMostBehindNs = uint64_t{1} << 46;
 // Of a claim, before it is given up: some 100 µs, if nobody else wants to run. kLooks: at a set that is full, or at a key that
 // others are just about to give up.
 constexpr int kClaimTries = 2000, kLooks = 3;
@@ -26,12 +29,9 @@ uint64_t KeyOf(const void* lock) { return reinterpret_cast<uintptr_t>(lock); }
 uint64_t Waiter(int64_t at_ns) { return static_cast<uint64_t>(at_ns) << kWaitersBits | 1; }
 
 // W at `now_ns`, modulo 2^50.
+constexpr uint64_t kIntegralMask = ~uint64_t{0} >> kWaitersBits;
 uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
-  return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) << kWaitersBits >> kWaitersBits;
-}
-// The difference of two such, as a signed number.
-int64_t Difference(uint64_t later, uint64_t earlier) {
-  return static_cast<int64_t>((later - earlier) << kWaitersBits) >> kWaitersBits;
+  return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) & kIntegralMask;
 }
 
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
@@ -194,8 +194,9 @@ void DelayWaiter(LockSlot* slot, int64_t by_ns) {
 }
 
 int64_t MeanStart(uint64_t word, int64_t now_ns) {
-  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days).
-  const int64_t ages_ns = Difference(IntegralAt(word, now_ns), 0);
+  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days). Signed: they may
+  // lie in the future.
+  const int64_t ages_ns = static_cast<int64_t>(IntegralAt(word, now_ns) << kWaitersBits) >> kWaitersBits;
   return now_ns - ages_ns / static_cast<int64_t>(word & kWaitersMask);
 }
 
@@ -207,9 +208,9 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   const uint64_t integral = IntegralAt(waiting, *now_ns);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
   while (true) {
-    const int64_t charged_ns = Difference(integral, mark);
-    if (charged_ns <= 0) return 0;
-    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return charged_ns;
+    const uint64_t charged_ns = (integral - mark) & kIntegralMask;
+    if (charged_ns == 0 || charged_ns > kIntegralMask - kMostBehindNs) return 0;
+    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return static_cast<int64_t>(charged_ns);
   }
 }
 

@@ -24,8 +24,8 @@
 // mark never backwards: nothing is charged twice.
 //
 // Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
-// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50 (13 days of
-// waiting in one hold).
+// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of
+// waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
 #ifndef HOLDFAST_SAMPLER_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_LOCK_SLOTS_H_
 

@@ -232,6 +232,31 @@ TEST_F(Holds, AreNotChargedWithWhatWasWaitedBefore) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
 }
 
+// More than half of what a slot can count: once read as a charge that came late.
+TEST_F(Holds, OfAWeekAreChargedAndSoIsTheNext) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  constexpr int64_t kWeek = 7 * 86'400 * kSecond;
+  for (int weeks = 1; weeks <= 2; ++weeks) {
+    Backdate(&wait, kWeek);
+    Unlock();
+    EXPECT_NEAR(static_cast<double>(Sum(&LockCounters::hold_ns)), static_cast<double>(weeks * kWeek), 1e9);
+  }
+  EndWait(&wait, false);
+}
+
+// A reading of the clock that comes after a later one.
+TEST_F(Holds, ThatWereChargedByOthersMeanwhileAreNotChargedTwice) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  int64_t later_ns = MonotonicNs() + 3'600 * kSecond, now_ns = MonotonicNs();
+  EXPECT_GE(Settle(wait.slot, &later_ns), 3'600 * kSecond);
+  EXPECT_EQ(Settle(wait.slot, &now_ns), 0);
+  EndWait(&wait, false);
+}
+
 // Divided among those who wait, as far as their stacks are known.
 TEST_F(Holds, OfSeveralWaitersAreEachOnesInPart) {
   struct {
