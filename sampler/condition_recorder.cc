@@ -126,21 +126,21 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   SampleWait(recorded, thread, Ended(for_mutex, for_mutex_ns));
 }
 
-const void* MutexOfCondition(const void* condition) {
-  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return nullptr;
+ConditionWaiters WaitersOfCondition(const void* condition) {
+  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return {};
   LockSlot* slot = FindSlot(condition, kWokenTable);
-  if (slot == nullptr || WaitersOf(*slot) <= Count(slot->signalled.load(std::memory_order_relaxed))) return nullptr;
-  return slot->mutex.load(std::memory_order_relaxed);
+  if (slot == nullptr) return {};
+  // Acquire: read before the word of the mutex, see SignalSlowly.
+  const uint64_t waiters = Count(slot->waiting.load(std::memory_order_acquire));
+  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_acquire));
+  if (waiters <= signalled) return {};
+  return {slot->mutex.load(std::memory_order_acquire), waiters - signalled};
 }
 
-void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake) {
+void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   Table* recorded = table();
   LockSlot* slot = FindSlot(condition, kWokenTable);
-  if (slot == nullptr || recorded == nullptr) return;
-  const uint64_t waiters = WaitersOf(*slot);
-  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_relaxed));
-  if (waiters <= signalled + awake) return;
-  const uint64_t woken = all ? waiters - signalled - awake : 1;
+  if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
   LockSlot* of_mutex = ClaimSlot(mutex, kHeldTable);
   if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {

@@ -135,10 +135,15 @@ void DropWait(LockWait* wait);
 // `woken`: it did not run out of time. The wait for the mutex begins with the signal.
 void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait);
 void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken);
-// Before a signal or a broadcast (`all`) of a condition that is watched. `mutex`: the one that its waiters let go. `awake`: how
-// many of them may not be asleep yet, so that none is counted as woken that was not.
-const void* MutexOfCondition(const void* condition);
-void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake);
+// Before a signal or a broadcast of a condition that is watched: who waits for it and was not signalled yet, if anybody does,
+// and the mutex that they let go. Then, how many of these the signal is sure to wake: none is to be counted that did not
+// sleep.
+struct ConditionWaiters {
+  const void* mutex;         // null: nobody waits
+  uint64_t count;
+};
+ConditionWaiters WaitersOfCondition(const void* condition);
+void RecordSignal(const void* condition, const void* mutex, uint64_t woken);
 // This thread's id; 0 where it may not ask. Whether memory can be read.
 int ThreadId();
 bool CanRead(const void* address);

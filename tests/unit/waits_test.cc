@@ -294,10 +294,16 @@ class Conditions : public Waits {
   };
   __attribute__((noinline)) void BeginBoth(bool all, Both* both, uint64_t awake = 0) {
     for (LockWait* wait : {&both->first, &both->second}) BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, wait);
-    RecordSignal(&condition_, &lock_, all, awake);
+    Signal(all, awake);
     for (const int64_t start_ns = MonotonicNs(); MonotonicNs() < start_ns + kMs;) {
     }
     Unlock();
+  }
+  // `awake`: so many may not be asleep yet.
+  void Signal(bool all, uint64_t awake) {
+    const ConditionWaiters waiters = WaitersOfCondition(&condition_);
+    const uint64_t asleep = waiters.count - awake;
+    RecordSignal(&condition_, waiters.mutex, all ? asleep : asleep != 0);
   }
   void End(LockWait* wait, bool woken) { EndConditionWait(wait, &condition_, &lock_, woken); }
   uint64_t WaitingForMutex() const {
@@ -338,11 +344,25 @@ TEST_F(Conditions, OneMayNotBeAsleepWhileAnotherThreadHoldsTheMutex) {
   Both both;
   BeginBoth(true, &both, 1);
   EXPECT_EQ(WaitingForMutex(), 1u);
-  RecordSignal(&condition_, &lock_, false, 1);
+  Signal(false, 1);
   EXPECT_EQ(WaitingForMutex(), 1u);
   End(&both.second, true);
   End(&both.first, true);
   ExpectWaitsForMutex(1);
+}
+
+// Its mutex was free, or looked at, before it came: it may not sleep yet.
+TEST_F(Conditions, WhoComesAfterTheOthersWereCountedIsNotWoken) {
+  Both both;
+  BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &both.first);
+  const ConditionWaiters waiters = WaitersOfCondition(&condition_);
+  EXPECT_EQ(waiters.mutex, &lock_);
+  BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &both.second);
+  RecordSignal(&condition_, waiters.mutex, waiters.count);
+  EXPECT_EQ(WaitingForMutex(), 1u);
+  End(&both.second, false);
+  End(&both.first, true);
+  EXPECT_EQ(WaitingForMutex(), 0u);
 }
 
 // What a thread needs to wake up is no wait for the mutex.
