@@ -44,6 +44,16 @@ static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
   }
 }
 
+// So many wait for the mutex from then on. Null: there is no slot.
+static LockSlot* AddWokenWaiters(const void* mutex, int64_t from_ns, uint64_t woken) {
+  for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
+    LockSlot* slot = ClaimSlot(mutex, kHeldTable);
+    if (slot == nullptr) return nullptr;
+    if (AddWaiters(slot, mutex, from_ns, woken)) return slot;
+  }
+  return nullptr;
+}
+
 void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
   RemoveWaiter(slot, end_ns);
   DropSignalsForNobody(slot, end_ns);
@@ -130,6 +140,10 @@ ConditionWaiters WaitersOfCondition(const void* condition) {
   if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return {};
   LockSlot* slot = FindSlot(condition, kWokenTable);
   if (slot == nullptr) return {};
+  if (WaitersOf(*slot) == 0) {
+    VisitIdleSlot(slot, condition, 1);
+    return {};
+  }
   // Acquire: read before the word of the mutex, see SignalSlowly.
   const uint64_t waiters = Count(slot->waiting.load(std::memory_order_acquire));
   const uint64_t signalled = Count(slot->signalled.load(std::memory_order_acquire));
@@ -142,15 +156,17 @@ void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   LockSlot* slot = FindSlot(condition, kWokenTable);
   if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
-  LockSlot* of_mutex = ClaimSlot(mutex, kHeldTable);
-  if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {
-    of_mutex = ClaimSlot(mutex, kHeldTable);  // it was being given up in this moment
-    if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) return recorded->Count(Loss::kLockSlotTaken);
+  // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
+  if (!AddWaiters(slot, condition, from_ns)) return;
+  if (LockSlot* of_mutex = AddWokenWaiters(mutex, from_ns, woken)) {
+    if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
+      of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
+    }
+    slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  } else {
+    recorded->Count(Loss::kLockSlotTaken);
   }
-  if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
-    of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
-  }
-  slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  RemoveWaiter(slot, from_ns);
   DropSignalsForNobody(slot, from_ns);
 }
 

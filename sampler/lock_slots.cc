@@ -50,12 +50,12 @@ LockSlots* GetSlots() {
   return found;
 }
 
-// Makes the key busy, unless somebody waits. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
+// Makes the key busy, unless somebody waits, or a signal is left that counts as a waiter elsewhere. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
 // the waiter sees that the slot is being given up.
 bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
   if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst)) return false;
-  if ((slot.waiting.load(std::memory_order_seq_cst) & kWaitersMask) == 0) return true;
+  if (((slot.waiting.load(std::memory_order_seq_cst) | slot.signalled.load(std::memory_order_seq_cst)) & kWaitersMask) == 0) return true;
   key->store(lock, std::memory_order_release);
   return false;
 }

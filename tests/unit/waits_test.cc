@@ -1,10 +1,13 @@
 // The recorder of waits and holds, step by step, with times that a test makes up: what no program can do twice alike.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "sampler/lock_sampling.h"
 #include "sampler/sample_stack.h"
 #include "sampler/wait_steps.h"
 #include "tests/unit/anonymous_table.h"
+#include "tests/unit/single_steps.h"
 
 namespace holdfast {
 namespace {
@@ -382,6 +385,57 @@ TEST_F(Conditions, ASignalForNobodyLetsNobodyWait) {
   EXPECT_EQ(WaitingForMutex(), 1u);
   LeaveWokenSlot(both.first.slot, &condition_, MonotonicNs());
   EXPECT_EQ(WaitingForMutex(), 0u);
+}
+
+// Else every signal of the program would look closely, for ever.
+TEST_F(Conditions, ThatAreSignalledForNobodyGiveUpTheirSlot) {
+  LockWait wait;
+  BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &wait);
+  End(&wait, false);
+  EXPECT_EQ(lock_watch[kWokenTable].taken, 1u);
+  for (int i = 0; i < 300; ++i) EXPECT_EQ(WaitersOfCondition(&condition_).count, 0u);
+  EXPECT_EQ(lock_watch[kWokenTable].taken, 0u);
+}
+
+// A signal stands for a waiter of the mutex: somebody is about to take both away.
+TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
+  Both both;
+  BeginBoth(false, &both);
+  LockSlot* slot = both.first.slot;
+  for (LockWait* wait : {&both.first, &both.second}) RemoveWaiter(slot, wait->start_ns);
+  for (int i = 0; i < 300; ++i) VisitIdleSlot(slot, &condition_, 1);
+  EXPECT_EQ(FindSlot(&condition_, kWokenTable), slot);
+  DropSignal(slot, MonotonicNs(), 0);
+  for (int i = 0; i < 300; ++i) VisitIdleSlot(slot, &condition_, 1);
+  EXPECT_EQ(FindSlot(&condition_, kWokenTable), nullptr);
+}
+
+// The waiter runs out of time and its slot becomes another condition's, at whatever point of the signal.
+TEST_F(Conditions, ThatLoseTheirSlotWhileTheyAreSignalledLeaveNobodyWaiting) {
+  std::vector<const void*> others;  // in the same set
+  static int places[1 << 14];
+  for (const int& place : places) {
+    if (LockSetOf(&place) == LockSetOf(&condition_)) others.push_back(&place);
+  }
+  ASSERT_GT(others.size(), kKeysInSet);
+  int steps_without_slot = 0;
+  for (SingleSteps steps(3);; steps.Next()) {
+    ForgetLockSlots();
+    thread_state = {};
+    LockWait wait;
+    BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &wait);
+    EnterWait(false, &wait);
+    const ConditionWaiters waiters = WaitersOfCondition(&condition_);
+    steps.Run([&] { RecordSignal(&condition_, waiters.mutex, waiters.count); },
+              [&] {
+                LeaveWokenSlot(wait.slot, &condition_, MonotonicNs());
+                for (size_t i = 0; i < kKeysInSet; ++i) ClaimSlot(others[i], kWokenTable);
+                steps_without_slot += FindSlot(&condition_, kWokenTable) == nullptr;
+              });
+    if (steps.WorkIsOver()) break;
+    ASSERT_EQ(WaitingForMutex(), 0u) << "instruction " << steps.step();
+  }
+  EXPECT_GT(steps_without_slot, 10);
 }
 
 // ---- Places whose stack is known ----
