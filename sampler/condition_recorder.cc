@@ -45,9 +45,9 @@ static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
 }
 
 // So many wait for the mutex from then on. Null: there is no slot.
-static LockSlot* AddWokenWaiters(const void* mutex, int64_t from_ns, uint64_t woken) {
+static LockSlot* AddWokenWaiters(Table* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
   for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
-    LockSlot* slot = ClaimSlot(mutex, kHeldTable);
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
     if (slot == nullptr) return nullptr;
     if (AddWaiters(slot, mutex, from_ns, woken)) return slot;
   }
@@ -158,7 +158,7 @@ void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   const int64_t from_ns = MonotonicNs() + kWakeNs;
   // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
   if (!AddWaiters(slot, condition, from_ns)) return;
-  if (LockSlot* of_mutex = AddWokenWaiters(mutex, from_ns, woken)) {
+  if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
     if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
       of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
     }

@@ -68,6 +68,20 @@ void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& wei
 
 }  // namespace
 
+void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left) {
+  if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
+  const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
+  const WaitKind kind = left.record != 0 ? recorded->At<LockRecord>(left.record)->kind : of_table;
+  Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left.ns));
+}
+
+LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
+  Leftover left;
+  LockSlot* slot = ClaimSlot(lock, table, &left);
+  AddToGap(recorded, thread, left);
+  return slot;
+}
+
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
   ThreadState& thread = thread_state;
   *hold = {};
@@ -135,16 +149,15 @@ void SettleLocks() {
   Table* recorded = table();
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (recorded == nullptr || all == nullptr) return;
-  for (uint32_t place = 0; place < kLockSets * kKeysInSet; ++place) {
-    const uint32_t set = place / kKeysInSet, i = place % kKeysInSet;
-    LockSlot& slot = all->slots[kHeldTable][set][i];
-    if (lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
+  for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {
+    const SlotTable table = place < kLockSets * kKeysInSet ? kHeldTable : kWokenTable;
+    const uint32_t set = place / kKeysInSet % kLockSets;
+    LockSlot& slot = all->slots[table][set][place % kKeysInSet];
+    if (lock_set_used[table][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
+    Leftover left = LeftoverOf(slot, table);
     int64_t no_time = 0;
-    const auto left_ns = static_cast<uint64_t>(Settle(&slot, &no_time));
-    if (left_ns == 0) continue;
-    const Offset record = slot.record.load(std::memory_order_relaxed);
-    const WaitKind kind = record != 0 ? recorded->At<LockRecord>(record)->kind : WaitKind::kMutex;
-    Count(LockCountersOf(recorded, thread_state).gap_ns, kind, left_ns);
+    left.ns = Settle(&slot, &no_time);
+    AddToGap(recorded, thread_state, left);
   }
 }
 

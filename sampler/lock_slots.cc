@@ -33,6 +33,11 @@ constexpr uint64_t kIntegralMask = ~uint64_t{0} >> kWaitersBits;
 uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
   return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) & kIntegralMask;
 }
+// What was waited from the mark up to there; 0: others have charged it.
+int64_t Since(uint64_t mark, uint64_t integral) {
+  const uint64_t ns = (integral - mark) & kIntegralMask;
+  return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
+}
 
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
   LockSlots* all = lock_slots.load(std::memory_order_relaxed);
@@ -61,7 +66,7 @@ bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
 }
 
 // The caller has `claiming`.
-LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock) {
+LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock, Leftover* left) {
   int free = -1, idle = -1;
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
     const uint64_t key = all->keys[table][set][i].load(std::memory_order_acquire);
@@ -83,7 +88,9 @@ LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void
     return nullptr;
   }
   // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
-  slot.mark.store(IntegralAt(waiting, 0), std::memory_order_relaxed);
+  const uint64_t integral = IntegralAt(waiting, 0);
+  *left = LeftoverOf(slot, table);
+  left->ns = Since(slot.mark.exchange(integral, std::memory_order_relaxed), integral);
   slot.settled_ns.store(0, std::memory_order_relaxed);
   slot.visits.store(0, std::memory_order_relaxed);
   slot.record.store(0, std::memory_order_relaxed);
@@ -153,14 +160,20 @@ KnownWait* KnownWaitAt(int thread_id, uint64_t place) {
   return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[place % kKnownWaits];
 }
 
-LockSlot* ClaimSlot(const void* lock, SlotTable table) {
+Leftover LeftoverOf(const LockSlot& slot, SlotTable table) {
+  return {.ns = 0, .table = table, .record = slot.record.load(std::memory_order_relaxed),
+          .of_condition = slot.mutex.load(std::memory_order_relaxed) != nullptr};
+}
+
+LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
+  *left = {};
   if (LockSlot* found = FindSlot(lock, table)) return found;
   LockSlots* all = GetSlots();
   if (all == nullptr) return nullptr;
   int looks = 0;
   for (int i = 0; i < kClaimTries; ++i) {
     if (!claiming.load(std::memory_order_relaxed) && !claiming.exchange(true, std::memory_order_acquire)) {
-      LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock);
+      LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock, left);
       claiming.store(false, std::memory_order_release);
       if (slot != nullptr || ++looks == kLooks) return slot;
     }
@@ -208,9 +221,9 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   const uint64_t integral = IntegralAt(waiting, *now_ns);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
   while (true) {
-    const uint64_t charged_ns = (integral - mark) & kIntegralMask;
-    if (charged_ns == 0 || charged_ns > kIntegralMask - kMostBehindNs) return 0;
-    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return static_cast<int64_t>(charged_ns);
+    const int64_t charged_ns = Since(mark, integral);
+    if (charged_ns == 0) return 0;
+    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return charged_ns;
   }
 }
 

@@ -101,7 +101,7 @@ void RegisterWaiter(Table* recorded, const void* holder, LockWait* wait) {
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
   for (int i = 0; i < kClaims; ++i) {
-    LockSlot* slot = ClaimSlot(holder, TableOf(wait->kind));
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, holder, TableOf(wait->kind));
     if (slot == nullptr) break;
     if (!AddWaiters(slot, holder, wait->start_ns)) continue;
     wait->slot = slot;

@@ -17,6 +17,9 @@ void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame);
 void MakeCurrent(ThreadState& thread, LockWait* wait);
 // False: it was dropped.
 bool LeaveCurrent(ThreadState& thread, LockWait* wait);
+// As ClaimSlot; what its former lock has left becomes a gap.
+LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
+void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left);
 void AddToRecord(LockRecord* record, uint64_t waited_ns);
 // Ends a registration in the table of what is woken. `what`: the condition or the futex.
 void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns);

@@ -1,6 +1,8 @@
 // The recorder of waits and holds, step by step, with times that a test makes up: what no program can do twice alike.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <vector>
 
 #include "sampler/lock_sampling.h"
@@ -29,6 +31,7 @@ class Waits : public ::testing::Test {
     no_system_calls = false;
     thread_state = {};
     process.recording = false;
+    process.pid = 0;
   }
 
   void UseInterval(uint64_t ns) {
@@ -52,6 +55,16 @@ class Waits : public ::testing::Test {
     LockHold hold;
     BeginUnlock(&lock_, WaitKind::kMutex, sleepers, &hold);
     EndUnlock({}, succeeded, &hold);
+  }
+  // Enough of them to take all the slots of its set.
+  static std::vector<const void*> InSetOf(const void* lock) {
+    static int places[1 << 14];
+    std::vector<const void*> found;
+    for (const int& place : places) {
+      if (LockSetOf(&place) == LockSetOf(lock) && found.size() < kKeysInSet) found.push_back(&place);
+    }
+    EXPECT_EQ(found.size(), kKeysInSet);
+    return found;
   }
   uint64_t Sum(std::atomic<uint64_t> (LockCounters::*counters)[kWaitKinds], WaitKind kind = WaitKind::kMutex) const {
     uint64_t sum = 0;
@@ -178,9 +191,9 @@ TEST_F(Waits, LeftByAJumpAreOverWhenTheirThreadNextWaits) {
 class Holds : public Waits {
  protected:
   // Somebody waits for a second, and gives up or gets the lock.
-  void Wait(bool acquired) {
+  void Wait(bool acquired, WaitKind kind = WaitKind::kMutex) {
     LockWait wait;
-    Begin(&wait);
+    Begin(&wait, kind);
     EnterWait(false, &wait);
     Backdate(&wait, kSecond);
     EndWait(&wait, acquired);
@@ -217,6 +230,30 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtTheEnd) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
   SettleLocks();
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+// Also when nobody is there to export it.
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtAnOrderlyEnd) {
+  Wait(false);
+  process.pid = getpid();
+  AwaitLastProfile();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, OfFutexesThatNobodyWokeAreAGapAtTheEnd) {
+  Wait(false, WaitKind::kFutex);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), 0u);
+  SettleLocks();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), Sum(&LockCounters::wait_ns, WaitKind::kFutex));
+}
+
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenAnotherLockTakesTheirSlot) {
+  for (const WaitKind kind : {WaitKind::kMutex, WaitKind::kFutex}) {
+    Wait(false, kind);
+    for (const void* other : InSetOf(&lock_)) ClaimSlotAndCount(table_, thread_state, other, TableOf(kind));
+    EXPECT_EQ(FindSlot(&lock_, TableOf(kind)), nullptr);
+    EXPECT_EQ(Sum(&LockCounters::gap_ns, kind), Sum(&LockCounters::wait_ns, kind));
+  }
 }
 
 TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsFoughtForNoMore) {
@@ -387,6 +424,16 @@ TEST_F(Conditions, ASignalForNobodyLetsNobodyWait) {
   EXPECT_EQ(WaitingForMutex(), 0u);
 }
 
+TEST_F(Conditions, AreHeldByNobody) {
+  LockWait wait;
+  BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &wait);
+  End(&wait, false);
+  SettleLocks();
+  for (const void* other : InSetOf(&condition_)) ClaimSlotAndCount(table_, thread_state, other, kWokenTable);
+  EXPECT_EQ(FindSlot(&condition_, kWokenTable), nullptr);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kCondition) + Sum(&LockCounters::gap_ns, WaitKind::kFutex), 0u);
+}
+
 // Else every signal of the program would look closely, for ever.
 TEST_F(Conditions, ThatAreSignalledForNobodyGiveUpTheirSlot) {
   LockWait wait;
@@ -412,12 +459,7 @@ TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
 
 // The waiter runs out of time and its slot becomes another condition's, at whatever point of the signal.
 TEST_F(Conditions, ThatLoseTheirSlotWhileTheyAreSignalledLeaveNobodyWaiting) {
-  std::vector<const void*> others;  // in the same set
-  static int places[1 << 14];
-  for (const int& place : places) {
-    if (LockSetOf(&place) == LockSetOf(&condition_)) others.push_back(&place);
-  }
-  ASSERT_GT(others.size(), kKeysInSet);
+  const std::vector<const void*> others = InSetOf(&condition_);
   int steps_without_slot = 0;
   for (SingleSteps steps(3);; steps.Next()) {
     ForgetLockSlots();
@@ -429,7 +471,7 @@ TEST_F(Conditions, ThatLoseTheirSlotWhileTheyAreSignalledLeaveNobodyWaiting) {
     steps.Run([&] { RecordSignal(&condition_, waiters.mutex, waiters.count); },
               [&] {
                 LeaveWokenSlot(wait.slot, &condition_, MonotonicNs());
-                for (size_t i = 0; i < kKeysInSet; ++i) ClaimSlot(others[i], kWokenTable);
+                for (size_t i = 0; i < kKeysInSet; ++i) ClaimSlotAndCount(table_, thread_state, others[i], kWokenTable);
                 steps_without_slot += FindSlot(&condition_, kWokenTable) == nullptr;
               });
     if (steps.WorkIsOver()) break;
