@@ -18,9 +18,8 @@ void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const voi
 // A hold of so much waiting is worth a look whether all its waiters still live.
 constexpr int64_t kLookForTheDeadNs = 10'000'000;
 
-bool IsDead(int thread_id) {
-  return RawSyscall(SYS_tgkill, RawSyscall(SYS_getpid), thread_id, 0) == -ESRCH;
-}
+// The process whose memory this is: a vfork child has an id of its own, and none of these threads.
+bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_id, 0) == -ESRCH; }
 
 // A thread that ended in the midst of a wait and told nobody (a handler made the system call exit, or jumped out of the
 // wait) would be waited for by this lock's holders for ever. Its wait ends when the lock last changed hands before this hold.

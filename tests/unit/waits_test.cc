@@ -1,6 +1,7 @@
 // The recorder of waits and holds, step by step, with times that a test makes up: what no program can do twice alike.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <vector>
@@ -270,6 +271,23 @@ TEST_F(Holds, AreNotChargedWithWhatWasWaitedBefore) {
   Unlock();
   EXPECT_EQ(Sum(&LockCounters::hold_ns), 0u);
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
+  process.pid = getpid();
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  Backdate(&wait, kSecond);
+  const pid_t child = vfork();
+  if (child == 0) {
+    Unlock();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_GE(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(kSecond));
+  EXPECT_EQ(WaitersOf(*wait.slot), 1u);
+  EndWait(&wait, false);
 }
 
 // More than half of what a slot can count: once read as a charge that came late.
