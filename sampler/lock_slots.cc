@@ -172,10 +172,13 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
   if (all == nullptr) return nullptr;
   int looks = 0;
   for (int i = 0; i < kClaimTries; ++i) {
-    if (!claiming.load(std::memory_order_relaxed) && !claiming.exchange(true, std::memory_order_acquire)) {
-      LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock, left);
-      claiming.store(false, std::memory_order_release);
-      if (slot != nullptr || ++looks == kLooks) return slot;
+    if (!claiming.load(std::memory_order_relaxed)) {
+      const SignalsBlocked blocked;
+      if (!claiming.exchange(true, std::memory_order_acquire)) {
+        LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock, left);
+        claiming.store(false, std::memory_order_release);
+        if (slot != nullptr || ++looks == kLooks) return slot;
+      }
     }
     // Some instructions of another thread's, which may have been put off the processor in their midst.
     if (i % 8 != 7 || no_system_calls.load(std::memory_order_relaxed)) {
@@ -234,6 +237,7 @@ void Unsettle(LockSlot* slot, int64_t charged_ns) {
 int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
   if (slot->visits.fetch_add(visits, std::memory_order_relaxed) < kIdleVisits) return 0;
   std::atomic<uint64_t>* key = KeyOfSlot(slot);
+  const SignalsBlocked blocked;
   if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
   int64_t no_time = 0;
   const int64_t left_ns = Settle(slot, &no_time);

@@ -187,6 +187,37 @@ TEST_F(Waits, LeftByAJumpAreOverWhenTheirThreadNextWaits) {
   EndWait(&frames.next, false);
 }
 
+// ---- Slots ----
+
+// No lock would get a slot any more, or this one would not.
+TEST_F(Waits, AJumpOutOfTheClaimOfASlotLeavesItsLocksNothingInTheWay) {
+  const std::vector<const void*> others = InSetOf(&lock_);
+  for (SingleSteps steps(3);; steps.Next()) {
+    ForgetLockSlots();
+    for (const void* other : others) ClaimSlotAndCount(table_, thread_state, other, kHeldTable);
+    if (sigsetjmp(steps.out, 1) == 0) {
+      steps.Run([&] { ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable); }, [&] { siglongjmp(steps.out, 1); });
+    }
+    if (steps.WorkIsOver()) break;
+    ASSERT_NE(ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable), nullptr) << "instruction " << steps.step();
+    ASSERT_EQ(lock_watch[kHeldTable].taken, kKeysInSet);
+  }
+}
+
+TEST_F(Waits, AJumpOutOfTheEndOfASlotLeavesItsLockNothingInTheWay) {
+  for (SingleSteps steps;; steps.Next()) {
+    ForgetLockSlots();
+    LockSlot* slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
+    VisitIdleSlot(slot, &lock_, 1'000);
+    if (sigsetjmp(steps.out, 1) == 0) {
+      steps.Run([&] { VisitIdleSlot(slot, &lock_, 1); }, [&] { siglongjmp(steps.out, 1); });
+    }
+    if (steps.WorkIsOver()) break;
+    ASSERT_NE(ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable), nullptr) << "instruction " << steps.step();
+    ASSERT_EQ(lock_watch[kHeldTable].taken, 1u);
+  }
+}
+
 // ---- Holders ----
 
 class Holds : public Waits {
