@@ -54,11 +54,10 @@ static LockSlot* AddWokenWaiters(Table* recorded, const void* mutex, int64_t fro
   return nullptr;
 }
 
-void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
-  RemoveWaiter(slot, end_ns);
+void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   DropSignalsForNobody(slot, end_ns);
   // Nobody unlocks it and comes by: its waiters themselves give it up.
-  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, what, kOneVisitIn);
+  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
@@ -80,23 +79,21 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
   EnterWait(false, wait);
   wait->start_ns = MonotonicNs();
-  RegisterWaiter(recorded, condition, wait);
-  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
   MakeCurrent(thread, wait);
+  RegisterWaiter(recorded, thread, condition, wait);
+  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
 }
 
 void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken) {
   Table* recorded = table();
   if (!wait->active || recorded == nullptr) return;
   ThreadState& thread = thread_state;
-  if (!LeaveCurrent(thread, wait)) return;
+  if (thread.current_wait.wait != wait) return;  // it was taken for abandoned, and counted
   const int64_t end_ns = MonotonicNs();
-  int64_t signalled_ns = 0;
+  const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
+  LeaveCurrent(thread, wait, end_ns);
+  if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
-  if (LockSlot* slot = wait->slot) {
-    signalled_ns = TakeSignal(slot, woken, end_ns);
-    LeaveWokenSlot(slot, condition, end_ns);
-  }
   LockWait for_mutex = *wait;
   int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
   if (signalled_ns != 0) {

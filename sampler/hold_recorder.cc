@@ -44,13 +44,16 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
       charged_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
       if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
-      LeaveWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
+      RemoveWaiter(slot, end_ns);
+      TidyWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
     } else {
       RemoveWaiter(slot, end_ns);
     }
     Unsettle(hold->slot, hold->until_ns - charged_from_ns);
     hold->charged_ns -= hold->until_ns - charged_from_ns;
-    AddToCounters(counters, kind, static_cast<uint64_t>(end_ns - start_ns), false);
+    const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
+    AddToCounters(counters, kind, waited_ns, false);
+    AddToRecord(FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
   }
 }
 

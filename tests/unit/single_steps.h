@@ -70,7 +70,7 @@ class SingleSteps {
   std::function<void()> break_in_;
   const int stride_;
   int step_ = 0;
-  volatile int left_ = 0;
+  int left_ = 0;
   struct sigaction former_ = {};
 };
 
