@@ -128,6 +128,18 @@ void PublishWaitSlow();
 HOLDFAST_HOT inline void PublishWait() {
   if (UNLIKELY(thread_state.ended_wait.publishing == Publishing::kDue)) PublishWaitSlow();
 }
+// Something was registered with libc that ends the wait if its thread is cancelled. Whoever takes the wait for abandoned puts
+// `former`, which was first in libc's list, back there.
+inline void NoteCleanup(const LockWait* wait, const void* cleanup, const void* former) {
+  CurrentWait& current = thread_state.current_wait;
+  const auto from = reinterpret_cast<intptr_t>(wait);
+  const intptr_t to_cleanup = reinterpret_cast<intptr_t>(cleanup) - from;
+  const intptr_t to_former = former != nullptr ? reinterpret_cast<intptr_t>(former) - from : 0;
+  const bool near = to_cleanup == static_cast<int16_t>(to_cleanup) && to_former == static_cast<int32_t>(to_former);
+  if (current.wait != wait || !near) return;  // not near: on another stack, by which a handler came here
+  current.former_cleanup = static_cast<int32_t>(to_former);
+  current.cleanup = static_cast<int16_t>(to_cleanup);
+}
 // It was no wait after all: it counts for nothing.
 void DropWait(LockWait* wait);
 

@@ -24,6 +24,10 @@ struct NotedWait {
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
+  // What is registered with libc for it (interpose/cancellation.h), and what was first in libc's list before: bytes from
+  // `wait` to there. 0: nothing.
+  int16_t cleanup;
+  int32_t former_cleanup;
 };
 // The innermost, and the one that it interrupted (in a signal handler, which may jump out of both).
 struct CurrentWait : NotedWait {

@@ -1,10 +1,17 @@
 // The waiter's half of lock profiling: see recorder.h.
+#include <pthread.h>
+
 #include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/raw_memory.h"
 #include "sampler/recorder.h"
 #include "sampler/sample_stack.h"
 #include "sampler/wait_steps.h"
+
+extern "C" {
+void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
+void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
+}
 
 namespace holdfast {
 namespace {
@@ -124,6 +131,20 @@ void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, Lo
   recorded->Count(Loss::kLockSlotTaken);
 }
 
+// What is registered with libc for a wait lies on a stack that may be other things by now. Where it still is the first of
+// libc's list, it is taken out; where not, something else was registered since, or libc itself has run it.
+static void DropCleanup(const NotedWait& abandoned) {
+  if (abandoned.cleanup == 0) return;
+  const auto at = [&abandoned](int32_t bytes) {
+    const auto wait = reinterpret_cast<intptr_t>(abandoned.wait);
+    return bytes != 0 ? reinterpret_cast<_pthread_cleanup_buffer*>(wait + bytes) : nullptr;
+  };
+  _pthread_cleanup_buffer first;
+  _pthread_cleanup_push(&first, [](void*) {}, nullptr);
+  if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
+  _pthread_cleanup_pop(&first, 0);
+}
+
 static void DropInnermost(Table* recorded, ThreadState& thread) {
   const int64_t now_ns = MonotonicNs();
   const CurrentWait abandoned = thread.current_wait;
@@ -136,6 +157,7 @@ static void DropInnermost(Table* recorded, ThreadState& thread) {
   }
   const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
   EndRegistration(thread, now_ns);
+  DropCleanup(abandoned);
   thread.current_wait = {abandoned.outer, {}};
   NoteCurrent(thread);
   AddToCounters(counters, abandoned.kind, waited_ns, false);
@@ -155,7 +177,9 @@ void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) 
 
 void MakeCurrent(ThreadState& thread, LockWait* wait) {
   wait->outer = thread.current_wait;
-  thread.current_wait = {{wait, nullptr, wait->start_ns, wait->kind}, wait->outer};
+  const NotedWait noted = {
+      .wait = wait, .slot = nullptr, .start_ns = wait->start_ns, .kind = wait->kind, .cleanup = 0, .former_cleanup = 0};
+  thread.current_wait = {noted, wait->outer};
 }
 
 bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {

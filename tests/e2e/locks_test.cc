@@ -175,6 +175,15 @@ TEST_F(Locks, EveryKindOfMutexAnswersAsWithoutUs) {
   }
 }
 
+// Nothing of ours may be left in libc's list of clean-ups, on a stack that is used for other things by now.
+TEST_F(Locks, AThreadThatLeftAWaitBySetcontextEndsAsWithoutUs) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"leaves_by_context"}));
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  const RunResult r = RunAs(Launch::kPreload, {"leaves_by_context"}, kEveryWait);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+}
+
 // What libc refuses is not joined, even if the thread has ended.
 TEST_F(Locks, JoinsAnswerAsWithoutUs) {
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"join_answers"}));
