@@ -167,7 +167,7 @@ static void DropInnermost(Table* recorded, ThreadState& thread) {
   AddToRecord(FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
 }
 
-void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
+void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame) {
   // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
   // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
   while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);

@@ -17,7 +17,10 @@ bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns);
 void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait);
 // Waits that a signal handler jumped out of, and a capture, are noticed when their thread comes by again; `frame`: where it
 // is now.
-void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame);
+void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame);
+inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
+  if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0)) DropAbandonedWaitSlow(recorded, thread, frame);
+}
 // As ClaimSlot; what its former lock has left becomes a gap.
 LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
 void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left);
