@@ -24,7 +24,9 @@ class WaitCleanup {
   void Push(LockWait* wait) { Push(wait, EndCancelled, wait); }
   void Push(LockWait* wait, void (*routine)(void*), void* argument) {
     pushed_ = wait->active;
-    if (pushed_) _pthread_cleanup_push(&buffer_, routine, argument);
+    if (!pushed_) return;
+    _pthread_cleanup_push(&buffer_, routine, argument);
+    NoteCleanup(wait, &buffer_, buffer_.__prev);
   }
   void Pop() {
     if (pushed_) _pthread_cleanup_pop(&buffer_, 0);

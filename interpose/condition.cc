@@ -18,8 +18,8 @@
 namespace holdfast {
 namespace {
 
-// Waiters of a condition held its mutex when they came, so all of them are asleep by now if it is free, or the caller's own.
-// Otherwise one may not be: whoever holds it.
+// Waiters of a condition held its mutex when they came, so all who had come before this look are asleep if it is free, or
+// the caller's own. Otherwise one may not be: whoever holds it.
 bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
   if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;
   const int id = ThreadId();
@@ -28,10 +28,13 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
 
 template <typename Signal>
 inline int SignalSlowly(const void* condition, bool all, Signal signal) {
-  const auto* mutex = static_cast<const pthread_mutex_t*>(MutexOfCondition(condition));
+  // Who comes after they were counted may not be asleep yet: they are counted before the look at the mutex.
+  const ConditionWaiters waiters = WaitersOfCondition(condition);
+  const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);
   // Its memory is theirs as long as they wait; a waiter that a handler jumped out of may have left it.
   if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind)) {
-    RecordSignal(condition, mutex, all, IsFreeOrOwn(mutex) ? 0 : 1);
+    const uint64_t asleep = waiters.count - (IsFreeOrOwn(mutex) ? 0 : 1);
+    RecordSignal(condition, mutex, all ? asleep : asleep != 0);
   }
   return signal();
 }

@@ -79,6 +79,11 @@ HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
 
 // ---- Join ----
 
+// Others libc may refuse, as it does some clocks, without a look at the thread.
+inline bool IsPlain(const timespec* deadline) {
+  return deadline == nullptr || (deadline->tv_nsec >= 0 && deadline->tv_nsec < 1'000'000'000);
+}
+
 // Joins what has ended already: no wait. Otherwise EBUSY, also for what cannot be joined.
 template <typename Join>
 inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
@@ -130,12 +135,16 @@ HOLDFAST_EXPORT __attribute__((noinline)) int pthread_join(pthread_t thread, voi
 }
 HOLDFAST_EXPORT __attribute__((noinline)) int pthread_timedjoin_np(pthread_t thread, void** value, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return JoinSlowly(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_timedjoin_np(thread, value, deadline); });
+  const auto join = [=] { return real.pthread_timedjoin_np(thread, value, deadline); };
+  if (!IsPlain(deadline)) return join();
+  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
 HOLDFAST_EXPORT __attribute__((noinline)) int pthread_clockjoin_np(pthread_t thread, void** value, clockid_t clock,
                                                                    const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return JoinSlowly(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); });
+  const auto join = [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); };
+  if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || !IsPlain(deadline)) return join();
+  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
 // The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
 HOLDFAST_EXPORT __attribute__((noinline)) int thrd_join(thrd_t thread, int* value) {

@@ -106,8 +106,10 @@ HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
 }
 
 __attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
-  if (!WatchedSlow(lock)) return real.pthread_rwlock_unlock(lock);
-  return UnlockSlow(lock);
+  if (WatchedSlow(lock)) return UnlockSlow(lock);
+  const int result = real.pthread_rwlock_unlock(lock);
+  PublishWait();
+  return result;
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
 }
 
 __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
-  if (!WatchedSlow(const_cast<const int*>(lock))) return real.pthread_spin_unlock(lock);
-  return UnlockSlow(lock);
+  if (WatchedSlow(const_cast<const int*>(lock))) return UnlockSlow(lock);
+  const int result = real.pthread_spin_unlock(lock);
+  PublishWait();
+  return result;
 }
 
 }  // namespace

@@ -44,11 +44,20 @@ static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
   }
 }
 
-void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns) {
-  RemoveWaiter(slot, end_ns);
+// So many wait for the mutex from then on. Null: there is no slot.
+static LockSlot* AddWokenWaiters(Table* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
+  for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
+    if (slot == nullptr) return nullptr;
+    if (AddWaiters(slot, mutex, from_ns, woken)) return slot;
+  }
+  return nullptr;
+}
+
+void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   DropSignalsForNobody(slot, end_ns);
   // Nobody unlocks it and comes by: its waiters themselves give it up.
-  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, what, kOneVisitIn);
+  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
@@ -70,23 +79,21 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
   EnterWait(false, wait);
   wait->start_ns = MonotonicNs();
-  RegisterWaiter(recorded, condition, wait);
-  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
   MakeCurrent(thread, wait);
+  RegisterWaiter(recorded, thread, condition, wait);
+  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
 }
 
 void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken) {
   Table* recorded = table();
   if (!wait->active || recorded == nullptr) return;
   ThreadState& thread = thread_state;
-  if (!LeaveCurrent(thread, wait)) return;
+  if (thread.current_wait.wait != wait) return;  // it was taken for abandoned, and counted
   const int64_t end_ns = MonotonicNs();
-  int64_t signalled_ns = 0;
+  const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
+  LeaveCurrent(thread, wait, end_ns);
+  if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
-  if (LockSlot* slot = wait->slot) {
-    signalled_ns = TakeSignal(slot, woken, end_ns);
-    LeaveWokenSlot(slot, condition, end_ns);
-  }
   LockWait for_mutex = *wait;
   int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
   if (signalled_ns != 0) {
@@ -126,31 +133,37 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   SampleWait(recorded, thread, Ended(for_mutex, for_mutex_ns));
 }
 
-const void* MutexOfCondition(const void* condition) {
-  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return nullptr;
+ConditionWaiters WaitersOfCondition(const void* condition) {
+  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return {};
   LockSlot* slot = FindSlot(condition, kWokenTable);
-  if (slot == nullptr || WaitersOf(*slot) <= Count(slot->signalled.load(std::memory_order_relaxed))) return nullptr;
-  return slot->mutex.load(std::memory_order_relaxed);
+  if (slot == nullptr) return {};
+  if (WaitersOf(*slot) == 0) {
+    VisitIdleSlot(slot, condition, 1);
+    return {};
+  }
+  // Acquire: read before the word of the mutex, see SignalSlowly.
+  const uint64_t waiters = Count(slot->waiting.load(std::memory_order_acquire));
+  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_acquire));
+  if (waiters <= signalled) return {};
+  return {slot->mutex.load(std::memory_order_acquire), waiters - signalled};
 }
 
-void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake) {
+void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   Table* recorded = table();
   LockSlot* slot = FindSlot(condition, kWokenTable);
-  if (slot == nullptr || recorded == nullptr) return;
-  const uint64_t waiters = WaitersOf(*slot);
-  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_relaxed));
-  if (waiters <= signalled + awake) return;
-  const uint64_t woken = all ? waiters - signalled - awake : 1;
+  if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
-  LockSlot* of_mutex = ClaimSlot(mutex, kHeldTable);
-  if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) {
-    of_mutex = ClaimSlot(mutex, kHeldTable);  // it was being given up in this moment
-    if (of_mutex == nullptr || !AddWaiters(of_mutex, mutex, from_ns, woken)) return recorded->Count(Loss::kLockSlotTaken);
+  // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
+  if (!AddWaiters(slot, condition, from_ns)) return;
+  if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
+    if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
+      of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
+    }
+    slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  } else {
+    recorded->Count(Loss::kLockSlotTaken);
   }
-  if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
-    of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
-  }
-  slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  RemoveWaiter(slot, from_ns);
   DropSignalsForNobody(slot, from_ns);
 }
 

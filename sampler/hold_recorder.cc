@@ -18,9 +18,8 @@ void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const voi
 // A hold of so much waiting is worth a look whether all its waiters still live.
 constexpr int64_t kLookForTheDeadNs = 10'000'000;
 
-bool IsDead(int thread_id) {
-  return RawSyscall(SYS_tgkill, RawSyscall(SYS_getpid), thread_id, 0) == -ESRCH;
-}
+// The process whose memory this is: a vfork child has an id of its own, and none of these threads.
+bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_id, 0) == -ESRCH; }
 
 // A thread that ended in the midst of a wait and told nobody (a handler made the system call exit, or jumped out of the
 // wait) would be waited for by this lock's holders for ever. Its wait ends when the lock last changed hands before this hold.
@@ -45,13 +44,16 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
       charged_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
       if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
-      LeaveWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
+      RemoveWaiter(slot, end_ns);
+      TidyWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
     } else {
       RemoveWaiter(slot, end_ns);
     }
     Unsettle(hold->slot, hold->until_ns - charged_from_ns);
     hold->charged_ns -= hold->until_ns - charged_from_ns;
-    AddToCounters(counters, kind, static_cast<uint64_t>(end_ns - start_ns), false);
+    const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
+    AddToCounters(counters, kind, waited_ns, false);
+    AddToRecord(FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
   }
 }
 
@@ -67,6 +69,20 @@ void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& wei
 }
 
 }  // namespace
+
+void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left) {
+  if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
+  const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
+  const WaitKind kind = left.record != 0 ? recorded->At<LockRecord>(left.record)->kind : of_table;
+  Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left.ns));
+}
+
+LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
+  Leftover left;
+  LockSlot* slot = ClaimSlot(lock, table, &left);
+  AddToGap(recorded, thread, left);
+  return slot;
+}
 
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
   ThreadState& thread = thread_state;
@@ -135,16 +151,15 @@ void SettleLocks() {
   Table* recorded = table();
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (recorded == nullptr || all == nullptr) return;
-  for (uint32_t place = 0; place < kLockSets * kKeysInSet; ++place) {
-    const uint32_t set = place / kKeysInSet, i = place % kKeysInSet;
-    LockSlot& slot = all->slots[kHeldTable][set][i];
-    if (lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
+  for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {
+    const SlotTable table = place < kLockSets * kKeysInSet ? kHeldTable : kWokenTable;
+    const uint32_t set = place / kKeysInSet % kLockSets;
+    LockSlot& slot = all->slots[table][set][place % kKeysInSet];
+    if (lock_set_used[table][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
+    Leftover left = LeftoverOf(slot, table);
     int64_t no_time = 0;
-    const auto left_ns = static_cast<uint64_t>(Settle(&slot, &no_time));
-    if (left_ns == 0) continue;
-    const Offset record = slot.record.load(std::memory_order_relaxed);
-    const WaitKind kind = record != 0 ? recorded->At<LockRecord>(record)->kind : WaitKind::kMutex;
-    Count(LockCountersOf(recorded, thread_state).gap_ns, kind, left_ns);
+    left.ns = Settle(&slot, &no_time);
+    AddToGap(recorded, thread_state, left);
   }
 }
 

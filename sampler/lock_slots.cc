@@ -15,6 +15,9 @@ namespace {
 
 // A lock that is fought for keeps its slot this many visits, so that the words that every lock looks at are rarely written.
 constexpr uint32_t kIdleVisits = 256;
+// W may lie so far behind the mark: an amount that others have charged meanwhile, or one that is being taken back (see
+// TakeOutTheDead). Anything above is what was waited.
+constexpr uint64_t kMostBehindNs = uint64_t{1} << 46;
 // Of a claim, before it is given up: some 100 µs, if nobody else wants to run. kLooks: at a set that is full, or at a key that
 // others are just about to give up.
 constexpr int kClaimTries = 2000, kLooks = 3;
@@ -26,12 +29,14 @@ uint64_t KeyOf(const void* lock) { return reinterpret_cast<uintptr_t>(lock); }
 uint64_t Waiter(int64_t at_ns) { return static_cast<uint64_t>(at_ns) << kWaitersBits | 1; }
 
 // W at `now_ns`, modulo 2^50.
+constexpr uint64_t kIntegralMask = ~uint64_t{0} >> kWaitersBits;
 uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
-  return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) << kWaitersBits >> kWaitersBits;
+  return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) & kIntegralMask;
 }
-// The difference of two such, as a signed number.
-int64_t Difference(uint64_t later, uint64_t earlier) {
-  return static_cast<int64_t>((later - earlier) << kWaitersBits) >> kWaitersBits;
+// What was waited from the mark up to there; 0: others have charged it.
+int64_t Since(uint64_t mark, uint64_t integral) {
+  const uint64_t ns = (integral - mark) & kIntegralMask;
+  return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
 }
 
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
@@ -50,18 +55,18 @@ LockSlots* GetSlots() {
   return found;
 }
 
-// Makes the key busy, unless somebody waits. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
+// Makes the key busy, unless somebody waits, or a signal is left that counts as a waiter elsewhere. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
 // the waiter sees that the slot is being given up.
 bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
   if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst)) return false;
-  if ((slot.waiting.load(std::memory_order_seq_cst) & kWaitersMask) == 0) return true;
+  if (((slot.waiting.load(std::memory_order_seq_cst) | slot.signalled.load(std::memory_order_seq_cst)) & kWaitersMask) == 0) return true;
   key->store(lock, std::memory_order_release);
   return false;
 }
 
 // The caller has `claiming`.
-LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock) {
+LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock, Leftover* left) {
   int free = -1, idle = -1;
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
     const uint64_t key = all->keys[table][set][i].load(std::memory_order_acquire);
@@ -83,7 +88,9 @@ LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void
     return nullptr;
   }
   // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
-  slot.mark.store(IntegralAt(waiting, 0), std::memory_order_relaxed);
+  const uint64_t integral = IntegralAt(waiting, 0);
+  *left = LeftoverOf(slot, table);
+  left->ns = Since(slot.mark.exchange(integral, std::memory_order_relaxed), integral);
   slot.settled_ns.store(0, std::memory_order_relaxed);
   slot.visits.store(0, std::memory_order_relaxed);
   slot.record.store(0, std::memory_order_relaxed);
@@ -153,16 +160,25 @@ KnownWait* KnownWaitAt(int thread_id, uint64_t place) {
   return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[place % kKnownWaits];
 }
 
-LockSlot* ClaimSlot(const void* lock, SlotTable table) {
+Leftover LeftoverOf(const LockSlot& slot, SlotTable table) {
+  return {.ns = 0, .table = table, .record = slot.record.load(std::memory_order_relaxed),
+          .of_condition = slot.mutex.load(std::memory_order_relaxed) != nullptr};
+}
+
+LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
+  *left = {};
   if (LockSlot* found = FindSlot(lock, table)) return found;
   LockSlots* all = GetSlots();
   if (all == nullptr) return nullptr;
   int looks = 0;
   for (int i = 0; i < kClaimTries; ++i) {
-    if (!claiming.load(std::memory_order_relaxed) && !claiming.exchange(true, std::memory_order_acquire)) {
-      LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock);
-      claiming.store(false, std::memory_order_release);
-      if (slot != nullptr || ++looks == kLooks) return slot;
+    if (!claiming.load(std::memory_order_relaxed)) {
+      const SignalsBlocked blocked;
+      if (!claiming.exchange(true, std::memory_order_acquire)) {
+        LockSlot* slot = ClaimGuarded(all, table, LockSetOf(lock), lock, left);
+        claiming.store(false, std::memory_order_release);
+        if (slot != nullptr || ++looks == kLooks) return slot;
+      }
     }
     // Some instructions of another thread's, which may have been put off the processor in their midst.
     if (i % 8 != 7 || no_system_calls.load(std::memory_order_relaxed)) {
@@ -194,8 +210,9 @@ void DelayWaiter(LockSlot* slot, int64_t by_ns) {
 }
 
 int64_t MeanStart(uint64_t word, int64_t now_ns) {
-  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days).
-  const int64_t ages_ns = Difference(IntegralAt(word, now_ns), 0);
+  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days). Signed: they may
+  // lie in the future.
+  const int64_t ages_ns = static_cast<int64_t>(IntegralAt(word, now_ns) << kWaitersBits) >> kWaitersBits;
   return now_ns - ages_ns / static_cast<int64_t>(word & kWaitersMask);
 }
 
@@ -207,8 +224,8 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   const uint64_t integral = IntegralAt(waiting, *now_ns);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
   while (true) {
-    const int64_t charged_ns = Difference(integral, mark);
-    if (charged_ns <= 0) return 0;
+    const int64_t charged_ns = Since(mark, integral);
+    if (charged_ns == 0) return 0;
     if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return charged_ns;
   }
 }
@@ -220,6 +237,7 @@ void Unsettle(LockSlot* slot, int64_t charged_ns) {
 int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
   if (slot->visits.fetch_add(visits, std::memory_order_relaxed) < kIdleVisits) return 0;
   std::atomic<uint64_t>* key = KeyOfSlot(slot);
+  const SignalsBlocked blocked;
   if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
   int64_t no_time = 0;
   const int64_t left_ns = Settle(slot, &no_time);

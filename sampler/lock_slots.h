@@ -24,8 +24,8 @@
 // mark never backwards: nothing is charged twice.
 //
 // Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
-// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50 (13 days of
-// waiting in one hold).
+// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of
+// waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
 #ifndef HOLDFAST_SAMPLER_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_LOCK_SLOTS_H_
 
@@ -141,8 +141,17 @@ uint64_t LockOfSlot(LockSlot* slot);
 void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
 // Where what is known of `place` is or would be; null: nowhere.
 KnownWait* KnownWaitAt(int thread_id, uint64_t place);
-// Finds or makes it. Null: no place (the caller counts it).
-LockSlot* ClaimSlot(const void* lock, SlotTable table);
+// What was waited for a lock that nobody waits for any more, and nobody was charged with.
+struct Leftover {
+  int64_t ns;
+  SlotTable table;
+  Offset record;             // of the lock, or 0
+  bool of_condition;
+};
+// With 0 ns.
+Leftover LeftoverOf(const LockSlot& slot, SlotTable table);
+// Finds or makes it. Null: no place (the caller counts it). `left`: of the lock that had the slot before.
+LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left);
 // Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another.
 bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count = 1);
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);

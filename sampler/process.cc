@@ -333,12 +333,15 @@ void RequestSnapshot() {
 }
 
 void AwaitLastProfile() {
-  if (!OwnedByUs() || no_system_calls.load(std::memory_order_relaxed)) return;
+  if (!OwnedByUs()) return;
   Table* recorded = table();
-  if (recorded == nullptr || process.exporter[0] == '\0' || InBorrowedMemory()) return;
+  if (recorded == nullptr) return;
+  const bool silent = no_system_calls.load(std::memory_order_relaxed);
+  if (!silent && InBorrowedMemory()) return;
   TableHeader& head = *recorded->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
-  SettleLocks();
+  SettleLocks();  // also for who reads the table afterwards
+  if (silent || process.exporter[0] == '\0') return;
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (!ExporterServes(process.location.folder, process.options.out)) StartExporter();
   if (process.exporter[0] == '\0') return;

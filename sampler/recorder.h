@@ -129,6 +129,18 @@ void PublishWaitSlow();
 HOLDFAST_HOT inline void PublishWait() {
   if (UNLIKELY(thread_state.ended_wait.publishing == Publishing::kDue)) PublishWaitSlow();
 }
+// Something was registered with libc that ends the wait if its thread is cancelled. Whoever takes the wait for abandoned puts
+// `former`, which was first in libc's list, back there.
+inline void NoteCleanup(const LockWait* wait, const void* cleanup, const void* former) {
+  CurrentWait& current = thread_state.current_wait;
+  const auto from = reinterpret_cast<intptr_t>(wait);
+  const intptr_t to_cleanup = reinterpret_cast<intptr_t>(cleanup) - from;
+  const intptr_t to_former = former != nullptr ? reinterpret_cast<intptr_t>(former) - from : 0;
+  const bool near = to_cleanup == static_cast<int16_t>(to_cleanup) && to_former == static_cast<int32_t>(to_former);
+  if (current.wait != wait || !near) return;  // not near: on another stack, by which a handler came here
+  current.former_cleanup = static_cast<int32_t>(to_former);
+  current.cleanup = static_cast<int16_t>(to_cleanup);
+}
 // It was no wait after all: it counts for nothing.
 void DropWait(LockWait* wait);
 
@@ -136,10 +148,15 @@ void DropWait(LockWait* wait);
 // `woken`: it did not run out of time. The wait for the mutex begins with the signal.
 void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait);
 void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken);
-// Before a signal or a broadcast (`all`) of a condition that is watched. `mutex`: the one that its waiters let go. `awake`: how
-// many of them may not be asleep yet, so that none is counted as woken that was not.
-const void* MutexOfCondition(const void* condition);
-void RecordSignal(const void* condition, const void* mutex, bool all, uint64_t awake);
+// Before a signal or a broadcast of a condition that is watched: who waits for it and was not signalled yet, if anybody does,
+// and the mutex that they let go. Then, how many of these the signal is sure to wake: none is to be counted that did not
+// sleep.
+struct ConditionWaiters {
+  const void* mutex;         // null: nobody waits
+  uint64_t count;
+};
+ConditionWaiters WaitersOfCondition(const void* condition);
+void RecordSignal(const void* condition, const void* mutex, uint64_t woken);
 // This thread's id; 0 where it may not ask. Whether memory can be read.
 int ThreadId();
 bool CanRead(const void* address);

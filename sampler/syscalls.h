@@ -7,6 +7,7 @@
 #define HOLDFAST_SAMPLER_SYSCALLS_H_
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "sampler/hot.h"
@@ -39,6 +40,25 @@ inline long RawSyscall(long number, Args... args) {
 }
 
 inline bool SyscallFailed(long result) { return result < 0 && result > -4096; }
+
+// As long as it lives no handler of the program's runs in this thread: it might jump out, and leave a lock of ours taken or
+// half a step done. In a process with a seccomp filter one may.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() : blocks_(!no_system_calls.load(std::memory_order_relaxed)) {
+    const uint64_t all = ~uint64_t{0};
+    if (blocks_) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask_, sizeof all);
+  }
+  ~SignalsBlocked() {
+    if (blocks_) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask_, nullptr, sizeof mask_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  const bool blocks_;
+  uint64_t mask_ = 0;
+};
 
 // Private anonymous memory, zeroed, or null.
 inline void* MapAnonymous(size_t bytes, int extra_flags = 0) {

@@ -18,12 +18,20 @@ struct LockSlot;
 struct LockWait;
 struct Row;
 
-// The innermost wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
-struct CurrentWait {
+// A wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
+struct NotedWait {
   const LockWait* wait;      // null: none
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
+  // What is registered with libc for it (interpose/cancellation.h), and what was first in libc's list before: bytes from
+  // `wait` to there. 0: nothing.
+  int16_t cleanup;
+  int32_t former_cleanup;
+};
+// The innermost, and the one that it interrupted (in a signal handler, which may jump out of both).
+struct CurrentWait : NotedWait {
+  NotedWait outer;
 };
 
 // kBusy: somebody is at it. A handler that waits just then, or one that jumped out of there, publishes its waits at once.
@@ -77,7 +85,7 @@ struct ThreadState {
   uint16_t hold_index;       // and hold_countdown
   uintptr_t entered_at;      // where the stack stood at the last EnterSlow: see there
 };
-static_assert(sizeof(ThreadState) == 224);
+static_assert(sizeof(ThreadState) == 256);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

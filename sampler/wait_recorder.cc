@@ -1,4 +1,6 @@
 // The waiter's half of lock profiling: see recorder.h.
+#include <pthread.h>
+
 #include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
 #include "sampler/raw_memory.h"
@@ -6,18 +8,24 @@
 #include "sampler/sample_stack.h"
 #include "sampler/wait_steps.h"
 
+extern "C" {
+void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
+void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
+}
+
 namespace holdfast {
 namespace {
 
 std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) { return slot->waiters[thread.shard % kSlotWaiters]; }
 
 void Capture(const CallerRegisters& caller, LockWait* wait) {
+  Table* recorded = table();
+  if (recorded == nullptr) return;  // forked meanwhile, in a signal handler
   ThreadState& thread = thread_state;
   ++thread.preparing;
   __atomic_fetch_add(&lock_preparing, 1, __ATOMIC_RELAXED);
   wait->capture_start_ns = MonotonicNs();
   Mute(thread);
-  Table* recorded = table();
   const OwnTime own_time(recorded, thread);
   Stack* stack = SampleStack(recorded, thread, caller);
   wait->stack = stack;
@@ -77,11 +85,6 @@ void Remember(Table* recorded, const LockWait& wait, uint64_t place, KnownWait* 
   known->place.store(place, std::memory_order_release);
 }
 
-void SetCurrent(ThreadState& thread, const CurrentWait& wait) {
-  thread.current_wait = wait;
-  NoteWaiting(ThreadId(), wait.kind, wait.slot, wait.start_ns);
-}
-
 }  // namespace
 
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired) {
@@ -97,46 +100,93 @@ void AddToRecord(LockRecord* record, uint64_t waited_ns) {
   RaiseTo(&record->longest_ns, waited_ns);
 }
 
-void RegisterWaiter(Table* recorded, const void* holder, LockWait* wait) {
+static void NoteCurrent(const ThreadState& thread) {
+  const CurrentWait& wait = thread.current_wait;
+  NoteWaiting(ThreadId(), wait.kind, wait.slot, wait.start_ns);
+}
+
+// Not known any more to who looks for the dead, nor to who looks for waits that were left, and then gone: no jump and no
+// death in between ends a registration twice.
+static void EndRegistration(ThreadState& thread, int64_t end_ns) {
+  LockSlot* slot = thread.current_wait.slot;
+  if (slot == nullptr) return;
+  NoteWaiting(ThreadId(), thread.current_wait.kind, nullptr, 0);
+  thread.current_wait.slot = nullptr;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  RemoveWaiter(slot, end_ns);
+}
+
+void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, LockWait* wait) {
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
   for (int i = 0; i < kClaims; ++i) {
-    LockSlot* slot = ClaimSlot(holder, TableOf(wait->kind));
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread, holder, TableOf(wait->kind));
     if (slot == nullptr) break;
     if (!AddWaiters(slot, holder, wait->start_ns)) continue;
-    wait->slot = slot;
+    thread.current_wait.slot = wait->slot = slot;
+    NoteCurrent(thread);
     if (wait->record != nullptr) slot->record.store(recorded->OffsetOf(wait->record), std::memory_order_relaxed);
     return;
   }
   recorded->Count(Loss::kLockSlotTaken);
 }
 
-void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
+// What is registered with libc for a wait lies on a stack that may be other things by now. Where it still is the first of
+// libc's list, it is taken out; where not, something else was registered since, or libc itself has run it.
+static void DropCleanup(const NotedWait& abandoned) {
+  if (abandoned.cleanup == 0) return;
+  const auto at = [&abandoned](int32_t bytes) {
+    const auto wait = reinterpret_cast<intptr_t>(abandoned.wait);
+    return bytes != 0 ? reinterpret_cast<_pthread_cleanup_buffer*>(wait + bytes) : nullptr;
+  };
+  _pthread_cleanup_buffer first;
+  _pthread_cleanup_push(&first, [](void*) {}, nullptr);
+  if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
+  _pthread_cleanup_pop(&first, 0);
+}
+
+static void DropInnermost(Table* recorded, ThreadState& thread) {
+  const int64_t now_ns = MonotonicNs();
+  const CurrentWait abandoned = thread.current_wait;
+  const bool of_condition = abandoned.slot != nullptr && abandoned.kind == WaitKind::kCondition;
+  const auto waited_ns = static_cast<uint64_t>(now_ns - abandoned.start_ns);
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (of_condition) {
+    const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
+    if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+  }
+  const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
+  EndRegistration(thread, now_ns);
+  DropCleanup(abandoned);
+  thread.current_wait = {abandoned.outer, {}};
+  NoteCurrent(thread);
+  AddToCounters(counters, abandoned.kind, waited_ns, false);
+  if (abandoned.slot == nullptr) return;
+  PlaceIn(abandoned.slot, thread).store(0, std::memory_order_relaxed);
+  if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
+  AddToRecord(FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
+}
+
+void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame) {
   // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
   // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
-  const CurrentWait abandoned = thread.current_wait;
-  if (abandoned.wait == nullptr || frame < abandoned.wait) return;
-  SetCurrent(thread, {});
-  const int64_t now_ns = MonotonicNs();
-  LockCounters& counters = LockCountersOf(recorded, thread);
-  if (abandoned.slot != nullptr) {
-    if (abandoned.kind == WaitKind::kCondition) {
-      const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
-      if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
-    }
-    RemoveWaiter(abandoned.slot, now_ns);
-  }
-  AddToCounters(counters, abandoned.kind, static_cast<uint64_t>(now_ns - abandoned.start_ns), false);
+  while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
+  if (thread.current_wait.wait != nullptr) return;
+  while (thread.preparing != 0) EndPreparing(thread);
 }
 
 void MakeCurrent(ThreadState& thread, LockWait* wait) {
   wait->outer = thread.current_wait;
-  SetCurrent(thread, {wait, wait->slot, wait->start_ns, wait->kind});
+  const NotedWait noted = {
+      .wait = wait, .slot = nullptr, .start_ns = wait->start_ns, .kind = wait->kind, .cleanup = 0, .former_cleanup = 0};
+  thread.current_wait = {noted, wait->outer};
 }
 
-bool LeaveCurrent(ThreadState& thread, LockWait* wait) {
+bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {
   if (thread.current_wait.wait != wait) return false;
-  SetCurrent(thread, wait->outer);
+  EndRegistration(thread, end_ns);
+  thread.current_wait = wait->outer;
+  if (UNLIKELY(wait->outer.wait != nullptr)) NoteCurrent(thread);
   return true;
 }
 
@@ -153,7 +203,6 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   }
   PublishWait();
   DropAbandonedWait(recorded, thread, wait);
-  if (thread.current_wait.wait == nullptr) EndPreparing(thread);  // left by a jump
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
   wait->active = true;
@@ -218,16 +267,17 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
   Table* recorded = BeginAnyWait(thread, kind, wait);
   if (recorded == nullptr) return;
   wait->start_ns = MonotonicNs();
+  MakeCurrent(thread, wait);
   if (holder != nullptr) {
     wait->holder = holder;
     wait->record = FindLockRecord(recorded, holder, kind);
-    if (HasHolder(kind)) RegisterWaiter(recorded, holder, wait);
+    if (HasHolder(kind)) RegisterWaiter(recorded, thread, holder, wait);
   }
-  MakeCurrent(thread, wait);
   CaptureByLot(caller, recorded, thread, style, wait);
 }
 
 void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
+  if (thread_state.current_wait.wait != wait) return;  // taken for abandoned, or forked meanwhile
   wait->chance = 1;
   wait->sampled = true;
   if (wait->capture_end_ns == 0) Capture(caller, wait);  // a row that is only known from another wait is not good enough
@@ -248,21 +298,22 @@ void EnterWait(bool free_now, LockWait* wait) {
   wait->start_ns += end - came_free;
   if (wait->slot != nullptr) DelayWaiter(wait->slot, end - came_free);
   ThreadState& thread = thread_state;
-  if (thread.current_wait.wait == wait) SetCurrent(thread, {wait, wait->slot, wait->start_ns, wait->kind});
+  if (thread.current_wait.wait != wait) return;
+  thread.current_wait.start_ns = wait->start_ns;
+  NoteCurrent(thread);
 }
 
 void EndWait(LockWait* wait, bool acquired) {
   Table* recorded = table();
   if (!wait->active || recorded == nullptr) return;  // null: forked meanwhile, in a signal handler
   ThreadState& thread = thread_state;
-  if (!LeaveCurrent(thread, wait)) return;  // it was taken for abandoned, and counted
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
+  if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
   ended.acquired = acquired;
   bool will_unlock = false;
   if (LockSlot* slot = wait->slot) {
-    RemoveWaiter(slot, end_ns);
     if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
       ended.gap_ns += static_cast<uint64_t>(VisitIdleSlot(slot, wait->holder, kOneVisitIn));
@@ -298,8 +349,7 @@ void PublishWaitSlow() {
 }
 
 void DropWait(LockWait* wait) {
-  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait) || wait->slot == nullptr) return;
-  RemoveWaiter(wait->slot, wait->start_ns);
+  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr) return;
   if (wait->row != nullptr) PlaceIn(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }
 

@@ -9,17 +9,24 @@ namespace holdfast {
 
 // Clears `wait`; null: it is not recorded. Otherwise `wait` is active, without a start.
 Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait);
-// Shows holders that somebody waits since wait->start_ns.
-void RegisterWaiter(Table* recorded, const void* holder, LockWait* wait);
-void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait);
-// A wait that a signal handler jumped out of is noticed when its thread comes by again; `frame`: where it is now.
-void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame);
+// From here on a jump out of the wait is noticed; then, shows holders that somebody waits since wait->start_ns.
 void MakeCurrent(ThreadState& thread, LockWait* wait);
-// False: it was dropped.
-bool LeaveCurrent(ThreadState& thread, LockWait* wait);
+void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, LockWait* wait);
+// Ends both. False: it was dropped.
+bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns);
+void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait);
+// Waits that a signal handler jumped out of, and a capture, are noticed when their thread comes by again; `frame`: where it
+// is now.
+void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame);
+inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
+  if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0)) DropAbandonedWaitSlow(recorded, thread, frame);
+}
+// As ClaimSlot; what its former lock has left becomes a gap.
+LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
+void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left);
 void AddToRecord(LockRecord* record, uint64_t waited_ns);
-// Ends a registration in the table of what is woken. `what`: the condition or the futex.
-void LeaveWokenSlot(LockSlot* slot, const void* what, int64_t end_ns);
+// After the end of a registration for a condition.
+void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns);
 // Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when
 // to when it was taken to be; 0 and 0: it was not signalled.
 struct DroppedSignal {

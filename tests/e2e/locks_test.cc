@@ -85,6 +85,13 @@ TEST_F(Locks, AWaitThatFoundItsLockFreeIsCountedWhenThatIsLetGo) {
   }
 }
 
+// By then nobody looks for holders of that lock any more.
+TEST_F(Locks, AWaitToReadIsCountedWhenItsThreadLetsGoLongAfter) {
+  const RunResult r = RunAs(Launch::kPreload, {"first_waits", "shared"}, kEveryWait);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(NewestBlock().at(0).CommentNumber("rwlock-read contentions"), 1) << AllSummaries();
+}
+
 TEST_F(Locks, AtTheDefaultIntervalTheDelayIsEstimatedWithinItsError) {
   const RunResult r = RunAs(Launch::kPreload, {"hot_mutex"}, {{"seed", "7"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
@@ -166,6 +173,24 @@ TEST_F(Locks, EveryKindOfMutexAnswersAsWithoutUs) {
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     EXPECT_EQ(r.out, bare.out) << "at " << interval;
   }
+}
+
+// Nothing of ours may be left in libc's list of clean-ups, on a stack that is used for other things by now.
+TEST_F(Locks, AThreadThatLeftAWaitBySetcontextEndsAsWithoutUs) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"leaves_by_context"}));
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  const RunResult r = RunAs(Launch::kPreload, {"leaves_by_context"}, kEveryWait);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+}
+
+// What libc refuses is not joined, even if the thread has ended.
+TEST_F(Locks, JoinsAnswerAsWithoutUs) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"join_answers"}));
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  const RunResult r = RunAs(Launch::kPreload, {"join_answers"}, kEveryWait);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+// Who holds, and what nobody is charged with.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/waits_fixture.h"
+
+namespace holdfast {
+namespace {
+
+class Holds : public Waits {
+ protected:
+  // Somebody waits for a second, and gives up or gets the lock.
+  void Wait(bool acquired, WaitKind kind = WaitKind::kMutex) {
+    LockWait wait;
+    Begin(&wait, kind);
+    EnterWait(false, &wait);
+    Backdate(&wait, kSecond);
+    EndWait(&wait, acquired);
+  }
+};
+
+// The lock's word does not show them yet.
+TEST_F(Holds, AreChargedWithWaitersWhoseStackIsBeingCaptured) {
+  LockWait wait;
+  Begin(&wait);
+  Backdate(&wait, kSecond);
+  Unlock(/*sleepers=*/false);
+  EXPECT_GE(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(kSecond));
+  EnterWait(true, &wait);
+  EndWait(&wait, true);
+}
+
+TEST_F(Holds, AreStillToBeChargedAfterAnUnlockThatFailed) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  Backdate(&wait, kSecond);
+  Unlock(true, /*succeeded=*/false);
+  EXPECT_EQ(Sum(&LockCounters::hold_ns), 0u);
+  Unlock();
+  EXPECT_GE(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(kSecond));
+  EndWait(&wait, false);
+}
+
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtTheEnd) {
+  Wait(false);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), 0u);
+  SettleLocks();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+  SettleLocks();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+// Also when nobody is there to export it.
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtAnOrderlyEnd) {
+  Wait(false);
+  process.pid = getpid();
+  AwaitLastProfile();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, OfFutexesThatNobodyWokeAreAGapAtTheEnd) {
+  Wait(false, WaitKind::kFutex);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), 0u);
+  SettleLocks();
+  EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), Sum(&LockCounters::wait_ns, WaitKind::kFutex));
+}
+
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenAnotherLockTakesTheirSlot) {
+  for (const WaitKind kind : {WaitKind::kMutex, WaitKind::kFutex}) {
+    Wait(false, kind);
+    for (const void* other : InSetOf(&lock_)) ClaimSlotAndCount(table_, thread_state, other, TableOf(kind));
+    EXPECT_EQ(FindSlot(&lock_, TableOf(kind)), nullptr);
+    EXPECT_EQ(Sum(&LockCounters::gap_ns, kind), Sum(&LockCounters::wait_ns, kind));
+  }
+}
+
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsFoughtForNoMore) {
+  Wait(false);
+  EXPECT_NE(FindSlot(&lock_, kHeldTable), nullptr);
+  for (int i = 0; i < 10; ++i) Unlock(/*sleepers=*/false);
+  EXPECT_EQ(FindSlot(&lock_, kHeldTable), nullptr);
+  EXPECT_EQ(lock_watch[kHeldTable].taken, 0u);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, AreNotChargedWithWhatWasWaitedBefore) {
+  Wait(true);
+  Unlock();
+  EXPECT_EQ(Sum(&LockCounters::hold_ns), 0u);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
+  process.pid = getpid();
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  Backdate(&wait, kSecond);
+  const pid_t child = vfork();
+  if (child == 0) {
+    Unlock();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_GE(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(kSecond));
+  EXPECT_EQ(WaitersOf(*wait.slot), 1u);
+  EndWait(&wait, false);
+}
+
+// More than half of what a slot can count: once read as a charge that came late.
+TEST_F(Holds, OfAWeekAreChargedAndSoIsTheNext) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  constexpr int64_t kWeek = 7 * 86'400 * kSecond;
+  for (int weeks = 1; weeks <= 2; ++weeks) {
+    Backdate(&wait, kWeek);
+    Unlock();
+    EXPECT_NEAR(static_cast<double>(Sum(&LockCounters::hold_ns)), static_cast<double>(weeks * kWeek), 1e9);
+  }
+  EndWait(&wait, false);
+}
+
+// A reading of the clock that comes after a later one.
+TEST_F(Holds, ThatWereChargedByOthersMeanwhileAreNotChargedTwice) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  int64_t later_ns = MonotonicNs() + 3'600 * kSecond, now_ns = MonotonicNs();
+  EXPECT_GE(Settle(wait.slot, &later_ns), 3'600 * kSecond);
+  EXPECT_EQ(Settle(wait.slot, &now_ns), 0);
+  EndWait(&wait, false);
+}
+
+// Divided among those who wait, as far as their stacks are known.
+TEST_F(Holds, OfSeveralWaitersAreEachOnesInPart) {
+  struct {
+    LockWait second, first;
+  } waits;
+  Begin(&waits.first);
+  EnterWait(false, &waits.first);
+  Backdate(&waits.first, kSecond);
+  thread_state.shard = 1;  // as another thread, with a place of its own in the slot
+  Begin(&waits.second, WaitKind::kRwlockRead);
+  EnterWait(false, &waits.second);
+  Unlock();
+  uint64_t pairs = 0, delay = 0;
+  for (const Offset head : table_->header()->pair_heads) {
+    for (Offset at = head; at != 0; at = table_->At<LockPair>(at)->next) {
+      const LockPair& pair = *table_->At<LockPair>(at);
+      if (pair.holder == 0) continue;
+      ++pairs;
+      delay += pair.delay >> kAmountFractionBits;
+    }
+  }
+  EXPECT_EQ(pairs, 2u);
+  EXPECT_NEAR(static_cast<double>(delay), static_cast<double>(Sum(&LockCounters::hold_ns)), 2);
+  EndWait(&waits.second, false);
+  EndWait(&waits.first, false);
+}
+
+}  // namespace
+}  // namespace holdfast
