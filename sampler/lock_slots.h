@@ -58,12 +58,14 @@ struct alignas(64) LockSlot {
 static_assert(sizeof(LockSlot) == 64);
 
 // Where a thread waited lately, and the stack that it had there when somebody looked. `place` is a hash of the thread, the
-// kind of wait, the lock, the caller and the height of the stack: written last. The same place may be reached by two ways: short waits are then
-// given to the one that was seen last.
+// kind of wait, the lock, the caller and the height of the stack: written last.
+// The same place may be reached by two ways: waits are then given to the one that was seen last.
 struct KnownWait {
   std::atomic<uint64_t> place;         // 0: none
   std::atomic<Offset> stack, row, pair;
+  std::atomic<uint32_t> outlasted;     // 1: the last wait there was longer than kFirstPartNs. A hint: either is right
 };
+static_assert(sizeof(KnownWait) == 24);
 inline constexpr int kKnownWaits = 4;
 
 // What is kept of a thread that waits, in cache lines of its own: threads that wait for one lock often have ids in a row. Its

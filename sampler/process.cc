@@ -156,11 +156,11 @@ void MoveBeforeTable(Table* made) {
                                                                               std::memory_order_relaxed);
 }
 
-// Waits, at most 20 ms or so, while another thread makes the table: until `done` says that it has got far enough.
+// Waits, at most 100 ms or so, while another thread makes the table: until `done` says that it has got far enough.
 template <typename Done>
 void AwaitTable(Done done) {
   const timespec pause = {0, 100'000};
-  for (int i = 0; i < 200 && !done(); ++i) {
+  for (int i = 0; i < 1000 && !done(); ++i) {
     if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
   }
 }

@@ -77,10 +77,12 @@ inline void RecordFree(const void* block) {
 // wait several times over (by then the lock has been let go and taken again), and estimates would be biased. So:
 //   at the start            a wait at a place (lock, caller, height of the stack) where this thread's stack is known is not
 //                           captured, only one in kLookAgain, by lot, to see whether it still is the same stack; that one is
-//                           not sampled. At a place that is not known one in kShare is captured, by lot;
-//   after kFirstPartNs      every wait that is still not over is captured (the wait is cut in two by a deadline);
-//   at the end              a wait that outlasted its first part is sampled with p = 1 − exp(−w/R); one that did not with
-//                           p·chance: where it was known, if the lot had not fallen on it; else if it had.
+//                           not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this one most likely
+//                           will, too. At a place that is not known one in kShare is captured, by lot;
+//   after kFirstPartNs      at a place that was not known every wait that is still not over is captured (the wait is cut in two
+//                           by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
+//   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R); others with p·chance: where
+//                           the stack was known, if the lot had not fallen on it; else if it had.
 // With an interval of at most kShareAllBelowNs the lot falls on every wait. What cannot be waited for in parts is captured
 // by lot, too, but every time when the thread's last wait of that kind was a long one: that is known before this one begins,
 // so it is no bias, and threads that wait long are seen with little error.
@@ -100,6 +102,7 @@ struct LockWait {
   WaitKind kind;
   bool active;               // false: this thread or process does not record; just call the real function
   bool in_parts;             // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  uint8_t known;             // 1 + the number of its place among those that this thread knows; 0: not looked for
   bool sampled;              // if one is due: the row is known, and our own work did not lengthen it
   float chance;              // that of a wait like this one, before the lot fell; 0: only holders are wanted
 };

@@ -48,8 +48,9 @@ struct EndedWait {
   uint64_t gap_ns;           // of which nobody held the lock
   float chance;
   WaitKind kind;
-  bool sampled;
-  bool acquired;
+  bool sampled : 1;
+  bool acquired : 1;
+  uint8_t known : 6;         // as in LockWait
   Publishing publishing;
 };
 

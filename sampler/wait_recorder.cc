@@ -212,7 +212,6 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
 
 void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait) {
   if (!Wanted(recorded, ProfileKind::kBlock)) return;
-  wait->in_parts = style == WaitStyle::kInParts;
   wait->budget_ns = thread.lock_countdown;
   if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
     wait->chance = 1;
@@ -222,9 +221,12 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
   const uint64_t place = PlaceOf(caller, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), place);
   const bool is_known = known != nullptr && Recall(recorded, *known, place, wait);
-  const bool looks = NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
-  wait->chance = is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
-  wait->sampled = is_known != looks;
+  wait->known = known != nullptr ? static_cast<uint8_t>(1 + place % kKnownWaits) : 0;
+  wait->in_parts = style == WaitStyle::kInParts && !is_known;
+  const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
+  const bool looks = was_long || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
+  wait->chance = was_long ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
+  wait->sampled = was_long || is_known != looks;
   if (looks) {
     Capture(caller, wait);
     if (known != nullptr) Remember(recorded, *wait, place, known);
@@ -236,14 +238,18 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
 EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
   return {.record = wait.record, .row = wait.row, .pair = wait.pair, .waited_ns = waited_ns, .interval = wait.interval,
           .budget_ns = wait.budget_ns, .gap_ns = 0, .chance = wait.chance, .kind = wait.kind, .sampled = wait.sampled,
-          .acquired = false, .publishing = Publishing::kBusy};
+          .acquired = false, .known = wait.known, .publishing = Publishing::kBusy};
 }
 
 void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
   const uint64_t waited_ns = wait.waited_ns;
   if (wait.chance == 0) return;  // only holders are wanted
   const auto bit = static_cast<uint16_t>(1u << static_cast<int>(wait.kind));
-  thread.long_waits = static_cast<uint16_t>(waited_ns >= kFirstPartNs ? thread.long_waits | bit : thread.long_waits & ~bit);
+  const bool is_long = waited_ns >= kFirstPartNs;
+  thread.long_waits = static_cast<uint16_t>(is_long ? thread.long_waits | bit : thread.long_waits & ~bit);
+  if (KnownWait* known = wait.known != 0 ? KnownWaitAt(ThreadId(), wait.known - 1u) : nullptr) {
+    known->outlasted.store(is_long, std::memory_order_relaxed);
+  }
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;  // drawn anew before the next wait

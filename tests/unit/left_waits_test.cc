@@ -108,7 +108,7 @@ class LeftAnywhere : public LeftWaits {
   // How often something stayed.
   template <typename Prepare, typename Work>
   int LeaveAndWaitAgain(int stride, Prepare prepare, Work work) {
-    int stayed = 0;
+    volatile int stayed = 0;
     for (SingleSteps steps(stride);; steps.Next()) {
       ForgetLockSlots();
       thread_state.preparing = 0;

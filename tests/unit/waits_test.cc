@@ -102,10 +102,11 @@ class Places : public Waits {
  protected:
   Places() { UseInterval(100'000); }
   // Waits at one place of the program, whatever for.
-  __attribute__((noinline)) LockWait At(WaitKind kind, WaitStyle style = WaitStyle::kInParts) {
+  __attribute__((noinline)) LockWait At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
     LockWait wait;
     Begin(&wait, kind, style);
     EnterWait(false, &wait);
+    if (lasts_ns != 0) Backdate(&wait, lasts_ns);
     EndWait(&wait, false);
     return wait;
   }
@@ -165,16 +166,41 @@ TEST_F(Places, WhereNoStackCouldBeTakenAreNotKnown) {
   for (ThreadState& other : others) ReturnScratch(other);
 }
 
-TEST_F(Places, AreCapturedAgainWhenAWaitOutlastsItsFirstPart) {
-  for (int i = 0; i < 100; ++i) At(WaitKind::kMutex);
+// Cut in two by a deadline only where nothing is known: a timer makes waking up slower.
+TEST_F(Places, AreWaitedForInPartsUntilTheyAreKnown) {
+  bool was_known = false;
+  for (int i = 0; i < 100; ++i) {
+    const LockWait wait = At(WaitKind::kMutex);
+    EXPECT_EQ(wait.in_parts, !was_known);
+    was_known = was_known || wait.row != nullptr;
+  }
+  EXPECT_TRUE(was_known);
+}
+
+TEST_F(Places, AreCapturedAtOnceAfterAWaitThatWasLong) {
+  bool was_long = false;
+  for (const int64_t lasts_ns : {int64_t{0}, int64_t{0}, kMs, kMs, int64_t{0}, int64_t{0}}) {
+    for (int i = 0; i < 100 && !was_long; ++i) At(WaitKind::kMutex);  // known
+    const LockWait wait = At(WaitKind::kMutex, WaitStyle::kInParts, lasts_ns);
+    EXPECT_EQ(wait.chance, was_long ? 1 : 1 - 1.0F / kLookAgain);
+    if (was_long) {
+      EXPECT_NE(wait.capture_end_ns, 0);
+      EXPECT_TRUE(wait.sampled);
+    }
+    EXPECT_FALSE(wait.in_parts);
+    was_long = lasts_ns == kMs;
+  }
+}
+
+TEST_F(Places, ThatAreNotKnownAreCapturedWhenAWaitOutlastsItsFirstPart) {
   LockWait wait;
   do {
+    UseInterval(100'000);
+    ForgetLockSlots();
     Begin(&wait);
     EnterWait(false, &wait);
-    EndWait(&wait, false);
+    if (wait.capture_end_ns != 0) EndWait(&wait, false);
   } while (wait.capture_end_ns != 0);
-  Begin(&wait);
-  EnterWait(false, &wait);
   StillWaiting({}, &wait);
   EXPECT_NE(wait.capture_end_ns, 0);
   EXPECT_EQ(wait.chance, 1);
