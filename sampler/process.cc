@@ -129,13 +129,17 @@ bool OwnedByUs() {
   return true;
 }
 
-// Looks whether somebody serves our output folder, and starts an exporter if not.
-void StartExporter() {
-  if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return;
-  if (ExporterServes(process.location.folder, process.options.out)) return;
+// Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
+bool StartExporter() {
+  if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
+  if (ExporterServes(process.location.folder, process.options.out)) return true;
+  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
+  // the end of all. That child, or who comes later, starts an exporter.
+  if (ChildrenGoElsewhere()) return false;
   const char* arguments[] = {process.exporter, "exporter", "--out", process.options.out,
                              "--tables", process.location.folder, nullptr};
   if (!SpawnExporter(process.exporter, arguments, nullptr)) process.exporter[0] = '\0';
+  return process.exporter[0] != '\0';
 }
 
 // With HOLDFAST_VERBOSE: one line when recording begins.
@@ -341,10 +345,8 @@ void AwaitLastProfile() {
   TableHeader& head = *recorded->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
   SettleLocks();  // also for who reads the table afterwards
-  if (silent || process.exporter[0] == '\0') return;
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
-  if (!ExporterServes(process.location.folder, process.options.out)) StartExporter();
-  if (process.exporter[0] == '\0') return;
+  if (silent || !StartExporter()) return;
   head.exit_request.store(1, std::memory_order_release);
   RingBell(process.location);
   const int64_t start_ns = KernelNs();

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "sampler/layout.h"
 #include "sampler/syscalls.h"
 #include "sampler/text.h"
@@ -188,6 +190,15 @@ bool SpawnExporter(const char* path, const char* const* arguments, const char* c
   RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
   spawn.middle_stays = subreaper != 0 || RawSyscall(SYS_getpid) == 1;
   return Start();
+}
+
+bool ChildrenGoElsewhere() {
+  char own[64], childrens[64];
+  const int64_t own_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid", own, sizeof own);
+  if (SyscallFailed(own_bytes)) return false;
+  // It fails as long as that namespace has no process 1.
+  const int64_t childrens_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
+  return childrens_bytes != own_bytes || memcmp(own, childrens, static_cast<size_t>(own_bytes)) != 0;
 }
 
 void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity) {

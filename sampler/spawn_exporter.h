@@ -21,6 +21,10 @@ namespace holdfast {
 //                                                                     it ends with the exporter.
 bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment);
 
+// Whether children of the calling thread are born into another pid namespace than its own (unshare, setns). The first of them
+// is that namespace's process 1: when it ends, no other can ever be started there. False where there is no /proc.
+bool ChildrenGoElsewhere();
+
 // Whether an exporter holds the lock of this output folder.
 bool ExporterServes(const char* tables, const char* out);
 

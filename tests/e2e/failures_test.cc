@@ -46,7 +46,7 @@ std::vector<Row> Rows() {
                             "counted_children", "vfork_storm"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}});
   // locked_memory: without privileges our address space counts against RLIMIT_MEMLOCK, see docs/limitations.md.
-  for (const char* which : {"locked_memory", "new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces"})
+  for (const char* which : {"locked_memory", "new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces", "first_in_namespace"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}, true});
   rows.push_back({"small_stack_limit", {"threads_exact"}, false, {{RLIMIT_STACK, 64 << 10}}});
   rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});

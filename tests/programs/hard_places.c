@@ -110,6 +110,12 @@ static void Namespaces(void) {
   After();  // the child is PID 1 of the new namespace
 }
 
+// Nothing is sampled before: what a first sample starts must not become PID 1 of the new namespace, and end there.
+static void FirstInNamespace(void) {
+  Said("unshare", unshare(CLONE_NEWPID));
+  After();
+}
+
 static void Plain(void) {
   Before();
   After();
@@ -219,7 +225,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
   static const struct { const char* name; void (*run)(void); } cases[] = {
       {"new_root", NewRoot}, {"no_proc", NoProc}, {"read_only_memory", ReadOnlyMemory}, {"no_memory_folder", NoMemoryFolder},
-      {"namespaces", Namespaces}, {"plain", Plain}, {"not_dumpable", NotDumpable}, {"locked_memory", LockedMemory},
+      {"namespaces", Namespaces}, {"first_in_namespace", FirstInNamespace}, {"plain", Plain}, {"not_dumpable", NotDumpable}, {"locked_memory", LockedMemory},
       {"locked_from_the_start", LockedFromTheStart},
       {"room_only_later", RoomOnlyLater}, {"subreaper", Subreaper}, {"ignored_children", IgnoredChildren},
       {"counted_children", CountedChildren}, {"vfork_storm", VforkStorm}};

@@ -118,7 +118,7 @@ class LeftAnywhere : public LeftWaits {
       if (steps.WorkIsOver()) return stayed;
       WaitAgain(&frames);
       EXPECT_LE(Waiting(), 1u) << "instruction " << steps.step();
-      stayed += Waiting() != 0 || lock_preparing != 0;
+      stayed = stayed + (Waiting() != 0 || lock_preparing != 0);
     }
   }
 };
