@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -244,15 +245,16 @@ ModuleSight Unrecorded(const dl_find_object& found) {
 }
 
 // A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
-// for it, 2 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
+// for it, 20 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
 bool LockRecording(Table* now) {
-  constexpr int kSpins = 100, kYields = 2000;
-  for (int i = 0; i < kSpins + kYields; ++i) {
+  constexpr int kSpins = 200, kSleeps = 200;
+  const timespec pause = {0, 50'000};  // and what timers are late
+  for (int i = 0; i < kSpins + kSleeps; ++i) {
     if (!recording.exchange(true, std::memory_order_acquire)) return true;
     if (i < kSpins) {
       __builtin_ia32_pause();
     } else if (!no_system_calls.load(std::memory_order_relaxed)) {
-      RawSyscall(SYS_sched_yield);
+      RawSyscall(SYS_nanosleep, &pause, 0);
     }
   }
   now->Count(Loss::kModuleTableFull);

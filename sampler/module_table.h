@@ -3,7 +3,7 @@
 //
 // Beside the records in the table there is a mirror in private memory, which answers "is it known?" without a look at
 // shared pages: 1,024 modules, hashed by the address of the dynamic section, entries that are published once and then
-// only change in atomic words. Recording is under a lock that is waited for, 2 ms or so at most; who does not get it goes on
+// only change in atomic words. Recording is under a lock that is waited for, 20 ms or so at most; who does not get it goes on
 // without (counted as kModuleTableFull) and asks again at the next miss.
 // A module that is loaded again where it lay before (same path, same build id) gets its old record back, so a program
 // that loads and unloads a plugin a million times fills nothing.

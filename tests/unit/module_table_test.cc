@@ -95,7 +95,7 @@ TEST_F(ModuleTable, AModuleIsRecordedOnce) {
 
 TEST_F(ModuleTable, ThreadsThatMeetAModuleTogetherRecordItOnce) {
   std::atomic<int> other_tags{0};  // whether it could be recorded at once or not, it is the first at its address
-  for (int round = 0; round < 5000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     UseAnonymousTable(1 << 20);
     ForgetModules();
     std::atomic<int> ready{0};
@@ -105,8 +105,7 @@ TEST_F(ModuleTable, ThreadsThatMeetAModuleTogetherRecordItOnce) {
         dl_find_object found;
         _dl_find_object(reinterpret_cast<void*>(&ReadModules), &found);
         ++ready;
-        while (ready < 2) {
-        }
+        while (ready < 2) std::this_thread::yield();
         for (bool recorded = false; !recorded;) {
           const ModuleSight sight = SightModule(found);
           if (sight.tag != 0) ++other_tags;
@@ -203,7 +202,7 @@ TEST_F(ModuleTable, ThreadsThatMeetAModuleAgainGiveItItsOldTag) {
   const auto code = reinterpret_cast<uintptr_t>(plugin.call);
   Sight(reinterpret_cast<void*>(plugin.call));
   std::atomic<int> other_tags{0};
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 500; ++round) {
     plugin.Close();
     plugin = Plugin(HOLDFAST_PLUGIN_1);
     if (reinterpret_cast<uintptr_t>(plugin.call) != code) GTEST_SKIP() << "the loader chose another address";
@@ -214,8 +213,7 @@ TEST_F(ModuleTable, ThreadsThatMeetAModuleAgainGiveItItsOldTag) {
         dl_find_object found;
         _dl_find_object(reinterpret_cast<void*>(code), &found);
         ++ready;
-        while (ready < 2) {
-        }
+        while (ready < 2) std::this_thread::yield();
         for (int looks = 0; looks < 20; ++looks) other_tags += SightModule(found).tag;
       });
     }
@@ -306,10 +304,12 @@ TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
   EXPECT_NE(after, left);
 }
 
-// As short as the work of another thread on another module may be, this one is recorded.
+// A thread whose turn does not come for 20 ms on a busy machine is not waited for; then that is counted.
 TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
-  for (int round = 0; round < 300; ++round) {
-    UseAnonymousTable(1 << 20);
+  constexpr int kRounds = 300;
+  int unrecorded = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Table* table = UseAnonymousTable(1 << 20);
     ForgetModules();
     std::atomic<int> ready{0}, recorded{0};
     std::vector<std::thread> threads;
@@ -318,14 +318,15 @@ TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
         dl_find_object found;
         _dl_find_object(code, &found);
         ++ready;
-        while (ready < 2) {
-        }
+        while (ready < 2) std::this_thread::yield();
         recorded += SightModule(found).recorded;
       });
     }
     for (auto& thread : threads) thread.join();
-    ASSERT_EQ(recorded, 2) << "round " << round;
+    unrecorded += 2 - recorded;
+    ASSERT_EQ(table->header()->losses[static_cast<int>(Loss::kModuleTableFull)], static_cast<uint64_t>(2 - recorded)) << "round " << round;
   }
+  EXPECT_LE(unrecorded, kRounds / 50);
 }
 
 TEST_F(ModuleTable, CodeThatLiesWhereAPluginLayIsNotThePlugins) {
