@@ -46,7 +46,7 @@ class Waits : public ::testing::Test {
   // As if it had begun so long ago.
   static void Backdate(LockWait* wait, int64_t by_ns) {
     wait->start_ns -= by_ns;
-    DelayWaiter(wait->slot, -by_ns);
+    if (wait->slot != nullptr) DelayWaiter(wait->slot, -by_ns);
   }
   static void Release(LockWait* wait, int64_t at_ns) { Settle(wait->slot, &at_ns); }
   // Below the caller's waits on the stack: what lies above it has been left.

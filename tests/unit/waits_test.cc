@@ -101,12 +101,13 @@ TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
 class Places : public Waits {
  protected:
   Places() { UseInterval(100'000); }
-  // Waits at one place of the program, whatever for.
+  // Waits at one place of the program, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
+  // given to others meanwhile.
   __attribute__((noinline)) LockWait At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
     LockWait wait;
     Begin(&wait, kind, style);
     EnterWait(false, &wait);
-    if (lasts_ns != 0) Backdate(&wait, lasts_ns);
+    Backdate(&wait, lasts_ns != 0 ? lasts_ns : -kSecond);
     EndWait(&wait, false);
     return wait;
   }
