@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -43,6 +44,21 @@ HOLDFAST_EXPORT int dlclose(void* handle) noexcept { return CloseModule(handle);
 // As programs from before glibc 2.34 call it.
 HOLDFAST_EXPORT int holdfast_dlclose_2_2_5(void* handle) noexcept { return CloseModule(handle); }
 asm(".symver holdfast_dlclose_2_2_5,dlclose@GLIBC_2.2.5,remove");
+
+// The exporter is started before the program's children are born elsewhere: the first of them has to be its own (see
+// ChildrenGoElsewhere).
+HOLDFAST_EXPORT int unshare(int flags) noexcept {
+  if (UNLIKELY(!Ready())) return -1;
+  if ((flags & CLONE_NEWPID) != 0) BeforeNewNamespace();
+  return real.unshare(flags);
+}
+
+// Without flags: whatever kind of namespace the descriptor is of.
+HOLDFAST_EXPORT int setns(int descriptor, int flags) noexcept {
+  if (UNLIKELY(!Ready())) return -1;
+  if (flags == 0 || (flags & CLONE_NEWPID) != 0) BeforeNewNamespace();
+  return real.setns(descriptor, flags);
+}
 
 // Variadic in its header; by the calling convention the five registers are what a callee may look at.
 HOLDFAST_EXPORT int prctl(int option, ...) noexcept {

@@ -386,6 +386,14 @@ void ForbidClock(bool forbidden) {
   if (forbidden || !no_system_calls.load(std::memory_order_relaxed)) no_clock.store(forbidden, std::memory_order_release);
 }
 
+void BeforeNewNamespace() {
+  ThreadState& thread = thread_state;
+  if (table() != nullptr || !EnterSlow(thread)) return;
+  Mute(thread);
+  GetTable();
+  Unmute(thread);
+}
+
 void BeforeUnload() { BeginUnload(); }
 
 void AfterUnload() {

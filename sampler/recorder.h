@@ -43,6 +43,8 @@ void BeforeSeccomp(bool strict);
 void AfterFailedSeccomp();
 // PR_SET_TSC: the program forbids, or allows again, to read the time without a system call.
 void ForbidClock(bool forbidden);
+// Children are about to be born into another pid namespace: makes the table and starts the exporter now, if there are none yet.
+void BeforeNewNamespace();
 // dlclose is called; it returned. Any thread, balanced.
 void BeforeUnload();
 void AfterUnload();

@@ -112,7 +112,7 @@ static void Namespaces(void) {
 
 // Nothing is sampled before: what a first sample starts must not become PID 1 of the new namespace, and end there.
 static void FirstInNamespace(void) {
-  Said("unshare", unshare(CLONE_NEWPID));
+  Said("unshare", syscall(SYS_unshare, CLONE_NEWPID));
   After();
 }
 
