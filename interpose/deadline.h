@@ -15,12 +15,16 @@ inline timespec TimeAt(int64_t ns) {
   return at;
 }
 
+// What libc refuses, some of it without a look at what is waited for.
+inline bool IsTime(const timespec* deadline) { return deadline->tv_nsec >= 0 && deadline->tv_nsec < 1'000'000'000; }
+inline bool IsClockToWaitBy(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
+
 // Nanoseconds from now to `deadline` on `clock`; 0 when it has passed, is no time at all, or the time cannot be known.
 inline int64_t NsUntil(clockid_t clock, const timespec* deadline) {
   timespec now;
   const int error = errno;
   if (no_clock.load(std::memory_order_relaxed)) return 0;
-  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000 || clock_gettime(clock, &now) != 0) {
+  if (!IsTime(deadline) || clock_gettime(clock, &now) != 0) {
     errno = error;  // the real function answers by its result alone
     return 0;
   }

@@ -110,7 +110,7 @@ HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const t
   if (!Ready()) return kTooEarly;
   const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
   // Refused before the lock is looked at, even when it is free.
-  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return lock();
+  if (!IsClockToWaitBy(clock)) return lock();
   return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "interpose/cancellation.h"
+#include "interpose/deadline.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
 
@@ -80,9 +81,7 @@ HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
 // ---- Join ----
 
 // Others libc may refuse, as it does some clocks, without a look at the thread.
-inline bool IsPlain(const timespec* deadline) {
-  return deadline == nullptr || (deadline->tv_nsec >= 0 && deadline->tv_nsec < 1'000'000'000);
-}
+inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || IsTime(deadline); }
 
 // Joins what has ended already: no wait. Otherwise EBUSY, also for what cannot be joined.
 template <typename Join>
@@ -143,7 +142,7 @@ HOLDFAST_EXPORT __attribute__((noinline)) int pthread_clockjoin_np(pthread_t thr
                                                                    const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto join = [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); };
-  if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || !IsPlain(deadline)) return join();
+  if (!IsClockToWaitBy(clock) || !IsPlain(deadline)) return join();
   return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
 // The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.

@@ -83,16 +83,14 @@ HOLDFAST_COLD int TimedSlow(pthread_rwlock_t* lock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto wait_to_the_end = [=] { return Side::Timed(lock, deadline); };
   // Refused before the lock is looked at.
-  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000) return wait_to_the_end();
+  if (!IsTime(deadline)) return wait_to_the_end();
   return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(CLOCK_REALTIME, deadline), wait_to_the_end);
 }
 template <typename Side>
 HOLDFAST_COLD int ClockSlow(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto wait_to_the_end = [=] { return Side::Clock(lock, clock, deadline); };
-  if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || deadline->tv_nsec < 0 || deadline->tv_nsec >= 1'000'000'000) {
-    return wait_to_the_end();
-  }
+  if (!IsClockToWaitBy(clock) || !IsTime(deadline)) return wait_to_the_end();
   return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(clock, deadline), wait_to_the_end);
 }
 

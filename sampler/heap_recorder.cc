@@ -49,14 +49,6 @@ HOLDFAST_COLD void UseInterval(uint64_t interval) {
   if (interval != 0 && interval < kSmallestTagged) GiveUpTag();
 }
 
-// A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
-// program, also one that began switched off.
-HOLDFAST_COLD void MakeTableToBeFound(ThreadState& thread) {
-  Mute(thread);
-  GetTable();
-  Unmute(thread);
-}
-
 }  // namespace
 
 bool HeapEventDue(size_t bytes) {
@@ -101,8 +93,10 @@ bool HeapEventDue(size_t bytes) {
   thread.heap_gap_is_event = gap.is_event;
   thread.interval_index = index;
   thread.sampled_index = static_cast<uint16_t>(sampled_index);
-  // Half of it: a gap begins behind the block that ended the one before. A thread's first look comes at its first block.
-  if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2)) MakeTableToBeFound(thread);
+  // A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
+  // program, also one that began switched off. Half of it: a gap begins behind the block that ended the one before. A
+  // thread's first look comes at its first block.
+  if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2)) GetTableMuted(thread);
   // This block's own bytes are counted by RecordAlloc, once it is there.
   CountBytes(thread, due ? allocated - bytes : allocated);
   return due;

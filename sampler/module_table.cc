@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -69,6 +68,9 @@ uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
   }
   return hash;
 }
+
+// The generation of a module that comes to lie over this one's addresses, at the least.
+uint16_t After(const Entry& entry) { return static_cast<uint16_t>(entry.generation + 1); }
 
 // Tells one loaded module from the next at the same addresses: ld.so gives the memory of a link_map out again.
 uint64_t LoadedAs(const link_map* map) {
@@ -191,7 +193,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
       again = &entry;
       continue;
     }
-    generation = std::max(generation, static_cast<uint16_t>(entry.generation + 1));
+    generation = std::max(generation, After(entry));
     if (!entry.unloaded.load(std::memory_order_relaxed)) {  // went away unseen: one address has one module
       SetUnloaded(&entry, true);
       stale = true;
@@ -239,7 +241,7 @@ ModuleSight Unrecorded(const dl_find_object& found) {
     if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
       return {entry.tag(), false, image.readable};
     }
-    if (Overlap(entry.range, image.range)) generation = std::max(generation, static_cast<uint16_t>(entry.generation + 1));
+    if (Overlap(entry.range, image.range)) generation = std::max(generation, After(entry));
   }
   return {TagOf(generation), false, image.readable};
 }
@@ -275,13 +277,8 @@ HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
   Table* const now = table();
   if (now == nullptr) return Unrecorded(found);
   // A handler that jumped out of here would leave the lock taken for ever, and a descriptor open.
-  const bool blocks = !no_system_calls.load(std::memory_order_relaxed);
-  const uint64_t all = ~uint64_t{0};
-  uint64_t mask = 0;
-  if (blocks) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
-  const ModuleSight sight = SightUnderLock(now, found);
-  if (blocks) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
-  return sight;
+  const SignalsBlocked blocked;
+  return SightUnderLock(now, found);
 }
 
 }  // namespace

@@ -207,14 +207,9 @@ Table* MakeTableSlow() {
     if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return nullptr;
     // No handler of the program's from before the first word of it to after the last: it might jump out, and there would
     // never be a table.
-    const uint64_t all = ~uint64_t{0};
-    uint64_t mask = 0;
-    RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
+    const SignalsBlocked blocked;
     uint32_t none = kNone;
-    const bool ours = table_state.compare_exchange_strong(none, kBeingMade, std::memory_order_acquire);
-    Table* made = ours ? MakeTableNow() : nullptr;
-    RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
-    if (ours) return made;
+    if (table_state.compare_exchange_strong(none, kBeingMade, std::memory_order_acquire)) return MakeTableNow();
   }
   // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
   uint32_t state = kNone;
@@ -283,6 +278,13 @@ bool EnterSlow(ThreadState& thread) {
     thread.epoch = epoch;
   }
   return true;
+}
+
+Table* GetTableMuted(ThreadState& thread) {
+  Mute(thread);
+  Table* found = GetTable();
+  Unmute(thread);
+  return found;
 }
 
 Table* GetTable() {
@@ -388,10 +390,7 @@ void ForbidClock(bool forbidden) {
 
 void BeforeNewNamespace() {
   ThreadState& thread = thread_state;
-  if (table() != nullptr || !EnterSlow(thread)) return;
-  Mute(thread);
-  GetTable();
-  Unmute(thread);
+  if (table() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
 }
 
 void BeforeUnload() { BeginUnload(); }

@@ -41,6 +41,8 @@ bool EnterSlow(ThreadState& thread);
 
 // The table, made now if there is none yet. Null: none can be had.
 Table* GetTable();
+// The same, for a thread that is not muted yet.
+Table* GetTableMuted(ThreadState& thread);
 
 // Adds to what is counted while there is no table. Also right when another thread publishes the table meanwhile: nothing
 // is left behind, nothing is counted twice.

@@ -194,9 +194,7 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) || (process.options.lock_interval_ns == 0 && table() == nullptr)) return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
-  Mute(thread);
-  Table* recorded = GetTable();
-  Unmute(thread);
+  Table* recorded = GetTableMuted(thread);
   if (recorded == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     return nullptr;

@@ -123,8 +123,9 @@ def markdown(results, micro, programs, configurations, least_of_locks, instructi
     present = [name for name in names if any(name in results.get(work, {}) for work in micro + programs)]
     text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Medians of interleaved runs; ± is half the spread of the runs. "
             "Ratios are to bare: 1.000 is no cost.\n"]
-    floor = [c for c in [least_of_locks] if any(least_of_locks.name in results.get(work, {}) for work in micro)]
-    text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in configurations + floor if c.name in present + [least_of_locks.name] and c.name != "bare"))
+    floor = [least_of_locks] if any(least_of_locks.name in results.get(work, {}) for work in micro) else []
+    explained = [c for c in configurations if c.name in present and c.name != "bare"] + floor
+    text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in explained))
     if remarks:
         text.append("".join(f"- {remark}\n" for remark in remarks))
     if any(work in results for work in programs):
