@@ -1,5 +1,6 @@
 #include "interpose/defined_names.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
@@ -34,7 +35,10 @@ uint32_t HashOf(const char* name) {
   return hash;
 }
 
-bool Defines(const Symbols& object, const char* name, uint32_t hash) {
+// Whether an object has a symbol of this name that is `wanted`.
+template <typename Wanted>
+bool HasSymbol(const link_map* of, const char* name, uint32_t hash, Wanted wanted) {
+  const Symbols object = SymbolsOf(of);
   if (object.hash == nullptr || object.symbols == nullptr || object.names == nullptr) return false;
   const uint32_t buckets = object.hash[0], first = object.hash[1], words = object.hash[2], shift = object.hash[3];
   if (buckets == 0 || words == 0) return false;
@@ -48,25 +52,35 @@ bool Defines(const Symbols& object, const char* name, uint32_t hash) {
   for (;; ++index) {
     const uint32_t other = chain[index - first];
     const Elf64_Sym& symbol = object.symbols[index];
-    if ((other | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && strcmp(object.names + symbol.st_name, name) == 0) return true;
+    if ((other | 1) == (hash | 1) && strcmp(object.names + symbol.st_name, name) == 0 && wanted(symbol)) return true;
     if ((other & 1) != 0) return false;  // the last of its bucket
   }
 }
 
-}  // namespace
-
-static const link_map* FirstThatDefines(const char* name) {
+const link_map* FirstThatDefines(const char* name) {
   const uint32_t hash = HashOf(name);
+  const auto is_defined = [](const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; };
   const link_map* object = _r_debug.r_map;
-  while (object != nullptr && !Defines(SymbolsOf(object), name, hash)) object = object->l_next;
+  while (object != nullptr && !HasSymbol(object, name, hash, is_defined)) object = object->l_next;
   return object;
 }
+
+}  // namespace
 
 bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
 
 bool IsDefinedFirstAt(const char* name, const void* base) {
   const link_map* object = FirstThatDefines(name);
   return object != nullptr && object->l_addr == reinterpret_cast<uintptr_t>(base);
+}
+
+bool IsEntryFor(const char* name, const void* address) {
+  dl_find_object found;
+  if (address == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return false;
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - found.dlfo_link_map->l_addr;
+  return HasSymbol(found.dlfo_link_map, name, HashOf(name), [offset](const Elf64_Sym& symbol) {
+    return symbol.st_shndx == SHN_UNDEF && symbol.st_value == offset;
+  });
 }
 
 }  // namespace holdfast

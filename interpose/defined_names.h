@@ -15,6 +15,11 @@ HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 // Whether the first object that defines it is the one loaded at `base`.
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
 
+// Whether `address` is an object's entry for a function of this name that it does not define: an undefined symbol with a
+// value. A program that is not position-independent has one for each function whose address it takes. (dladdr1 would look
+// through all of the object's symbols: 25 µs of python3's start.)
+HOLDFAST_HIDDEN bool IsEntryFor(const char* name, const void* address);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_INTERPOSE_DEFINED_NAMES_H_

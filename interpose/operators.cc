@@ -46,11 +46,14 @@ void Find(void* scope, Operators* found) {
 #undef HOLDFAST_DELETE
 }
 
+// By the name of its object. (dladdr would look through all of that object's symbols: a millisecond for all forms.)
 bool IsCxxLibrarys(const void* function) {
-  Dl_info info{};
-  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return false;
-  const char* name = strrchr(info.dli_fname, '/');
-  name = name != nullptr ? name + 1 : info.dli_fname;
+  dl_find_object place;
+  if (function == nullptr || _dl_find_object(const_cast<void*>(function), &place) != 0) return false;
+  const char* path = place.dlfo_link_map->l_name;
+  if (path == nullptr) return false;
+  const char* slash = strrchr(path, '/');
+  const char* name = slash != nullptr ? slash + 1 : path;
   return strncmp(name, "libstdc++.so", 12) == 0 || strncmp(name, "libc++.so", 9) == 0 || strncmp(name, "libc++abi.so", 12) == 0;
 }
 

@@ -66,14 +66,10 @@ void FindRealFunctions() {
 }
 
 // A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has an entry
-// of its own for it, which a look-up finds first: an undefined symbol with a value. It leads to the next definition.
+// of its own for it, which a look-up finds first. It leads to the next definition.
 bool Reached(const char* name, void* own) {
-  void* found = dlsym(RTLD_DEFAULT, name);
-  if (found == own) return true;
-  Dl_info object{};
-  const ElfW(Sym)* symbol = nullptr;
-  return dladdr1(found, &object, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) != 0 &&
-         symbol != nullptr && symbol->st_shndx == SHN_UNDEF && object.dli_saddr == found && IsDefinedFirstAt(name, __ehdr_start);
+  const void* found = dlsym(RTLD_DEFAULT, name);
+  return found == own || (IsEntryFor(name, found) && IsDefinedFirstAt(name, __ehdr_start));
 }
 
 bool ReachedByAll() {

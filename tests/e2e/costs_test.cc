@@ -159,6 +159,27 @@ TEST_F(Costs, AProgramsOwnEntryForMallocLeadsToUs) {
   EXPECT_LT(each[1] - each[0], 13);
 }
 
+// Shell scripts and compilers start thousands of programs. Three million instructions of a C++ program's start once went
+// into finding out whose operators it has.
+TEST_F(Costs, TheStartOfAProgramTakesFewInstructions) {
+  if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
+  for (const auto& [program, most] : std::map<std::string, double>{{"nothing", 160'000}, {"one_string", 320'000}}) {
+    double total[2];
+    for (const bool preloaded : {false, true}) {
+      Command command = CommandFor(preloaded ? Launch::kPreload : Launch::kBare, {program}, {});
+      command.env["HOLDFAST_EXPORTER"] = "no";
+      command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"});
+      command.timeout_seconds = 60;
+      const RunResult r = Execute(command);
+      ASSERT_TRUE(r.exited(0)) << r.Describe();
+      total[preloaded] = NumberAfter(r.err, "Collected : ");
+      ASSERT_GT(total[preloaded], 10'000) << r.err;
+    }
+    EXPECT_GT(total[1] - total[0], 10'000) << program << ": is it preloaded at all?";
+    EXPECT_LT(total[1] - total[0], most) << program << ": bare " << total[0];
+  }
+}
+
 // What allocation_waits says of the time in which `meanwhile` was done, and of as long a time in which it was not, at best
 // of some rounds: what comes with every snapshot is in all of them, what the scheduler and the host take away is not.
 struct AllocationWaits {

@@ -23,6 +23,25 @@ std::string VariableName(const std::string& option) {
   return name;
 }
 
+std::vector<std::string> FilesIn(const std::string& folder, const char* extension) {
+  std::vector<std::string> result;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == extension) result.push_back(entry.path().filename());
+  }
+  return result;
+}
+
+// By an exporter that serves tables here. One that was killed leaves its file behind.
+bool AnyLockIsHeld(const std::string& folder) {
+  const std::string held = ReadFile("/proc/locks");
+  for (const std::string& name : FilesIn(folder, ".lock")) {
+    struct stat info;
+    if (stat((folder + "/" + name).c_str(), &info) == 0 && held.find(":" + std::to_string(info.st_ino) + " ") != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string LaunchName(const ::testing::TestParamInfo<Launch>& info) {
@@ -87,7 +106,7 @@ void Profiled::SetUp() {
 }
 
 void Profiled::TearDown() {
-  Settled();
+  Settled(30, 1);
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
   std::filesystem::remove_all(tables_, error);
@@ -154,17 +173,15 @@ RunResult Profiled::RunTool(std::vector<std::string> arguments, const std::strin
   return Execute(command);
 }
 
-std::vector<std::string> Profiled::Tables() const {
-  std::vector<std::string> result;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(tables_, error)) {
-    if (entry.path().extension() == ".table") result.push_back(entry.path().filename());
-  }
-  return result;
-}
+std::vector<std::string> Profiled::Tables() const { return FilesIn(tables_, ".table"); }
 
-bool Profiled::Settled(double seconds) const {
-  return Eventually([&] { return Tables().empty(); }, seconds);
+bool Profiled::Settled(double seconds, double unserved) const {
+  double last_served = Now();
+  Eventually([&] {
+    if (AnyLockIsHeld(tables_)) last_served = Now();
+    return Tables().empty() || Now() - last_served > unserved;
+  }, seconds);
+  return Tables().empty();
 }
 
 void Profiled::ExpectKnownHeap(const std::string& output) {

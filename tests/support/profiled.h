@@ -72,7 +72,8 @@ class Profiled : public ::testing::Test {
 
   std::vector<std::string> Tables() const;  // table files that still lie there
   // True once no table is left: every profile is in place. The exporter promises 5 s, on a machine that is not overloaded.
-  bool Settled(double seconds = 30) const;
+  // False after `seconds`, or when for so long nobody was there who would take them away.
+  bool Settled(double seconds = 30, double unserved = 5) const;
 
   // Every `expect` line holds in the newest heap profiles, exactly, and each function is in one process's file only.
   void ExpectKnownHeap(const std::string& output);
