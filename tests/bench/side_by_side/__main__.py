@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,8 +17,9 @@ import bounds
 import processes
 import report
 from configurations import all_configurations, least_locks
+from estimates import over_bare
 from instructions import count, count_redis, least
-from works import FLAT, Failed, callgrind_commands, lock_works, micro_works, needed_programs, program_works
+from works import FLAT, LIVE, Failed, callgrind_commands, lock_works, micro_works, needed_programs, program_works
 
 
 def say(text):
@@ -50,20 +50,24 @@ class Runner:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def interleaved(self, work, configurations, rounds):
+    def interleaved(self, works, configurations, rounds):
         """Round by round, every configuration once, each round beginning with another one."""
-        begin = time.monotonic()
         out = set()
         for turn in range(rounds):
             for i in range(len(configurations)):
                 configuration = configurations[(i + turn) % len(configurations)]
                 # One run in `slow`, so that what takes forty times longer does not take forty times longer.
-                repeat = max(1, round(rounds / configuration.slow))
-                if configuration.name in out or turn >= repeat:
+                if turn >= max(1, round(rounds / configuration.slow)):
                     continue
-                if not self.once(work, configuration):
-                    out.add(configuration.name)
-        say(f"{work.name}: {time.monotonic() - begin:.0f} s")
+                for work in works:
+                    if (work.name, configuration.name) not in out and not self.once(work, configuration):
+                        out.add((work.name, configuration.name))
+
+    def until_told(self, works, configurations, bounds_now, seconds):
+        """More rounds while some bound lies within the interval of what was measured, for so long at most."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(bound.wants_more() for bound in bounds_now()):
+            self.interleaved(works, configurations, 4)
 
 
 def count_instructions(inputs, scratch, configurations, quick, wanted):
@@ -121,8 +125,8 @@ def floors_table(counted):
 def markdown(results, micro, programs, configurations, least_of_locks, instructions, origins, units, remarks, failures, command):
     names = [c.name for c in configurations]
     present = [name for name in names if any(name in results.get(work, {}) for work in micro + programs)]
-    text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Medians of interleaved runs; ± is half the spread of the runs. "
-            "Ratios are to bare: 1.000 is no cost.\n"]
+    text = [f"Measured {datetime.date.today()} by `{command}` on {machine()}. Ratios are to bare, each round's to its own bare run, and of these the median: 1.000 is no cost; ± is "
+            "half the spread of the runs.\n"]
     floor = [least_of_locks] if any(least_of_locks.name in results.get(work, {}) for work in micro) else []
     explained = [c for c in configurations if c.name in present and c.name != "bare"] + floor
     text.append("".join(f"- **{c.name}**: {c.explains}\n" for c in explained))
@@ -159,8 +163,8 @@ def markdown(results, micro, programs, configurations, least_of_locks, instructi
 def cost_table(results, instructions, units):
     """The README's: few rows, the default intervals."""
     def ratio(work, measure):
-        values, bare = report.of(results, work, "default", measure), report.of(results, work, "bare", measure)
-        return f"{statistics.median(values) / statistics.median(bare):.2f} ×" if values and bare else "–"
+        found = over_bare(results, work, "default", measure)
+        return f"{found.middle:.2f} ×" if found else "–"
 
     rows = []
     for work, shown in (("sqlite3", "sqlite3"), ("python3", "python3"), ("g++", "g++"), ("redis, pipelined", "redis"), ("memcached", None)):
@@ -197,22 +201,31 @@ def main():
         micro = [work for work in micro_works(build, quick) if wanted(work.name)]
         free, contended, handed = ([work for work in works if wanted(work.name)] for works in lock_works(build, quick))
         programs = [work for work in program_works(build, inputs, quick) if wanted(work.name)]
+        def measure(works, ours, rounds, more, bounds_now):
+            """A bound of 2 % needs more rounds than one of 100 %, and those of us and bare alone."""
+            started, group = time.monotonic(), ", ".join(work.name for work in works)
+            runner.interleaved(works, ours, rounds)
+            runner.interleaved(works, compared, more)
+            runner.until_told(works, compared, bounds_now, 0 if quick else 60)
+            say(f"{group}: {time.monotonic() - started:.0f} s")
+
         for work in programs:
-            runner.interleaved(work, configurations, 2 if quick else 3)
-            runner.interleaved(work, compared, 1 if quick else 8)  # a bound of 2 % needs more runs than one of 100 %
-        for work in micro:
-            runner.interleaved(work, configurations, 3 if quick else 5)
-            runner.interleaved(work, compared, 2 if quick else 20)
+            measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.results, [work.name]))
         # Peers have no part in locks.
         of_locks = of_ours + [least_of_locks]
-        for work in free + contended + handed:
-            runner.interleaved(work, of_locks, 5 if quick else 9)
-        for work in free + handed:
-            runner.interleaved(work, compared, 4 if quick else 20)
+        for compared_works in [*FLAT, (LIVE[0], *(name for name, _ in LIVE[1])), ("new + delete",)]:
+            group = [work for work in micro + free if work.name in compared_works]
+            if group:
+                measure(group, of_locks if set(group) <= set(free) else configurations, 3 if quick else 5, 2 if quick else 20,
+                        lambda: bounds.flat(runner.results, [compared_works]) if compared_works in FLAT else bounds.live_samples(runner.results, *LIVE))
+        for work in contended:
+            measure([work], of_locks, 5 if quick else 9, 0, list)
+        for work in handed:
+            measure([work], of_locks, 5 if quick else 9, 4 if quick else 20, lambda: bounds.hand_off(runner.results, [work.name]))
         if wanted("resident"):
             held += processes.resident(build, compared, scratch, 1 if quick else 3)
         if wanted("snapshot"):
-            held += processes.snapshots(build, scratch, *((20_000, 100_000, 3) if quick else ()))
+            held += processes.snapshots(build, scratch, *((20_000, 100_000, 5) if quick else ()))
         counted = count_instructions(inputs, scratch, compared, quick, wanted)
         if wanted("units"):
             units = unit_benchmarks(build, quick)
@@ -221,9 +234,9 @@ def main():
     instructions = {name: {configuration: one.total for configuration, one in counts.items()} for name, counts in counted.items()}
     origins, floors = floors_table(counted)
     names = lambda works: [work.name for work in works]
-    held += bounds.whole_programs(runner.results, names(programs), instructions, floors)
+    held += bounds.instructions_of_programs(instructions, floors) + bounds.cpu_time(runner.results, names(programs)) + bounds.every_allocation(runner.results)
     held += bounds.contended(runner.results, names(contended)) + bounds.hand_off(runner.results, names(handed))
-    held += bounds.flat(runner.results, FLAT) + bounds.live_samples(runner.results)
+    held += bounds.flat(runner.results, FLAT) + bounds.live_samples(runner.results, *LIVE)
     micro += free + contended + handed
     say(f"all together {time.monotonic() - begin:.0f} s")
     micro_names, program_names = names(micro), names(programs)

@@ -5,12 +5,14 @@ import re
 import statistics
 import subprocess
 
+from estimates import over_bare, over_other
 from report import of
 
 
 @dataclasses.dataclass
 class Bound:
-    """Holds while `figure` ≤ `limit`. `scale`: what a figure's distance from its limit is measured in."""
+    """Holds while `figure` ≤ `limit`. `low`, `high`: between them the figure lies, where it was not counted but timed.
+    `scale`: what a figure's distance from its limit is measured in."""
 
     what: str
     limit: float
@@ -18,9 +20,17 @@ class Bound:
     shown_limit: str
     shown: str
     scale: float = 0
+    low: float = None
+    high: float = None
 
-    def holds(self):
-        return self.figure <= self.limit
+    def verdict(self):
+        if self.figure <= self.limit:
+            return "held"
+        return "**not held**" if self.low is None or self.low > self.limit else "cannot be told"
+
+    def wants_more(self):
+        """Whether more rounds might tell on which side of its limit it lies."""
+        return self.low is not None and self.low <= self.limit < self.high
 
     def left(self):
         return (self.limit - self.figure) / (self.scale or abs(self.limit) or 1)
@@ -29,25 +39,19 @@ class Bound:
 def table(bounds):
     lines = ["| what | bound | measured | |", "|---|---|---|---|"]
     for bound in sorted(bounds, key=lambda bound: bound.left()):
-        lines.append(f"| {bound.what} | {bound.shown_limit} | {bound.shown} | {'held' if bound.holds() else '**not held**'} |")
-    failed = sum(not bound.holds() for bound in bounds)
-    return f"{len(bounds) - failed} of {len(bounds)} bounds held, {failed} not; sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n"
-
-
-def over_bare(results, work, configuration, measure):
-    """Ratio of medians; None if there is nothing to compare."""
-    values, bare = of(results, work, configuration, measure), of(results, work, "bare", measure)
-    return statistics.median(values) / statistics.median(bare) if values and bare and statistics.median(bare) > 0 else None
-
-
-def half_spread(values):
-    return (max(values) - min(values)) / 2 / statistics.median(values) * 100 if values else 0
+        lines.append(f"| {bound.what} | {bound.shown_limit} | {bound.shown} | {bound.verdict()} |")
+    verdicts = [bound.verdict() for bound in bounds]
+    return (f"{verdicts.count('held')} of {len(bounds)} bounds held, {verdicts.count('**not held**')} not; for {verdicts.count('cannot be told')} it cannot be told: "
+            "the bound lies within the interval (95 %) of what was measured. Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
 
 
 def at_most(what, limit, figure, unit="×", digits=3, note=""):
+    """`figure`: a number, an Estimate, or None."""
     if figure is None:
         return []
-    return [Bound(what, limit, figure, f"≤ {limit:g} {unit}", f"{figure:.{digits}f} {unit}{note}")]
+    if isinstance(figure, (int, float)):
+        return [Bound(what, limit, figure, f"≤ {limit:g} {unit}", f"{figure:.{digits}f} {unit}{note}")]
+    return [Bound(what, limit, figure.middle, f"≤ {limit:g} {unit}", f"{figure.middle:.{digits}f} {unit} ({figure}){note}", low=figure.low, high=figure.high)]
 
 
 # ---- Paths, counted ----
@@ -71,7 +75,7 @@ def paths(command):
 INSTRUCTIONS = {"sqlite3": 0.5, "g++": 0.3, "python3": 1.2, "redis": 1.2}
 
 
-def whole_programs(results, programs, instructions, floors):
+def instructions_of_programs(instructions, floors):
     found = []
     for name, limit in INSTRUCTIONS.items():
         counts = instructions.get(name, {})
@@ -79,12 +83,21 @@ def whole_programs(results, programs, instructions, floors):
             more = (counts["default"] / counts["bare"] - 1) * 100
             floor = f"; {floors[name]:.2f} % is the floor" if name in floors and more > limit else ""
             found.append(Bound(f"{name}, instructions over bare", limit, more, f"≤ {limit} %", f"{more:+.2f} %{floor}"))
+    return found
+
+
+def cpu_time(results, programs):
+    found = []
     for work in programs:
-        ratio = over_bare(results, work, "default", "cpu")
-        spread = f" (bare ±{half_spread(of(results, work, 'bare', 'cpu')):.0f} %)"
-        found += at_most(f"{work}, CPU time, default intervals", 1.02, ratio, note=spread)
+        found += at_most(f"{work}, CPU time, default intervals", 1.02, over_bare(results, work, "default", "cpu"))
+    return found
+
+
+def every_allocation(results):
+    found = []
     for work in ("sqlite3", "g++"):
-        found += at_most(f"{work}, CPU time, every allocation sampled", 3, over_bare(results, work, "every", "cpu"), digits=2)
+        if ratio := over_bare(results, work, "every", "cpu"):
+            found += at_most(f"{work}, CPU time, every allocation sampled", 3, ratio.middle, digits=2)
     return found
 
 
@@ -102,7 +115,7 @@ def contended(results, works):
         # On its own side of the bare median.
         room = (max(bare) / middle - 1) if away >= 0 else (1 - min(bare) / middle)
         least = over_bare(results, work, "least", "ns")
-        floor = f"; {(least - 1) * 100:+.1f} % is the floor" if least and abs(away) > room else ""
+        floor = f"; {(least.middle - 1) * 100:+.1f} % is the floor" if least and abs(away) > room else ""
         found.append(Bound(f"{work}: time per round, either direction", room, abs(away), f"bare's own, {'+' if away >= 0 else '−'}{room * 100:.1f} %",
                            f"{away * 100:+.1f} %{floor}", scale=max(room, 0.05)))
     return found
@@ -112,9 +125,9 @@ def hand_off(results, works):
     found = []
     for work in works:
         ratio, least = over_bare(results, work, "default", "ns"), over_bare(results, work, "least", "ns")
-        floor = f"; {least:.3f} × is the floor" if least and ratio and ratio > 1.05 else ""
+        floor = f"; {least.middle:.3f} × is the floor" if least and ratio and ratio.middle > 1.05 else ""
         found += at_most(f"{work}: unlock to the waiter's return", 1.05, ratio,
-                         note=f"{floor} (bare {statistics.median(of(results, work, 'bare', 'ns') or [0]) / 1000:.1f} µs ±{half_spread(of(results, work, 'bare', 'ns')):.0f} %)")
+                         note=f"{floor}; bare {statistics.median(of(results, work, 'bare', 'ns') or [0]) / 1000:.1f} µs")
     return found
 
 
@@ -122,17 +135,12 @@ def flat(results, pairs):
     """What a second thread does to the ratio."""
     found = []
     for one, two in pairs:
-        first, second = over_bare(results, one, "default", "ns"), over_bare(results, two, "default", "ns")
-        if first and second:
-            found += at_most(f"{one}: cost with 2 threads over cost with 1", 1.05, second / first)
+        found += at_most(f"{one}: cost with 2 threads over cost with 1", 1.05, over_other(results, two, one, "default", "ns"))
     return found
 
 
-def live_samples(results):
-    few = over_bare(results, "ring, 1k live samples", "default", "ns")
+def live_samples(results, few, more):
     found = []
-    for work, limit in (("ring, 100k live samples", 1.05), ("ring, 1M live samples", 1.1)):
-        many = over_bare(results, work, "default", "ns")
-        if few and many:
-            found += at_most(f"{work}: over 1k live samples", limit, many / few)
+    for work, limit in more:
+        found += at_most(f"{work}: over {few.partition(', ')[2]}", limit, over_other(results, work, few, "default", "ns"))
     return found

@@ -5,15 +5,15 @@ import statistics
 
 
 def ratio_cell(values, bare):
-    """Median over bare's median, and half the spread of the runs."""
+    """The median of the rounds' ratios, and half the spread of the runs."""
     if not values or not bare:
         return "–"
-    middle, base = statistics.median(values), statistics.median(bare)
+    base = statistics.median(bare)
     if base <= 0:
         return "–"
+    ratio = statistics.median(value / one for value, one in zip(values, bare))
     spread = (max(values) - min(values)) / 2 / base * 100
-    digits = 3 if middle / base < 9.995 else 1
-    return f"{middle / base:.{digits}f}" + (f" ±{spread:.0f} %" if len(values) > 1 else "")
+    return f"{ratio:.{3 if ratio < 9.995 else 1}f}" + (f" ±{spread:.0f} %" if len(values) > 1 else "")
 
 
 def table(rows, columns, cell, first):

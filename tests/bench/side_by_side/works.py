@@ -246,6 +246,7 @@ def micro_works(build, quick):
     return [Micro(build, name, pattern, seconds) for name, pattern in patterns]
 
 
+LIVE = ("ring, 1k live samples", [("ring, 100k live samples", 1.05), ("ring, 1M live samples", 1.1)])
 # With one thread and with two.
 FLAT = [("malloc + free", "malloc + free, 2 threads"), ("ring of 1,000", "ring of 1,000, 2 threads"),
         ("ring of 100,000", "ring of 100,000, 2 threads"), ("uncontended lock", "uncontended lock, 2 threads")]

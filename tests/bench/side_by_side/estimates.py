@@ -1,0 +1,43 @@
+"""Ratios of what was measured in the same rounds, and how sure they are."""
+
+import dataclasses
+import random
+import statistics
+
+from report import of
+
+
+@dataclasses.dataclass
+class Estimate:
+    """The median of the rounds, and the interval in which it lies in 95 of 100 such measurements."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self):
+        return f"{self.low:.3f}–{self.high:.3f}"
+
+
+def estimate(rounds, resamples=1000):
+    """By the bootstrap: medians of as many rounds drawn from these. None without any."""
+    if not rounds:
+        return None
+    drawn = random.Random(1)
+    medians = sorted(statistics.median(drawn.choices(rounds, k=len(rounds))) for _ in range(resamples))
+    return Estimate(statistics.median(rounds), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)])
+
+
+def rounds_over_bare(results, work, configuration, measure):
+    """Each round's ratio: what slows the machine for a while slows both."""
+    return [value / bare for value, bare in zip(of(results, work, configuration, measure), of(results, work, "bare", measure)) if bare > 0]
+
+
+def over_bare(results, work, configuration, measure):
+    return estimate(rounds_over_bare(results, work, configuration, measure))
+
+
+def over_other(results, work, other, configuration, measure):
+    """The ratio to bare of one work over that of another that was run in the same rounds."""
+    return estimate([one / two for one, two in zip(rounds_over_bare(results, work, configuration, measure),
+                                                   rounds_over_bare(results, other, configuration, measure))])
