@@ -1,7 +1,7 @@
 // The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, hash heads
-//   after the header  records       Node, Stack, Row, Module, LiveLevel, in the order in which they were needed
+//   after the header  records       Node, NodeBranch, Stack, Row, Module, LiveLevel, in the order in which they were needed
 //
 // Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 7;
+inline constexpr uint32_t kLayoutVersion = 8;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -92,10 +92,20 @@ inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTa
 //                  ◄── write … reply
 struct Node {
   Offset parent;                 // 0: the outermost node
-  Offset next;                   // next node of the same hash head, a newer one
+  Offset next;                   // next node of the same hash head, a newer one; or a NodeBranch
   TaggedPc frames[];             // innermost first; their number stands in the first one from kNodeCountShift on
 };
 static_assert(sizeof(Node) == 8);
+
+// Where a list of nodes has become long: whoever comes later stands in one of 16 lists of its own, by four further bits of
+// its hash. Only who adds nodes follows these lists; a reader comes from a Stack, by `parent`.
+struct NodeBranch {
+  Offset parent, next;           // 0, as in a Node
+  TaggedPc none;                 // 0: a Node has its number of frames there
+  Offset heads[16];
+};
+static_assert(sizeof(NodeBranch) == 80);
+inline constexpr int kBranchAfter = 8;  // nodes
 inline constexpr int kNodeFrames = 4;
 inline constexpr int kNodeCountShift = 56;
 inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;

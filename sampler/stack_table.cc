@@ -37,13 +37,64 @@ T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same
   }
 }
 
+// Walks the list of nodes that one hash leads to. New nodes go to the end: outer frames, which every stack passes through,
+// came first and are found first. (A reader of the table does not follow these lists; the others must begin with their
+// newest, see docs/format.md.)
+class NodeList {
+ public:
+  NodeList(Table* table, uint64_t hash)
+      : table_(table), hash_(hash / kNodeHeads), end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
+
+  // The next node that is `same`, from where the last look ended; null at the end of the list.
+  template <typename Same>
+  Node* Find(Same same) {
+    for (Offset at = __atomic_load_n(end_, __ATOMIC_ACQUIRE); at != 0; at = __atomic_load_n(end_, __ATOMIC_ACQUIRE)) {
+      Node* node = table_->At<Node>(at);
+      if (same(*node)) return node;
+      if (node->frames[0] == 0) {
+        Enter(table_->At<NodeBranch>(at));
+      } else {
+        end_ = &node->next;
+        ++length_;
+      }
+    }
+    return nullptr;
+  }
+
+  // At the end of the list, `record` or, before it, a branch. False: another thread was first, and Find has to go on.
+  bool Append(Node* record) {
+    while (length_ >= kBranchAfter && hash_ >= 16) {
+      auto* branch = table_->New<NodeBranch>();
+      if (branch == nullptr) break;
+      if (!Publish(table_->OffsetOf(branch))) return false;  // ours stays unused: a few bytes lost to a race
+      Enter(branch);
+    }
+    return Publish(table_->OffsetOf(record));
+  }
+
+ private:
+  // Release: who finds the offset finds the filled record.
+  bool Publish(Offset record) {
+    Offset none = 0;
+    return __atomic_compare_exchange_n(end_, &none, record, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  }
+  void Enter(NodeBranch* branch) {
+    end_ = &branch->heads[hash_ % 16];
+    hash_ /= 16;
+    length_ = 0;
+  }
+
+  Table* const table_;
+  uint64_t hash_;  // what is left of it for branches
+  Offset* end_;
+  int length_ = 0;  // since the head, or the last branch
+};
+
 // `frames`: `count` of them, innermost first.
 Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count) {
-  TableHeader& head = *table->header();
   const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
   uint64_t hash = parent ^ first;
   for (int i = 1; i < count; ++i) hash = (std::rotl(hash, 23) ^ frames[i]) * 0x9e3779b97f4a7c15;
-  auto& list = head.node_heads[Mix(hash) % kNodeHeads];
   const auto same = [=](const Node& node) {
     if (node.frames[0] != first || node.parent != parent) return false;
     for (int i = 1; i < count; ++i) {
@@ -51,30 +102,17 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count)
     }
     return true;
   };
-  // New ones go to the end: outer frames, which every stack passes through, came first and are found first. (A reader of the
-  // table does not follow these lists; the others must begin with their newest, see docs/format.md.)
-  Offset* end = reinterpret_cast<Offset*>(&list);
-  const auto find = [&]() -> Node* {
-    for (Offset at = __atomic_load_n(end, __ATOMIC_ACQUIRE); at != 0; at = __atomic_load_n(end, __ATOMIC_ACQUIRE)) {
-      Node* node = table->At<Node>(at);
-      if (same(*node)) return node;
-      end = &node->next;
-    }
-    return nullptr;
-  };
-  if (Node* found = find()) return found;
+  NodeList list(table, Mix(hash));
+  if (Node* found = list.Find(same)) return found;
   auto* node = static_cast<Node*>(table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
   if (node == nullptr) return nullptr;
   node->parent = parent;
   node->frames[0] = first;
   for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
-  Offset none = 0;
-  // Release: who finds the offset finds the filled node.
-  while (!__atomic_compare_exchange_n(end, &none, table->OffsetOf(node), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    if (Node* found = find()) return found;  // ours stays unused: a few bytes lost to a race
-    none = 0;
+  while (!list.Append(node)) {
+    if (Node* found = list.Find(same)) return found;  // ours stays unused: a few bytes lost to a race
   }
-  head.node_count.fetch_add(1, std::memory_order_relaxed);
+  table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
   return node;
 }
 

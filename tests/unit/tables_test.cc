@@ -78,6 +78,40 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
   EXPECT_NE(table->OffsetOf(InternStack(table, Trace({1}))), table->header()->overflow_stack);
 }
 
+// How many records are passed on the way to each node below `at`, after `passed` that were passed on the way there.
+void CountSteps(Table* table, Offset at, int passed, std::vector<int>* steps) {
+  for (; at != 0; ++passed) {
+    const Node* node = table->At<Node>(at);
+    if (node->frames[0] == 0) {
+      for (const Offset head : table->At<NodeBranch>(at)->heads) CountSteps(table, head, passed + 1, steps);
+      return;
+    }
+    steps->push_back(passed);
+    at = node->next;
+  }
+}
+
+TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
+  Table* table = UseAnonymousTable(256 << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  constexpr TaggedPc kNodes = 1'000'000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    // All of them all nodes, in the same order: so that they meet at the ends of lists.
+    threads.emplace_back([table] { for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc})); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(table->header()->node_count, kNodes);
+  EXPECT_EQ(table->header()->stack_count, kNodes);
+  std::vector<int> steps;
+  for (const auto& head : table->header()->node_heads) CountSteps(table, head, 0, &steps);
+  EXPECT_EQ(steps.size(), kNodes);
+  int64_t all = 0;
+  for (const int each : steps) all += each;
+  EXPECT_LT(all / steps.size(), 9u) << "one list for each head: 15";
+  EXPECT_LT(*std::max_element(steps.begin(), steps.end()), 30);
+}
+
 TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
   Table* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
