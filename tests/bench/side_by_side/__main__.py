@@ -224,6 +224,7 @@ def main():
             measure([work], of_locks, 5 if quick else 9, 4 if quick else 20, lambda: bounds.hand_off(runner.results, [work.name]))
         if wanted("resident"):
             held += processes.resident(build, compared, scratch, 1 if quick else 3)
+            held += processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)
         if wanted("snapshot"):
             held += processes.snapshots(build, scratch, *((20_000, 100_000, 5) if quick else ()))
         counted = count_instructions(inputs, scratch, compared, quick, wanted)
@@ -236,7 +237,7 @@ def main():
     names = lambda works: [work.name for work in works]
     held += bounds.instructions_of_programs(instructions, floors) + bounds.cpu_time(runner.results, names(programs)) + bounds.every_allocation(runner.results)
     held += bounds.contended(runner.results, names(contended)) + bounds.hand_off(runner.results, names(handed))
-    held += bounds.flat(runner.results, FLAT) + bounds.live_samples(runner.results, *LIVE)
+    held += bounds.samples(units) + bounds.flat(runner.results, FLAT) + bounds.live_samples(runner.results, *LIVE)
     micro += free + contended + handed
     say(f"all together {time.monotonic() - begin:.0f} s")
     micro_names, program_names = names(micro), names(programs)

@@ -9,6 +9,9 @@ from estimates import over_bare, over_other
 from report import of
 
 
+HELD, NOT_HELD, UNTOLD = "held", "**not held**", "cannot be told"
+
+
 @dataclasses.dataclass
 class Bound:
     """Holds while `figure` ≤ `limit`. `low`, `high`: between them the figure lies, where it was not counted but timed.
@@ -25,8 +28,8 @@ class Bound:
 
     def verdict(self):
         if self.figure <= self.limit:
-            return "held"
-        return "**not held**" if self.low is None or self.low > self.limit else "cannot be told"
+            return HELD
+        return NOT_HELD if self.low is None or self.low > self.limit else UNTOLD
 
     def wants_more(self):
         """Whether more rounds might tell on which side of its limit it lies."""
@@ -41,8 +44,10 @@ def table(bounds):
     for bound in sorted(bounds, key=lambda bound: bound.left()):
         lines.append(f"| {bound.what} | {bound.shown_limit} | {bound.shown} | {bound.verdict()} |")
     verdicts = [bound.verdict() for bound in bounds]
-    return (f"{verdicts.count('held')} of {len(bounds)} bounds held, {verdicts.count('**not held**')} not; for {verdicts.count('cannot be told')} it cannot be told: "
-            "the bound lies within the interval (95 %) of what was measured. Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
+    untold = verdicts.count(UNTOLD)
+    return (f"{verdicts.count(HELD)} of {len(bounds)} bounds held, {verdicts.count(NOT_HELD)} not" +
+            (f"; for {untold} it {UNTOLD}: the bound lies within the interval (95 %) of what was measured" if untold else "") +
+            ". Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
 
 
 def at_most(what, limit, figure, unit="×", digits=3, note=""):
@@ -68,6 +73,20 @@ def paths(command):
     more = {name: float(figure) for name, figure in re.findall(r"^round (\w+) ([+-][\d.]+)", done.stdout, re.MULTILINE)}
     return [Bound(f"{what}, instructions over bare", limit, more[name], f"≤ {limit:+d}", f"{more[name]:+.1f}", scale=max(limit, 10))
             for name, what, limit in PATHS if name in more]
+
+
+# ---- One sample ----
+
+SAMPLES = [("sample_bench: Hot", "one sample, depth 30, hot stack", 1), ("sample_bench: Known", "one sample, by turns on 1,000 stacks", 1),
+           ("sample_bench: New", "one sample, stack never seen", 3), ("sample_bench: FirstOfAThread", "a thread's first sample", 20)]
+
+
+def samples(units):
+    found = []
+    for name, what, limit in SAMPLES:
+        if name in units:
+            found += at_most(what, limit, units[name] / 1000, "µs", 2)
+    return found
 
 
 # ---- Whole programs ----

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -25,6 +26,18 @@ def resident(build, configurations, folder, rounds):
                 found[configuration.name].append(int(said.split("resident ")[1]))
     more = (statistics.median(found["default"]) / statistics.median(found["bare"]) - 1) * 100
     return [Bound("resident memory of 500,000 blocks, randomly replaced", 1, more, "≤ +1 %", f"{more:+.2f} %")]
+
+
+def redis_memory(command, rounds):
+    """What redis-server keeps more under load, by scripts/memory: medians, MiB."""
+    more = []
+    for _ in range(rounds):
+        said = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(r": (-?\d+) KiB more", said.stderr + said.stdout)
+        if found is None:
+            raise Failed(f"{command[0]} ended with {said.returncode}: {(said.stderr + said.stdout)[-200:].strip()}")
+        more.append(int(found[1]) / 1024)
+    return at_most("own memory, redis under load", 8, statistics.median(more), "MiB", 1)
 
 
 class Allocating:
