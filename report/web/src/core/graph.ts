@@ -1,7 +1,7 @@
 // The call graph of what is selected: one node for each function, one edge for each pair of caller and callee, cut to
 // what matters, and places for them: layers from callers to callees, ordered so that edges cross little.
+import { functionTable } from "./functions";
 import type { FlameTree } from "./tree";
-import { functionTable } from "./tree";
 
 export interface GraphNode {
   func: number;

@@ -1,6 +1,7 @@
 // The whole core, for its unit tests.
 export * from "./classify";
 export * from "./data";
+export * from "./functions";
 export * from "./graph";
 export * from "./leaks";
 export * from "./lines";
@@ -9,4 +10,5 @@ export * from "./metrics";
 export * from "./select";
 export * from "./state";
 export * from "./tree";
+export * from "./tree_build";
 export * from "./units";

@@ -1,6 +1,7 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
 import { useEffect, useState } from "preact/hooks";
-import { nodeAt, type FunctionRow } from "../core/tree";
+import type { FunctionRow } from "../core/functions";
+import { nodeAt } from "../core/tree";
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { otherSide } from "./locks_view";

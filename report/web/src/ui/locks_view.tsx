@@ -1,7 +1,8 @@
 // Locks: who waited (block profile) against who held (mutex profile), by function and by kind of lock.
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { valuesFor } from "../core/select";
-import { buildTree, functionTable } from "../core/tree";
+import { functionTable } from "../core/functions";
+import { buildTree } from "../core/tree_build";
 import type { LockPair, LockRow, Series } from "../core/data";
 import { nameOf, type App } from "./app_api";
 import { stackOf } from "./leaks_view";

@@ -1,6 +1,7 @@
 // What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
 import { baseName, objectOf, originsOf, origins, packageOf, shortName, systemFrames, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
+import { callerTree, functionTable, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, nodesOf, type Leak } from "../core/leaks";
 import { matchFunctions } from "../core/match";
 import {
@@ -22,16 +23,8 @@ import {
   type Values,
 } from "../core/select";
 import { initialState, type State } from "../core/state";
-import {
-  buildTree,
-  callerTree,
-  functionTable,
-  occurrences,
-  type FlameTree,
-  type FunctionRow,
-  type StackFilter,
-  type TreeOptions,
-} from "../core/tree";
+import type { FlameTree } from "../core/tree";
+import { buildTree, type StackFilter, type TreeOptions } from "../core/tree_build";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
 export const leastOf = (tree: FlameTree): number => (tree.size > 100_000 ? 0.0004 : 0);

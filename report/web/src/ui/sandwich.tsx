@@ -1,5 +1,6 @@
 // One function between its callers and its callees: as two flame graphs, and as two lists (pprof's peek).
-import { calleeTree, callerTree, neighbours, type FlameTree } from "../core/tree";
+import { calleeTree, callerTree, neighbours } from "../core/functions";
+import type { FlameTree } from "../core/tree";
 import { nameOf, percentText, valueText, type App } from "./app_api";
 import { FlameGraph } from "./flame";
 import { Bar, FunctionName } from "./tables";
