@@ -9,10 +9,12 @@
 namespace holdfast {
 namespace {
 
-// The GNU hash table of an object (DT_GNU_HASH; every object of the last fifteen years has one):
+// The GNU hash table of an object (DT_GNU_HASH; nearly every object of the last fifteen years has one):
 //   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
+// Of the older DT_HASH, only the second number is looked at: how many symbols there are.
 struct Symbols {
   const uint32_t* hash = nullptr;
+  const uint32_t* old_hash = nullptr;
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
 };
@@ -23,6 +25,7 @@ Symbols SymbolsOf(const link_map* object) {
     // Relocated in place by ld.so, but for objects whose dynamic section cannot be written (the vdso).
     const uintptr_t address = entry->d_un.d_ptr < object->l_addr ? entry->d_un.d_ptr + object->l_addr : entry->d_un.d_ptr;
     if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_HASH) found.old_hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);
     if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(address);
   }
@@ -39,7 +42,13 @@ uint32_t HashOf(const char* name) {
 template <typename Wanted>
 bool HasSymbol(const link_map* of, const char* name, uint32_t hash, Wanted wanted) {
   const Symbols object = SymbolsOf(of);
-  if (object.hash == nullptr || object.symbols == nullptr || object.names == nullptr) return false;
+  if (object.symbols == nullptr || object.names == nullptr) return false;
+  if (object.hash == nullptr) {
+    for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
+      if (wanted(object.symbols[i]) && strcmp(object.names + object.symbols[i].st_name, name) == 0) return true;
+    }
+    return false;
+  }
   const uint32_t buckets = object.hash[0], first = object.hash[1], words = object.hash[2], shift = object.hash[3];
   if (buckets == 0 || words == 0) return false;
   const auto* filter = reinterpret_cast<const uint64_t*>(object.hash + 4);

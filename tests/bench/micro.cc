@@ -1,7 +1,6 @@
 // One allocation or lock pattern over and over for a while, timed: what scripts/bench runs bare and under each profiler.
-//     micro WORK SECONDS       prints "NANOSECONDS-PER-OPERATION OPERATIONS": of the threads' own processor time, as whoever
-//                              else wants the processors, an exporter that starts among them, has no part in an operation's
-//                              cost; of elapsed time for contended and handoff, begun when an exporter has started
+//     micro WORK SECONDS       prints "NANOSECONDS-PER-OPERATION OPERATIONS": elapsed time × threads / operations, measured
+//                              once a profiler's own process has started, which has no part in an operation's cost
 //   pair[.T]          malloc(64), free                                              T threads (default 1)
 //   new[.T]           operator new(64), delete
 //   ring.N[.T]        one of N live blocks of 16 to 1,023 bytes freed, another allocated
@@ -35,12 +34,12 @@ struct Work {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> start{false};
-std::atomic<uint64_t> operations{0}, processor_ns{0};
+std::atomic<uint64_t> operations{0};
 std::atomic<int> ready{0};
 
-double Now(clockid_t clock = CLOCK_MONOTONIC) {
+double Now() {
   timespec t;
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
@@ -69,7 +68,7 @@ void Calibrate() {
 template <typename One>
 void Loop(const Work& work, One one) {
   constexpr int kBatch = 2'000;
-  const double warm = Now() + (work.name == "contended" ? kOthersStart : 0);
+  const double warm = Now() + kOthersStart;
   do {
     for (int i = 0; i < 5 * kBatch; ++i) one(i);
   } while (Now() < warm);
@@ -77,13 +76,11 @@ void Loop(const Work& work, One one) {
   while (!start.load()) {
   }
   uint64_t done = 0;
-  const double begin = Now(CLOCK_THREAD_CPUTIME_ID);
   const double end = Now() + work.seconds;
   do {
     for (int i = 0; i < kBatch; ++i) one(done + static_cast<uint64_t>(i));
     done += kBatch;
   } while (Now() < end);
-  processor_ns.fetch_add(static_cast<uint64_t>((Now(CLOCK_THREAD_CPUTIME_ID) - begin) * 1e9));
   operations.fetch_add(done);
 }
 
@@ -229,7 +226,6 @@ int main(int argc, char** argv) {
   start.store(true);
   for (pthread_t thread : others) pthread_join(thread, nullptr);
   const double elapsed = Now() - begin;
-  const double ns = work.name == "contended" ? elapsed * 1e9 * static_cast<double>(threads) : static_cast<double>(processor_ns.load());
-  printf("%.3f %lu\n", ns / static_cast<double>(operations.load()), operations.load());
+  printf("%.3f %lu\n", elapsed * 1e9 * static_cast<double>(threads) / static_cast<double>(operations.load()), operations.load());
   return 0;
 }

@@ -37,6 +37,7 @@ def machine():
 class Runner:
     def __init__(self, scratch):
         self.scratch, self.results, self.failures = scratch, {}, []
+        self.out = set()  # what failed once: its next run would be taken for one of an earlier round
 
     def once(self, work, configuration):
         folder = tempfile.mkdtemp(dir=self.scratch)
@@ -52,7 +53,6 @@ class Runner:
 
     def interleaved(self, works, configurations, rounds):
         """Round by round, every configuration once, each round beginning with another one."""
-        out = set()
         for turn in range(rounds):
             for i in range(len(configurations)):
                 configuration = configurations[(i + turn) % len(configurations)]
@@ -60,8 +60,8 @@ class Runner:
                 if turn >= max(1, round(rounds / configuration.slow)):
                     continue
                 for work in works:
-                    if (work.name, configuration.name) not in out and not self.once(work, configuration):
-                        out.add((work.name, configuration.name))
+                    if (work.name, configuration.name) not in self.out and not self.once(work, configuration):
+                        self.out.add((work.name, configuration.name))
 
     def until_told(self, works, configurations, bounds_now, seconds):
         """More rounds while some bound lies within the interval of what was measured, for so long at most."""
@@ -213,11 +213,12 @@ def main():
             measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.results, [work.name]))
         # Peers have no part in locks.
         of_locks = of_ours + [least_of_locks]
-        for compared_works in [*FLAT, (LIVE[0], *(name for name, _ in LIVE[1])), ("new + delete",)]:
-            group = [work for work in micro + free if work.name in compared_works]
+        together = [(pair, lambda pair=pair: bounds.flat(runner.results, [pair])) for pair in FLAT]
+        together += [((LIVE[0], *(name for name, _ in LIVE[1])), lambda: bounds.live_samples(runner.results, *LIVE)), (("new + delete",), list)]
+        for group_names, bounds_now in together:
+            group = [work for work in micro + free if work.name in group_names]
             if group:
-                measure(group, of_locks if set(group) <= set(free) else configurations, 3 if quick else 5, 2 if quick else 20,
-                        lambda: bounds.flat(runner.results, [compared_works]) if compared_works in FLAT else bounds.live_samples(runner.results, *LIVE))
+                measure(group, of_locks if set(group) <= set(free) else configurations, 3 if quick else 5, 2 if quick else 20, bounds_now)
         for work in contended:
             measure([work], of_locks, 5 if quick else 9, 0, list)
         for work in handed:

@@ -46,8 +46,9 @@ def table(bounds):
     verdicts = [bound.verdict() for bound in bounds]
     untold = verdicts.count(UNTOLD)
     return (f"{verdicts.count(HELD)} of {len(bounds)} bounds held, {verdicts.count(NOT_HELD)} not" +
-            (f"; for {untold} it {UNTOLD}: the bound lies within the interval (95 %) of what was measured" if untold else "") +
-            ". Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
+            (f"; for {untold} it {UNTOLD}" if untold else "") +
+            ". What was timed is a median, with its interval (99 %); where the median is above its bound and the interval is not, it cannot be told. "
+            "Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
 
 
 def at_most(what, limit, figure, unit="×", digits=3, note=""):

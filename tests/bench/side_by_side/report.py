@@ -4,15 +4,18 @@ import math
 import statistics
 
 
+def ratio_of_rounds(values, bare):
+    """The median of the rounds' ratios; None without any."""
+    ratios = [value / one for value, one in zip(values, bare) if one > 0]
+    return statistics.median(ratios) if ratios else None
+
+
 def ratio_cell(values, bare):
-    """The median of the rounds' ratios, and half the spread of the runs."""
-    if not values or not bare:
+    """The ratio, and half the spread of the runs."""
+    ratio = ratio_of_rounds(values, bare)
+    if ratio is None:
         return "–"
-    base = statistics.median(bare)
-    if base <= 0:
-        return "–"
-    ratio = statistics.median(value / one for value, one in zip(values, bare))
-    spread = (max(values) - min(values)) / 2 / base * 100
+    spread = (max(values) - min(values)) / 2 / statistics.median(bare) * 100
     return f"{ratio:.{3 if ratio < 9.995 else 1}f}" + (f" ±{spread:.0f} %" if len(values) > 1 else "")
 
 
@@ -66,8 +69,7 @@ def plot(results, works, configurations, measure, title):
     points = []
     for work in works:
         bare = of(results, work, "bare", measure)
-        points.append([(c, statistics.median(of(results, work, c, measure)) / statistics.median(bare)) if bare and of(results, work, c, measure) else (c, None)
-                       for c in configurations])
+        points.append([(c, ratio_of_rounds(of(results, work, c, measure), bare)) for c in configurations])
     every = [value for line in points for _, value in line if value]
     low, high = min(every + [0.7]), max(every + [2])
     scale = lambda value: left + width * (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
