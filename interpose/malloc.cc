@@ -67,6 +67,33 @@ void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
 }
 
 // The four cases: grown in place, moved, failed (the old block stays as it is, and so does its sample), size 0 (freed).
+inline __attribute__((always_inline)) void* ReallocReal(void* block, size_t bytes) {
+  TakenLive old{};
+  if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
+  void* moved = real.realloc(block, bytes);
+  if (moved == nullptr && bytes != 0) {
+    PutBackSample(old, block);
+  } else if (old.key != nullptr) {
+    RecordFree(old, block);
+  }
+  return moved;
+}
+
+HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
+  const bool places = TagInUse();
+  void* moved;
+  if (places && block == nullptr) {
+    moved = AllocateSampled(bytes);
+  } else {
+    const size_t filled = places ? real.malloc_usable_size(block) : 0;  // what comes behind it nobody has written
+    moved = ReallocReal(block, bytes);
+    if (moved == nullptr) return nullptr;
+    moved = MoveToSampledPlace(moved, bytes, filled);
+  }
+  RecordAlloc(HOLDFAST_CALLER(), moved, bytes);
+  return moved;
+}
+
 template <bool kCharged>
 HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   if (block == nullptr) {
@@ -75,22 +102,9 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
     return ReallocEarly(block, bytes, HOLDFAST_CALLER());
   }
   // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
-  bool due = kCharged ? MayBeDue(bytes)
-                      : bytes <= kHotSizeLimit && (bytes != 0 || block == nullptr) && ChargeHeap(bytes);
-  due = due && HeapEventDue(bytes);
-  TakenLive old{};
-  if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
-  void* moved = real.realloc(block, bytes);
-  if (moved == nullptr && bytes != 0) {
-    PutBackSample(old, block);
-    return nullptr;
-  }
-  if (old.key != nullptr) RecordFree(old, block);
-  if (due && moved != nullptr) {
-    moved = MoveToSampledPlace(moved, bytes);
-    RecordAlloc(HOLDFAST_CALLER(), moved, bytes);
-  }
-  return moved;
+  const bool due = kCharged ? MayBeDue(bytes)
+                            : bytes <= kHotSizeLimit && (bytes != 0 || block == nullptr) && ChargeHeap(bytes);
+  return due && HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
 }
 
 HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {

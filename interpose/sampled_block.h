@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "interpose/parked_blocks.h"
 #include "interpose/real.h"
 #include "sampler/recorder.h"
@@ -38,17 +40,31 @@ inline void* AllocateSampled(size_t bytes) {
   return KeepSampleable(real.malloc(bytes));
 }
 
+// From here on a block may have pages that nobody has written: zero already, and to be left untouched.
+inline constexpr size_t kMayBeUntouched = 32 << 10;
+
+// Writes zeros page by page, but not over zeros: reading takes no memory.
+inline void* ZeroWhereNeeded(void* block, size_t bytes) {
+  constexpr size_t kPage = 4096;
+  const auto start = reinterpret_cast<uintptr_t>(block), end = start + bytes;
+  for (uintptr_t at = start, next; at < end; at = next) {
+    next = std::min((at / kPage + 1) * kPage, end);
+    auto* piece = reinterpret_cast<char*>(at);
+    if (*piece != 0 || memcmp(piece, piece + 1, next - at - 1) != 0) memset(piece, 0, next - at);
+  }
+  return block;
+}
+
 inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
   if (!TagInUse()) return real.calloc(count, each);
-  // A large block that the real calloc maps is zero already, and its pages must stay untouched.
-  constexpr size_t kMayBeMapped = 32 << 10;
-  if (bytes >= kMayBeMapped) {
+  if (bytes >= kMayBeUntouched) {  // mapped by the real calloc, it lies where samples may
     void* block = real.calloc(count, each);
     if (block == nullptr || IsTagged(block) || bytes > kLargestMoved) return KeepSampleable(block);
     real.free(block);
   }
   void* block = AllocateSampled(bytes);
-  return block != nullptr ? memset(block, 0, bytes) : nullptr;
+  if (block == nullptr) return nullptr;
+  return bytes >= kMayBeUntouched ? ZeroWhereNeeded(block, bytes) : memset(block, 0, bytes);
 }
 
 // The free of a block that was sampled, once its sample is taken out.
@@ -60,13 +76,14 @@ inline void ReleaseSampled(void* block) {
 // free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
 HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
 
-// Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up.
-inline void* MoveToSampledPlace(void* block, size_t bytes) {
+// Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
+// of the bytes may have been written; the pages of the others stay untouched.
+inline void* MoveToSampledPlace(void* block, size_t bytes, size_t filled) {
   if (!TagInUse() || IsTagged(block)) return block;
   if (bytes <= kLargestMoved) {
     const int error = errno;
     if (void* moved = real.memalign(kTagAlignment, bytes)) {
-      memcpy(moved, block, bytes);
+      memcpy(moved, block, bytes < filled ? bytes : filled);
       real.free(block);
       return moved;
     }

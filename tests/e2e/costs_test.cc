@@ -260,6 +260,18 @@ TEST_F(Costs, RandomReplacementOfManyBlocksTakesNoMoreMemory) {
   EXPECT_LE(NumberAfter(r.out, "resident "), 1.01 * bare) << r.Describe();
 }
 
+// A sampled block that realloc or calloc has put elsewhere is moved: without a touch of what the program never wrote.
+TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
+  const RunResult bare = RunAs(Launch::kBare, {"grown_blocks"}), profiled = RunAs(Launch::kPreload, {"grown_blocks"});
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  ASSERT_TRUE(profiled.exited(0)) << profiled.Describe();
+  EXPECT_LT(NumberAfter(bare.out, "calloc "), 20 << 10) << "KiB; the real allocator touches them itself";
+  EXPECT_LT(NumberAfter(profiled.out, "realloc ") - NumberAfter(bare.out, "realloc "), 6 << 10) << "KiB; a block is 30 MiB";
+  // The block that the real calloc made first and got back it takes for a used one, and clears it the next time.
+  EXPECT_LT(NumberAfter(profiled.out, "calloc ") - NumberAfter(bare.out, "calloc "), 70 << 10) << "KiB; of ten blocks two at most";
+  EXPECT_GE(NewestHeap().at(0).SumLeaf("main").at("alloc_objects"), 25) << "were they sampled?";
+}
+
 // 100,000 stacks of depth 30, each with a row, and 3,000 threads.
 TEST_F(Costs, OwnMemoryOfALargeProfile) {
   Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
