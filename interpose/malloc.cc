@@ -102,8 +102,8 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
     return ReallocEarly(block, bytes, HOLDFAST_CALLER());
   }
   // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
-  const bool due = kCharged ? MayBeDue(bytes)
-                            : bytes <= kHotSizeLimit && (bytes != 0 || block == nullptr) && ChargeHeap(bytes);
+  const bool allocates = bytes != 0 || block == nullptr;
+  const bool due = allocates && (kCharged ? MayBeDue(bytes) : bytes <= kHotSizeLimit && ChargeHeap(bytes));
   return due && HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
 }
 
@@ -114,8 +114,8 @@ HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
 
 // A block that lies where samples lie, or size 0. Warm rather than cold, as FreePerhapsSampled is.
 __attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes) {
-  if (LIKELY(SurelyNotSampled(block) && bytes != 0)) {
-    if (LIKELY(!ChargeHeapNonzero(bytes))) return real.realloc(block, bytes);
+  if (LIKELY(SurelyNotSampled(block))) {
+    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
   return ReallocSlow<false>(block, bytes);
@@ -179,8 +179,8 @@ HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
 }
 
 HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
-  if (LIKELY(!PassesTag(block) && bytes != 0)) {  // the tag's mask is 0 until the shim is ready
-    if (LIKELY(!ChargeHeapNonzero(bytes))) return real.realloc(block, bytes);
+  if (LIKELY(!PassesTag(block))) {  // the tag's mask is 0 until the shim is ready
+    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
   if (block == nullptr) {  // every second one in some programs

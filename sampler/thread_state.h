@@ -117,8 +117,8 @@ HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
   return ran_out;
 }
 
-// The same, known not to be 0: one instruction less.
-HOLDFAST_HOT inline bool ChargeHeapNonzero(size_t bytes) {
+// The same for realloc, which frees where 0 bytes are asked for: they charge nothing. One instruction less.
+HOLDFAST_HOT inline bool ChargeHeapUnlessZero(size_t bytes) {
   bool ran_out;
   asm volatile("subq %[bytes], %%fs:(%[at])"
                : "=@ccbe"(ran_out)
