@@ -76,6 +76,11 @@ const link_map* FirstThatDefines(const char* name) {
 
 }  // namespace
 
+const link_map* ObjectOf(const void* address) {
+  dl_find_object found;
+  return address != nullptr && _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+}
+
 bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
 
 bool IsDefinedFirstAt(const char* name, const void* base) {
@@ -84,10 +89,10 @@ bool IsDefinedFirstAt(const char* name, const void* base) {
 }
 
 bool IsEntryFor(const char* name, const void* address) {
-  dl_find_object found;
-  if (address == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return false;
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - found.dlfo_link_map->l_addr;
-  return HasSymbol(found.dlfo_link_map, name, HashOf(name), [offset](const Elf64_Sym& symbol) {
+  const link_map* object = ObjectOf(address);
+  if (object == nullptr) return false;
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - object->l_addr;
+  return HasSymbol(object, name, HashOf(name), [offset](const Elf64_Sym& symbol) {
     return symbol.st_shndx == SHN_UNDEF && symbol.st_value == offset;
   });
 }

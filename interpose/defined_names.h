@@ -6,9 +6,14 @@
 #ifndef HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
 #define HOLDFAST_INTERPOSE_DEFINED_NAMES_H_
 
+#include <link.h>
+
 #include "sampler/recorder.h"
 
 namespace holdfast {
+
+// The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
+HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 
@@ -16,8 +21,7 @@ HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
 
 // Whether `address` is an object's entry for a function of this name that it does not define: an undefined symbol with a
-// value. A program that is not position-independent has one for each function whose address it takes. (dladdr1 would look
-// through all of the object's symbols: 25 µs of python3's start.)
+// value. A program that is not position-independent has one for each function whose address it takes.
 HOLDFAST_HIDDEN bool IsEntryFor(const char* name, const void* address);
 
 }  // namespace holdfast

@@ -112,7 +112,7 @@ HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
   return ReallocSlow<true>(nullptr, bytes);
 }
 
-// A block that lies where samples lie, or size 0. Warm rather than cold, as FreePerhapsSampled is.
+// A block that lies where samples lie. Warm rather than cold, as FreePerhapsSampled is.
 __attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes) {
   if (LIKELY(SurelyNotSampled(block))) {
     if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);

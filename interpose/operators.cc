@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "interpose/defined_names.h"
 #include "interpose/real.h"
 #include "sampler/recorder.h"
 
@@ -46,11 +47,10 @@ void Find(void* scope, Operators* found) {
 #undef HOLDFAST_DELETE
 }
 
-// By the name of its object. (dladdr would look through all of that object's symbols: a millisecond for all forms.)
+// By the name of its object.
 bool IsCxxLibrarys(const void* function) {
-  dl_find_object place;
-  if (function == nullptr || _dl_find_object(const_cast<void*>(function), &place) != 0) return false;
-  const char* path = place.dlfo_link_map->l_name;
+  const link_map* object = ObjectOf(function);
+  const char* path = object != nullptr ? object->l_name : nullptr;
   if (path == nullptr) return false;
   const char* slash = strrchr(path, '/');
   const char* name = slash != nullptr ? slash + 1 : path;
@@ -91,9 +91,8 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
     return found;
   }
   thread.operators = nullptr;
-  dl_find_object place{};
-  if (_dl_find_object(reinterpret_cast<void*>(caller), &place) != 0) return found;
-  void* module = place.dlfo_link_map;
+  const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
+  if (module == nullptr) return found;
   for (const ModuleOperators& entry : by_module) {
     if (entry.module.load(std::memory_order_acquire) != module) continue;
     // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
@@ -104,7 +103,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
     }
   }
   // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
-  const char* name = place.dlfo_link_map->l_name;
+  const char* name = module->l_name;
   void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   if (handle == nullptr) return found;
   Find(handle, &found);

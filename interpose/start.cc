@@ -86,22 +86,13 @@ bool SomebodyElseIsAtWork(const char* const* environment) {
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
 }
 
-// The object whose code a function is; null: none. (dladdr would look through all of that object's symbols.)
-const link_map* ObjectOf(const void* function) {
-  dl_find_object found;
-  return function != nullptr && _dl_find_object(const_cast<void*>(function), &found) == 0 ? found.dlfo_link_map : nullptr;
-}
-template <typename Function>
-const link_map* ObjectOf(Function* function) {
-  return ObjectOf(reinterpret_cast<const void*>(function));
-}
-
 // A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
 // allocator as malloc and free do.
 bool AllocatorCanAlign() {
-  const link_map* object = ObjectOf(real.malloc);
-  return object != nullptr && ObjectOf(real.free) == object && ObjectOf(real.memalign) == object &&
-         ObjectOf(real.malloc_usable_size) == object;
+  const auto object_of = [](auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); };
+  const link_map* object = object_of(real.malloc);
+  return object != nullptr && object_of(real.free) == object && object_of(real.memalign) == object &&
+         object_of(real.malloc_usable_size) == object;
 }
 
 // Snapshot on demand: the handler that the program had for this signal still gets it.
