@@ -1,10 +1,11 @@
 // One allocation or lock pattern over and over for a while, timed: what scripts/bench runs bare and under each profiler.
 //     micro WORK SECONDS       prints "NANOSECONDS-PER-OPERATION OPERATIONS": elapsed time × threads / operations, measured
 //                              once a profiler's own process has started, which has no part in an operation's cost
-//   pair[.T]          malloc(64), free                                              T threads (default 1)
-//   new[.T]           operator new(64), delete
-//   ring.N[.T]        one of N live blocks of 16 to 1,023 bytes freed, another allocated
-//   lock              an uncontended mutex, locked and unlocked
+//   pair[.2]          malloc(64), free                                   .2: beside a second thread that does the same in
+//   new[.2]           operator new(64), delete                           every other slice of the time; of the first thread
+//   ring.N[.2]        one of N live blocks of 16 to 1,023 bytes freed,   then, in the slices in which both work; and, as a
+//                     another allocated                                  third figure, how many times longer that is than
+//   lock[.2]          an uncontended mutex, locked and unlocked          in the slices in which it works alone
 //   contended.H.T     T threads lock one mutex, hold it for H ns, let go, and do as much without it
 //   handoff.U         two threads on two processors: one holds a mutex for U microseconds while the other waits; the median
 //                     time from the call of unlock to the waiter's return, as "nanoseconds per operation"
@@ -30,6 +31,7 @@ struct Work {
   std::string name;
   long arguments[2] = {0, 0};
   double seconds = 1;
+  bool by_turns = false;  // Lead and Follow
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -64,24 +66,74 @@ void Calibrate() {
   spins_per_ns = 100'000 / (best * 1e9);
 }
 
+// Of works by turns, what the first thread found.
+std::atomic<bool> ended{false}, alone{false};
+double seconds_of_one = 0, together_over_alone = 0;
+
+double Median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+constexpr int kBatch = 2'000;
+
+// Seconds that an operation takes, measured for so long.
+template <typename One>
+double SecondsOf(One& one, double seconds) {
+  uint64_t done = 0;
+  double now;
+  const double begin = Now();
+  do {
+    for (int i = 0; i < kBatch; ++i) one(done + static_cast<uint64_t>(i));
+    done += kBatch;
+    now = Now();
+  } while (now < begin + seconds);
+  operations.fetch_add(done);
+  return (now - begin) / static_cast<double>(done);
+}
+
+// The first thread's part: slices by turns, so that what the machine does meanwhile is on both sides.
+template <typename One>
+void Lead(const Work& work, One& one) {
+  constexpr double kSlice = 0.004, kChange = 0.001;  // the other thread has stopped or begun
+  std::vector<double> ratios, together;
+  for (const double end = Now() + work.seconds; Now() < end;) {
+    double took[2];
+    for (const bool by_itself : {true, false}) {
+      alone.store(by_itself);
+      SecondsOf(one, kChange);
+      took[by_itself] = SecondsOf(one, kSlice);
+    }
+    together.push_back(took[false]);
+    ratios.push_back(took[false] / took[true]);
+  }
+  ended.store(true);
+  seconds_of_one = Median(together);
+  together_over_alone = Median(ratios);
+}
+
+template <typename One>
+void Follow(One& one) {
+  while (!ended.load()) {
+    if (alone.load()) usleep(100);
+    else for (int i = 0; i < kBatch; ++i) one(static_cast<uint64_t>(i));
+  }
+}
+
 // Runs `one` in batches until the time is up.
 template <typename One>
 void Loop(const Work& work, One one) {
-  constexpr int kBatch = 2'000;
   const double warm = Now() + kOthersStart;
   do {
     for (int i = 0; i < 5 * kBatch; ++i) one(i);
   } while (Now() < warm);
-  ready.fetch_add(1);
+  const bool first = ready.fetch_add(1) == 0;
   while (!start.load()) {
   }
-  uint64_t done = 0;
-  const double end = Now() + work.seconds;
-  do {
-    for (int i = 0; i < kBatch; ++i) one(done + static_cast<uint64_t>(i));
-    done += kBatch;
-  } while (Now() < end);
-  operations.fetch_add(done);
+  if (!work.by_turns) SecondsOf(one, work.seconds);
+  else if (first) Lead(work, one);
+  else Follow(one);
 }
 
 void Ring(const Work& work, size_t blocks) {
@@ -155,9 +207,7 @@ int HandOff(const Work& work) {
   }
   asked.store(-1);
   pthread_join(waiter, nullptr);
-  const auto middle = took.begin() + static_cast<long>(took.size() / 2);
-  std::nth_element(took.begin(), middle, took.end());
-  printf("%.3f %zu\n", *middle * 1e9, took.size());
+  printf("%.3f %zu\n", Median(took) * 1e9, took.size());
   return 0;
 }
 
@@ -217,6 +267,7 @@ int main(int argc, char** argv) {
   const bool has_argument = work.name == "ring" || work.name == "live" || work.name == "contended";
   const long threads = std::max(1L, work.arguments[has_argument ? 1 : 0]);
   if (work.name == "contended") Calibrate();
+  else work.by_turns = threads > 1;
   std::vector<pthread_t> others(static_cast<size_t>(threads));
   for (pthread_t& thread : others) {
     if (pthread_create(&thread, nullptr, Thread, &work) != 0) return 3;
@@ -226,6 +277,10 @@ int main(int argc, char** argv) {
   start.store(true);
   for (pthread_t thread : others) pthread_join(thread, nullptr);
   const double elapsed = Now() - begin;
+  if (work.by_turns) {
+    printf("%.3f %lu %.4f\n", seconds_of_one * 1e9, operations.load(), together_over_alone);
+    return 0;
+  }
   printf("%.3f %lu\n", elapsed * 1e9 * static_cast<double>(threads) / static_cast<double>(operations.load()), operations.load());
   return 0;
 }

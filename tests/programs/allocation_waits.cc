@@ -1,7 +1,7 @@
 // Whether allocations wait for somebody: allocates and frees over and over, and looks at the clock each time.
 //     allocation_waits STACKS LIVE
-// First makes a large profile (STACKS call paths, LIVE blocks that stay; meant for --heap-interval 1), prints "ready", then
-// works for as long as its input lasts. For each line of the input it prints what happened since the line before:
+// First makes a large profile (STACKS call paths and no more, LIVE blocks that stay; meant for --heap-interval 1), prints
+// "ready", then works for as long as its input lasts. For each line of the input it prints what happened since the line before:
 //     allocations N blocked N longest_blocked_ns N longest_ns N preempted N answer K
 // blocked: allocations in which the thread gave up its processor by itself, so waited for something in the kernel.
 // longest_ns: the longest allocation in which it neither waited so nor was preempted: its own work, its own waiting in
@@ -67,26 +67,26 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const uint64_t stacks = strtoull(argv[1], nullptr, 10);
   std::vector<void*> kept(strtoull(argv[2], nullptr, 10));
-  for (uint64_t i = 0; i < std::max<uint64_t>(stacks, kept.size()); ++i) {
-    void* block = Call<0>(i % stacks, kDepth, 48);
-    if (i < kept.size()) kept[i] = block;
-    else free(block);
-  }
-  for (uint64_t path = 0; path < stacks; ++path) free(Call<0>(path, kDepth, BytesOf(path)));
-  printf("ready\n");
-  fflush(stdout);
-  fcntl(0, F_SETFL, O_NONBLOCK);
+  const uint64_t filled = std::max<uint64_t>(stacks, kept.size()), ready = filled + stacks;
   Since since;
   int answers = 0;
   rusage before;
-  getrusage(RUSAGE_THREAD, &before);
+  // One loop, so that the call paths, which begin with its one call, are the same in all its parts.
   for (uint64_t turn = 0;; ++turn) {
     const uint64_t path = turn % stacks;
     const int64_t start = Now();
-    void* block = Call<0>(path, kDepth, BytesOf(path));
+    void* block = Call<0>(path, kDepth, turn < filled ? 48 : BytesOf(path));
     Use(block);
-    free(block);
+    if (turn < kept.size()) kept[turn] = block;
+    else free(block);
     const int64_t took = Now() - start;
+    if (turn < ready) continue;
+    if (turn == ready) {
+      printf("ready\n");
+      fflush(stdout);
+      fcntl(0, F_SETFL, O_NONBLOCK);
+      getrusage(RUSAGE_THREAD, &before);
+    }
     ++since.allocations;
     if (took >= kLongNs) {
       rusage now;
