@@ -31,9 +31,7 @@ inline bool LooksFree(const pthread_mutex_t* mutex) {
   return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
 }
 // 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which are taken for "perhaps".
-inline bool HasNoSleepers(const pthread_mutex_t* mutex) {
-  return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 1;
-}
+inline bool HasNoSleepers(const pthread_mutex_t* mutex) { return mutex->__data.__lock == 1; }
 inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE; }
 
 // Kinds whose wait may be cut in two by a timeout: normal, recursive, errorcheck, adaptive. Robust (0x10),
@@ -134,18 +132,21 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is fought for: a quick look whether it is this one. `unlock`: the program's own call.
+// While some lock of the program is fought for: whether it can be this one. Some unlocks have a closer look all the same.
+HOLDFAST_HOT inline bool NobodySleeps(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
+
 template <typename Unlock, typename Slow>
-inline int UnlockPerhapsWaitedFor(pthread_mutex_t* mutex, Unlock unlock, Slow slow) {
-  if ((!HasNoSleepers(mutex) || !NobodySleeps()) && WatchedSlow(mutex)) return slow();
+inline int UnlockClosely(pthread_mutex_t* mutex, Unlock unlock, Slow slow) {
+  // One that only has sums to add after its wait need not look for its lock.
+  const bool only_adds = HasNoSleepers(mutex) && thread_state.ended_wait.publishing == Publishing::kDue;
+  if (!only_adds && WatchedSlow(mutex)) return slow();
   const int result = unlock();
-  PublishWait();
+  AfterUnlock();
   return result;
 }
 
-// Out of line, so that the usual case is three instructions.
-__attribute__((noinline)) int UnlockWatched(pthread_mutex_t* mutex) {
-  return UnlockPerhapsWaitedFor(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
+__attribute__((noinline)) int UnlockCloselySlow(pthread_mutex_t* mutex) {
+  return UnlockClosely(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -178,8 +179,8 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
   return UnlockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
 }
 
-__attribute__((noinline)) int C11UnlockWatched(mtx_t* mutex) {
-  return UnlockPerhapsWaitedFor(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
+__attribute__((noinline)) int C11UnlockCloselySlow(mtx_t* mutex) {
+  return UnlockClosely(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
 }
 
 }  // namespace
@@ -219,8 +220,8 @@ HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  if (NoneWatched()) return real.pthread_mutex_unlock(mutex);
-  return UnlockWatched(mutex);
+  if (NoneWatched() || NobodySleeps(mutex)) return real.pthread_mutex_unlock(mutex);
+  return UnlockCloselySlow(mutex);
 }
 
 HOLDFAST_EXPORT int mtx_lock(mtx_t* mutex) {
@@ -238,8 +239,8 @@ HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {
 }
 
 HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
-  if (NoneWatched()) return real.mtx_unlock(mutex);
-  return C11UnlockWatched(mutex);
+  if (NoneWatched() || NobodySleeps(Inside(mutex))) return real.mtx_unlock(mutex);
+  return C11UnlockCloselySlow(mutex);
 }
 
 }  // extern "C"

@@ -105,8 +105,9 @@ HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
 
 __attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
   if (WatchedSlow(lock)) return UnlockSlow(lock);
+  if (Calm()) return real.pthread_rwlock_unlock(lock);
   const int result = real.pthread_rwlock_unlock(lock);
-  PublishWait();
+  AfterUnlock();
   return result;
 }
 

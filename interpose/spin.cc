@@ -35,8 +35,9 @@ HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
 
 __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
   if (WatchedSlow(const_cast<const int*>(lock))) return UnlockSlow(lock);
+  if (Calm()) return real.pthread_spin_unlock(lock);
   const int result = real.pthread_spin_unlock(lock);
-  PublishWait();
+  AfterUnlock();
   return result;
 }
 

@@ -113,8 +113,15 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
 }
 
-void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
+void AfterUnlock() {
   PublishWait();
+  ThreadState& thread = thread_state;
+  thread.calm_unlocks = kOneVisitIn - 1;
+  if (table() != nullptr && EnterSlow(thread)) TendSlots(thread.tended++);
+}
+
+void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
+  AfterUnlock();
   Table* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded) return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged

@@ -65,6 +65,14 @@ bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   return false;
 }
 
+// The caller has made the key busy.
+void GiveUp(std::atomic<uint64_t>* key, const LockSlot* slot) {
+  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0]) / kKeysInSet);
+  key->store(0, std::memory_order_release);
+  lock_set_used[set / kLockSets][set % kLockSets].fetch_sub(1, std::memory_order_relaxed);
+  __atomic_fetch_sub(&lock_watch[set / kLockSets].taken, 1, __ATOMIC_RELAXED);
+}
+
 // The caller has `claiming`.
 LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock, Leftover* left) {
   int free = -1, idle = -1;
@@ -241,11 +249,31 @@ int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
   if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
   int64_t no_time = 0;
   const int64_t left_ns = Settle(slot, &no_time);
-  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0]) / kKeysInSet);
-  key->store(0, std::memory_order_release);
-  lock_set_used[set / kLockSets][set % kLockSets].fetch_sub(1, std::memory_order_relaxed);
-  __atomic_fetch_sub(&lock_watch[set / kLockSets].taken, 1, __ATOMIC_RELAXED);
+  GiveUp(key, slot);
   return left_ns;
+}
+
+void TendSlots(uint32_t turn) {
+  const uint32_t set = turn % kLockSets;
+  if (LIKELY(lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0)) return;
+  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  if (all == nullptr || no_clock.load(std::memory_order_relaxed)) return;
+  const int64_t before_ns = MonotonicNs() - kIdleNs;
+  for (uint32_t i = 0; i < kKeysInSet; ++i) {
+    LockSlot& slot = all->slots[kHeldTable][set][i];
+    const auto idle = [&] {
+      const uint64_t waiting = slot.waiting.load(std::memory_order_relaxed);
+      return (waiting & kWaitersMask) == 0 && slot.settled_ns.load(std::memory_order_relaxed) < before_ns &&
+             Since(slot.mark.load(std::memory_order_relaxed), IntegralAt(waiting, 0)) == 0;
+    };
+    std::atomic<uint64_t>* key = &all->keys[kHeldTable][set][i];
+    if (key->load(std::memory_order_acquire) == 0 || !idle()) continue;
+    const SignalsBlocked blocked;
+    if (!TakeIdleKey(key, slot)) continue;
+    // Looked at again: the slot may have become another lock's meanwhile.
+    if (idle()) GiveUp(key, &slot);
+    else key->fetch_and(~LockSlots::kBusy, std::memory_order_release);
+  }
 }
 
 }  // namespace holdfast

@@ -166,13 +166,24 @@ int64_t MeanStart(uint64_t word, int64_t now_ns);
 int64_t Settle(LockSlot* slot, int64_t* now_ns);
 // Gives back `charged_ns` that Settle took, if nobody settled since (an unlock that failed).
 void Unsettle(LockSlot* slot, int64_t charged_ns);
-// Of the unlocks of a watched lock for which nobody sleeps only one in kOneVisitIn has a closer look.
-inline constexpr uint32_t kOneVisitIn = 64;
+// Of the unlocks for which nobody sleeps, while some lock is watched, only one in kOneVisitIn of each thread has a closer
+// look, and the first after a wait, which has sums to add.
+inline constexpr uint16_t kOneVisitIn = 64;
 inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::memory_order_relaxed) & kWaitersMask; }
-HOLDFAST_HOT inline bool NobodySleeps() { return lock_preparing == 0 && ++thread_state.unlocks % kOneVisitIn != 0; }
+HOLDFAST_HOT inline bool Calm() {
+  // As ChargeHeap: one subtraction, whose carry says that it was 0.
+  bool ran_out;
+  if (UNLIKELY(lock_preparing != 0)) return false;
+  asm volatile("subw $1, %[left]" : "=@ccc"(ran_out), [left] "+m"(thread_state.calm_unlocks));
+  return LIKELY(!ran_out);
+}
 // By a holder that found nobody waiting: after some such visits the slot is given up. Returns what was waited and not
 // charged by then, nanoseconds. `visits`: how many this one stands for.
 int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
+// Gives up the slots of one set of locks, the `turn`th, for which nobody has waited for a second and nothing is left to be
+// charged: of locks that are hardly ever taken again, on whose account every unlock of the program would go the longer way.
+inline constexpr int64_t kIdleNs = 1'000'000'000;
+void TendSlots(uint32_t turn);
 
 }  // namespace holdfast
 

@@ -125,15 +125,16 @@ void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // that was our own doing. It is taken off, for the waiter and for the gap.
 void EnterWait(bool free_now, LockWait* wait);
 // After it, whatever its outcome. `acquired`: the program has its lock now. Then only the clock is read and the slot is told;
-// the sums of a wait shorter than kPublishAtOnceNs are added when the lock has been let go (EndUnlock or PublishWait), or
+// the sums of a wait shorter than kPublishAtOnceNs are added when the lock has been let go (EndUnlock or AfterUnlock), or
 // when this thread next waits, so that nobody waits for them.
 void EndWait(LockWait* wait, bool acquired);
 inline constexpr uint64_t kPublishAtOnceNs = 10'000'000;
-// After the real unlock of a lock that is Watched, where EndUnlock is not called.
 void PublishWaitSlow();
-HOLDFAST_HOT inline void PublishWait() {
-  if (UNLIKELY(thread_state.ended_wait.publishing == Publishing::kDue)) PublishWaitSlow();
+inline void PublishWait() {
+  if (thread_state.ended_wait.publishing == Publishing::kDue) PublishWaitSlow();
 }
+// After the real unlock of any lock that was not Calm, where EndUnlock is not called.
+void AfterUnlock();
 // Something was registered with libc that ends the wait if its thread is cancelled. Whoever takes the wait for abandoned puts
 // `former`, which was first in libc's list, back there.
 inline void NoteCleanup(const LockWait* wait, const void* cleanup, const void* former) {

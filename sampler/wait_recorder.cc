@@ -333,6 +333,7 @@ void EndWait(LockWait* wait, bool acquired) {
     thread.ended_wait = ended;
     std::atomic_signal_fence(std::memory_order_release);
     thread.ended_wait.publishing = Publishing::kDue;
+    thread.calm_unlocks = 0;
   } else {
     Publish(recorded, thread, ended);
   }

@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -25,6 +27,8 @@ struct Path {
   const char* name;
   void (*warm)();
   void (*measured)();
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
 };
 
 // The body twice, so that callgrind can tell the two by their names.
@@ -116,11 +120,56 @@ PATH(clocklock, {
   pthread_mutex_unlock(&mutex);
 })
 
+// The C11 functions, while another thread waits for another mutex.
+mtx_t c11;  // all zero: a plain one
+pthread_mutex_t waited_for = PTHREAD_MUTEX_INITIALIZER;
+pthread_t waiter;
+void* Wait(void*) {
+  pthread_mutex_lock(&waited_for);
+  pthread_mutex_unlock(&waited_for);
+  return nullptr;
+}
+void BeginWaiting() {
+  pthread_mutex_lock(&waited_for);
+  if (pthread_create(&waiter, nullptr, Wait, nullptr) != 0) abort();
+  // 2: somebody sleeps, or is about to.
+  while (__atomic_load_n(&waited_for.__data.__lock, __ATOMIC_RELAXED) != 2) usleep(1'000);
+  usleep(50'000);
+}
+void EndWaiting() {
+  pthread_mutex_unlock(&waited_for);
+  pthread_join(waiter, nullptr);
+}
+// Once nobody waits any more, and has not for a while, all is as it was.
+void WaitedLongAgo() {
+  BeginWaiting();
+  EndWaiting();
+  timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    for (size_t i = 0; i < kRounds; ++i) {
+      mtx_lock(&c11);
+      mtx_unlock(&c11);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec < begin.tv_sec + 3);
+}
+PATH(lock_long_after_waiter, {
+  pthread_mutex_lock(&mutex);
+  pthread_mutex_unlock(&mutex);
+})
+PATH(mtx_beside_waiter, {
+  mtx_lock(&c11);
+  mtx_unlock(&c11);
+})
+
 #define NAMED(name) {#name, warm_##name, measured_##name}
 const Path kPaths[] = {NAMED(malloc),      NAMED(ring),    NAMED(calloc),      NAMED(realloc), NAMED(reallocarray),
                        NAMED(aligned),     NAMED(posix),   NAMED(usable),      NAMED(new),     NAMED(sized),
                        NAMED(array),       NAMED(sized_array), NAMED(nothrow), NAMED(aligned_new),
-                       NAMED(lock),        NAMED(recursive),   NAMED(trylock), NAMED(timedlock), NAMED(clocklock)};
+                       NAMED(lock),        NAMED(recursive),   NAMED(trylock), NAMED(timedlock), NAMED(clocklock),
+                       {"lock_long_after_waiter", warm_lock_long_after_waiter, measured_lock_long_after_waiter, WaitedLongAgo},
+                       {"mtx_beside_waiter", warm_mtx_beside_waiter, measured_mtx_beside_waiter, BeginWaiting, EndWaiting}};
 
 }  // namespace
 
@@ -130,8 +179,10 @@ int main(int argc, char** argv) {
     bool wanted = argc == 1;
     for (int i = 1; i < argc; ++i) wanted = wanted || strcmp(argv[i], path.name) == 0;
     if (!wanted) continue;
+    if (path.begin != nullptr) path.begin();
     path.warm();
     path.measured();
+    if (path.end != nullptr) path.end();
   }
   return 0;
 }

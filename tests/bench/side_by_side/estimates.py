@@ -9,7 +9,7 @@ from report import of
 
 @dataclasses.dataclass
 class Estimate:
-    """The median of the rounds, and the interval in which it lies in 99 of 100 such measurements (in some fewer where more
+    """The median (or another figure) of the rounds, and the interval in which it lies in 99 of 100 such measurements (in some fewer where more
     rounds were run until it lay on one side of a bound)."""
 
     middle: float
@@ -20,13 +20,22 @@ class Estimate:
         return f"{self.low:.3f}–{self.high:.3f}"
 
 
-def estimate(rounds, resamples=2000):
-    """By the bootstrap: medians of as many rounds drawn from these. None without any."""
+def estimate(rounds, figure=statistics.median, resamples=2000):
+    """Of the rounds' `figure`, by the bootstrap: that of as many rounds drawn from these. None without any."""
     if not rounds:
         return None
     drawn = random.Random(1)
-    medians = sorted(statistics.median(drawn.choices(rounds, k=len(rounds))) for _ in range(resamples))
-    return Estimate(statistics.median(rounds), medians[int(0.005 * resamples)], medians[int(0.995 * resamples)])
+    figures = sorted(figure(drawn.choices(rounds, k=len(rounds))) for _ in range(resamples))
+    return Estimate(figure(rounds), figures[int(0.005 * resamples)], figures[int(0.995 * resamples)])
+
+
+def lower_quartile(values):
+    return statistics.quantiles(values, n=4)[0]
+
+
+def more_at_the_lower_quartile(pairs):
+    """Of (one, other) of the same rounds."""
+    return lower_quartile([one for one, _ in pairs]) - lower_quartile([other for _, other in pairs])
 
 
 def rounds_over_bare(results, work, configuration, measure):

@@ -25,11 +25,13 @@ def valgrind(folder):
 
 
 def collected(folder):
-    """Of the process that executed most: a server may have started others."""
+    """Of the process that executed most: a server may have started others. `library`: in libholdfast.so itself; `calls`:
+    wrapper → calls of it."""
     counted = [callgrind.read(path) for path in glob.glob(folder + "/callgrind.*")]
     if not counted:
         raise Failed("callgrind counted nothing")
-    return max(counted, key=lambda one: one.total)
+    most = max(counted, key=lambda one: one.total)
+    return {"total": most.total, "library": most.library(), "calls": dict(most.calls)}
 
 
 @contextlib.contextmanager
@@ -52,7 +54,7 @@ def count(configuration, folder, command, more):
 
 def least(counted):
     """Instructions that any such library adds to this program, samples left out."""
-    return sum(counted.calls[name] * instructions for name, instructions in LEAST.items())
+    return sum(counted["calls"].get(name, 0) * instructions for name, instructions in LEAST.items())
 
 
 def redis_requests(turns):
@@ -68,41 +70,60 @@ def redis_requests(turns):
     return [b"".join(batches[i:i + 4]) for i in range(0, turns, 4)]
 
 
-def count_redis(configuration, folder, turns):
-    """The same requests in the same batches, each batch answered before the next: the server does the same each time, but
-    for its timers, which are set to once a second."""
-    with surroundings(configuration, folder) as variables:
-        serve(folder, variables, turns)
-    return collected(folder)
-
-
-def serve(folder, variables, turns):
-    path = os.path.join(folder, "s")
-    log = os.path.join(folder, "log")
-    with open(log, "wb") as out:
-        server = subprocess.Popen(valgrind(folder) + ["/usr/bin/redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
-                                                      "--hz", "1", "--dynamic-hz", "no"],
-                                  env=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder, start_new_session=True)
+@contextlib.contextmanager
+def server(folder, variables, command, path, before=()):
+    """A server under callgrind, from its first answer until it has ended by itself."""
+    with open(os.path.join(folder, "log"), "wb") as out:
+        process = subprocess.Popen([*before, *valgrind(folder), *command], env=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder,
+                                   start_new_session=True)
     try:
-        wait_for(path, server)
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(path)
-            connection.settimeout(60)
-            for request in redis_requests(turns):
-                connection.sendall(request)
-                wanted, got = request.count(b"*"), b""
-                # SET answers a line, GET a length and a line, LPUSH and HSET a number.
-                wanted = request.count(b"SET\r\n") - request.count(b"HSET\r\n") + 2 * request.count(b"GET\r\n") + request.count(b"LPUSH\r\n") + request.count(b"HSET\r\n")
-                while got.count(b"\r\n") < wanted:
-                    more = connection.recv(1 << 20)
-                    if not more:
-                        raise Failed("redis-server closed the connection")
-                    got += more
-            connection.sendall(b"SHUTDOWN NOSAVE\r\n")
-        server.wait(timeout=60)
+        wait_for(path, process)
+        yield process
+        process.wait(timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise Failed(str(error)) from error
     finally:
-        if server.poll() is None:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def answers_of(request):
+    """How many lines: SET answers one, GET a length and a line, LPUSH and HSET a number."""
+    return request.count(b"SET\r\n") + 2 * request.count(b"GET\r\n") + request.count(b"LPUSH\r\n")
+
+
+def count_redis(configuration, folder, turns):
+    """The same requests in the same batches, each batch answered before the next: the server does the same each time, but
+    for its timers, which are set to once a second."""
+    path = os.path.join(folder, "s")
+    command = ["/usr/bin/redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--hz", "1", "--dynamic-hz", "no"]
+    with surroundings(configuration, folder) as variables, server(folder, variables, command, path), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.settimeout(60)
+        for request in redis_requests(turns):
+            connection.sendall(request)
+            wanted, got = answers_of(request), b""
+            while got.count(b"\r\n") < wanted:
+                more = connection.recv(1 << 20)
+                if not more:
+                    raise Failed("redis-server closed the connection")
+                got += more
+        connection.sendall(b"SHUTDOWN NOSAVE\r\n")
+    return collected(folder)
+
+
+# memcached sets its limit of open files to its number of connections; valgrind, which keeps 12 files for itself, allows it
+# to set no other than the one that is.
+FILES, OF_VALGRIND = 1024, 12
+
+
+def count_memcached(configuration, folder, work):
+    """One connection. Its maintainers of memory, which wake up by the clock, count as well."""
+    path = os.path.join(folder, "s")
+    command = work.program(path) + ["-c", str(FILES - OF_VALGRIND), "-o", "no_lru_maintainer,no_lru_crawler"]
+    with (surroundings(configuration, folder) as variables,
+          server(folder, variables, command, path, ["prlimit", f"--nofile={FILES}:{FILES}"]) as process):
+        work.load(path)
+        process.terminate()
+    return collected(folder)

@@ -1,6 +1,8 @@
 """What is run: small patterns (tests/bench/micro.cc) and whole programs. A run gives a dictionary of measures:
-ns (per operation), seconds, cpu (seconds), throughput (operations a second), memory (peak resident KiB), bytes (written)."""
+ns (per operation), together_over_alone (how many times more beside a second thread), seconds, cpu (seconds),
+throughput (operations a second), memory (peak resident KiB), bytes (written)."""
 
+import dataclasses
 import os
 import random
 import shutil
@@ -59,7 +61,8 @@ class Micro(Work):
         figures = [line.split() for line in got["output"].splitlines() if line.replace(".", "").replace(" ", "").isdigit()]
         if not figures:
             raise Failed(f"micro said nothing: {got['output'][-200:]}")
-        return {"ns": float(figures[-1][0]), "memory": got["memory"]}
+        ns, _, *together_over_alone = map(float, figures[-1])
+        return {"ns": ns, "memory": got["memory"], **({"together_over_alone": together_over_alone[0]} if together_over_alone else {})}
 
 
 class Program(Work):
@@ -155,9 +158,7 @@ def redis(name, operations, pipeline):
     return Server(name, program, load, process_id)
 
 
-def memcached(build, batches):
-    connections = 8
-
+def memcached(build, batches, connections=8):
     def program(path):
         return ["/usr/bin/memcached", "-u", "root" if os.getuid() == 0 else str(os.getuid()), "-s", path, "-m", "256", "-t", "4", "-P", os.path.join(os.path.dirname(path), "pid")]
 
@@ -243,19 +244,18 @@ def micro_works(build, quick):
                 ("ring of 1,000", "ring.1000"), ("ring of 1,000, 2 threads", "ring.1000.2"),
                 ("ring of 100,000", "ring.100000"), ("ring of 100,000, 2 threads", "ring.100000.2"),
                 ("ring, 1k live samples", "live.1000"), ("ring, 100k live samples", "live.100000"), ("ring, 1M live samples", "live.1000000")]
-    return [Micro(build, name, pattern, seconds) for name, pattern in patterns]
+    return [Micro(build, name, pattern, seconds * (2 if name.endswith("2 threads") else 1)) for name, pattern in patterns]
 
 
 LIVE = ("ring, 1k live samples", [("ring, 100k live samples", 1.05), ("ring, 1M live samples", 1.1)])
-# With one thread and with two.
-FLAT = [("malloc + free", "malloc + free, 2 threads"), ("ring of 1,000", "ring of 1,000, 2 threads"),
-        ("ring of 100,000", "ring of 100,000, 2 threads"), ("uncontended lock", "uncontended lock, 2 threads")]
+# Of which it is also measured what the second thread does to the cost.
+FLAT = ["malloc + free, 2 threads", "ring of 1,000, 2 threads", "ring of 100,000, 2 threads", "uncontended lock, 2 threads"]
 
 
 def lock_works(build, quick):
     """Uncontended, contended, handed over."""
     seconds = 0.1 if quick else 0.2
-    free = [Micro(build, "uncontended lock", "lock", seconds), Micro(build, "uncontended lock, 2 threads", "lock.2", seconds)]
+    free = [Micro(build, "uncontended lock", "lock", seconds), Micro(build, "uncontended lock, 2 threads", "lock.2", 1.5 * seconds)]
     contended = [Micro(build, f"contended, {threads} threads, {hold:,} ns", f"contended.{hold}.{threads}", seconds)
                  for threads in (2, 4) for hold in (20, 200, 1000)]
     handed = [Micro(build, f"handed over after {hold:,} us", f"handoff.{hold}", 2 * seconds) for hold in (50, 1000)]
@@ -278,6 +278,23 @@ def program_works(build, inputs, quick):
     ]
 
 
+PROGRAMS = ["sqlite3", "python3", "g++", "redis", "redis, pipelined", "memcached"]
+
+
+@dataclasses.dataclass
+class Names:
+    programs: list
+    micro: list  # all patterns, in the order of the tables
+    contended: list
+    handed: list
+
+
+def works_by_name(build, quick):
+    micro, (free, contended, handed) = micro_works(build, quick), lock_works(build, quick)
+    names = lambda works: [work.name for work in works]
+    return Names(PROGRAMS, names(micro + free + contended + handed), names(contended), names(handed))
+
+
 def callgrind_commands(inputs, quick):
     """Programs small enough for callgrind, and large enough that their start does not count."""
     small = 2 if quick else 1
@@ -288,7 +305,8 @@ def callgrind_commands(inputs, quick):
         "sqlite3": (["/usr/bin/sqlite3", ":memory:", "-cmd", ".output /dev/null", f".read {sql}"], {}),
         "python3": (["/usr/bin/python3", "-S", "-s", "-c", PYTHON % (50_000 // small)], {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "1"}),
         "g++": ([cc1plus, "-fpreprocessed", "-quiet", "-O0", "-std=c++17", cxx, "-o", "/dev/null"], {}),
-        "redis": (None, {}),
+        "redis": (None, {}),  # servers: see instructions.py
+        "memcached": (None, {}),
     }
 
 

@@ -1,0 +1,53 @@
+"""All figures of scripts/bench, as they were measured, and how those of a later run take the place of earlier ones.
+
+runs: work → configuration → its rounds. instructions: program → configuration → what callgrind counted. paths, units: name →
+figure. resident, redis_memory, snapshots: see processes.py. failures: work → what could not be run. dates: work, or one of
+these names → the day. machine: where."""
+
+import json
+import os
+
+GROUPS = ("runs", "instructions")  # whose entries are measured one by one
+WHOLE = ("paths", "units", "resident", "redis_memory", "snapshots")
+
+
+def none(machine):
+    return {"machine": machine, "dates": {}, "failures": {}, **{name: {} for name in GROUPS + WHOLE}}
+
+
+def dated(results, day):
+    """Says of everything in `results` that it was measured on that day."""
+    for group in GROUPS:
+        for name in results[group]:
+            results["dates"][f"{name}, instructions" if group == "instructions" else name] = day
+    for name in WHOLE:
+        if results[name]:
+            results["dates"][name.replace("_", " ")] = day
+    return results
+
+
+def merged(old, new):
+    """Everything of `old` but what `new` measured again."""
+    found = json.loads(json.dumps(old))
+    for group in GROUPS + ("dates",):
+        found[group].update(new[group])
+    for name in WHOLE:
+        found[name] = new[name] or found[name]
+    found["failures"] = {work: text for work, text in old["failures"].items() if work not in new["runs"]} | new["failures"]
+    return found
+
+
+def load(path, machine):
+    """None where there are none, or those of another machine."""
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        found = json.load(file)
+    return found if found.get("machine") == machine else None
+
+
+def save(results, path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + ".new", "w") as out:
+        json.dump(results, out, indent=1)
+    os.replace(path + ".new", path)
