@@ -4,7 +4,8 @@
 //   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
 //                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
 //                                  (captures; holds nothing) → the real lock → EndWait
-//   pthread_mutex_unlock → nobody waits for it → the real unlock, by a tail-jump
+//   pthread_mutex_unlock → no lock is waited for, or not this one → the real unlock, by a tail-jump
+//                      ├→ one in 64 of those, or this thread has sums to add: the real unlock → AfterUnlock
 //                      └→ UnlockSlow → BeginUnlock (charges, decides) → the real unlock → EndUnlock (captures)
 //
 // A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody: lock_slots.h has why.
@@ -132,21 +133,22 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is fought for: whether it can be this one. Some unlocks have a closer look all the same.
-HOLDFAST_HOT inline bool NobodySleeps(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
+// While some lock of the program is fought for: whether this unlock may pass as if none were. It is one of so many calm ones.
+HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
 
-template <typename Unlock, typename Slow>
-inline int UnlockClosely(pthread_mutex_t* mutex, Unlock unlock, Slow slow) {
+// Of the others, those whose lock is not watched. `unlock`: the program's own call; `watched`: what to do with one that is.
+template <typename Unlock, typename Watched>
+inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched watched) {
   // One that only has sums to add after its wait need not look for its lock.
-  const bool only_adds = HasNoSleepers(mutex) && thread_state.ended_wait.publishing == Publishing::kDue;
-  if (!only_adds && WatchedSlow(mutex)) return slow();
+  const bool only_adds = HasNoSleepers(mutex) && lock_preparing == 0 && thread_state.ended_wait.publishing == Publishing::kDue;
+  if (!only_adds && WatchedSlow(mutex)) return watched();
   const int result = unlock();
-  AfterUnlock();
+  AfterUnlock(mutex);
   return result;
 }
 
-__attribute__((noinline)) int UnlockCloselySlow(pthread_mutex_t* mutex) {
-  return UnlockClosely(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
+__attribute__((noinline)) int UnlockPerhapsWatchedSlow(pthread_mutex_t* mutex) {
+  return UnlockPerhapsWatched(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -179,8 +181,8 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
   return UnlockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
 }
 
-__attribute__((noinline)) int C11UnlockCloselySlow(mtx_t* mutex) {
-  return UnlockClosely(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
+__attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
+  return UnlockPerhapsWatched(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
 }
 
 }  // namespace
@@ -220,8 +222,8 @@ HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  if (NoneWatched() || NobodySleeps(mutex)) return real.pthread_mutex_unlock(mutex);
-  return UnlockCloselySlow(mutex);
+  if (NoneWatched() || PassesCalmly(mutex)) return real.pthread_mutex_unlock(mutex);
+  return UnlockPerhapsWatchedSlow(mutex);
 }
 
 HOLDFAST_EXPORT int mtx_lock(mtx_t* mutex) {
@@ -239,8 +241,8 @@ HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {
 }
 
 HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
-  if (NoneWatched() || NobodySleeps(Inside(mutex))) return real.mtx_unlock(mutex);
-  return C11UnlockCloselySlow(mutex);
+  if (NoneWatched() || PassesCalmly(Inside(mutex))) return real.mtx_unlock(mutex);
+  return C11UnlockPerhapsWatchedSlow(mutex);
 }
 
 }  // extern "C"

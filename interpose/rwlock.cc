@@ -107,7 +107,7 @@ __attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
   if (WatchedSlow(lock)) return UnlockSlow(lock);
   if (Calm()) return real.pthread_rwlock_unlock(lock);
   const int result = real.pthread_rwlock_unlock(lock);
-  AfterUnlock();
+  AfterUnlock(lock);
   return result;
 }
 

@@ -37,7 +37,7 @@ __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
   if (WatchedSlow(const_cast<const int*>(lock))) return UnlockSlow(lock);
   if (Calm()) return real.pthread_spin_unlock(lock);
   const int result = real.pthread_spin_unlock(lock);
-  AfterUnlock();
+  AfterUnlock(const_cast<const int*>(lock));
   return result;
 }
 

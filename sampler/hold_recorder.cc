@@ -93,6 +93,7 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   DropAbandonedWait(recorded, thread, hold);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
   if (slot == nullptr) return;
+  if ((slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
   if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
     if (WaitersOf(*slot) != 0) return;  // woken, and on their way
     Visit(recorded, thread, slot, lock, kind, kOneVisitIn);
@@ -113,15 +114,26 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
 }
 
-void AfterUnlock() {
-  PublishWait();
+void AfterUnlock(const void* lock) {
   ThreadState& thread = thread_state;
-  thread.calm_unlocks = kOneVisitIn - 1;
-  if (table() != nullptr && EnterSlow(thread)) TendSlots(thread.tended++);
+  // Out of calm ones, as Calm left it; any other is one that cannot be calm.
+  const bool ran_out = thread.calm_unlocks > kOneVisitIn;
+  const bool due = thread.ended_wait.publishing == Publishing::kDue;
+  if (ran_out) thread.calm_unlocks = due ? 0 : kOneVisitIn - 1;
+  if (table() == nullptr || !EnterSlow(thread)) return;
+  if (due) {
+    PublishWaitSlow();
+    if (LockSlot* slot = FindSlot(lock, kHeldTable)) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
+    return;
+  }
+  const uint16_t before = thread.tended;
+  thread.tended = static_cast<uint16_t>(before + (ran_out ? kOneVisitIn : 1));
+  const uint32_t turn = thread.tended / kOneVisitIn;
+  if (turn != before / kOneVisitIn) TendSlots(turn);
 }
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
-  AfterUnlock();
+  PublishWait();
   Table* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded) return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged

@@ -65,9 +65,10 @@ bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   return false;
 }
 
-// The caller has made the key busy.
-void GiveUp(std::atomic<uint64_t>* key, const LockSlot* slot) {
-  const auto set = static_cast<uint32_t>((slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0]) / kKeysInSet);
+// The caller has made this key of `all` busy.
+void GiveUp(LockSlots* all, std::atomic<uint64_t>* key) {
+  if (lock_slots.load(std::memory_order_relaxed) != all) return;  // forked meanwhile, in a signal handler
+  const auto set = static_cast<uint32_t>((key - &all->keys[0][0][0]) / kKeysInSet);
   key->store(0, std::memory_order_release);
   lock_set_used[set / kLockSets][set % kLockSets].fetch_sub(1, std::memory_order_relaxed);
   __atomic_fetch_sub(&lock_watch[set / kLockSets].taken, 1, __ATOMIC_RELAXED);
@@ -243,13 +244,14 @@ void Unsettle(LockSlot* slot, int64_t charged_ns) {
 }
 
 int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
-  if (slot->visits.fetch_add(visits, std::memory_order_relaxed) < kIdleVisits) return 0;
+  if ((slot->visits.fetch_add(visits, std::memory_order_relaxed) & ~kSumsDue) < kIdleVisits) return 0;
+  LockSlots* all = lock_slots.load(std::memory_order_relaxed);
   std::atomic<uint64_t>* key = KeyOfSlot(slot);
   const SignalsBlocked blocked;
   if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
   int64_t no_time = 0;
   const int64_t left_ns = Settle(slot, &no_time);
-  GiveUp(key, slot);
+  GiveUp(all, key);
   return left_ns;
 }
 
@@ -258,12 +260,13 @@ void TendSlots(uint32_t turn) {
   if (LIKELY(lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0)) return;
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (all == nullptr || no_clock.load(std::memory_order_relaxed)) return;
-  const int64_t before_ns = MonotonicNs() - kIdleNs;
+  const int64_t now_ns = MonotonicNs();
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
     LockSlot& slot = all->slots[kHeldTable][set][i];
     const auto idle = [&] {
       const uint64_t waiting = slot.waiting.load(std::memory_order_relaxed);
-      return (waiting & kWaitersMask) == 0 && slot.settled_ns.load(std::memory_order_relaxed) < before_ns &&
+      const bool due = (slot.visits.load(std::memory_order_relaxed) & kSumsDue) != 0;
+      return (waiting & kWaitersMask) == 0 && slot.settled_ns.load(std::memory_order_relaxed) < now_ns - (due ? kIdleHeldNs : kIdleNs) &&
              Since(slot.mark.load(std::memory_order_relaxed), IntegralAt(waiting, 0)) == 0;
     };
     std::atomic<uint64_t>* key = &all->keys[kHeldTable][set][i];
@@ -271,7 +274,7 @@ void TendSlots(uint32_t turn) {
     const SignalsBlocked blocked;
     if (!TakeIdleKey(key, slot)) continue;
     // Looked at again: the slot may have become another lock's meanwhile.
-    if (idle()) GiveUp(key, &slot);
+    if (idle()) GiveUp(all, key);
     else key->fetch_and(~LockSlots::kBusy, std::memory_order_release);
   }
 }

@@ -48,8 +48,8 @@ inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
 struct alignas(64) LockSlot {
   std::atomic<uint64_t> waiting;       // S << 14 | n
   std::atomic<uint64_t> mark;
-  std::atomic<int64_t> settled_ns;     // when it was last settled while somebody waited
-  std::atomic<uint32_t> visits;        // by holders since somebody last waited
+  std::atomic<int64_t> settled_ns;     // when it was last settled while somebody waited, or a waiter got the lock
+  std::atomic<uint32_t> visits;        // by holders since somebody last waited; with kSumsDue
   std::atomic<Offset> record;          // LockRecord
   std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
   std::atomic<uint64_t> signalled;     // conditions: the same form as `waiting`, of those that were signalled
@@ -121,12 +121,13 @@ inline uint32_t LockSetOf(const void* lock) {
   return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(lock) >> 2) * 0x9e3779b1u >> 16) % kLockSets;
 }
 
-// Whether somebody may be waiting for this lock. A thread that began to wait just now is seen late, and its first moments
-// go to the next holder or to the gap.
+// Whether nobody waits for any lock. A thread that began to wait just now is seen late, and its first moments go to the next
+// holder or to the gap.
 template <SlotTable kTable = kHeldTable>
 HOLDFAST_HOT inline bool NoneWatched() {
   return LIKELY(lock_watch[kTable].taken == 0);
 }
+// Whether somebody may be waiting for this one.
 inline bool WatchedSlow(const void* lock, SlotTable table = kHeldTable) {
   return lock_set_used[table][LockSetOf(lock)].load(std::memory_order_relaxed) != 0 || lock_watch[table].taken >= kNotReady;
 }
@@ -166,23 +167,27 @@ int64_t MeanStart(uint64_t word, int64_t now_ns);
 int64_t Settle(LockSlot* slot, int64_t* now_ns);
 // Gives back `charged_ns` that Settle took, if nobody settled since (an unlock that failed).
 void Unsettle(LockSlot* slot, int64_t charged_ns);
-// Of the unlocks for which nobody sleeps, while some lock is watched, only one in kOneVisitIn of each thread has a closer
-// look, and the first after a wait, which has sums to add.
-inline constexpr uint16_t kOneVisitIn = 64;
 inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::memory_order_relaxed) & kWaitersMask; }
+// Of visits: who holds the lock had waited for it, and adds that wait's sums when it lets go. Its slot has to be there then,
+// else the unlock would not look.
+inline constexpr uint32_t kSumsDue = uint32_t{1} << 31;
+// Whether an unlock for which nobody sleeps, while some lock is watched, may go its usual way: all but one in kOneVisitIn of
+// each thread, and the first after a wait, which has sums to add. None while some waiter has its stack captured.
+inline constexpr uint16_t kOneVisitIn = 64;
 HOLDFAST_HOT inline bool Calm() {
+  if (UNLIKELY(lock_preparing != 0)) return false;
   // As ChargeHeap: one subtraction, whose carry says that it was 0.
   bool ran_out;
-  if (UNLIKELY(lock_preparing != 0)) return false;
   asm volatile("subw $1, %[left]" : "=@ccc"(ran_out), [left] "+m"(thread_state.calm_unlocks));
   return LIKELY(!ran_out);
 }
 // By a holder that found nobody waiting: after some such visits the slot is given up. Returns what was waited and not
 // charged by then, nanoseconds. `visits`: how many this one stands for.
 int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
-// Gives up the slots of one set of locks, the `turn`th, for which nobody has waited for a second and nothing is left to be
-// charged: of locks that are hardly ever taken again, on whose account every unlock of the program would go the longer way.
-inline constexpr int64_t kIdleNs = 1'000'000'000;
+// Gives up the slots of one set of locks, the `turn`th, for which nobody has waited for kIdleNs (kIdleHeldNs: while the last
+// waiter's sums are due) and nothing is left to be charged: of locks that are hardly ever taken again, on whose account every
+// unlock of the program would go the longer way.
+inline constexpr int64_t kIdleNs = 1'000'000'000, kIdleHeldNs = 60 * kIdleNs;
 void TendSlots(uint32_t turn);
 
 }  // namespace holdfast

@@ -273,6 +273,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.current_wait = {};
     thread.ended_wait = {};
     thread.preparing = 0;
+    thread.tended = static_cast<uint16_t>(thread.random);
     thread.thread_id = 0;
     thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;

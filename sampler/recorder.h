@@ -133,8 +133,8 @@ void PublishWaitSlow();
 inline void PublishWait() {
   if (thread_state.ended_wait.publishing == Publishing::kDue) PublishWaitSlow();
 }
-// After the real unlock of any lock that was not Calm, where EndUnlock is not called.
-void AfterUnlock();
+// After the real unlock of a lock that was not Calm, where EndUnlock is not called: adds the sums, or has the closer look.
+void AfterUnlock(const void* lock);
 // Something was registered with libc that ends the wait if its thread is cancelled. Whoever takes the wait for abandoned puts
 // `former`, which was first in libc's list, back there.
 inline void NoteCleanup(const LockWait* wait, const void* cleanup, const void* former) {

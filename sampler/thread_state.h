@@ -66,8 +66,8 @@ struct ThreadState {
   uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
   uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
   uint32_t samples;          // how many this thread has taken; of every so many one is timed
-  uint16_t calm_unlocks;     // while some lock is watched: how many more may pass before one has a closer look
-  uint16_t tended;           // sets of lock slots that it looked at (see TendSlots)
+  uint16_t calm_unlocks;     // while some lock is watched: how many more may pass before one has a closer look (see Calm)
+  uint16_t tended;           // such unlocks, roughly, since some random number: whose turn it is of TendSlots
   uint16_t shard;            // its CounterShard
   bool muted;                // inside our own slow path, or an operator: nested calls are plain forwards
   bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options

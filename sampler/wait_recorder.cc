@@ -334,6 +334,7 @@ void EndWait(LockWait* wait, bool acquired) {
     std::atomic_signal_fence(std::memory_order_release);
     thread.ended_wait.publishing = Publishing::kDue;
     thread.calm_unlocks = 0;
+    if (wait->slot != nullptr) wait->slot->visits.store(kSumsDue, std::memory_order_relaxed);
   } else {
     Publish(recorded, thread, ended);
   }
@@ -349,6 +350,7 @@ void PublishWaitSlow() {
   std::atomic_signal_fence(std::memory_order_acquire);
   const EndedWait ended = thread.ended_wait;
   std::atomic_signal_fence(std::memory_order_acq_rel);
+  thread.calm_unlocks = kOneVisitIn - 1;
   thread.ended_wait.publishing = Publishing::kNone;
   Publish(recorded, thread, ended);
 }

@@ -13,7 +13,7 @@ class IdleSlots : public Waits {
     Begin(&wait);
     EnterWait(false, &wait);
     EndWait(&wait, true);
-    PublishWait();
+    AfterUnlock(&lock_);
     LockSlot* slot = FindSlot(&lock_, kHeldTable);
     slot->settled_ns = MonotonicNs() - ago_ns;
     return slot;
@@ -36,7 +36,27 @@ TEST_F(IdleSlots, AreGivenUpAfterASecond) {
 
 TEST_F(IdleSlots, AreGivenUpByUnlocksOfOtherLocks) {
   WaitedFor(2 * kIdleNs);
-  for (uint32_t i = 0; i < kLockSets; ++i) AfterUnlock();
+  int other = 0;
+  for (uint32_t i = 0; i < kLockSets * kOneVisitIn; ++i) {
+    if (!Calm()) AfterUnlock(&other);
+  }
+  EXPECT_TRUE(NoneWatched());
+}
+
+// Its unlock has the sums of its wait to add, and would not look if no lock had a slot.
+TEST_F(IdleSlots, AreKeptForHoldersThatHaveSumsToAdd) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  EndWait(&wait, true);
+  LockSlot* slot = FindSlot(&lock_, kHeldTable);
+  slot->settled_ns = MonotonicNs() - kIdleHeldNs + kSecond;
+  TendAll();
+  EXPECT_FALSE(NoneWatched());
+  EXPECT_FALSE(Calm());
+  AfterUnlock(&lock_);
+  EXPECT_EQ(Sum(&LockCounters::waits), 1u);
+  TendAll();
   EXPECT_TRUE(NoneWatched());
 }
 
@@ -127,14 +147,16 @@ TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
   for (int i = 0; i < 10 * kOneVisitIn; ++i) {
     if (Calm()) continue;
     ++closer;
-    AfterUnlock();
+    AfterUnlock(&lock_);
   }
   EXPECT_EQ(closer, 10);
-  AfterUnlock();
+  EXPECT_FALSE(Calm());
+  AfterUnlock(&lock_);
+  EXPECT_TRUE(Calm());
   EndWait(&wait, true);
   EXPECT_FALSE(Calm());  // its sums are due
   EXPECT_EQ(Sum(&LockCounters::waits), 0u);
-  AfterUnlock();
+  AfterUnlock(&lock_);
   EXPECT_EQ(Sum(&LockCounters::waits), 1u);
 }
 
