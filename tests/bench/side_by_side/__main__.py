@@ -5,6 +5,7 @@ import datetime
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 
@@ -22,6 +23,11 @@ def machine():
     with open("/etc/os-release") as release:
         system = next((line.split("=")[1].strip().strip('"') for line in release if line.startswith("PRETTY_NAME")), "Linux")
     return f"{model}, {os.cpu_count()} cores; {system}, glibc {platform.libc_ver()[1]}, Linux {platform.release()}"
+
+
+def commit(top):
+    said = subprocess.run(["git", "-C", top, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return said.stdout.strip() or "no commit"
 
 
 def arguments_or_exit():
@@ -59,7 +65,10 @@ def main():
     configurations = [c for c in all_of_them if c.name == "bare" or re.search(arguments.configurations, c.name)]
     results = kept.none(here)
     measure(results, top, build, configurations, arguments.quick, lambda name: re.search(arguments.only, name) is not None)
-    kept.dated(results, str(datetime.date.today()))
+    kept.dated(results, f"{datetime.date.today()} ({commit(top)})")
+    if not results["dates"] and not results["failures"]:
+        say(f"nothing is called '{arguments.only}'. scripts/bench --help lists what can be asked for.")
+        return 2
     say(f"all together {time.monotonic() - begin:.0f} s")
 
     command = "scripts/bench"
@@ -70,6 +79,7 @@ def main():
     else:
         kept.save(results, os.path.join(build, "bench/last.json"))
         command += (" --quick" if arguments.quick else "") + (f" --only '{arguments.only}'" if arguments.only else "")
+        command += f" --configurations '{arguments.configurations}'" if arguments.configurations else ""
     names = works_by_name(build, arguments.quick)
     verdicts, picture = page.verdicts(results, names, command), page.plot(results, names, all_of_them)
     text = page.tables(results, names, all_of_them, least_locks(build), remarks, command)

@@ -47,7 +47,7 @@ def table(bounds):
     untold = verdicts.count(UNTOLD)
     return (f"{verdicts.count(HELD)} of {len(bounds)} bounds held, {verdicts.count(NOT_HELD)} not" +
             (f"; for {untold} it {UNTOLD}" if untold else "") +
-            ". What was timed is a median, with its interval (99 %); where the median is above its bound and the interval is not, it cannot be told. "
+            ". What was timed is a median (or the figure that its line names), with its interval (99 %); where that is above its bound and the interval is not, it cannot be told. "
             "Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
 
 
@@ -75,7 +75,7 @@ def paths(more):
 # ---- Memory, snapshots ----
 
 def resident(found):
-    if not found:
+    if not found or not found["bare"] or not found["default"]:
         return []
     more = (statistics.median(found["default"]) / statistics.median(found["bare"]) - 1) * 100
     return [Bound("resident memory of 500,000 blocks, randomly replaced", 1, more, "≤ +1 %", f"{more:+.2f} %")]
@@ -96,7 +96,8 @@ def snapshots(found):
     return [*at_most(f"snapshot of {found['stacks']:,} stacks and {found['live']:,} live samples, to the finished file", 1, statistics.median(found["seconds"]), "s", 2),
             Bound("the longest that an allocation waits for a snapshot", 50, waits.middle, "≤ 50 µs",
                   f"{waits.middle:+.0f} µs ({waits.low:+.0f} to {waits.high:+.0f}; longest allocation while one is taken {lower_quartile(found['own']):.0f} µs, while one "
-                  f"of a twin is taken {lower_quartile(found['twins']):.0f} µs, lower quartiles of {rounds}; blocked in the kernel: {blocked:.0f} µs)",
+                  f"of a twin is taken {lower_quartile(found['twins']):.0f} µs, lower quartiles of {rounds}; medians {statistics.median(found['own']):.0f} and "
+                  f"{statistics.median(found['twins']):.0f} µs; blocked in the kernel: {blocked:.0f} µs)",
                   low=waits.low, high=waits.high)]
 
 

@@ -31,7 +31,8 @@ class Runner:
     def once(self, work, configuration):
         folder = tempfile.mkdtemp(dir=self.scratch)
         try:
-            self.runs.setdefault(work.name, {}).setdefault(configuration.name, []).append(work.run(configuration, folder))
+            run = work.run(configuration, folder)
+            self.runs.setdefault(work.name, {}).setdefault(configuration.name, []).append(run)
         except Failed as failed:
             self.out.add((work.name, configuration.name))
             said = f"{work.name} under {configuration.name}: {failed}"
@@ -67,8 +68,9 @@ class Runner:
         say(f"{', '.join(work.name for work in works)}: {time.monotonic() - begin:.0f} s")
 
 
-def count_instructions(build, inputs, scratch, configurations, quick, wanted):
-    """name → configuration → what callgrind counted. Two at a time: they count, they do not measure time."""
+def count_instructions(build, inputs, scratch, configurations, quick, wanted, failures):
+    """name → configuration → what callgrind counted. Two at a time: they count, they do not measure time. Of a program that
+    failed under one of them, nothing."""
     jobs = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         for name, (command, more) in callgrind_commands(inputs, quick).items():
@@ -88,8 +90,10 @@ def count_instructions(build, inputs, scratch, configurations, quick, wanted):
         try:
             counted.setdefault(name, {})[configuration] = job.result()
         except Failed as failed:
-            say(f"{name} under callgrind, {configuration}: {failed}")
-    return counted
+            said = f"{name} under callgrind, {configuration}: {failed}"
+            failures.setdefault(f"{name}, instructions", []).append(said)
+            say(said)
+    return {name: counts for name, counts in counted.items() if f"{name}, instructions" not in failures}
 
 
 def unit_benchmarks(build, quick):
@@ -100,8 +104,7 @@ def unit_benchmarks(build, quick):
         done = subprocess.run([path, "--benchmark_format=json", f"--benchmark_min_time={0.05 if quick else 0.2}", "--benchmark_repetitions=3",
                                "--benchmark_report_aggregates_only=true"], capture_output=True, text=True)
         if done.returncode != 0:
-            say(f"{program} ended with {done.returncode}")
-            continue
+            raise Failed(f"{program} ended with {done.returncode}: {done.stderr[-200:].strip()}")
         for row in json.loads(done.stdout)["benchmarks"]:
             if row["aggregate_name"] == "median":
                 found[f"{program}: {row['run_name'].split('/iterations')[0].replace('/manual_time', '')}"] = row["real_time"]
@@ -144,13 +147,17 @@ def measure(results, top, build, configurations, quick, wanted):
             if wanted(work.name):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
         patterns(runner, build, configurations, wanted)
-        if wanted("resident"):
-            results["resident"] = processes.resident(build, compared, scratch, 1 if quick else 3)
-            results["redis_memory"] = processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)
-        if wanted("snapshot"):
-            results["snapshots"] = processes.snapshots(build, scratch, *((20_000, 100_000, 8) if quick else ()))
-        results["instructions"] = count_instructions(build, inputs, scratch, compared, quick, wanted)
-        if wanted("units"):
-            results["units"] = unit_benchmarks(build, quick)
-        if wanted("paths"):
-            results["paths"] = paths([os.path.join(top, "scripts/fast_path"), build])
+        results["instructions"] = count_instructions(build, inputs, scratch, compared, quick, wanted, runner.failures)
+        for name, asked, work in (
+                ("resident", "resident", lambda: processes.resident(build, compared, scratch, 1 if quick else 3)),
+                ("redis_memory", "resident", lambda: processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)),
+                ("snapshots", "snapshot", lambda: processes.snapshots(build, scratch, *((20_000, 100_000, 8) if quick else ()))),
+                ("units", "units", lambda: unit_benchmarks(build, quick)),
+                ("paths", "paths", lambda: paths([os.path.join(top, "scripts/fast_path"), build]))):
+            if not wanted(asked):
+                continue
+            try:
+                results[name] = work()
+            except (Failed, OSError, ValueError, subprocess.SubprocessError) as failed:  # what was measured until now stays
+                runner.failures[name] = [f"{name.replace('_', ' ')}: {failed}"]
+                say(runner.failures[name][0])

@@ -2,7 +2,7 @@
 
 runs: work → configuration → its rounds. instructions: program → configuration → what callgrind counted. paths, units: name →
 figure. resident, redis_memory, snapshots: see processes.py. failures: work → what could not be run. dates: work, or one of
-these names → the day. machine: where."""
+these names → the day, and the commit. machine: where."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def none(machine):
 
 
 def dated(results, day):
-    """Says of everything in `results` that it was measured on that day."""
+    """Says of everything in `results` that it was measured then: a day and a commit."""
     for group in GROUPS:
         for name in results[group]:
             results["dates"][f"{name}, instructions" if group == "instructions" else name] = day
@@ -27,13 +27,13 @@ def dated(results, day):
 
 
 def merged(old, new):
-    """Everything of `old` but what `new` measured again."""
+    """Everything of `old` but what `new` measured again, or tried to in vain: then that is said beside the old figures."""
     found = json.loads(json.dumps(old))
     for group in GROUPS + ("dates",):
         found[group].update(new[group])
     for name in WHOLE:
         found[name] = new[name] or found[name]
-    found["failures"] = {work: text for work, text in old["failures"].items() if work not in new["runs"]} | new["failures"]
+    found["failures"] = {name: said for name, said in old["failures"].items() if name not in new["dates"]} | new["failures"]
     return found
 
 
