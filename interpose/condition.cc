@@ -28,6 +28,7 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
 
 template <typename Signal>
 inline int SignalSlowly(const void* condition, bool all, Signal signal) {
+  if (!WatchedSlow(condition, kWokenTable)) return signal();
   // Who comes after they were counted may not be asleep yet: they are counted before the look at the mutex.
   const ConditionWaiters waiters = WaitersOfCondition(condition);
   const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);

@@ -90,11 +90,27 @@ class NodeList {
   int length_ = 0;  // since the head, or the last branch
 };
 
-// `frames`: `count` of them, innermost first.
-Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count) {
+constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
+
+// The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
+// node before it is found, and all lists are asked for at once: a stack that was never seen mostly waits for memory.
+void HashNodes(Table* table, const StackTrace& trace, uint64_t* hashes) {
+  std::atomic<Offset>* const heads = table->header()->node_heads;
+  uint64_t hash = 0;
+  int nodes = 0;
+  for (int left = trace.depth; left > 0; ++nodes) {
+    for (const int end = left > kNodeFrames ? left - kNodeFrames : 0; left > end;) {
+      hash = (std::rotl(hash, 23) ^ trace.frames[--left]) * 0x9e3779b97f4a7c15;
+    }
+    hashes[nodes] = Mix(hash);
+    __builtin_prefetch(&heads[hashes[nodes] % kNodeHeads]);
+  }
+  for (int i = 0; i < nodes; ++i) __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
+}
+
+// `frames`: `count` of them, innermost first. `hash`: as HashNodes says.
+Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count, uint64_t hash) {
   const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
-  uint64_t hash = parent ^ first;
-  for (int i = 1; i < count; ++i) hash = (std::rotl(hash, 23) ^ frames[i]) * 0x9e3779b97f4a7c15;
   const auto same = [=](const Node& node) {
     if (node.frames[0] != first || node.parent != parent) return false;
     for (int i = 1; i < count; ++i) {
@@ -102,7 +118,7 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count)
     }
     return true;
   };
-  NodeList list(table, Mix(hash));
+  NodeList list(table, hash);
   if (Node* found = list.Find(same)) return found;
   auto* node = static_cast<Node*>(table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
   if (node == nullptr) return nullptr;
@@ -135,10 +151,12 @@ Stack* InternStack(Table* table, const StackTrace& trace) {
     return table->At<Stack>(head.overflow_stack);
   }
   Offset parent = 0;
-  for (int left = trace.depth; left > 0;) {
+  uint64_t hashes[kMostNodes];
+  HashNodes(table, trace, hashes);
+  for (int i = 0, left = trace.depth; left > 0; ++i) {
     const int count = left < kNodeFrames ? left : kNodeFrames;
     left -= count;
-    Node* node = InternNode(table, parent, &trace.frames[left], count);
+    Node* node = InternNode(table, parent, &trace.frames[left], count, hashes[i]);
     if (node == nullptr) {
       table->Count(Loss::kStackTableFull);
       return table->At<Stack>(head.overflow_stack);
