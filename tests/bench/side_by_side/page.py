@@ -16,7 +16,7 @@ def when(results, command):
     if not by_day:
         return f"by `{command}`: nothing"
     first, *others = sorted(by_day, key=lambda day: -len(by_day[day]))
-    return f"by `{command}` on {first}" + "".join(f"; on {day}: {', '.join(by_day[day])}" for day in sorted(others))
+    return f"by `{command}` on {first}" + "".join(f" (on {day}: {'; '.join(by_day[day])})" for day in sorted(others))
 
 
 def verdicts(results, names, command):
