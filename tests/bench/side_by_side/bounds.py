@@ -194,6 +194,6 @@ def live_samples(results, few, more):
 def of_all(results, works):
     """The bounds of whatever was measured. `results`: see results.py."""
     runs = results["runs"]
-    return [*paths(results["paths"]), *resident(results["resident"]), *redis_memory(results["redis_memory"]), *snapshots(results["snapshots"]),
+    return [*paths(results["paths"]), *resident(results["resident"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]),
             *instructions_of_programs(results["instructions"]), *cpu_time(runs, works.programs), *every_allocation(runs),
             *contended(runs, works.contended), *hand_off(runs, works.handed), *samples(results["units"]), *flat(runs, FLAT), *live_samples(runs, *LIVE)]

@@ -3,13 +3,12 @@
 import contextlib
 import glob
 import os
-import signal
 import socket
 import subprocess
 import tempfile
 
 import callgrind
-from works import Failed, environment, wait_for
+from works import Failed, environment, running
 
 # A processor executes `rep movsb`, by which glibc copies more than 2 KiB, as one instruction; callgrind counts one for each
 # byte. So glibc is told, bare and preloaded, to copy with vector registers.
@@ -70,24 +69,6 @@ def redis_requests(turns):
     return [b"".join(batches[i:i + 4]) for i in range(0, turns, 4)]
 
 
-@contextlib.contextmanager
-def server(folder, variables, command, path, before=()):
-    """A server under callgrind, from its first answer until it has ended by itself."""
-    with open(os.path.join(folder, "log"), "wb") as out:
-        process = subprocess.Popen([*before, *valgrind(folder), *command], env=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder,
-                                   start_new_session=True)
-    try:
-        wait_for(path, process)
-        yield process
-        process.wait(timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Failed(str(error)) from error
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
 def answers_of(request):
     """How many lines: SET answers one, GET a length and a line, LPUSH and HSET a number."""
     return request.count(b"SET\r\n") + 2 * request.count(b"GET\r\n") + request.count(b"LPUSH\r\n")
@@ -98,7 +79,7 @@ def count_redis(configuration, folder, turns):
     for its timers, which are set to once a second."""
     path = os.path.join(folder, "s")
     command = ["/usr/bin/redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--hz", "1", "--dynamic-hz", "no"]
-    with surroundings(configuration, folder) as variables, server(folder, variables, command, path), socket.socket(socket.AF_UNIX) as connection:
+    with surroundings(configuration, folder) as variables, running(valgrind(folder) + command, variables, folder, path), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.settimeout(60)
         for request in redis_requests(turns):
@@ -119,11 +100,11 @@ FILES, OF_VALGRIND = 1024, 12
 
 
 def count_memcached(configuration, folder, work):
-    """One connection. Its maintainers of memory, which wake up by the clock, count as well."""
+    """One connection; without its maintainers of memory, which wake up by the clock."""
     path = os.path.join(folder, "s")
     command = work.program(path) + ["-c", str(FILES - OF_VALGRIND), "-o", "no_lru_maintainer,no_lru_crawler"]
     with (surroundings(configuration, folder) as variables,
-          server(folder, variables, command, path, ["prlimit", f"--nofile={FILES}:{FILES}"]) as process):
+          running(["prlimit", f"--nofile={FILES}:{FILES}"] + valgrind(folder) + command, variables, folder, path) as process):
         work.load(path)
         process.terminate()
     return collected(folder)

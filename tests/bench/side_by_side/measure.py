@@ -153,7 +153,7 @@ def measure(results, top, build, configurations, quick, wanted):
         results["instructions"] = count_instructions(build, inputs, scratch, compared, quick, wanted, runner.failures)
         for name, asked, work in (
                 ("resident", "resident", lambda: processes.resident(build, compared, scratch, 1 if quick else 3)),
-                ("redis_memory", "resident", lambda: processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)),
+                ("redis memory", "resident", lambda: processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)),
                 ("snapshots", "snapshot", lambda: processes.snapshots(build, scratch, *((20_000, 100_000, 8) if quick else ()))),
                 ("units", "units", lambda: unit_benchmarks(build, quick)),
                 ("paths", "paths", lambda: paths([os.path.join(top, "scripts/fast_path"), build]))):
@@ -162,5 +162,5 @@ def measure(results, top, build, configurations, quick, wanted):
             try:
                 results[name] = work()
             except (Failed, OSError, ValueError, subprocess.SubprocessError) as failed:  # what was measured until now stays
-                runner.failures[name] = [f"{name.replace('_', ' ')}: {failed}"]
+                runner.failures[name] = [f"{name}: {failed}"]
                 say(runner.failures[name][0])

@@ -2,6 +2,7 @@
 ns (per operation), together_over_alone (how many times more beside a second thread), seconds, cpu (seconds),
 throughput (operations a second), memory (peak resident KiB), bytes (written)."""
 
+import contextlib
 import dataclasses
 import os
 import random
@@ -78,6 +79,23 @@ class Program(Work):
         return {**got, "bytes": folder_bytes(folder)}
 
 
+@contextlib.contextmanager
+def running(command, variables, folder, path):
+    """A server, from its first answer on. Whoever asks for it tells it to end."""
+    with open(os.path.join(folder, ".log"), "wb") as log:
+        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+    try:
+        wait_for(path, process)
+        yield process
+        process.wait(timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Failed(str(error)) from error
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 class Server(Work):
     """A server under a load of a fixed number of operations: its own CPU time, not the load's."""
 
@@ -87,11 +105,7 @@ class Server(Work):
 
     def run(self, configuration, folder):
         path = os.path.join(folder, "s")
-        with open(os.path.join(folder, ".log"), "wb") as log:
-            started = subprocess.Popen(configuration.prefix_in(folder) + self.program(path), env=environment(configuration, folder),
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True)
-        try:
-            wait_for(path, started)
+        with running(configuration.prefix_in(folder) + self.program(path), environment(configuration, folder), folder, path):
             pid = self.process_id(path, folder)
             before = cpu_seconds(pid)
             begin = time.monotonic()
@@ -99,13 +113,6 @@ class Server(Work):
             seconds = time.monotonic() - begin
             measures = {"seconds": seconds, "cpu": cpu_seconds(pid) - before, "throughput": operations / seconds, "memory": peak_kib(pid)}
             os.kill(pid, signal.SIGTERM)
-            started.wait(timeout=60)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise Failed(str(error)) from error
-        finally:
-            if started.poll() is None:
-                os.killpg(started.pid, signal.SIGKILL)
-                started.wait()
         for name in ("s", ".log", "pid"):
             if os.path.lexists(os.path.join(folder, name)):
                 os.remove(os.path.join(folder, name))
