@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "report/dwarf/constants.h"
 #include "report/dwarf/cursor.h"
-#include "report/dwarf/split.h"
+#include "report/dwarf/split_dwarf.h"
 
 namespace holdfast::dwarf {
 namespace {

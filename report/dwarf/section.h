@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "report/file_descriptor.h"
+#include "report/base/file_descriptor.h"
 
 namespace holdfast::dwarf {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "report/debug_file.h"
+#include "report/elf/debug_file.h"
 #include "report/dwarf/info.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

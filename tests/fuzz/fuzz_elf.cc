@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "report/elf_symbols.h"
-#include "report/object_file.h"
-#include "report/program_file.h"
+#include "report/elf/elf_symbols.h"
+#include "report/elf/dynamic_names.h"
+#include "report/elf/executable_kind.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const int fd = memfd_create("fuzz", 0);

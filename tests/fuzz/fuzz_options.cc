@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/run_options.h"
-#include "report/units.h"
+#include "report/processes/run_options.h"
+#include "report/base/value_units.h"
 #include "sampler/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

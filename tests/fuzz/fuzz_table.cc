@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "sampler/layout.h"
-#include "sampler/profile_builder.h"
-#include "sampler/snapshot.h"
+#include "report/export/profile_builder.h"
+#include "report/table/snapshot.h"
 #include "tests/unit/made_table.h"
 
 using holdfast::testing::MadeTable;

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "report/debug_files.h"
+#include "report/elf/debug_file_finder.h"
 #include "report/dwarf/info.h"
 #include "tests/unit/pprof_fixture.h"
 

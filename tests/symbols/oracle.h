@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/symbolizer.h"
+#include "report/symbolize/module_symbolizer.h"
 
 namespace holdfast::testing {
 

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "fmt/format.h"
-#include "report/mapping_layout.h"
-#include "report/perf_map.h"
-#include "report/symbolize_profile.h"
+#include "report/symbolize/mapping_layout.h"
+#include "report/symbolize/perf_map.h"
+#include "report/symbolize/profile_symbolizer.h"
 #include "tests/symbols/oracle.h"
 #include "tests/unit/pprof_fixture.h"
 

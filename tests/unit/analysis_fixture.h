@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "report/check.h"
-#include "report/diff.h"
-#include "report/leaks.h"
-#include "report/merge.h"
-#include "report/top.h"
+#include "report/views/check.h"
+#include "report/views/diff.h"
+#include "report/views/leaks.h"
+#include "report/views/merge_command.h"
+#include "report/views/top.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 

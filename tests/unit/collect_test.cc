@@ -1,8 +1,8 @@
 // `holdfast collect` as a command line.
 #include <gmock/gmock.h>
 
-#include "report/collect_command.h"
-#include "report/exporter_lock.h"
+#include "report/commands/collect_command.h"
+#include "report/export/exporter_lock.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "report/info_command.h"
-#include "report/view_commands.h"
+#include "report/commands/add_info.h"
+#include "report/commands/view_commands.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

@@ -1,4 +1,4 @@
-#include "report/exporter.h"
+#include "report/export/exporter.h"
 
 #include <gmock/gmock.h>
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <thread>
 
-#include "report/exporter_lock.h"
-#include "report/output_folder.h"
+#include "report/export/exporter_lock.h"
+#include "report/export/output_folder.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 

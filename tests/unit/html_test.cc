@@ -8,11 +8,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "report/html_data.h"
-#include "report/html_report.h"
-#include "report/html_source.h"
-#include "report/json_text.h"
-#include "report/web_template.h"
+#include "report/html/report_builder.h"
+#include "report/html/html_report.h"
+#include "report/html/html_source.h"
+#include "report/base/json_text.h"
+#include "report/html/web_template.h"
 
 namespace holdfast {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "report/growth.h"
-#include "report/suppressions.h"
+#include "report/analysis/growth.h"
+#include "report/analysis/suppressions.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {

@@ -1,4 +1,4 @@
-#include "report/output_folder.h"
+#include "report/export/output_folder.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

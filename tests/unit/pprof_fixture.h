@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sampler/pprof.h"
+#include "report/pprof/pprof.h"
 
 namespace holdfast::testing {
 

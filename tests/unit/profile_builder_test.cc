@@ -1,4 +1,4 @@
-#include "sampler/profile_builder.h"
+#include "report/export/profile_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "sampler/lock_comments.h"
-#include "sampler/pprof.h"
+#include "report/export/lock_comments.h"
+#include "report/pprof/pprof.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/profile_set.h"
+#include "report/profiles/profile_set.h"
 
 #include <gmock/gmock.h>
 

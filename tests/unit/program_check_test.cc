@@ -1,5 +1,5 @@
 // What `run` says of a program before it starts it.
-#include "report/program_check.h"
+#include "report/processes/program_check.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <random>
 #include <sstream>
 
-#include "report/program_file.h"
+#include "report/elf/executable_kind.h"
 
 namespace holdfast {
 namespace {

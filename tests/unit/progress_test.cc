@@ -1,5 +1,5 @@
 // On a terminal: a pseudo-terminal takes the place of standard error.
-#include "report/progress.h"
+#include "report/base/progress.h"
 
 #include <gmock/gmock.h>
 #include <pty.h>

@@ -1,9 +1,9 @@
-// Which snapshots are kept: SnapshotsToRemove of report/output_folder.h.
+// Which snapshots are kept: SnapshotsToRemove of report/export/output_folder.h.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
-#include "report/output_folder.h"
+#include "report/export/output_folder.h"
 #include "sampler/layout.h"
 
 namespace holdfast {

@@ -1,4 +1,4 @@
-#include "sampler/snapshot.h"
+#include "report/table/snapshot.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
-#include "report/flat_table.h"
-#include "report/symbolize_profile.h"
+#include "report/analysis/flat_table.h"
+#include "report/symbolize/profile_symbolizer.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <random>
 #include <set>
 
-#include "report/demangle.h"
-#include "report/symbol_ranges.h"
+#include "report/elf/demangle.h"
+#include "report/elf/symbol_ranges.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

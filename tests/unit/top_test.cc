@@ -1,11 +1,11 @@
-#include "report/top.h"
+#include "report/views/top.h"
 
 #include <gmock/gmock.h>
 
-#include "report/flat_table.h"
-#include "report/info.h"
-#include "report/metric.h"
-#include "report/printable.h"
+#include "report/analysis/flat_table.h"
+#include "report/views/info_command.h"
+#include "report/profiles/metric.h"
+#include "report/base/printable.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 

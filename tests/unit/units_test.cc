@@ -1,4 +1,4 @@
-#include "report/units.h"
+#include "report/base/value_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

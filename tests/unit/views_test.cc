@@ -3,12 +3,12 @@
 
 #include <random>
 
-#include "report/export_formats.h"
-#include "report/frame_origin.h"
-#include "report/graph.h"
-#include "report/list.h"
-#include "report/top.h"
-#include "report/tree.h"
+#include "report/views/export_formats.h"
+#include "report/profiles/frame_origin.h"
+#include "report/views/call_graph.h"
+#include "report/views/source_listing.h"
+#include "report/views/top.h"
+#include "report/views/tree.h"
 #include "tests/support/view_numbers.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"

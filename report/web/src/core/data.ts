@@ -1,4 +1,4 @@
-// Reads the data of a report (format "HFR1", written by report/html_data.cc) into typed arrays.
+// Reads the data of a report (format "HFR1", written by report/html/report_builder.cc) into typed arrays.
 //
 // A stack is a node of one tree: `parent` and `frame` of each node in preorder, node 0 is the root and has no frame.
 // A series is one process and kind; its rows are (node, set of labels); the values of a snapshot are columns over the
@@ -185,7 +185,7 @@ export function parseReport(bytes: Uint8Array): Report {
     return { ...s, kind, node, labels, columns: sections.slice(next, (next += count)) };
   });
 
-  // Stacks stand there as lists, to be short: report/html_data.cc.
+  // Stacks stand there as lists, to be short: report/html/report_builder.cc.
   type Row = [Shape, number, number, number, number, number, number[], number[]];
   const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
     ...growth,

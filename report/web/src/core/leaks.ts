@@ -1,5 +1,5 @@
 // Leaks: stacks ranked by the growth of what they hold, as `holdfast leaks` ranks them. Slopes, intervals and shapes come
-// from the tool (report/growth.h), so that there is one rule; here they are only brought together and found in the tree.
+// from the tool (report/analysis/growth.h), so that there is one rule; here they are only brought together and found in the tree.
 import type { Report } from "./data";
 
 export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "noise";

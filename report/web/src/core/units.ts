@@ -1,4 +1,4 @@
-// Numbers as `holdfast top` prints them (report/units.cc): "86.60MiB", "23.45ms", "12.34%".
+// Numbers as `holdfast top` prints them (report/base/value_units.cc): "86.60MiB", "23.45ms", "12.34%".
 
 const sizes: [string, number][] = [
   ["B", 1],

@@ -1,0 +1,157 @@
+#include "report/analysis/growth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+constexpr double kInterval = 1.96, kAlarm = 4, kStillRising = 2.2;
+constexpr size_t kMostSnapshots = 200;
+
+double Median(std::vector<double>* values) {
+  if (values->empty()) return 0;
+  const size_t middle = values->size() / 2;
+  std::nth_element(values->begin(), values->begin() + static_cast<ptrdiff_t>(middle), values->end());
+  const double upper = (*values)[middle];
+  if (values->size() % 2 == 1) return upper;
+  return (upper + *std::max_element(values->begin(), values->begin() + static_cast<ptrdiff_t>(middle))) / 2;
+}
+
+std::vector<double> PairSlopes(std::span<const double> times, std::span<const double> values) {
+  std::vector<double> slopes;
+  slopes.reserve(times.size() * (times.size() - 1) / 2);
+  for (size_t i = 0; i < times.size(); ++i) {
+    for (size_t j = i + 1; j < times.size(); ++j) {
+      if (times[j] > times[i]) slopes.push_back((values[j] - values[i]) / (times[j] - times[i]));
+    }
+  }
+  return slopes;
+}
+
+// How alike the deviations of neighbours from the line are, 0 … 0.9.
+double Autocorrelation(std::span<const double> times, std::span<const double> values, double slope) {
+  std::vector<double> residuals;
+  for (size_t i = 0; i < times.size(); ++i) residuals.push_back(values[i] - slope * times[i]);
+  std::vector<double> copy = residuals;
+  const double middle = Median(&copy);
+  double product = 0, square = 0;
+  for (size_t i = 0; i < residuals.size(); ++i) {
+    square += (residuals[i] - middle) * (residuals[i] - middle);
+    if (i > 0) product += (residuals[i] - middle) * (residuals[i - 1] - middle);
+  }
+  return square > 0 ? std::clamp(product / square, 0.0, 0.9) : 0;
+}
+
+// Of what came and went between two snapshots; see growth.h.
+double DifferenceVariance(const Series& series, size_t first, size_t last) {
+  const double before = series.values[first], after = series.values[last];
+  const double sum = series.variances[first] + series.variances[last];
+  if (series.allocated.empty() || !(before + after > 0)) return sum;
+  const double weight = sum / (before + after);
+  const double came = std::max(0.0, series.allocated[last] - series.allocated[first]);
+  const double went = std::max(0.0, came - (after - before));
+  return weight * (std::min(came, after) + std::min(went, before));
+}
+
+// Slope and its error of the snapshots from `first` on, no class.
+Growth FitLine(const Series& series, size_t first) {
+  const std::span<const double> times = std::span(series.times).subspan(first);
+  const std::span<const double> values = std::span(series.values).subspan(first);
+  Growth growth;
+  std::vector<double> slopes = PairSlopes(times, values);
+  if (slopes.empty()) return growth;
+  growth.slope = Median(&slopes);
+  std::sort(slopes.begin(), slopes.end());
+  const auto n = static_cast<double>(times.size());
+  const double ranks = kInterval * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
+  const auto at = [&](double rank) {
+    return slopes[static_cast<size_t>(std::clamp(std::round(rank), 0.0, static_cast<double>(slopes.size() - 1)))];
+  };
+  const auto pairs = static_cast<double>(slopes.size());
+  const double scatter = std::max(growth.slope - at((pairs - ranks) / 2), at((pairs + ranks) / 2) - growth.slope);
+  const double correlation = Autocorrelation(times, values, growth.slope);
+  const double widened = scatter * std::sqrt((1 + correlation) / (1 - correlation));
+  const double sampling = kInterval * std::sqrt(DifferenceVariance(series, first, series.values.size() - 1)) /
+                          (times.back() - times.front());
+  growth.half_width = std::hypot(widened, sampling);
+  return growth;
+}
+
+GrowthClass Classify(const Series& series, const Growth& growth) {
+  const std::span<const double> times = series.times, values = series.values, variances = series.variances;
+  const size_t n = values.size();
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double range = *high - *low;
+  const double noise = 3 * std::sqrt(std::max(variances.front(), variances.back()));
+  if (*high <= 0) return GrowthClass::kNoise;
+  if (range <= std::max(noise, 0.02 * *high)) {
+    return values[0] > noise ? GrowthClass::kOneOff : GrowthClass::kNoise;
+  }
+  // One step up that makes most of the range, and nothing to speak of before and after it.
+  size_t step = 1;
+  double rises = 0, falls = 0, largest_fall = 0;
+  for (size_t i = 1; i < n; ++i) {
+    const double change = values[i] - values[i - 1];
+    if (change > values[step] - values[step - 1]) step = i;
+    (change > 0 ? rises : falls) += std::abs(change);
+    largest_fall = std::max(largest_fall, -change);
+  }
+  if (values[step] - values[step - 1] >= 0.8 * range && values[n - 1] >= *low + 0.8 * range)
+    return GrowthClass::kOneOff;
+  const size_t third = n / 3;
+  const auto slope_of = [&](size_t begin, size_t end) {
+    auto slopes = PairSlopes(times.subspan(begin, end - begin), values.subspan(begin, end - begin));
+    return Median(&slopes);
+  };
+  const double first = slope_of(0, third + 1), middle = slope_of(third, n - third), last = slope_of(n - third - 1, n);
+  const int rising = (first > 0) + (middle > 0) + (last > 0);
+  const size_t half = n / 2;
+  const Growth end = FitLine(series, half);
+  if (growth.slope > kAlarm * growth.half_width / kInterval && growth.slope > 0 && rising >= 2 &&
+      largest_fall < 0.5 * range && last >= 0.35 * growth.slope && end.slope >= 0.5 * growth.slope &&
+      end.slope > kStillRising * end.half_width / kInterval) {
+    return GrowthClass::kGrowing;
+  }
+  if (falls >= 0.4 * rises && largest_fall >= 0.25 * range) return GrowthClass::kSawTooth;
+  if (values[n - 1] >= *low + 0.5 * range && last < 0.35 * std::max(first, growth.slope)) return GrowthClass::kPlateau;
+  return falls >= 0.4 * rises ? GrowthClass::kSawTooth : GrowthClass::kNoise;
+}
+
+}  // namespace
+
+std::string_view NameOf(GrowthClass growth_class) {
+  switch (growth_class) {
+    case GrowthClass::kGrowing:
+      return "growing";
+    case GrowthClass::kPlateau:
+      return "plateau";
+    case GrowthClass::kSawTooth:
+      return "saw-tooth";
+    case GrowthClass::kOneOff:
+      return "one-off";
+    case GrowthClass::kNoise:
+      break;
+  }
+  return "noise";
+}
+
+Growth FitGrowth(const Series& all) {
+  Series series;
+  const size_t count = all.times.size(), kept = std::min(count, kMostSnapshots);
+  for (size_t i = 0; i < kept; ++i) {
+    const size_t at = kept < 2 ? 0 : i * (count - 1) / (kept - 1);
+    series.times.push_back(all.times[at]);
+    series.values.push_back(all.values[at]);
+    series.variances.push_back(all.variances[at]);
+    if (!all.allocated.empty()) series.allocated.push_back(all.allocated[at]);
+  }
+  if (kept < kLeastSnapshots || !(series.times.back() > series.times.front())) return {};
+  Growth growth = FitLine(series, 0);
+  growth.growth_class = Classify(series, growth);
+  return growth;
+}
+
+}  // namespace holdfast

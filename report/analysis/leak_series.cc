@@ -1,0 +1,158 @@
+#include "report/analysis/leak_series.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "report/analysis/variance.h"
+#include "report/profiles/metric.h"
+
+namespace holdfast {
+namespace {
+
+constexpr double kNanosAnHour = 3600e9;
+
+}  // namespace
+
+absl::Status LeakSeries::Add(const ProfileFile& file) {
+  const Profile& profile = *file.profile;
+  const auto space = FindMetric(profile, "inuse_space"), objects = FindMetric(profile, "inuse_objects");
+  if (!space.ok() || !objects.ok()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: has no inuse_space and inuse_objects. Leaks are found in heap profiles: give those.", file.path));
+  }
+  // What was allocated says how much was turned over; files of others may not have it.
+  std::vector<size_t> columns = {*space, *objects};
+  const auto all_space = FindMetric(profile, "alloc_space"), all_objects = FindMetric(profile, "alloc_objects");
+  const bool turnover = all_space.ok() && all_objects.ok();
+  if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
+  turnover_known_ = turnover_known_ && turnover;
+  const std::vector<double> variances = VariancesOf(profile);
+  const auto stacks = Stacks::Build(file.profile, columns, options_, variances);
+  if (!stacks.ok()) return stacks.status();
+  const auto snapshot = static_cast<uint32_t>(snapshots_.size());
+  snapshots_.push_back({file.time_nanos, file.path});
+  std::vector<StringId> names;  // of each node: nodes differ from file to file
+  std::vector<bool> suppressed;
+  for (const FrameNode& node : stacks->nodes()) {
+    names.push_back(names_.Intern(node.name));
+    bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
+    for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
+    suppressed.push_back(!suppressions_->empty() && known);
+  }
+  totals_.emplace_back(snapshot, Point());
+  for (size_t i = 0; i < stacks->size(); ++i) {
+    const auto frames = stacks->FramesOf(i);
+    const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
+    uint64_t key = 0;
+    for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
+    const auto [place, added] = stacks_.try_emplace(key);
+    Stack& stack = place->second;
+    if (added) {
+      stack.first_frame = frames_.size();
+      stack.frames = static_cast<uint32_t>(telling.size());
+      for (const uint32_t node : telling) frames_.push_back(names[node]);
+    }
+    stack.suppressed =
+        stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
+    if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());
+    for (Point* point : {&stack.points.back().second, &totals_.back().second}) {
+      point->bytes = WrappedSum(point->bytes, stacks->ValuesOf(i)[0]);
+      point->objects = WrappedSum(point->objects, stacks->ValuesOf(i)[1]);
+      if (turnover) {
+        point->bytes_allocated = WrappedSum(point->bytes_allocated, stacks->ValuesOf(i)[2]);
+        point->objects_allocated = WrappedSum(point->objects_allocated, stacks->ValuesOf(i)[3]);
+      }
+      point->bytes_variance += stacks->VarianceOf(i, 0);
+      point->objects_variance += stacks->VarianceOf(i, 1);
+    }
+  }
+  return absl::OkStatus();
+}
+
+LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
+  const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
+  return found == points.end() || found->first != snapshot ? Point() : found->second;
+}
+
+std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
+  std::vector<std::string> frames;
+  const auto stack = stacks_.find(entry.key);
+  if (stack == stacks_.end()) return frames;
+  for (const StringId name : NamesOf(stack->second)) frames.emplace_back(names_[name]);
+  return frames;
+}
+
+std::vector<uint32_t> LeakSeries::ByTime() const {
+  std::vector<uint32_t> order(snapshots_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
+  return order;
+}
+
+double LeakSeries::Hours() const {
+  if (snapshots_.empty()) return 0;
+  const auto [first, last] = std::minmax_element(snapshots_.begin(), snapshots_.end());
+  return static_cast<double>(last->first - first->first) / kNanosAnHour;
+}
+
+Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const {
+  Series series;
+  Point point;
+  for (const uint32_t snapshot : order) {
+    // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
+    const Point before = std::exchange(point, PointOf(points, snapshot));
+    point.bytes_allocated = std::max(point.bytes_allocated, before.bytes_allocated);
+    point.objects_allocated = std::max(point.objects_allocated, before.objects_allocated);
+    series.times.push_back(static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour);
+    series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
+    series.variances.push_back(objects ? point.objects_variance : point.bytes_variance);
+    if (turnover_known_) {
+      series.allocated.push_back(static_cast<double>(objects ? point.objects_allocated : point.bytes_allocated));
+    }
+  }
+  return FitGrowth(series);
+}
+
+std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
+  std::vector<Entry> entries;
+  const std::vector<uint32_t> order = ByTime();
+  for (const auto& [key, stack] : stacks_) {
+    const Point now = PointOf(stack.points, order.back());
+    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true), now.bytes,
+                       now.objects});
+  }
+  const auto name = [&](StringId id) { return names_[id]; };
+  std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
+    const bool a_grows = a.bytes.growth_class == GrowthClass::kGrowing,
+               b_grows = b.bytes.growth_class == GrowthClass::kGrowing;
+    if (a_grows != b_grows) return a_grows;
+    if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
+    if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
+    return std::ranges::lexicographical_compare(NamesOf(stacks_.at(a.key)), NamesOf(stacks_.at(b.key)), {}, name, name);
+  });
+  return entries;
+}
+
+std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
+  std::vector<int64_t> course;
+  const auto stack = stacks_.find(entry.key);
+  if (stack == stacks_.end()) return course;
+  const std::vector<uint32_t> order = ByTime();
+  const size_t kept = std::min(order.size(), std::max<size_t>(2, most));
+  for (size_t i = 0; i < kept; ++i) {
+    const size_t at = kept < 2 ? 0 : i * (order.size() - 1) / (kept - 1);
+    course.push_back(PointOf(stack->second.points, order[at]).bytes);
+  }
+  return course;
+}
+
+Growth LeakSeries::Total() const { return Fit(totals_, ByTime(), false); }
+
+int64_t LeakSeries::TotalNow() const {
+  const std::vector<uint32_t> order = ByTime();
+  return order.empty() ? 0 : PointOf(totals_, order.back()).bytes;
+}
+
+}  // namespace holdfast

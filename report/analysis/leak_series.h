@@ -1,0 +1,84 @@
+// What each stack of a process has in use in each snapshot, as series: report/analysis/growth.h fits a line to each and says
+// what kind of series it is. A stack is the names of its functions (`depth`: only of the innermost so many), so that it is
+// the same in every snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
+#ifndef HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_
+#define HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "report/analysis/growth.h"
+#include "report/analysis/suppressions.h"
+#include "report/base/string_table.h"
+#include "report/profiles/filtered_stacks.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+
+// The series of one process. Snapshots may come in any order.
+class LeakSeries {
+ public:
+  struct Entry {
+    uint64_t key = 0;  // for FramesOf and CourseOf
+    bool suppressed = false;
+    Growth bytes, objects;  // per hour
+    int64_t bytes_now = 0, objects_now = 0;
+  };
+
+  LeakSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
+      : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
+
+  absl::Status Add(const ProfileFile& file);
+  size_t snapshots() const { return snapshots_.size(); }
+  double Hours() const;
+
+  // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
+  std::vector<Entry> Entries() const;
+  // The names of its functions, leaf first.
+  std::vector<std::string> FramesOf(const Entry& entry) const;
+  // Bytes in use of one entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
+  std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
+  Growth Total() const;  // of all bytes in use
+  int64_t TotalNow() const;
+
+ private:
+  struct Point {
+    int64_t bytes = 0, objects = 0;                      // in use
+    int64_t bytes_allocated = 0, objects_allocated = 0;  // until then
+    double bytes_variance = 0, objects_variance = 0;
+  };
+  // By snapshot, in the order in which they were added. A stack may be missing in some.
+  using Points = std::vector<std::pair<uint32_t, Point>>;
+  // A million stacks of 30 functions: 64 + 120 bytes each, and 56 for each snapshot.
+  struct Stack {
+    uint64_t first_frame = 0;  // in frames_
+    uint32_t frames = 0;
+    bool suppressed = false;
+    Points points;
+  };
+  static Point PointOf(const Points& points, uint32_t snapshot);  // zeros where there is none
+  std::span<const uint32_t> NamesOf(const Stack& stack) const {
+    return {frames_.data() + stack.first_frame, stack.frames};
+  }
+  std::vector<uint32_t> ByTime() const;
+  Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
+
+  StackOptions options_;
+  size_t depth_;
+  const Suppressions* suppressions_;
+  std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
+  StringTable names_;
+  std::vector<StringId> frames_;  // of all stacks
+  absl::flat_hash_map<uint64_t, Stack> stacks_;
+  Points totals_;
+  bool turnover_known_ = true;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_

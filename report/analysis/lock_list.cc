@@ -1,0 +1,215 @@
+#include "report/analysis/lock_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "report/base/value_units.h"
+#include "report/pprof/lock_comment_limits.h"
+
+namespace holdfast {
+namespace {
+
+// Takes words off the front of a line.
+class Words {
+ public:
+  explicit Words(std::string_view text) : left_(text) {}
+
+  std::string_view Next() {
+    while (left_.starts_with(' ')) left_.remove_prefix(1);
+    const size_t end = std::min(left_.find(' '), left_.size());
+    const std::string_view word = left_.substr(0, end);
+    left_.remove_prefix(end);
+    return word;
+  }
+  // The next word is `word`.
+  bool Is(std::string_view word) { return Next() == word; }
+  template <typename Number>
+  bool Take(Number* number, int base = 10) {
+    std::string_view word = Next();
+    while (word.ends_with(',') || word.ends_with(':')) word.remove_suffix(1);
+    if (base == 16 && word.starts_with("0x")) word.remove_prefix(2);
+    std::from_chars_result result;
+    if constexpr (std::is_floating_point_v<Number>) {
+      result = std::from_chars(word.data(), word.data() + word.size(), *number);
+    } else {
+      result = std::from_chars(word.data(), word.data() + word.size(), *number, base);
+    }
+    return result.ec == std::errc() && result.ptr == word.data() + word.size() && !word.empty();
+  }
+  bool TakeStack(int* stack) {
+    Words ahead = *this;
+    if (ahead.Is("-")) {
+      *this = ahead;
+      *stack = LockList::kUnknown;
+      return true;
+    }
+    return Take(stack);
+  }
+  bool empty() const { return left_.find_first_not_of(' ') == std::string_view::npos; }
+  std::string_view rest() const { return left_.starts_with(' ') ? left_.substr(1) : left_; }
+
+ private:
+  std::string_view left_;
+};
+
+constexpr int kMostStacks = 100'000;
+
+class ListReader {
+ public:
+  explicit ListReader(const Profile& profile) : profile_(profile) {
+    for (uint32_t i = 0; i < profile.locations.size(); ++i) by_address_.emplace(profile.locations[i].address, i);
+  }
+
+  LockList Read() {
+    for (const StringId comment : profile_.comments) {
+      const std::string_view text = profile_.strings[comment];
+      if (text.starts_with("lock ")) ReadLine(text.substr(5));
+    }
+    const auto known = [this](int* stack) {
+      if (*stack >= static_cast<int>(list_.stacks.size())) *stack = LockList::kUnknown;
+    };
+    for (LockList::Lock& lock : list_.locks) known(&lock.block_stack);
+    for (LockList::Pair& pair : list_.pairs) {
+      known(&pair.holder);
+      known(&pair.waiter);
+    }
+    std::stable_partition(list_.locks.begin(), list_.locks.end(), [](const LockList::Lock& l) { return !IsHeldByNobody(l); });
+    return std::move(list_);
+  }
+
+ private:
+  void ReadLine(std::string_view text) {
+    Words words(text);
+    Words ahead = words;
+    const std::string_view first = ahead.Next();
+    if (first == "stack") return ReadStack(ahead);
+    if (first == "pair") return ReadPair(ahead);
+    LockList::Lock lock;
+    if (!words.Take(&lock.number)) return;
+    if (first.ends_with(':')) {
+      lock.kind = words.Next();
+      lock.address = words.Next();
+      if (words.Is("contentions") && words.Take(&lock.contentions) && words.Is("delay_ns") &&
+          words.Take(&lock.delay_ns) && words.Is("longest_ns") && words.Take(&lock.longest_ns) && words.Is("holds") &&
+          words.Take(&lock.holds) && words.Is("hold_ns") && words.Take(&lock.hold_ns)) {
+        list_.locks.push_back(std::move(lock));
+      }
+      return;
+    }
+    LockList::Lock* known = Find(lock.number);
+    if (known == nullptr) return;
+    const std::string_view what = words.Next();
+    if (what == "name:") known->name = words.rest();
+    int stack = LockList::kUnknown;
+    if (what == "block:" && words.Take(&lock.block_bytes) && words.Is("bytes,") && words.Take(&lock.block_offset) &&
+        words.Is("into") && words.Is("it,") && words.Is("stack") && words.Take(&stack) && stack >= 0) {
+      known->block_bytes = lock.block_bytes;
+      known->block_offset = lock.block_offset;
+      known->block_stack = stack;
+    }
+  }
+
+  void ReadStack(Words words) {
+    int number = 0;
+    if (!words.Take(&number) || number < 0 || number > kMostStacks) return;
+    if (list_.stacks.size() <= static_cast<size_t>(number)) list_.stacks.resize(static_cast<size_t>(number) + 1);
+    std::vector<uint32_t>& stack = list_.stacks[static_cast<size_t>(number)];
+    stack.clear();
+    while (!words.empty()) {
+      uint64_t address = 0;
+      if (!words.Take(&address, 16)) return;
+      if (const auto found = by_address_.find(address); found != by_address_.end()) stack.push_back(found->second);
+    }
+  }
+
+  void ReadPair(Words words) {
+    int number = 0;
+    LockList::Pair pair;
+    if (words.Take(&number) && words.Is("lock") && words.Take(&pair.lock) && words.Is("holder") &&
+        words.TakeStack(&pair.holder) && words.Is("waiter") && words.TakeStack(&pair.waiter) &&
+        words.Is("contentions") && words.Take(&pair.contentions) && words.Is("delay_ns") &&
+        words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown && pair.waiter >= LockList::kUnknown) {
+      list_.pairs.push_back(pair);
+    }
+  }
+
+  LockList::Lock* Find(int number) {
+    for (LockList::Lock& lock : list_.locks) {
+      if (lock.number == number) return &lock;
+    }
+    return nullptr;
+  }
+
+  const Profile& profile_;
+  LockList list_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+};
+
+std::string_view NameAt(const Profile& profile, uint32_t location) {
+  const auto lines = profile.LinesOf(profile.locations[location]);
+  if (lines.empty() || lines[0].function == Profile::kNone) return "?";
+  return profile.strings[profile.functions[lines[0].function].name];
+}
+
+}  // namespace
+
+LockList ReadLockList(const Profile& profile) { return ListReader(profile).Read(); }
+
+std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack) {
+  if (stack.empty()) return "?";
+  if (!profile.mappings.empty()) {
+    for (const uint32_t location : stack) {  // the main program's file stands first
+      const uint32_t mapping = profile.locations[location].mapping;
+      if (mapping != Profile::kNone && profile.mappings[mapping].file == profile.mappings[0].file) {
+        return std::string(NameAt(profile, location));
+      }
+    }
+  }
+  return std::string(NameAt(profile, stack[0]));
+}
+
+std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack) {
+  std::vector<std::string> names;
+  for (const uint32_t location : stack) names.emplace_back(NameAt(profile, location));
+  return names;
+}
+
+std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side) {
+  std::map<std::string, double> delays;
+  for (const LockList::Pair& pair : list.pairs) {
+    const int stack = side == LockSide::kHolder ? pair.holder : pair.waiter;
+    // Who waited is known from waits; of pairs with a holder it is known only in part.
+    if (pair.lock != lock || stack == LockList::kUnknown ||
+        (side == LockSide::kWaiter && pair.holder != LockList::kUnknown))
+      continue;
+    delays[FunctionOf(profile, list.stacks[static_cast<size_t>(stack)])] += pair.delay_ns;
+  }
+  const auto most =
+      std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == delays.end() ? "-" : most->first;
+}
+
+std::string KindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
+
+bool IsHeldByNobody(const LockList::Lock& lock) {
+  for (int kind = 0; kind < kWaitKinds; ++kind) {
+    if (lock.kind == kWaitKindNames[kind]) return IsHeldByNobody(static_cast<WaitKind>(kind));
+  }
+  return false;
+}
+
+std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
+  if (!lock.name.empty()) return lock.name;
+  if (lock.block_stack != LockList::kUnknown) {
+    return fmt::format("{} into a block of {} from {}", lock.block_offset, FormatSize(lock.block_bytes),
+                       FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)]));
+  }
+  return lock.address;
+}
+
+}  // namespace holdfast

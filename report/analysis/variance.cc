@@ -1,0 +1,75 @@
+#include "report/analysis/variance.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "report/profiles/metric.h"
+
+namespace holdfast {
+namespace {
+
+// Which sample type counts, and which measures the same things: (alloc_objects, alloc_space), (contentions, delay) …
+struct Pair {
+  size_t count, amount;
+};
+
+std::vector<Pair> PairsOf(const Profile& profile) {
+  std::vector<Pair> pairs;
+  const auto& types = profile.sample_types;
+  for (size_t i = 0; i + 1 < types.size(); ++i) {
+    const std::string_view count = profile.strings[types[i].type], amount = profile.strings[types[i + 1].type];
+    const bool heap = count.ends_with("_objects") && amount.ends_with("_space") &&
+                      count.substr(0, count.find('_')) == amount.substr(0, amount.find('_'));
+    if (heap || (count == "contentions" && amount == "delay")) pairs.push_back({i, i + 1});
+  }
+  return pairs;
+}
+
+// The mean interval in the unit of the amounts; nothing when the file does not say.
+std::optional<double> IntervalOf(const Profile& profile) {
+  if (const auto comment = profile.CommentValue("interval"); !comment.empty()) {
+    double interval = 0;
+    const auto [end, error] = std::from_chars(comment.data(), comment.data() + comment.size(), interval);
+    if (error == std::errc() && interval >= 1) return interval;
+    return std::nullopt;
+  }
+  if (profile.period >= 1 && profile.strings[profile.period_type.unit] == "bytes") {
+    return static_cast<double>(profile.period);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<double> VariancesOf(const Profile& profile) {
+  const auto interval = IntervalOf(profile);
+  const auto pairs = PairsOf(profile);
+  if (!interval || pairs.empty()) return {};
+  const size_t types = profile.sample_types.size();
+  std::vector<double> variances(profile.samples.size() * types);
+  if (*interval <= 1) return variances;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const auto values = profile.ValuesOf(i);
+    for (const Pair& pair : pairs) {
+      const auto count = static_cast<double>(values[pair.count]), amount = static_cast<double>(values[pair.amount]);
+      if (!(count > 0) || amount < 0) continue;
+      const double mean = amount / count;
+      const double p = -std::expm1(-std::max(1.0, mean) / *interval);
+      variances[i * types + pair.count] = count * (1 - p) / p;
+      variances[i * types + pair.amount] = amount * mean * (1 - p) / p;
+    }
+  }
+  for (size_t type = 0; type < types; ++type) {
+    const auto half_width = HalfWidth(profile, type);
+    if (!half_width) continue;
+    double sum = 0;
+    for (size_t i = type; i < variances.size(); i += types) sum += variances[i];
+    const double stated = (*half_width / 1.96) * (*half_width / 1.96);
+    if (!(sum > 0) || !std::isfinite(stated)) continue;
+    for (size_t i = type; i < variances.size(); i += types) variances[i] *= stated / sum;
+  }
+  return variances;
+}
+
+}  // namespace holdfast

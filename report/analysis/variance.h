@@ -1,0 +1,26 @@
+// How sure each value of a profile is: the variance of every sample's estimate, recomputed from the file.
+//
+// A sample of n objects and b bytes, s = b/n bytes each, sampled with p = 1 − exp(−s/R), has
+//     Var(objects) = n·(1−p)/p       Var(bytes) = b·s·(1−p)/p        (docs/sampling.md: n·p samples of weight 1/p)
+// and waits the same with their mean time. The sizes in a sample differ a little (its class) or much (waits of one
+// stack), so the sums are scaled to the exact variance of the total that our files state (`total inuse_space: … ± …`).
+// Variances of independent samples add up; the 95 % interval is ± 1.96·√variance. Any thread.
+#ifndef HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_
+#define HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_
+
+#include <cmath>
+#include <vector>
+
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+// One for each sample and sample type, in the order of Profile::ValuesOf. Empty when the file does not say how it was
+// sampled: then nothing is known about errors.
+std::vector<double> VariancesOf(const Profile& profile);
+
+inline double HalfWidthOf(double variance) { return 1.96 * std::sqrt(variance > 0 ? variance : 0); }
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_

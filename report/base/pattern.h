@@ -1,0 +1,31 @@
+// A regular expression of the command line: RE2's syntax, which is that of `go tool pprof`, and no text makes it slow.
+#ifndef HOLDFAST_REPORT_BASE_PATTERN_H_
+#define HOLDFAST_REPORT_BASE_PATTERN_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace holdfast {
+
+class Pattern {
+ public:
+  // "" is no pattern: it matches nothing and is `empty`. The message of an error begins with `option`.
+  static absl::StatusOr<Pattern> Compile(std::string_view option, std::string_view text);
+
+  bool empty() const { return expression_ == nullptr; }
+  // Anywhere in `text`.
+  bool Matches(std::string_view text) const;
+
+ private:
+  std::shared_ptr<const re2::RE2> expression_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_BASE_PATTERN_H_

@@ -1,0 +1,136 @@
+#include "report/base/signals.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
+// How long after our own continuation the child, if it was continued with us, may take to say so. A guess: the kernel
+// does both in one go.
+constexpr int kContinuedWithinMs = 50;
+
+bool HasTerminal() { return FileDescriptor(open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).valid(); }
+
+timespec Milliseconds(int milliseconds) { return {milliseconds / 1000, milliseconds % 1000 * 1'000'000L}; }
+
+}  // namespace
+
+HeldSignals::HeldSignals() {
+  sigemptyset(&held_);
+  sigaddset(&held_, SIGCHLD);
+  for (const int signal : kForwarded) sigaddset(&held_, signal);
+  sigprocmask(SIG_BLOCK, &held_, &before_);
+}
+
+void HeldSignals::Release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+void HeldSignals::Forward(const siginfo_t& info) {
+  if (info.si_code == SI_KERNEL) return;  // from the terminal: the child, in the same process group, has it too
+  if (info.si_pid == child_) return;      // the child signals its group, or us: nothing that it lacks
+  if (info.si_signo == SIGCONT && resumed_) {
+    // What woke us was mostly meant for the whole group, and a CONT more would be seen by a handler.
+    resumed_ = false;
+    sigset_t state;
+    sigemptyset(&state);
+    sigaddset(&state, SIGCHLD);
+    const timespec pause = Milliseconds(kContinuedWithinMs);
+    do {
+      TakeStates();
+    } while (stopped_ && sigtimedwait(&state, nullptr, &pause) == SIGCHLD);
+    if (stopped_) kill(child_, SIGCONT);
+    return;
+  }
+  if (info.si_signo == SIGTSTP) stop_forwarded_ = true;
+  if (info.si_code == SI_QUEUE) {
+    sigqueue(child_, info.si_signo, info.si_value);
+  } else {
+    kill(child_, info.si_signo);
+  }
+}
+
+void HeldSignals::TakeStates() {
+  int status;
+  while (true) {
+    const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (pid <= 0) return;
+    if (pid != child_) continue;
+    if (WIFSTOPPED(status)) {
+      stopped_ = true;
+      const int signal = WSTOPSIG(status);
+      if (stop_forwarded_ || HasTerminal()) StopLike(signal);
+      stop_forwarded_ = false;
+    } else if (WIFCONTINUED(status)) {
+      stopped_ = false;
+    } else {
+      status_ = status;
+      ended_ = true;
+    }
+  }
+}
+
+void HeldSignals::StopLike(int signal) {
+  resumed_ = true;
+  struct sigaction usual = {}, before;
+  usual.sa_handler = SIG_DFL;
+  if (signal != SIGSTOP) sigaction(signal, &usual, &before);
+  kill(getpid(), signal);
+  sigset_t one, held;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  sigprocmask(SIG_UNBLOCK, &one, &held);  // here we stand still
+  sigprocmask(SIG_SETMASK, &held, nullptr);
+  if (signal != SIGSTOP) sigaction(signal, &before, nullptr);
+}
+
+int HeldSignals::Supervise(pid_t child) {
+  child_ = child;
+  // Ignored, the kernel would reap the child and keep its status to itself.
+  signal(SIGCHLD, SIG_DFL);
+  TakeStates();
+  while (!ended_) {
+    siginfo_t info;
+    const int number = sigwaitinfo(&held_, &info);
+    if (number == SIGCHLD) {
+      TakeStates();
+    } else if (number > 0) {
+      Forward(info);
+    }
+  }
+  return status_;
+}
+
+bool HeldSignals::AskedToEnd(int milliseconds) {
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&ending, signal);
+  const timespec pause = Milliseconds(milliseconds);
+  return sigtimedwait(&ending, nullptr, &pause) > 0;
+}
+
+void EndLike(int status) {
+  if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
+  const int number = WTERMSIG(status);
+  // A core of ours would say nothing about the program, and may overwrite its own.
+  const rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // where a pipe takes the cores, the limit does not count
+  signal(number, SIG_DFL);
+  kill(getpid(), number);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  _exit(128 + number);  // as PID 1: the kernel spares it
+}
+
+}  // namespace holdfast

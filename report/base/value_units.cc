@@ -1,0 +1,150 @@
+#include "report/base/value_units.h"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+  bool printed = true;  // chosen by "auto"; the others are read only
+};
+
+constexpr std::array<Unit, 10> kSizes = {{{"B", 1},
+                                          {"KiB", 1024},
+                                          {"MiB", 1048576},
+                                          {"GiB", 1073741824},
+                                          {"TiB", 1099511627776},
+                                          {"PiB", 1125899906842624},
+                                          {"KB", 1e3, false},
+                                          {"MB", 1e6, false},
+                                          {"GB", 1e9, false},
+                                          {"bytes", 1, false}}};
+constexpr std::array<Unit, 9> kTimes = {{{"ns", 1},
+                                         {"us", 1e3},
+                                         {"ms", 1e6},
+                                         {"s", 1e9},
+                                         {"m", 60e9, false},
+                                         {"h", 3600e9},
+                                         {"nanoseconds", 1, false},
+                                         {"milliseconds", 1e6, false},
+                                         {"seconds", 1e9, false}}};
+
+bool SameIgnoringCase(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i]))) return false;
+  }
+  return true;
+}
+
+const Unit* FindUnit(std::span<const Unit> units, std::string_view name) {
+  for (const Unit& unit : units) {
+    if (SameIgnoringCase(unit.name, name)) return &unit;
+  }
+  return nullptr;
+}
+
+// The number in `text` times its unit, or nothing. `bare`: the factor of a number without a unit, 0 = only for zero.
+std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Unit> units, double bare) {
+  if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return std::nullopt;
+  // Whole numbers first: a double holds 53 bits only.
+  uint64_t whole = 0;
+  double number = 0;
+  const char* end = text.data() + text.size();
+  auto [whole_end, whole_error] = std::from_chars(text.data(), end, whole);
+  auto [number_end, number_error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (number_error != std::errc()) return std::nullopt;
+  const std::string_view name(number_end, static_cast<size_t>(end - number_end));
+  double factor = bare;
+  if (!name.empty()) {
+    const Unit* unit = FindUnit(units, name);
+    if (unit == nullptr) return std::nullopt;
+    factor = unit->factor;
+  } else if (bare == 0 && number != 0) {
+    return std::nullopt;
+  }
+  if (whole_error == std::errc() && whole_end == number_end) {
+    uint64_t product;
+    if (__builtin_mul_overflow(whole, static_cast<uint64_t>(factor), &product)) return std::nullopt;
+    return product;
+  }
+  const double product = std::round(number * factor);
+  if (!(product < 18446744073709551616.0)) return std::nullopt;
+  return static_cast<uint64_t>(product);
+}
+
+// "1.50", "512", "23.4" → at most two digits behind the point, none when they are zero (as pprof prints).
+std::string Short(double value) {
+  std::string text = fmt::format("{:.2f}", value);
+  if (text.ends_with(".00")) text.resize(text.size() - 3);
+  return text == "-0" ? "0" : text;
+}
+
+std::string Automatic(int64_t value, std::span<const Unit> units) {
+  const Unit* best = &units[0];
+  for (const Unit& unit : units) {
+    if (unit.printed && std::abs(static_cast<double>(value)) >= unit.factor) best = &unit;
+  }
+  if (value == 0) return "0";
+  return Short(static_cast<double>(value) / best->factor) + std::string(best->name);
+}
+
+std::span<const Unit> UnitsFor(std::string_view unit) {
+  if (FindUnit(kSizes, unit) != nullptr) return kSizes;
+  if (FindUnit(kTimes, unit) != nullptr) return kTimes;
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
+  if (const auto size = ParseWithUnit(text, kSizes, 1)) return *size;
+  return absl::InvalidArgumentError(
+      fmt::format("\"{}\" is not a size (a number and B, KiB, MiB, GiB, KB, MB or GB, such as 512KiB)", text));
+}
+
+absl::StatusOr<uint64_t> ParseTimeNs(std::string_view text) {
+  if (const auto time = ParseWithUnit(text, kTimes, 0)) return *time;
+  return absl::InvalidArgumentError(
+      fmt::format("\"{}\" is not a time (a number and ns, us, ms, s, m or h, such as 60s)", text));
+}
+
+std::string FormatSize(int64_t bytes) { return Automatic(bytes, kSizes); }
+std::string FormatTimeNs(int64_t ns) { return Automatic(ns, kTimes); }
+
+std::string FormatValue(int64_t value, std::string_view unit, std::string_view output_unit) {
+  const auto units = UnitsFor(unit);
+  if (units.empty() || output_unit == "raw" || SameIgnoringCase(unit, output_unit)) return fmt::format("{}", value);
+  const double base = FindUnit(units, unit)->factor;
+  if (const Unit* wanted = FindUnit(units, output_unit)) {
+    if (wanted->factor == base) return fmt::format("{}", value);
+    return Short(static_cast<double>(value) * base / wanted->factor) + std::string(wanted->name);
+  }
+  if (base != 1) return fmt::format("{}{}", value, unit);  // a profile of others, in KiB or ms: as it says
+  return Automatic(value, units);
+}
+
+bool IsOutputUnit(std::string_view output_unit) {
+  return output_unit.empty() || output_unit == "auto" || output_unit == "raw" || output_unit == "count" ||
+         !UnitsFor(output_unit).empty();
+}
+
+std::string FormatPercent(int64_t value, int64_t total) {
+  if (total == 0) return "0%";
+  const double percent = std::abs(static_cast<double>(value) / static_cast<double>(total)) * 100;
+  if (percent >= 99.95 && percent <= 100.05) return "100%";
+  if (percent >= 1 || percent == 0) return fmt::format("{}%", Short(percent));
+  if (percent < 0.01) return "<0.01%";
+  return fmt::format("{:.2g}%", percent);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,27 @@
+#include "report/commands/add_info.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/views/info_command.h"
+#include "report/base/standard_output.h"
+
+namespace holdfast {
+
+void AddInfoCommand(CLI::App& app, int* exit_code) {
+  auto files = std::make_shared<std::vector<std::string>>();
+  CLI::App* info = app.add_subcommand("info", "What a profile says about itself: types, times, totals, losses");
+  info->footer(
+      "Prints what profiles hold: metrics and their totals with 95 % intervals, times, counts, mappings and every\n"
+      "comment (process, command, sampling interval, losses, our own cost).\n"
+      "\n"
+      "  holdfast info app.4242.0003.heap.pb.gz\n"
+      "  holdfast info holdfast.app.4242           the newest of each process and kind\n");
+  info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
+      ->required();
+  info->callback([files, exit_code] { *exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast

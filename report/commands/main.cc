@@ -1,0 +1,137 @@
+// holdfast: the command line.
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "report/commands/bundle_command.h"
+#include "report/base/say.h"
+#include "report/commands/collect_command.h"
+#include "report/commands/doctor_command.h"
+#include "report/commands/dump_command.h"
+#include "report/commands/exporter_command.h"
+#include "report/commands/help.h"
+#include "report/commands/html_command.h"
+#include "report/commands/add_info.h"
+#include "report/commands/locks_command.h"
+#include "report/commands/ls_command.h"
+#include "report/commands/run_command.h"
+#include "report/processes/run_options.h"
+#include "report/processes/installation.h"
+#include "report/commands/set_command.h"
+#include "report/base/standard_output.h"
+#include "report/commands/symbolize_command.h"
+#include "report/processes/leave_own_profile.h"
+#include "report/commands/view_commands.h"
+
+namespace holdfast {
+namespace {
+
+// Every subcommand but `run` and `doctor`, which also take a program.
+constexpr void (*kAddCommands[])(CLI::App&, int*) = {
+    AddViewCommands,
+    AddHtmlCommand,
+    AddInfoCommand,
+    AddLocksCommand,
+    AddLsCommand,
+    AddDumpCommand,
+    AddSetCommand,
+    AddSymbolizeCommand,
+    AddBundleCommand,
+    AddCollectCommand,
+    AddExporterCommand,
+};
+
+// {}: the library, as it lies here.
+constexpr char kTeaches[] =
+    "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library "
+    "is\n"
+    "preloaded into the program, and the answer is profiles in pprof's format.\n"
+    "\n"
+    "  holdfast run -- redis-server --port 7000              run a program and profile it; files in "
+    "./holdfast.redis-server.PID\n"
+    "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
+    "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
+    "                                                        the same with no launcher\n";
+
+// CLI11's text as a part of one of our lines.
+std::string AsPart(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]))) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
+  return text;
+}
+
+int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (!chosen.empty()) {
+    const std::string& name = chosen[0]->get_name();
+    Say(fmt::format("{}: {}. holdfast {} --help says what it takes.", name, AsPart(error.what()), name));
+    return name == "run" ? kRunFailed : kWrongUsage;
+  }
+  if (arguments.empty()) {
+    Say("no command is given. Start with: holdfast run -- PROGRAM, and see holdfast --help");
+  } else if (arguments[0].starts_with("-")) {
+    Say(fmt::format("{}: no such option. holdfast --help shows what there is.", arguments[0]));
+  } else {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (!command->get_group().empty()) names.push_back(command->get_name());
+    }
+    Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0],
+                    fmt::join(names, ", ")));
+  }
+  return kWrongUsage;
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const absl::StatusOr<std::string> own_path = OwnPath();
+  const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+  CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this text, or that of a command");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
+  int exit_code = kFine;
+  std::vector<std::string> program;
+  AddRunCommand(app, &program, &exit_code);
+  for (const auto add : kAddCommands) add(app, &exit_code);
+  AddDoctorCommand(app, &program, &exit_code);
+
+  std::vector<std::string> ours = arguments;
+  if (!arguments.empty() && arguments[0] == "run") {
+    const std::vector<std::string> behind(arguments.begin() + 1, arguments.end());
+    ours.resize(1 + SplitProgram(*app.get_subcommand("run"), behind, &program));
+  } else if (!arguments.empty() && arguments[0] == "doctor") {
+    const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+    ours.assign(arguments.begin(), dashes);
+    if (dashes != arguments.end()) program.assign(dashes + 1, arguments.end());
+  }
+  try {
+    app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);
+    return Finished(kFine);
+  } catch (const CLI::ParseError& error) {
+    return WrongUsage(app, arguments, error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+// Called by the loader before any constructor.
+__attribute__((section(".preinit_array"),
+               used)) static void (*const leave_own_profile)(int, char**, char**) = holdfast::LeaveOwnProfile;
+
+int main(int argc, char** argv) { return holdfast::Main(argc, argv); }

@@ -1,0 +1,312 @@
+#include "report/export/exporter.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "report/export/exporter_lock.h"
+#include "report/base/file_descriptor.h"
+#include "report/export/output_folder.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/export/process_exporter.h"
+#include "report/table/table_folder.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1000 * kMs;
+constexpr int64_t kTick = 100 * kMs;      // how often the words of live tables are read: a bell may not ring (chroot)
+constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
+constexpr int64_t kGrace = 200 * kMs;     // without a table before the exporter ends: a shell's next command may follow
+constexpr int64_t kDay = 24 * 3600 * kSecond;
+constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
+constexpr int64_t kUnseenRest =
+    10 * kSecond;  // after the orderly end of a process that we cannot see, before its last look
+
+int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+struct Served {
+  TableExporter exporter;
+  FileDescriptor process;  // pidfd; invalid where the process is out of reach
+  int64_t next_snapshot = 0;
+  uint32_t requests_answered = 0;
+  int64_t exit_answered = 0;  // when; 0 = it did not ask
+  int failures = 0;
+  bool gone = false;      // its process ended or runs another image
+  bool finished = false;  // nothing more to do
+};
+
+class Exporter {
+ public:
+  Exporter(const ExporterOptions& options, FileDescriptor tables)
+      : options_(options), tables_(std::move(tables)), output_(OutputFolder::Open(options.out)) {
+    if (output_.ok()) output_->RemoveStaleTemporaries();
+    events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
+    if (options_.parent != 0) parent_ = OpenProcess(options_.parent);
+  }
+
+  // Until there has been nothing to do for the grace period.
+  void Serve() {
+    int64_t idle_since = NowNs();
+    int64_t next_look = 0;
+    while (true) {
+      const bool bell = DrainEvents();
+      const int64_t now = NowNs();
+      if (bell || now >= next_look) {
+        FindNewTables();
+        if (now >= next_look) {
+          // Where nothing tells of new tables, look for them at each tick.
+          next_look = now + (events_.valid() ? kLookAround : kTick);
+          for (const auto& served : served_) LookAtProcess(*served);
+        }
+      }
+      for (const auto& served : served_) Attend(*served, NowNs());
+      std::erase_if(served_, [](const auto& served) { return served->finished; });
+      if (!served_.empty() || ParentLives()) idle_since = NowNs();
+      if (NowNs() - idle_since >= kGrace) return;
+      Wait();
+    }
+  }
+
+  // The last thing that went wrong, if anything.
+  absl::Status status() const { return output_.ok() ? last_failure_ : output_.status(); }
+
+  // Whether a table came while the lock was being given up.
+  bool HasWork() {
+    FindNewTables();
+    return !served_.empty();
+  }
+
+ private:
+  static FileDescriptor OpenProcess(pid_t pid) {
+    return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  }
+
+  static bool Ended(const FileDescriptor& process) {
+    pollfd entry = {process.get(), POLLIN, 0};
+    return process.valid() && poll(&entry, 1, 0) == 1;
+  }
+
+  bool ParentLives() const { return parent_.valid() && !Ended(parent_); }
+
+  // True when something happened to a table of this user; others may be busy in the same folder.
+  bool DrainEvents() const {
+    alignas(inotify_event) char buffer[4096];
+    const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
+    bool any = false;
+    for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
+      for (const char* at = buffer; at < buffer + got;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(at);
+        any = any || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && absl::StartsWith(event->name, prefix));
+        at += sizeof(inotify_event) + event->len;
+      }
+    }
+    return any;
+  }
+
+  void FindNewTables() {
+    std::set<std::string> there;
+    for (const std::string& name : ListTableNames(tables_)) {
+      if (known_.contains(name)) {
+        there.insert(name);
+        continue;
+      }
+      absl::StatusOr<TableFile> table = TableFile::Open(tables_, name);
+      // Out of descriptors: at the next look.
+      if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
+      there.insert(name);
+      if (!table.ok() || table->out() != options_.out) continue;
+      Add(*std::move(table));
+    }
+    known_ = std::move(there);
+  }
+
+  void Add(TableFile table) {
+    auto served = std::make_unique<Served>(Served{.exporter = TableExporter(std::move(table)), .process = {}});
+    const TableFile& added = served->exporter.table();
+    added.SetExporterPid(getpid());
+    if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
+    // After the process was opened: its pid may come back as another one at any time.
+    served->gone = added.liveness() == Liveness::kDead;
+    if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + AsPeriod(added.snapshot_every_ns());
+    // exec keeps the pid: of two images of one process the older is gone.
+    for (const auto& other : served_) {
+      const TableOwner& old = other->exporter.table().owner();
+      if (!old.SameProcess(added.owner())) continue;
+      (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
+    }
+    served_.push_back(std::move(served));
+  }
+
+  // A hostile header may ask for anything.
+  static int64_t AsPeriod(uint64_t ns) {
+    return static_cast<int64_t>(std::clamp<uint64_t>(ns, kMs, uint64_t{1} << 60));
+  }
+
+  static void LookAtProcess(Served& served) {
+    if (served.gone) return;
+    const Liveness liveness = served.exporter.table().liveness();
+    // A process that cannot be seen, and that said that it ends, is not waited for longer than an end may take.
+    served.gone = liveness == Liveness::kDead || (liveness == Liveness::kUnknown && served.exit_answered != 0 &&
+                                                  NowNs() - served.exit_answered > kUnseenRest);
+  }
+
+  bool Export(Served& served) {
+    // A folder that could not be made or opened may be there by now; one that was removed (between two runs into the same
+    // place, say) is made again.
+    if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
+    if (!output_.ok()) return false;
+    const auto written = served.exporter.Export(*output_, symbolizer_);
+    if (!written.ok()) last_failure_ = written.status();
+    return written.ok();
+  }
+
+  void Attend(Served& served, int64_t now) {
+    const TableFile& table = served.exporter.table();
+    if (Ended(served.process)) served.gone = true;
+    if (served.gone) return Finish(served);
+    const absl::StatusOr<ControlWords> words = table.ReadWords();
+    if (!words.ok()) {
+      served.finished = true;  // not a table any more: nothing can be had from it
+      return;
+    }
+    if (words->exit_request != 0 && served.exit_answered == 0) {
+      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
+      // there.
+      if (Export(served) && table.owner().pid == 1) unlinkat(tables_.get(), table.name().c_str(), 0);
+      table.AnswerExit();  // also after a failure: waiting would not help the target
+      served.exit_answered = NowNs();
+    }
+    if (words->snapshot_request != served.requests_answered) {
+      // After a failure the next interval tries again; who asked sees no answer.
+      if (Export(served)) table.AnswerSnapshot(words->snapshot_request);
+      served.requests_answered = words->snapshot_request;
+    }
+    if (served.next_snapshot != 0 && now >= served.next_snapshot) {
+      Export(served);
+      // From now on, not from the due time: a slow export must not lead to one after the other.
+      served.next_snapshot = NowNs() + AsPeriod(table.snapshot_every_ns());
+    }
+  }
+
+  void Finish(Served& served) {
+    if (Export(served)) {
+      unlinkat(tables_.get(), served.exporter.table().name().c_str(), 0);
+      served.finished = true;
+    } else if (++served.failures >= kMostFailures) {
+      served.finished = true;  // the table stays, for `holdfast collect`
+    }
+  }
+
+  void Wait() const {
+    std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
+    if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
+    int64_t timeout = served_.empty() && ParentLives() ? kLookAround : kTick;
+    for (const auto& served : served_) {
+      if (served->process.valid() && !Ended(served->process)) entries.push_back({served->process.get(), POLLIN, 0});
+      if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
+    }
+    poll(entries.data(), entries.size(), static_cast<int>(timeout / kMs));
+  }
+
+  const ExporterOptions& options_;
+  FileDescriptor tables_;
+  absl::StatusOr<OutputFolder> output_;
+  FileDescriptor events_;
+  FileDescriptor parent_;
+  Symbolizer symbolizer_{DebugFiles::Options{.max_unpacked = 64 << 20}};  // compressed debug information takes time
+  std::vector<std::unique_ptr<Served>> served_;
+  absl::Status last_failure_;
+  std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's
+};
+
+}  // namespace
+
+namespace {
+
+bool HasTables(const FileDescriptor& tables, const std::string& out) {
+  for (const std::string& name : ListTableNames(tables)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(tables, name);
+    if (table.ok() && table->out() == out) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status RunExporter(const ExporterOptions& options) {
+  absl::StatusOr<FileDescriptor> tables = OpenFolder(options.tables);
+  if (!tables.ok()) return tables.status();
+  ExporterLock lock(options.tables, options.out);
+  while (!lock.Take()) {
+    // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
+    // namespace's own exporter ends with it. So who was started outside stays until the work is done.
+    if (!lock.HeldElsewhere() || !HasTables(*tables, options.out)) return absl::OkStatus();
+    poll(nullptr, 0, static_cast<int>(kTick / kMs));
+  }
+  SweepOldTables(options.tables);
+  Exporter exporter(options, *std::move(tables));
+  do {
+    exporter.Serve();
+    lock.Release();
+  } while (exporter.HasWork() && lock.Take());
+  return exporter.status();
+}
+
+namespace {
+
+bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
+
+// A table whose maker died before it had a name, or the lock of an exporter that was killed.
+bool IsLeftover(const FileDescriptor& folder, const std::string& name) {
+  const FileDescriptor file(
+      openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info;
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid())
+    return false;
+  return OlderThanADay(info.st_mtim.tv_sec * kSecond) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+int SweepOldTables(const std::string& path) {
+  const absl::StatusOr<FileDescriptor> tables = OpenFolder(path);
+  if (!tables.ok()) return 0;
+  int removed = 0;
+  for (const std::string& name : ListTableNames(*tables)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
+    // The clock of the day may have jumped ahead: no table is old whose process began less than a day ago.
+    if (!table.ok() || !OlderThanADay(table->modified_ns()) || NowNs() - table->owner().start_monotonic_ns <= kDay) continue;
+    if (table->liveness() != Liveness::kDead) continue;
+    removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
+  }
+  for (const char* suffix : {".new", ".lock"}) {
+    for (const std::string& name : ListTableNames(*tables, suffix)) {
+      if (IsLeftover(*tables, name)) removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
+    }
+  }
+  return removed;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,42 @@
+// The exporter: the process that turns tables into profiles, for one user, one folder of tables and one output folder.
+//
+// Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`
+// (report/export/exporter_lock.h):
+//   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends
+//            (or stands by, if the other lives in another pid namespace, which may be a container within ours).
+//            Locked, but the path names another file by now: the last exporter removed it meanwhile; once more.
+//   end      when no table is left: remove the file, unlock, look for tables once more. A process that made its table
+//            while we held the lock has started nobody, but is seen by that last look; one that came later finds no
+//            lock and starts an exporter of its own.
+//
+// What it does for each table of its output folder (a table's header names it):
+//   at every interval, on request, at an orderly end (then wakes the target), and when the process is gone or runs
+//   another image: a profile of each kind with something new. After the last one the table is removed.
+// One bad table never stops the others. It prints nothing, holds no terminal, and is never profiled itself.
+#ifndef HOLDFAST_REPORT_EXPORT_EXPORTER_H_
+#define HOLDFAST_REPORT_EXPORT_EXPORTER_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace holdfast {
+
+struct ExporterOptions {
+  std::string out;  // absolute, as the tables' headers have it
+  std::string tables;
+  pid_t parent = 0;  // stays as long as this process lives, also without a table; 0 = none
+};
+
+// Serves until nothing is left to do. Ok also when another exporter serves already.
+absl::Status RunExporter(const ExporterOptions& options);
+
+// Removes what dead processes of this user left in `tables` more than a day ago: tables that nobody collected, and
+// files of tables that were never finished. How many.
+int SweepOldTables(const std::string& tables);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_EXPORTER_H_

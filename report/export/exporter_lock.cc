@@ -1,0 +1,66 @@
+#include "report/export/exporter_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "sampler/spawn_exporter.h"
+
+namespace holdfast {
+namespace {
+
+uint64_t OwnNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+}  // namespace
+
+ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
+  char path[700];
+  ExporterLockPath(tables.c_str(), out.c_str(), geteuid(), path, sizeof path);
+  path_ = path;
+}
+
+bool ExporterLock::Take() {
+  const uint64_t own = OwnNamespace();
+  held_elsewhere_ = false;
+  // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+    struct stat held, named;
+    if (!file.valid() || fstat(file.get(), &held) != 0 || held.st_uid != geteuid()) {
+      // Somebody else's, in the way by accident or on purpose. Root may take it away; who may not gives up.
+      if (lstat(path_.c_str(), &named) != 0 || named.st_uid == geteuid() || unlink(path_.c_str()) != 0) return false;
+      continue;
+    }
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      // The last holder may have removed the file between our open and our lock: then nobody would see this one.
+      if (lstat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
+        file_ = std::move(file);
+        // A hint: on a full disk it is missing.
+        [[maybe_unused]] const ssize_t written = pwrite(file_.get(), &own, sizeof own, 0);
+        return true;
+      }
+    } else {
+      uint64_t holder = own;
+      if (pread(file.get(), &holder, sizeof holder, 0) != sizeof holder) holder = own;
+      held_elsewhere_ = holder != own;
+      const timespec pause = {0, 2'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return false;
+}
+
+void ExporterLock::Release() {
+  if (!file_.valid()) return;
+  unlink(path_.c_str());  // while it is locked: what is removed is ours
+  file_.Close();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,34 @@
+// The lock by which the exporter of an output folder is elected: a file `<tables>/holdfast.<uid>.<hash of out>.lock`.
+// Who holds its flock is the only one that writes profiles from dead processes' tables of that folder. See
+// report/export/exporter.h for the protocol; sampler/spawn_exporter.h for how the target asks.
+#ifndef HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
+#define HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
+
+#include <string>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+class ExporterLock {
+ public:
+  ExporterLock(const std::string& tables, const std::string& out);
+  ~ExporterLock() { Release(); }
+
+  // False: another one holds it, or the file cannot be had. Waits some milliseconds at most.
+  bool Take();
+  // After Take() was false: whether the one that holds it lives in another pid namespace. It may be a container within
+  // ours, and end with it at any moment.
+  bool HeldElsewhere() const { return held_elsewhere_; }
+  // Removes the file and gives up the lock.
+  void Release();
+
+ private:
+  std::string path_;
+  FileDescriptor file_;  // valid while the lock is held; the file says in which pid namespace its holder is
+  bool held_elsewhere_ = false;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_

@@ -1,0 +1,99 @@
+#include "report/export/lock_comments.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+class Writer {
+ public:
+  Writer(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames, Profile* profile)
+      : snapshot_(snapshot), frames_(frames), profile_(*profile) {}
+
+  void Write() {
+    const std::vector<const LockInfo*> locks = LocksToWrite(snapshot_);
+    for (size_t i = 0; i < locks.size(); ++i) {
+      const LockInfo& lock = *locks[i];
+      numbers_[static_cast<uint32_t>(&lock - snapshot_.locks_known.data())] = i + 1;
+      profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
+                                      i + 1, kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits,
+                                      lock.wait_ns, lock.longest_ns, lock.holds, lock.hold_ns));
+      if (lock.block_stack != kNoStack) {
+        profile_.AddComment(fmt::format("lock {} block: {} bytes, {} into it, stack {}", i + 1, lock.block_bytes,
+                                        lock.block_offset, StackNumber(lock.block_stack)));
+      }
+    }
+    WritePairs();
+  }
+
+ private:
+  void WritePairs() {
+    std::vector<const LockPairInfo*> pairs;
+    for (const LockPairInfo& pair : snapshot_.lock_pairs) {
+      if (numbers_.contains(pair.lock) && pair.delay_ns + pair.contentions > 0) pairs.push_back(&pair);
+    }
+    std::stable_sort(pairs.begin(), pairs.end(),
+                     [](const LockPairInfo* a, const LockPairInfo* b) { return a->delay_ns > b->delay_ns; });
+    if (pairs.size() > kMostPairsWritten) pairs.resize(kMostPairsWritten);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const LockPairInfo& pair = *pairs[i];
+      const std::string holder = StackText(pair.holder), waiter = StackText(pair.waiter);
+      profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
+                                      i + 1, numbers_[pair.lock], holder, waiter, pair.contentions, pair.delay_ns));
+    }
+  }
+
+  std::string StackText(uint32_t stack) { return stack == kNoStack ? "-" : fmt::format("{}", StackNumber(stack)); }
+
+  size_t StackNumber(uint32_t stack) {
+    const auto [place, added] = stacks_.emplace(stack, stacks_.size() + 1);
+    if (added) {
+      std::string text = fmt::format("lock stack {}:", place->second);
+      for (const uint32_t location : frames_(stack))
+        text += fmt::format(" 0x{:x}", profile_.locations[location].address);
+      profile_.AddComment(text);
+    }
+    return place->second;
+  }
+
+  const Snapshot& snapshot_;
+  const std::function<std::vector<uint32_t>(uint32_t)>& frames_;
+  Profile& profile_;
+  absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
+  absl::flat_hash_map<uint32_t, size_t> stacks_;
+};
+
+}  // namespace
+
+std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
+  std::vector<const LockInfo*> locks;
+  for (const LockInfo& lock : snapshot.locks_known) {
+    if (lock.waits + lock.holds > 0) locks.push_back(&lock);
+  }
+  std::stable_sort(locks.begin(), locks.end(), [](const LockInfo* a, const LockInfo* b) {
+    return std::max(a->wait_ns, a->hold_ns) > std::max(b->wait_ns, b->hold_ns);
+  });
+  if (locks.size() > kMostLocksWritten) {
+    const auto unheld = [](const LockInfo* lock) { return IsHeldByNobody(lock->kind); };
+    const size_t held = locks.size() - static_cast<size_t>(std::count_if(locks.begin(), locks.end(), unheld));
+    size_t room = std::max(kMostUnheldWritten, kMostLocksWritten - std::min(kMostLocksWritten, held));
+    std::erase_if(locks, [&](const LockInfo* lock) {
+      if (!unheld(lock)) return false;
+      if (room == 0) return true;
+      --room;
+      return false;
+    });
+    locks.resize(std::min(locks.size(), kMostLocksWritten));
+  }
+  return locks;
+}
+
+void AddLockComments(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames,
+                     Profile* profile) {
+  Writer(snapshot, frames, profile).Write();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,217 @@
+#include "report/export/output_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kSuffix[] = ".pb.gz";
+constexpr char kTemporaryPrefix[] = ".holdfast.";
+constexpr char kTemporarySuffix[] = ".new";
+constexpr int64_t kHourNs = int64_t{3600} * 1'000'000'000;
+
+bool IsDigits(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Cuts the part behind the last dot off `text`; empty when there is none.
+std::string CutLastPart(std::string* text) {
+  const size_t dot = text->rfind('.');
+  if (dot == std::string::npos) return "";
+  std::string part = text->substr(dot + 1);
+  text->resize(dot);
+  return part;
+}
+
+}  // namespace
+
+std::string ProfileName::ToString() const {
+  return absl::StrFormat("%s.%d.%04d.%s%s", program, pid, seq, kind, kSuffix);
+}
+
+std::optional<ProfileName> ParseProfileName(const std::string& name) {
+  if (!absl::EndsWith(name, kSuffix)) return std::nullopt;
+  std::string rest = name.substr(0, name.size() - (sizeof kSuffix - 1));
+  ProfileName parsed;
+  parsed.kind = CutLastPart(&rest);
+  const std::string seq = CutLastPart(&rest), pid = CutLastPart(&rest);
+  parsed.program = rest;
+  if (parsed.kind.empty() || rest.empty() || rest[0] == '.' || !IsDigits(seq) || seq.size() < 4 || !IsDigits(pid) ||
+      !absl::SimpleAtoi(seq, &parsed.seq) || !absl::SimpleAtoi(pid, &parsed.pid)) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+std::string ProgramForFileName(const std::string& program) {
+  std::string name;
+  for (const char c : program) {
+    const bool plain =
+        static_cast<unsigned char>(c) > ' ' && c != 0x7f && c != '/' && c != '%' && !(c == '.' && name.empty());
+    if (plain) {
+      name += c;
+    } else {
+      absl::StrAppendFormat(&name, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return name.empty() ? "program" : name;
+}
+
+std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint32_t keep) {
+  std::vector<size_t> remove;
+  const size_t count = times_ns.size();
+  if (keep == 0) return remove;
+  if (keep != kKeepThinned) {
+    for (size_t i = 0; i + keep < count; ++i) remove.push_back(i);
+    return remove;
+  }
+  constexpr size_t kNewest = 60, kHourly = 24, kInAll = 100;
+  std::set<int64_t> hours, days;
+  size_t kept = 0;
+  // From the newest to the oldest; of an hour or a day its newest stays.
+  for (size_t i = count; i-- > 0;) {
+    bool keep_this = kept < kNewest;
+    if (!keep_this && hours.size() < kHourly) keep_this = hours.insert(times_ns[i] / kHourNs).second;
+    if (!keep_this && hours.size() >= kHourly && kept < kInAll)
+      keep_this = days.insert(times_ns[i] / (24 * kHourNs)).second;
+    if (keep_this) {
+      ++kept;
+    } else {
+      remove.push_back(i);
+    }
+  }
+  return remove;
+}
+
+absl::StatusOr<OutputFolder> OutputFolder::Open(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  OutputFolder output;
+  output.path_ = path;
+  output.folder_ = FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!output.folder_.valid())
+    return absl::ErrnoToStatus(error ? error.value() : errno, absl::StrCat("output folder ", path));
+  return output;
+}
+
+template <typename Function>
+void OutputFolder::ForEachName(Function function) const {
+  const int copy = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
+}
+
+std::vector<OutputFolder::Entry> OutputFolder::List() const {
+  std::vector<Entry> entries;
+  ForEachName([&](const char* file) {
+    std::optional<ProfileName> name = ParseProfileName(file);
+    struct stat info;
+    if (!name.has_value() || fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+    entries.push_back({*std::move(name), static_cast<uint64_t>(info.st_size),
+                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode)});
+  });
+  return entries;
+}
+
+void OutputFolder::RemoveStaleTemporaries() const {
+  ForEachName([&](const char* file) {
+    struct stat info;
+    if (absl::StartsWith(file, kTemporaryPrefix) && absl::EndsWith(file, kTemporarySuffix) &&
+        fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+        info.st_mtim.tv_sec < time(nullptr) - 3600) {
+      unlinkat(folder_.get(), file, 0);
+    }
+  });
+}
+
+std::string OutputFolder::PathOf(const ProfileName& name) const {
+  return absl::StrCat("/proc/self/fd/", folder_.get(), "/", name.ToString());
+}
+
+bool OutputFolder::IsRemoved() const {
+  struct stat info;
+  return fstat(folder_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
+uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
+  uint32_t highest = 0;
+  for (const Entry& entry : List()) {
+    if (entry.name.program == program && entry.name.pid == pid) highest = std::max(highest, entry.name.seq);
+  }
+  return highest + 1;
+}
+
+absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
+  const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), kTemporarySuffix);
+  // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
+  unlinkat(folder_.get(), temporary.c_str(), 0);
+  FileDescriptor file(
+      openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
+  absl::Status status = write(file.get());
+  if (status.ok()) {
+    while (true) {
+      if (renameat2(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), RENAME_NOREPLACE) == 0)
+        return name;
+      if (errno == EINVAL || errno == ENOSYS) {
+        // A file system without RENAME_NOREPLACE (some network ones): link, which never replaces either.
+        if (linkat(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), 0) == 0) {
+          unlinkat(folder_.get(), temporary.c_str(), 0);
+          return name;
+        }
+      }
+      if (errno != EEXIST) break;
+      ++name.seq;
+    }
+    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot name a file in ", path_));
+  }
+  unlinkat(folder_.get(), temporary.c_str(), 0);
+  return status;
+}
+
+void OutputFolder::Remove(const ProfileName& name) const { unlinkat(folder_.get(), name.ToString().c_str(), 0); }
+
+int OutputFolder::Shrink(uint64_t max_bytes) const {
+  if (max_bytes == 0) return 0;
+  std::vector<Entry> entries = List();
+  uint64_t total = 0;
+  std::map<std::tuple<std::string, uint32_t, std::string>, uint32_t> newest;
+  std::erase_if(entries, [](const Entry& entry) { return !entry.regular; });
+  for (const Entry& entry : entries) {
+    total += entry.bytes;
+    uint32_t& seq = newest[{entry.name.program, entry.name.pid, entry.name.kind}];
+    seq = std::max(seq, entry.name.seq);
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.modified_ns < b.modified_ns; });
+  int removed = 0;
+  for (const Entry& entry : entries) {
+    if (total <= max_bytes) break;
+    if (newest[{entry.name.program, entry.name.pid, entry.name.kind}] == entry.name.seq) continue;
+    Remove(entry.name);
+    total -= entry.bytes;
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace holdfast

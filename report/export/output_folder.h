@@ -1,0 +1,86 @@
+// The folder that profiles are written to: names, whole files only, and how many are kept.
+//
+// `<program>.<pid>.<seq>.<kind>.pb.gz`, e.g. `redis-server.4242.0003.heap.pb.gz`. A file is written under a temporary
+// name and renamed without replacing, so that a reader never sees half of one and no file is ever overwritten; `seq`
+// goes on above the highest present, since in containers every run has pid 1.
+// The folder is opened once: whatever happens to its path later, files go where they went before. Files are 0600: a
+// command line in a profile may hold a secret.
+#ifndef HOLDFAST_REPORT_EXPORT_OUTPUT_FOLDER_H_
+#define HOLDFAST_REPORT_EXPORT_OUTPUT_FOLDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+struct ProfileName {
+  std::string program;  // as it stands in the file name, see ProgramForFileName
+  uint32_t pid = 0;
+  uint32_t seq = 0;
+  std::string kind;
+
+  std::string ToString() const;
+};
+
+// Nothing for names that are not ours, also for a temporary name.
+std::optional<ProfileName> ParseProfileName(const std::string& name);
+// The program's name with what has no place in a file name ('/', control bytes, a leading dot, '%') as %XX.
+std::string ProgramForFileName(const std::string& program);
+
+// Which of the snapshots taken at `times_ns` (ascending) to remove so that `keep` rules hold. keep: 0 = all,
+// kKeepThinned = the newest 60, then one an hour, then one a day, 100 in all; else the newest so many.
+std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint32_t keep);
+
+class OutputFolder {
+ public:
+  // Makes the folder, and those above it, when missing.
+  static absl::StatusOr<OutputFolder> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Whether somebody removed the folder: nothing can be written into it any more.
+  bool IsRemoved() const;
+
+  struct Entry {
+    ProfileName name;
+    uint64_t bytes = 0;
+    int64_t modified_ns = 0;
+    bool regular = true;  // a regular file: nothing else is ever read or removed
+  };
+  // Everything that is named as a profile.
+  std::vector<Entry> List() const;
+
+  // One above the highest seq of this program and pid.
+  uint32_t NextSeq(const std::string& program, uint32_t pid) const;
+
+  // Writes a file by `write(fd)` and gives it the name, or, if that is taken, the same with a higher seq; the name that
+  // it got. On failure nothing is left behind.
+  absl::StatusOr<ProfileName> Write(ProfileName name, const std::function<absl::Status(int)>& write) const;
+
+  void Remove(const ProfileName& name) const;
+  // By which the file can be opened, wherever the folder has gone since.
+  std::string PathOf(const ProfileName& name) const;
+  // Removes what writers that were killed left behind more than an hour ago.
+  void RemoveStaleTemporaries() const;
+
+  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program,
+  // pid and kind. 0 = no limit. How many were removed.
+  int Shrink(uint64_t max_bytes) const;
+
+ private:
+  template <typename Function>
+  void ForEachName(Function function) const;
+
+  std::string path_;
+  FileDescriptor folder_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_OUTPUT_FOLDER_H_

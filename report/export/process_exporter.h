@@ -1,0 +1,63 @@
+// One table and the profiles that are made of it: the snapshots of one process, of every kind.
+#ifndef HOLDFAST_REPORT_EXPORT_PROCESS_EXPORTER_H_
+#define HOLDFAST_REPORT_EXPORT_PROCESS_EXPORTER_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/base/time_budget.h"
+#include "report/export/output_folder.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/table/table_folder.h"
+#include "report/export/profile_builder.h"
+
+namespace holdfast {
+
+class TableExporter {
+ public:
+  static constexpr std::chrono::milliseconds kLinesTime{400};  // of all kinds of one snapshot
+
+  explicit TableExporter(TableFile table) : table_(std::move(table)) {}
+
+  const TableFile& table() const { return table_; }
+
+  // Writes a profile of each kind that has something new since its last one. All kinds of one snapshot share a seq.
+  // Returns the files that were written; on failure the next call writes what is missing. Old snapshots of this process
+  // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments
+  // of the next file.
+  // Source lines are looked up until `lines_by`: the program may wait for its last files, for 2 s in all. What is not
+  // in time is in the next snapshot, or is left to `holdfast symbolize`.
+  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer,
+                                                  const Deadline& lines_by = Deadline::In(kLinesTime));
+
+ private:
+  struct Written {
+    ProfileName name;
+    int64_t time_ns = 0;
+    std::vector<int64_t> totals;  // of each metric; only of files that were adopted
+  };
+  struct Kind {
+    uint64_t fingerprint = 0;    // of the rows that the last file was made of
+    std::vector<Written> files;  // oldest first
+  };
+
+  void AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot);
+  // Whether an earlier exporter's last file of this kind holds just this: every counter only grows, so equal totals are
+  // equal profiles.
+  static bool WasWrittenBefore(const Kind& kind, const Profile& profile);
+  void Thin(const OutputFolder& output, uint32_t keep, Kind* kind);
+
+  TableFile table_;
+  std::array<Kind, kProfileKinds> kinds_;
+  bool adopted_ = false;
+  uint64_t failed_writes_ = 0, removed_snapshots_ = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_PROCESS_EXPORTER_H_

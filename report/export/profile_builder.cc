@@ -1,0 +1,340 @@
+#include "report/export/profile_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "report/export/lock_comments.h"
+#include "report/export/profile_comments.h"
+
+namespace holdfast {
+namespace {
+
+// Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
+constexpr uint64_t kLowestCode = 4096;
+constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
+
+int64_t Rounded(double value) {
+  if (!(value > 0)) return 0;
+  if (value >= 9.2e18) return std::numeric_limits<int64_t>::max();
+  return std::llround(value);
+}
+
+// The executable segments of all modules, by tagged address.
+class Segments {
+ public:
+  explicit Segments(const Snapshot& snapshot) {
+    for (const ModuleInfo& module : snapshot.modules) {
+      const uint64_t shift = uint64_t{module.tag} << kPcTagShift;
+      const bool main =
+          module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
+      for (const auto& segment : module.segments) {
+        if (segment.start >= segment.end || segment.end > kPcMask) continue;
+        segments_.push_back({segment.start + shift, segment.end + shift, segment.file_offset, module.bias + shift,
+                             &module, main, false});
+      }
+    }
+    std::stable_sort(segments_.begin(), segments_.end(),
+                     [](const Segment& a, const Segment& b) { return a.start < b.start; });
+    // Tags count modulo 255: after 255 unloads from one address two modules are the same to us. Then neither gives
+    // names: no name is better than a wrong one.
+    for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
+      if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
+      if (segments_[i].end > segments_[widest].end) widest = i;
+    }
+  }
+
+  // The number of the segment that holds `address`, or Profile::kNone.
+  uint32_t Find(uint64_t address) const {
+    auto after = std::upper_bound(segments_.begin(), segments_.end(), address,
+                                  [](uint64_t a, const Segment& segment) { return a < segment.start; });
+    if (after == segments_.begin()) return Profile::kNone;
+    --after;
+    if (address >= after->end || after->ambiguous) return Profile::kNone;
+    return static_cast<uint32_t>(after - segments_.begin());
+  }
+
+  // Whether the address lies in the library that does the profiling: an operator new of ours that calls the real one
+  // stands in the stack, and is none of the program's frames.
+  bool IsOurs(uint64_t address) const {
+    const uint32_t segment = Find(address);
+    return segment != Profile::kNone && segments_[segment].module->path.ends_with("/libholdfast.so");
+  }
+
+  // Makes the mappings, and turns the segment numbers in the locations into mapping indices.
+  void AddMappings(Profile* profile) const {
+    std::vector<bool> used(segments_.size());
+    for (const Profile::Location& location : profile->locations) {
+      if (location.mapping != Profile::kNone) used[location.mapping] = true;
+    }
+    std::vector<uint32_t> index(segments_.size(), Profile::kNone);
+    for (const bool main : {true, false}) {
+      for (size_t i = 0; i < segments_.size(); ++i) {
+        const Segment& segment = segments_[i];
+        if (segment.main != main || (!used[i] && (segment.module->unloaded || segment.ambiguous))) continue;
+        index[i] = static_cast<uint32_t>(profile->mappings.size());
+        profile->mappings.push_back({.start = segment.start,
+                                     .limit = segment.end,
+                                     .offset = segment.offset,
+                                     .file = profile->strings.Intern(WithoutDeleted(segment.module->path)),
+                                     .build_id = profile->strings.Intern(segment.module->build_id),
+                                     .bias = segment.bias,
+                                     .has_bias = true});
+      }
+    }
+    for (Profile::Location& location : profile->locations) {
+      if (location.mapping != Profile::kNone) location.mapping = index[location.mapping];
+    }
+  }
+
+ private:
+  struct Segment {
+    uint64_t start, end, offset, bias;
+    const ModuleInfo* module;
+    bool main, ambiguous;
+  };
+
+  static std::string_view WithoutDeleted(std::string_view path) {
+    constexpr std::string_view kDeleted = " (deleted)";
+    if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+    return path;
+  }
+
+  std::vector<Segment> segments_;
+};
+
+// Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
+// between two threads), and collectors tell stacks apart by addresses and labels alone.
+class Stacks {
+ public:
+  Stacks(const Snapshot& snapshot, const Segments& segments, Profile* profile)
+      : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
+
+  uint32_t Intern(uint32_t stack) {
+    if (ids_[stack] != Profile::kNone) return ids_[stack];
+    const auto next = static_cast<uint32_t>(frames_.size());
+    const auto [place, added] = by_frames_.emplace(FramesOf(snapshot_.stacks[stack]), next);
+    if (added) frames_.push_back(&place->first);
+    return ids_[stack] = place->second;
+  }
+  const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
+
+ private:
+  std::vector<uint32_t> FramesOf(const StackInfo& stack) {
+    if (stack.overflow) return {Synthetic(kOverflowAddress, "[overflow]")};
+    std::vector<uint32_t> frames;
+    frames.reserve(stack.frames.size() + 1);
+    bool truncated = stack.truncated;
+    for (const TaggedPc pc : stack.frames) {
+      if ((pc & kPcMask) <= kLowestCode) {  // not code: what is above it cannot be trusted
+        truncated = true;
+        break;
+      }
+      const uint32_t location = LocationAt(pc - 1);
+      if (location != kOurs) frames.push_back(location);
+    }
+    if (frames.empty()) return {Synthetic(kNoStackAddress, "[no stack]")};
+    if (truncated) frames.push_back(Synthetic(kTruncatedAddress, "[truncated]"));
+    return frames;
+  }
+
+  // kOurs: none of the program's. Millions of frames are a few thousand addresses: most are found without a hash.
+  uint32_t LocationAt(uint64_t address) {
+    Recent& recent = recent_[address % kRecent];
+    if (recent.address == address) return recent.location;
+    if (const uint64_t plain = address & kPcMask; IsOutsideModules(address) && segments_.Find(plain) == Profile::kNone) {
+      const uint32_t location = LocationAt(plain);
+      recent = {address, location};
+      return location;
+    }
+    const auto [place, added] = by_address_.emplace(address, kOurs);
+    if (added && !segments_.IsOurs(address)) {
+      place->second = static_cast<uint32_t>(profile_->locations.size());
+      profile_->locations.push_back({.address = address, .mapping = segments_.Find(address)});
+    }
+    recent = {address, place->second};
+    return place->second;
+  }
+
+  uint32_t Synthetic(uint64_t address, std::string_view name) {
+    const auto before = profile_->locations.size();
+    const uint32_t index = LocationAt(address);
+    if (profile_->locations.size() != before) {
+      const Profile::Line line{.function = static_cast<uint32_t>(profile_->functions.size())};
+      profile_->functions.push_back({.name = profile_->strings.Intern(name)});
+      profile_->SetLines(&profile_->locations[index], {&line, 1});
+    }
+    return index;
+  }
+
+  struct HashFrames {
+    size_t operator()(const std::vector<uint32_t>& frames) const { return absl::HashOf(frames); }
+  };
+
+  const Snapshot& snapshot_;
+  const Segments& segments_;
+  Profile* profile_;
+  std::vector<uint32_t> ids_;  // stack of the snapshot → index into frames_
+  std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
+  std::vector<const std::vector<uint32_t>*> frames_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  static constexpr uint32_t kOurs = Profile::kNone;
+  static constexpr uint64_t kRecent = 4093;  // a prime: return addresses are no random numbers
+  struct Recent {
+    uint64_t address;
+    uint32_t location;
+  };
+  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
+};
+
+// What one sample of the profile adds up: the unrounded sums of its rows.
+struct Group {
+  uint32_t stack;
+  WaitKind wait;
+  uint64_t class_bytes;
+  uint16_t lock;
+  bool overflow;
+  std::array<double, kRowSums> sums;
+};
+
+std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, Stacks* stacks) {
+  std::vector<Group> groups;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t>, size_t> index;
+  for (const RowInfo& row : snapshot.rows) {
+    if (row.profile != kind) continue;
+    // Dropped before its stack makes locations: a row without a call or a wait says nothing.
+    if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
+    const uint32_t stack = stacks->Intern(row.stack);
+    const auto [place, added] = index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock), groups.size());
+    if (added) {
+      groups.push_back({stack, row.wait, row.class_bytes, row.lock, snapshot.stacks[row.stack].overflow, row.sums});
+      continue;
+    }
+    for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
+  }
+  return groups;
+}
+
+class Builder {
+ public:
+  Builder(const Snapshot& snapshot, ProfileKind kind) : snapshot_(snapshot), kind_(kind) {}
+
+  Profile Build() {
+    Describe();
+    Segments segments(snapshot_);
+    Stacks stacks(snapshot_, segments, &profile_);
+    for (const Group& group : GroupRows(snapshot_, kind_, &stacks)) {
+      if (kind_ == ProfileKind::kHeap) {
+        AddHeapSample(group, stacks.Frames(group.stack));
+      } else {
+        AddLockSample(group, stacks.Frames(group.stack));
+      }
+    }
+    AddComments(snapshot_, kind_, variances_, &profile_);
+    if (kind_ != ProfileKind::kHeap && !profile_.samples.empty()) {
+      AddLockComments(snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
+    }
+    segments.AddMappings(&profile_);
+    return std::move(profile_);
+  }
+
+ private:
+  StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
+
+  void Describe() {
+    const auto add = [&](const char* type, const char* unit) {
+      profile_.sample_types.push_back({Intern(type), Intern(unit)});
+    };
+    if (kind_ == ProfileKind::kHeap) {
+      add("alloc_objects", "count");
+      add("alloc_space", "bytes");
+      add("inuse_objects", "count");
+      add("inuse_space", "bytes");
+      profile_.period_type = {Intern("space"), Intern("bytes")};
+      for (const IntervalChange& change : snapshot_.heap_intervals) {
+        if (change.interval != 0)
+          profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
+      }
+    } else {
+      add("contentions", "count");
+      add("delay", "nanoseconds");
+      profile_.period_type = {Intern("contentions"), Intern("count")};
+      profile_.period = 1;
+    }
+    profile_.default_sample_type = profile_.sample_types.back().type;
+    profile_.time_nanos = snapshot_.wall_ns;
+    profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
+  }
+
+  void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const auto& sums = group.sums;
+    // A free may be counted in between our two reads of a row: never more in use than allocated, never less than none.
+    const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
+    const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
+    const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
+    const std::array<int64_t, 4> values = {Rounded(sums[kAllocObjects]), Rounded(sums[kAllocSpace]), Rounded(objects),
+                                           Rounded(space)};
+    if (values == std::array<int64_t, 4>{}) return;
+    const Profile::Label label{
+        .key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")};
+    // All sizes meet in the overflow stack: a size class would be a lie there.
+    profile_.AddSample(frames, values, {&label, group.overflow ? size_t{0} : size_t{1}});
+    variances_[0] += sums[kAllocObjectsVariance];
+    variances_[1] += sums[kAllocSpaceVariance];
+    // What was freed took its own variance away with it.
+    variances_[2] += std::max(0.0, sums[kAllocObjectsVariance] - sums[kFreeObjectsVariance]);
+    variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
+  }
+
+  void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const std::array<int64_t, 2> values = {Rounded(group.sums[kContentions]), Rounded(group.sums[kDelay])};
+    if (values == std::array<int64_t, 2>{}) return;
+    std::array<Profile::Label, 2> labels;
+    size_t count = 0;
+    if (group.wait != WaitKind::kNone) {
+      labels[count++] = {.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
+                         .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
+    }
+    if (const uint64_t address = AddressOfLock(group.lock); address != 0) {
+      labels[count++] = {.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))};
+    }
+    profile_.AddSample(frames, values, {labels.data(), count});
+    variances_[0] += group.sums[kContentionsVariance];
+    variances_[1] += group.sums[kDelayVariance];
+  }
+
+  // 0: samples are not kept apart by lock, or it is not known.
+  uint64_t AddressOfLock(uint16_t number) {
+    if (number == 0) return 0;
+    if (lock_addresses_.empty()) {
+      for (const LockInfo& lock : snapshot_.locks_known) lock_addresses_.emplace(lock.number, lock.address);
+    }
+    const auto found = lock_addresses_.find(number);
+    return found == lock_addresses_.end() ? 0 : found->second;
+  }
+
+  const Snapshot& snapshot_;
+  const ProfileKind kind_;
+  absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
+  Profile profile_;
+  std::array<double, 4> variances_ = {};
+};
+
+}  // namespace
+
+Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
+
+std::string ProcessId(const ProcessIdentity& process) {
+  return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks,
+                     process.image);
+}
+
+const char* HoldfastVersion() { return HOLDFAST_VERSION; }
+
+}  // namespace holdfast

@@ -1,0 +1,44 @@
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex or block. No names yet: see
+// report/symbolize/module_symbolizer.h.
+//
+// What stands in the profile
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
+//   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
+//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if asked for
+//   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
+//                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
+//                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
+//   mappings        each executable segment of the modules loaded now, and of the unloaded ones that a stack still
+//                   names; the main program first
+//   synthetic frames  addresses 1, 2, 3, where no code can be: `[overflow]` (the stack table was full), `[no stack]`
+//                   (none could be taken), `[truncated]`, the root of a stack whose outer frames are missing. So a cut
+//                   stack keeps its self and total, and viewers group all of them under one root that shows how much
+//                   was cut, instead of showing inner functions as roots beside main.
+//   comments        `key: value`, see report/export/profile_comments.h
+//
+// Any thread; a snapshot that was read by ReadSnapshot. An empty profile (no samples) means: nothing to write.
+#ifndef HOLDFAST_REPORT_EXPORT_PROFILE_BUILDER_H_
+#define HOLDFAST_REPORT_EXPORT_PROFILE_BUILDER_H_
+
+#include <string>
+
+#include "sampler/layout.h"
+#include "report/pprof/profile.h"
+#include "report/table/snapshot.h"
+
+namespace holdfast {
+
+// As in file names and in the comment `kind`.
+inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
+
+Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
+
+// `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, and in no others.
+std::string ProcessId(const ProcessIdentity& process);
+
+// The version in the comment `version`, from CMake's project().
+const char* HoldfastVersion();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_PROFILE_BUILDER_H_

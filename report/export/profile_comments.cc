@@ -1,0 +1,151 @@
+#include "report/export/profile_comments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/time/time.h"
+#include "fmt/format.h"
+#include "report/export/profile_builder.h"
+
+namespace holdfast {
+namespace {
+
+std::string TimeText(int64_t wall_ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
+}
+
+// One comment is one line, whatever a program has in its arguments.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
+class Comments {
+ public:
+  explicit Comments(Profile* profile) : profile_(profile) {}
+
+  template <typename Value>
+  void Add(std::string_view key, const Value& value) {
+    profile_->AddComment(OneLine(fmt::format("{}: {}", key, value)));
+  }
+
+ private:
+  Profile* profile_;
+};
+
+void AddIdentity(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
+  const ProcessIdentity& process = snapshot.process;
+  comments->Add("kind", kProfileKindNames[static_cast<int>(kind)]);
+  comments->Add("process", ProcessId(process));
+  comments->Add("program", process.program);
+  comments->Add("executable", process.executable);
+  comments->Add("command", process.command_line);
+  comments->Add("pid", process.pid);
+  if (process.forked) comments->Add("forked from pid", process.parent_pid);
+  comments->Add("version", fmt::format("holdfast {}", HoldfastVersion()));
+  comments->Add("started", TimeText(process.start_wall_ns));
+  comments->Add("elapsed", fmt::format("{:.3f}s", std::max<double>(0, snapshot.wall_ns - process.start_wall_ns) / 1e9));
+}
+
+void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view unit, Comments* comments) {
+  if (changes.empty()) return;
+  comments->Add("interval", fmt::format("{} {}", changes.back().interval, unit));
+  if (changes.size() == 1) return;
+  for (const IntervalChange& change : changes) {
+    comments->Add(fmt::format("interval since {}", TimeText(change.wall_ns)),
+                  fmt::format("{} {}", change.interval, unit));
+  }
+}
+
+// Every wait and every hold that kept others waiting, counted one by one; of all kinds together, then of each.
+void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
+  uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
+  for (const Snapshot::LockTotals& of_kind : snapshot.locks) {
+    contentions += holders ? of_kind.holds : of_kind.waits;
+    delay_ns += holders ? of_kind.hold_ns : of_kind.wait_ns;
+    gap_ns += of_kind.gap_ns;
+  }
+  comments->Add("contentions", contentions);
+  comments->Add("delay_ns", delay_ns);
+  if (holders) comments->Add("gap_ns", gap_ns);
+  comments->Add("lock_samples", holders ? snapshot.hold_samples : snapshot.wait_samples);
+  for (int i = 1; i < kWaitKinds; ++i) {
+    const Snapshot::LockTotals& of_kind = snapshot.locks[i];
+    const auto add = [&](const char* what, uint64_t value) {
+      comments->Add(fmt::format("{} {}", kWaitKindNames[i], what), value);
+    };
+    if (holders && of_kind.holds + of_kind.gap_ns > 0) {
+      add("contentions", of_kind.holds);
+      add("delay_ns", of_kind.hold_ns);
+      add("gap_ns", of_kind.gap_ns);
+    } else if (!holders && of_kind.waits > 0) {
+      add("contentions", of_kind.waits);
+      add("acquired", of_kind.acquired);
+      add("delay_ns", of_kind.wait_ns);
+    }
+  }
+  comments->Add("exact", holders ? "contentions, delay_ns, gap_ns" : "contentions, acquired, delay_ns");
+}
+
+// What the program did, as far as it was counted and not estimated (see CounterShard in layout.h): a count that holds
+// for samples only is named as one, so that no reader takes it for the program's.
+void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
+  if (kind != ProfileKind::kHeap) {
+    AddLockCounts(snapshot, kind == ProfileKind::kMutex, comments);
+    return;
+  }
+  const Snapshot::Totals& totals = snapshot.totals;
+  const auto& intervals = snapshot.heap_intervals;
+  const bool every =
+      !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),
+                                        [](const IntervalChange& change) { return change.interval == 1; });
+  const char* prefix = every ? "" : "sampled_";
+  comments->Add(fmt::format("{}alloc_calls", prefix), totals.alloc_calls);
+  comments->Add("alloc_bytes", totals.alloc_bytes);
+  comments->Add(fmt::format("{}free_calls", prefix), totals.free_calls);
+  comments->Add(fmt::format("{}free_bytes", prefix), totals.free_bytes);
+  comments->Add("exact", every ? "alloc_calls, alloc_bytes, free_calls, free_bytes"
+                               : "alloc_bytes, but for what each thread allocated since its last sample");
+}
+
+void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
+  for (size_t i = 0; i < profile->sample_types.size(); ++i) {
+    const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
+    const std::string key = fmt::format("total {}", profile->strings[profile->sample_types[i].type]);
+    comments->Add(key, fmt::format("{} ± {:.0f}", profile->Total(i), half_width));
+  }
+}
+
+void AddLosses(const Snapshot& snapshot, Comments* comments) {
+  bool any = false;
+  for (int i = 0; i < kLosses; ++i) {
+    if (snapshot.losses[i] == 0) continue;
+    comments->Add(fmt::format("lost {}", kLossNames[i]), snapshot.losses[i]);
+    any = true;
+  }
+  if (!any) comments->Add("losses", "none");
+}
+
+}  // namespace
+
+void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, Profile* profile) {
+  Comments comments(profile);
+  AddIdentity(snapshot, kind, &comments);
+  if (kind == ProfileKind::kHeap) {
+    AddIntervals(snapshot.heap_intervals, "bytes", &comments);
+  } else {
+    AddIntervals(snapshot.lock_intervals, "ns", &comments);
+  }
+  AddCounts(snapshot, kind, &comments);
+  AddTotals(variances, profile, &comments);
+  AddLosses(snapshot, &comments);
+  comments.Add("own time_ns", snapshot.totals.sample_ns);
+  comments.Add("own table_bytes", snapshot.table_bytes);
+  comments.Add("own table_steps", snapshot.totals.table_steps);
+  comments.Add("own memory_probes", snapshot.totals.memory_probes);
+}
+
+}  // namespace holdfast

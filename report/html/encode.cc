@@ -1,0 +1,204 @@
+// The binary half of HtmlData: the tree, the rows and their values.
+#include <algorithm>
+#include <numeric>
+
+#include "report/html/report_builder.h"
+
+namespace holdfast {
+namespace {
+
+void PutVarint(uint64_t value, std::string* out) {
+  for (; value >= 0x80; value >>= 7) *out += static_cast<char>(value | 0x80);
+  *out += static_cast<char>(value);
+}
+
+uint64_t Zigzag(uint64_t value) { return (value << 1) ^ (value >> 63 != 0 ? ~uint64_t{0} : 0); }
+
+// Differences wrap: any two int64 values have one.
+uint64_t Difference(int64_t a, int64_t b) { return static_cast<uint64_t>(a) - static_cast<uint64_t>(b); }
+
+uint64_t Utf16Length(std::string_view valid_utf8) {
+  uint64_t length = 0;
+  for (const unsigned char c : valid_utf8) length += (c & 0xc0) == 0x80 ? 0 : c >= 0xf0 ? 2 : 1;
+  return length;
+}
+
+int64_t At(const std::vector<int64_t>& column, size_t row) { return row < column.size() ? column[row] : 0; }
+
+}  // namespace
+
+// By name, so that siblings of the tree stand in the order in which a page shows them and compress well.
+void HtmlData::SortFunctionsAndFrames() {
+  std::vector<uint32_t> order(functions_.size()), rank(functions_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return functions_[a].name < functions_[b].name; });
+  std::vector<Function> functions;
+  for (size_t i = 0; i < order.size(); ++i) {
+    rank[order[i]] = static_cast<uint32_t>(i);
+    functions.push_back(std::move(functions_[order[i]]));
+  }
+  functions_ = std::move(functions);
+  for (Frame& frame : frames_) frame.function = rank[frame.function];
+  for (Series& series : series_) {
+    const auto renumber = [&](uint32_t* function) {
+      if (*function != kNoFunction) *function = rank[*function];
+    };
+    for (Lock& lock : series.locks) {
+      renumber(&lock.top_holder);
+      renumber(&lock.top_waiter);
+    }
+    for (LockPair& pair : series.pairs) {
+      renumber(&pair.holder_function);
+      renumber(&pair.waiter_function);
+    }
+  }
+  for (Growths& growths : growths_) {
+    for (GrowingStack& stack : growths.stacks) {
+      for (uint32_t& function : stack.functions) function = rank[function];
+    }
+  }
+
+  order.resize(frames_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return frames_[a].Key() < frames_[b].Key(); });
+  rank.resize(frames_.size());
+  std::vector<Frame> frames;
+  for (size_t i = 0; i < order.size(); ++i) {
+    rank[order[i]] = static_cast<uint32_t>(i);
+    frames.push_back(frames_[order[i]]);
+  }
+  frames_ = std::move(frames);
+  for (uint32_t& frame : node_frames_) {
+    if (frame != kNoFrame) frame = rank[frame];
+  }
+}
+
+// Writes the tree and returns the new number of each node.
+std::vector<uint32_t> HtmlData::SortTree(std::string* tree) {
+  const size_t nodes = parents_.size();
+  std::vector<uint32_t> by_frame(nodes - 1);
+  std::iota(by_frame.begin(), by_frame.end(), 1);
+  std::sort(by_frame.begin(), by_frame.end(),
+            [&](uint32_t a, uint32_t b) { return std::tie(node_frames_[a], a) < std::tie(node_frames_[b], b); });
+  // Children as linked lists, filled from the back.
+  std::vector<uint32_t> first(nodes, kRoot), next(nodes, kRoot), numbers(nodes);
+  for (size_t i = by_frame.size(); i-- > 0;) {
+    const uint32_t node = by_frame[i];
+    next[node] = first[parents_[node]];
+    first[parents_[node]] = node;
+  }
+  std::string frames;
+  uint32_t count = 1, climbed = 0, node = kRoot;
+  while (true) {
+    if (first[node] != kRoot) {
+      node = first[node];
+    } else {
+      while (node != kRoot && next[node] == kRoot) {
+        node = parents_[node];
+        ++climbed;
+      }
+      if (node == kRoot) break;
+      node = next[node];
+      ++climbed;
+    }
+    numbers[node] = count++;
+    PutVarint(climbed, tree);
+    PutVarint(node_frames_[node], &frames);
+    climbed = 0;
+  }
+  *tree += frames;
+  return numbers;
+}
+
+std::string HtmlData::Encode() {
+  SortFunctionsAndFrames();
+  std::vector<std::string> sections;
+  absl::flat_hash_map<std::string, uint32_t> file_of;
+  std::string lengths, text, files, start_lines;
+  const auto put_string = [&](const std::string& string) {
+    PutVarint(Utf16Length(string), &lengths);
+    text += string;
+  };
+  for (const Function& function : functions_) put_string(function.name);
+  for (const Function& function : functions_) {
+    uint32_t file = 0;
+    if (!function.file.empty()) {
+      const auto [place, added] = file_of.emplace(function.file, functions_.size() + file_of.size());
+      if (added) put_string(function.file);
+      file = place->second + 1;
+    }
+    PutVarint(file, &files);
+    PutVarint(static_cast<uint64_t>(std::max<int64_t>(0, function.start_line)), &start_lines);
+  }
+  sections.push_back(std::move(lengths));
+  sections.push_back(std::move(text));
+  sections.push_back(files + start_lines);
+
+  std::string functions, lines, objects;
+  uint32_t before = 0;
+  for (const Frame& frame : frames_) {
+    PutVarint(frame.function - before, &functions);  // sorted by it
+    before = frame.function;
+    PutVarint(static_cast<uint64_t>(frame.line), &lines);
+    PutVarint(uint64_t{frame.object} << 1 | (frame.is_inlined ? 1 : 0), &objects);
+  }
+  sections.push_back(functions + lines + objects);
+
+  const std::vector<uint32_t> numbers = SortTree(&sections.emplace_back());
+
+  for (Series& series : series_) {
+    std::sort(series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
+      return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
+    });
+    for (auto& [node, labels] : series.rows) node = numbers[node];
+    for (LockPair& pair : series.pairs) {
+      pair.holder = numbers[pair.holder];
+      pair.waiter = numbers[pair.waiter];
+    }
+    std::vector<uint32_t> order(series.rows.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return series.rows[a] < series.rows[b]; });
+    std::string nodes, labels;
+    uint32_t last_node = 0;
+    for (const uint32_t row : order) {
+      PutVarint(series.rows[row].first - last_node, &nodes);
+      last_node = series.rows[row].first;
+      PutVarint(series.rows[row].second, &labels);
+    }
+    sections.push_back(nodes + labels);
+    const Snapshot* previous = nullptr;
+    for (const Snapshot& snapshot : series.snapshots) {
+      for (size_t m = 0; m < series.metrics.size(); ++m) {
+        std::string& column = sections.emplace_back();
+        uint64_t zeros = 0;
+        for (const uint32_t row : order) {
+          const int64_t from = previous == nullptr ? 0 : At(previous->columns[m], row);
+          const uint64_t difference = Difference(At(snapshot.columns[m], row), from);
+          if (difference == 0) {
+            ++zeros;
+            continue;
+          }
+          if (zeros > 0) {
+            column += '\0';
+            PutVarint(zeros, &column);
+            zeros = 0;
+          }
+          PutVarint(Zigzag(difference), &column);
+        }
+      }
+      previous = &snapshot;
+    }
+  }
+
+  std::vector<size_t> section_lengths;
+  for (const std::string& section : sections) section_lengths.push_back(section.size());
+  const std::string meta = Meta(section_lengths);
+  std::string encoded = "HFR1";
+  for (int shift = 0; shift < 32; shift += 8) encoded += static_cast<char>(meta.size() >> shift);
+  encoded += meta;
+  for (const std::string& section : sections) encoded += section;
+  return encoded;
+}
+
+}  // namespace holdfast

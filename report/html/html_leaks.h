@@ -1,0 +1,38 @@
+// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/views/leaks.h) over the same files, so
+// that the page and the command can only say the same.
+//
+//   HtmlLeaks leaks;
+//   leaks.See(file);              // each file as it is read; only heap profiles of enough snapshots are read again
+//   leaks.Find(&data);            // last, before HtmlData::Encode
+//
+// All stacks that grow go into the page, up to kMostGrowing, and the largest others. Costs one more reading of the heap
+// profiles of processes that have kLeastSnapshots or more, and nothing else. One thread at a time.
+#ifndef HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
+#define HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "report/html/report_builder.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+
+class HtmlLeaks {
+ public:
+  static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
+
+  void See(const ProfileFile& file);
+  // An error when a file cannot be read that could be read before; one that is gone by now is left out.
+  absl::Status Find(HtmlData* data) const;
+
+ private:
+  std::map<std::string, std::vector<std::string>> paths_;  // of heap profiles, by process
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HTML_HTML_LEAKS_H_

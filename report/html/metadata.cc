@@ -1,0 +1,171 @@
+// The JSON half of HtmlData: everything small.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/html/report_builder.h"
+#include "report/base/json_text.h"
+
+namespace holdfast {
+
+// [class, slope, half width, slope of objects, bytes now, objects now, functions, course] for each stack.
+std::string HtmlData::GrowthsAsJson() const {
+  JsonText json;
+  const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
+  json.Open('[');
+  for (const Growths& growths : growths_) {
+    json.Open('{').Key("process").String(growths.process);
+    json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
+    json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
+    json.Key("shape").String(NameOf(growths.total.growth_class)).Key("now").Number(growths.total_now);
+    json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');
+    for (const GrowingStack& stack : growths.stacks) {
+      json.Open('[').String(NameOf(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));
+      json.Real(finite(stack.bytes.half_width)).Real(finite(stack.objects.slope));
+      json.Number(stack.bytes_now).Number(stack.objects_now).Open('[');
+      for (const uint32_t function : stack.functions) json.Number(function);
+      json.Close(']').Open('[');
+      for (const int64_t bytes : stack.course) json.Number(bytes);
+      json.Close(']').Close(']');
+    }
+    json.Close(']').Close('}');
+  }
+  return json.Close(']').text();
+}
+
+std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
+  JsonText json;
+  json.Open('{').Key("version").String(HOLDFAST_VERSION);
+  json.Key("functions").Number(static_cast<int64_t>(functions_.size()));
+  json.Key("frames").Number(static_cast<int64_t>(frames_.size()));
+  json.Key("nodes").Number(static_cast<int64_t>(parents_.size()));
+  json.Key("objects").Open('[');
+  for (const auto& [path, build_id] : objects_) json.Open('[').String(path).String(build_id).Close(']');
+  json.Close(']').Key("labels").Open('[');
+  for (const std::string& labels : label_sets_) json.Raw(labels);
+  const auto function_or_none = [&json](uint32_t function) {
+    json.Number(function == kNoFunction ? -1 : static_cast<int64_t>(function));
+  };
+  json.Close(']').Key("series").Open('[');
+  for (const Series& series : series_) {
+    json.Open('{').Key("base").Bool(series.is_base).Key("kind").String(series.kind);
+    json.Key("process").String(series.process).Key("program").String(series.program).Key("pid").String(series.pid);
+    json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
+    json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));
+    json.Key("default").Number(static_cast<int64_t>(series.default_metric)).Key("metrics").Open('[');
+    for (const auto& [name, unit] : series.metrics) json.Open('[').String(name).String(unit).Close(']');
+    json.Close(']').Key("snapshots").Open('[');
+    for (const Snapshot& snapshot : series.snapshots) {
+      json.Open('{').Key("file").String(BaseName(snapshot.file)).Key("ms");
+      json.Real(static_cast<double>(snapshot.time_nanos) / 1e6).Key("totals").Open('[');
+      for (const auto& column : snapshot.columns) {
+        uint64_t total = 0;
+        for (const int64_t value : column) total += static_cast<uint64_t>(value);
+        json.Number(static_cast<int64_t>(total));
+      }
+      json.Close(']').Key("halfWidths").Open('[');
+      for (const auto& half_width : snapshot.half_widths) {
+        if (half_width.has_value() && std::isfinite(*half_width)) {
+          json.Real(*half_width);
+        } else {
+          json.Null();
+        }
+      }
+      json.Close(']').Close('}');
+    }
+    json.Close(']').Key("comments").Open('[');
+    for (const std::string& comment : series.comments) {
+      // Single locks stand in tables of their own.
+      if (!comment.starts_with("lock ")) json.String(comment);
+    }
+    json.Close(']').Key("losses").Open('[');
+    for (const std::string& loss : series.losses) json.String(loss);
+    json.Close(']').Key("locks").Open('[');
+    for (const Lock& lock : series.locks) {
+      json.Open('[').Number(lock.number).String(lock.name).String(lock.kind).Number(lock.contentions);
+      json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns);
+      function_or_none(lock.top_holder);
+      function_or_none(lock.top_waiter);
+      json.Close(']');
+    }
+    json.Close(']').Key("pairs").Open('[');
+    for (const LockPair& pair : series.pairs) {
+      json.Open('[').Number(pair.lock).Number(pair.holder).Number(pair.waiter);
+      json.Real(pair.contentions).Real(pair.delay_ns);
+      function_or_none(pair.holder_function);
+      function_or_none(pair.waiter_function);
+      json.Close(']');
+    }
+    json.Close(']').Close('}');
+  }
+  json.Close(']').Key("sources").Open('[');
+  for (const SourceText& source : sources_) {
+    json.Open('[').String(source.file);
+    for (const auto& [first, text] : source.chunks) json.Number(first).String(text);
+    json.Close(']');
+  }
+  json.Close(']').Key("growths").Raw(GrowthsAsJson()).Key("sections").Open('[');
+  for (const size_t length : section_lengths) json.Number(static_cast<int64_t>(length));
+  json.Close(']').Close('}');
+  return json.text();
+}
+
+std::string HtmlData::Title() const {
+  // The program with the largest newest total comes first, of memory where there is a heap profile.
+  const bool has_heap = std::any_of(series_.begin(), series_.end(), [](const Series& s) { return s.kind == "heap"; });
+  std::vector<std::pair<uint64_t, std::string>> programs;
+  std::set<std::string> processes;
+  std::string pid;
+  for (const Series& series : series_) {
+    processes.insert(series.process);
+    pid = series.pid;
+    const std::string& program = series.program.empty() ? series.snapshots[0].file : series.program;
+    uint64_t total = 0;
+    if (has_heap ? series.kind == "heap" : series.kind == series_[0].kind) {
+      for (const int64_t value : series.snapshots.back().columns[series.default_metric]) {
+        total += static_cast<uint64_t>(value);
+      }
+    }
+    const auto known =
+        std::find_if(programs.begin(), programs.end(), [&](const auto& p) { return p.second == program; });
+    if (known == programs.end()) {
+      programs.emplace_back(total, program);
+    } else {
+      known->first += total;
+    }
+  }
+  if (programs.empty()) return "no profile";
+  std::stable_sort(programs.begin(), programs.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const std::string& largest = programs[0].second;
+  if (programs.size() > 1) return fmt::format("{} and {} more", largest, programs.size() - 1);
+  if (processes.size() > 1) return fmt::format("{}, {} processes", largest, processes.size());
+  return pid.empty() ? largest : fmt::format("{} (pid {})", largest, pid);
+}
+
+bool HtmlData::CanCompare() const {
+  std::set<std::pair<std::string, std::string>> base;
+  for (const Series& series : series_) {
+    if (series.is_base) base.insert(series.metrics.begin(), series.metrics.end());
+  }
+  return base.empty() || std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
+           return !series.is_base && std::any_of(series.metrics.begin(), series.metrics.end(),
+                                                 [&](const auto& metric) { return base.contains(metric); });
+         });
+}
+
+std::vector<std::string> HtmlData::NewestFiles() const {
+  std::vector<std::string> files;
+  for (const Series& series : series_) {
+    if (series.is_base) continue;
+    const auto newest =
+        std::max_element(series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
+          return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
+        });
+    files.push_back(newest->file);
+  }
+  return files;
+}
+
+}  // namespace holdfast

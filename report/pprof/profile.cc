@@ -1,0 +1,48 @@
+#include "report/pprof/profile.h"
+
+#include "report/base/huge_pages.h"
+
+namespace holdfast {
+
+void Profile::AddSample(std::span<const uint32_t> frames, std::span<const int64_t> values,
+                        std::span<const Label> labels) {
+  samples.push_back({.first_frame = frames_.size(),
+                     .first_label = labels_.size(),
+                     .frames = static_cast<uint32_t>(frames.size()),
+                     .labels = static_cast<uint32_t>(labels.size())});
+  frames_.insert(frames_.end(), frames.begin(), frames.end());
+  values_.insert(values_.end(), values.begin(), values.end());
+  labels_.insert(labels_.end(), labels.begin(), labels.end());
+}
+
+void Profile::SetLines(Location* location, std::span<const Line> lines) {
+  location->first_line = lines_.size();
+  location->lines = static_cast<uint32_t>(lines.size());
+  lines_.insert(lines_.end(), lines.begin(), lines.end());
+}
+
+std::string_view Profile::CommentValue(std::string_view key) const {
+  for (const StringId comment : comments) {
+    const std::string_view text = strings[comment];
+    if (text.size() > key.size() + 1 && text.starts_with(key) && text.substr(key.size(), 2) == ": ") {
+      return text.substr(key.size() + 2);
+    }
+  }
+  return {};
+}
+
+int64_t Profile::Total(size_t sample_type) const {
+  // Unsigned, so that a hostile file cannot overflow: the sum then wraps, as it does in other readers.
+  uint64_t total = 0;
+  for (size_t i = 0; i < samples.size(); ++i) total += static_cast<uint64_t>(ValuesOf(i)[sample_type]);
+  return static_cast<int64_t>(total);
+}
+
+void Profile::Reserve(size_t sample_count, size_t frame_count, size_t label_count) {
+  ReserveHuge(&samples, sample_count);
+  ReserveHuge(&values_, sample_count * sample_types.size());
+  ReserveHuge(&frames_, frame_count);
+  ReserveHuge(&labels_, label_count);
+}
+
+}  // namespace holdfast

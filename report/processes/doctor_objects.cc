@@ -1,0 +1,196 @@
+#include "report/processes/doctor_objects.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/elf/dynamic_names.h"
+
+extern char** environ;
+
+namespace holdfast {
+namespace {
+
+constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+
+// Functions in which a program waits for another thread, by what it waits for. Whether a kind is seen depends on what
+// the library exports.
+const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
+  static const auto& functions = *new std::map<std::string, std::vector<std::string>>{
+      {"mutexes", {"pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock"}},
+      {"C11 mutexes", {"mtx_lock", "mtx_timedlock"}},
+      {"reader-writer locks", {"pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
+                               "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock"}},
+      {"conditions", {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"}},
+      {"C11 conditions", {"cnd_wait", "cnd_timedwait"}},
+      {"semaphores", {"sem_wait", "sem_timedwait", "sem_clockwait"}},
+      {"barriers", {"pthread_barrier_wait"}},
+      {"futexes", {"syscall"}},
+      {"spin locks", {"pthread_spin_lock"}},
+      {"once", {"pthread_once", "call_once"}},
+      {"joins", {"pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"}},
+  };
+  return functions;
+}
+
+bool IsGlibc(const std::string& path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") || name.starts_with("ld-2");
+}
+
+bool HasDebugFile(const std::string& root, const std::string& build_id) {
+  return build_id.size() > 2 && access(fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2),
+                                                   build_id.substr(2))
+                                           .c_str(),
+                                       R_OK) == 0;
+}
+
+// At most so many names, then how many more.
+std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+struct Object {
+  std::string path;
+  ObjectFile file;
+};
+
+void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
+  std::string from;
+  for (const Object& object : objects) {
+    if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
+    from = IsGlibc(object.path) ? "glibc" : object.path;
+  }
+  if (from.empty()) {
+    findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
+  } else {
+    findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
+  }
+  for (const Object& object : objects) {
+    if (object.file.own_allocator.empty() || object.file.defines.contains("malloc")) continue;
+    findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
+                                            BaseName(object.path), object.file.own_allocator));
+  }
+  for (const Object& object : objects) {
+    if (object.file.is_go) {
+      findings->Note("allocator", fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
+                                              BaseName(object.path)));
+    }
+  }
+}
+
+void DescribeSymbols(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  std::vector<std::string> full, exported, no_build_id;
+  for (const Object& object : objects) {
+    const bool named = object.file.has_symtab || HasDebugFile(root, object.file.build_id);
+    (named ? full : exported).emplace_back(BaseName(object.path));
+    if (object.file.build_id.empty()) no_build_id.emplace_back(BaseName(object.path));
+  }
+  if (!full.empty()) findings->Ok("symbols", fmt::format("all functions have names in {}", Listed(full)));
+  if (!exported.empty()) {
+    findings->Note("symbols", fmt::format("only exported functions have names in {}: install their -dbgsym packages, or "
+                                          "keep .symtab (strip --strip-debug)",
+                                          Listed(exported)));
+  }
+  if (!no_build_id.empty()) {
+    findings->Note("symbols", fmt::format("no build id in {}: names can only be found on this machine", Listed(no_build_id)));
+  }
+}
+
+void DescribeLocks(const std::vector<Object>& objects, const ObjectFile& library, Findings* findings) {
+  std::vector<std::string> seen, unseen;
+  for (const auto& [kind, functions] : WaitingFunctions()) {
+    bool used = false, covered = true;
+    for (const Object& object : objects) {
+      if (IsGlibc(object.path)) continue;
+      for (const std::string& function : functions) {
+        if (!object.file.needs.contains(function)) continue;
+        used = true;
+        covered = covered && library.defines.contains(function);
+      }
+    }
+    if (used) (covered ? seen : unseen).push_back(kind);
+  }
+  if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
+  if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
+  if (seen.empty() && unseen.empty()) findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
+}
+
+}  // namespace
+
+void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
+                     Findings* findings) {
+  std::vector<Object> objects;
+  for (const std::string& path : paths) {
+    if (BaseName(path) == "libholdfast.so") continue;
+    absl::StatusOr<ObjectFile> file = ReadObjectFile(root + path);
+    if (!file.ok()) {
+      findings->Note("symbols", fmt::format("{}: {}", path, std::string(file.status().message())));
+      continue;
+    }
+    objects.push_back({path, *std::move(file)});
+  }
+  const absl::StatusOr<ObjectFile> own = ReadObjectFile(library);
+  DescribeAllocator(objects, findings);
+  DescribeLocks(objects, own.ok() ? *own : ObjectFile(), findings);
+  DescribeSymbols(objects, root, findings);
+}
+
+// The system's own loader, with --list: it maps the program and runs nothing of it. The program's own interpreter is
+// never started: it may be anything.
+std::vector<std::string> ObjectsOfProgram(const std::string& program) {
+  std::vector<std::string> objects = {program};
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return objects;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  const char* const arguments[] = {kLoader, "--list", program.c_str(), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawn(&child, kLoader, &actions, nullptr, const_cast<char* const*>(arguments), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; error == 0 && (got = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+  close(ends[0]);
+  if (error != 0) return objects;
+  waitpid(child, nullptr, 0);
+  // "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x…)", "\t/lib64/ld-linux-x86-64.so.2 (0x…)"
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t start = line.find('/'), end = line.rfind(" (0x");
+    if (start == std::string::npos || end == std::string::npos || end < start) continue;
+    objects.push_back(line.substr(start, end - start));
+  }
+  return objects;
+}
+
+std::vector<std::string> ObjectsOfProcess(int pid) {
+  std::vector<std::string> objects;
+  char executable[4096];
+  const ssize_t length = readlink(fmt::format("/proc/{}/exe", pid).c_str(), executable, sizeof executable);
+  if (length > 0) objects.emplace_back(executable, static_cast<size_t>(length));
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path_at = line.find('/');
+    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(" (deleted)")) continue;
+    const std::string path = line.substr(path_at);
+    if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);
+  }
+  return objects;
+}
+
+}  // namespace holdfast

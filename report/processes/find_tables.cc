@@ -1,0 +1,207 @@
+#include "report/processes/find_tables.h"
+
+#include <dirent.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "fmt/format.h"
+#include "report/base/printable.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+namespace {
+
+// A folder of tables, and through which root it is reached.
+struct Place {
+  std::string folder, root;
+  bool operator<(const Place& other) const { return folder < other.folder; }
+};
+
+std::string ReadWhole(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Where the tables lie that this process has mapped (a forked child may also hold its parent's).
+void AddPlacesOf(pid_t pid, std::set<Place>* places) {
+  std::istringstream maps(ReadWhole(fmt::format("/proc/{}/maps", pid)));
+  const std::string prefix = fmt::format("/{}{}.", kTablePrefix, geteuid());
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path_at = line.find('/');
+    const size_t name_at = line.rfind(prefix);
+    if (path_at == std::string::npos || name_at == std::string::npos || !line.ends_with(kTableSuffix)) continue;
+    const std::string folder = line.substr(path_at, name_at - path_at);
+    // The field before the path is the inode.
+    std::istringstream fields(line);
+    std::string skipped;
+    uint64_t inode = 0;
+    fields >> skipped >> skipped >> skipped >> skipped >> inode;
+    for (const std::string& root : {std::string(), fmt::format("/proc/{}/root", pid)}) {
+      struct stat info;
+      if (lstat((root + line.substr(path_at)).c_str(), &info) != 0 || info.st_ino != inode) continue;
+      places->insert({root + folder, root});
+      break;
+    }
+  }
+}
+
+std::vector<pid_t> ProcessesOfThisUser() {
+  std::vector<pid_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
+  if (proc == nullptr) return found;
+  while (const dirent* entry = readdir(proc.get())) {
+    pid_t pid;
+    struct stat info;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    if (stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 && info.st_uid == geteuid()) found.push_back(pid);
+  }
+  return found;
+}
+
+FoundTables Read(const std::set<Place>& places) {
+  FoundTables found;
+  std::set<uint64_t> seen;  // one folder may have two names
+  for (const Place& place : places) {
+    const absl::StatusOr<FileDescriptor> folder = OpenFolder(place.folder);
+    if (!folder.ok()) continue;
+    for (const std::string& name : ListTableNames(*folder)) {
+      absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
+      if (!table.ok()) {
+        if (!absl::IsNotFound(table.status())) found.unreadable.push_back({place.folder + "/" + name, table.status()});
+        continue;
+      }
+      if (!seen.insert(table->inode()).second) continue;
+      const Liveness liveness = table->liveness();
+      const std::optional<pid_t> pid =
+          liveness == Liveness::kDead ? std::optional<pid_t>() : FindProcess(table->owner());
+      found.tables.push_back({place.folder, place.root, *std::move(table), pid, liveness});
+    }
+  }
+  std::sort(found.tables.begin(), found.tables.end(), [](const ProcessTable& a, const ProcessTable& b) {
+    const auto key = [](const ProcessTable& table) {
+      return std::pair(table.table.owner().pid, table.table.owner().start_monotonic_ns);
+    };
+    return key(a) < key(b);
+  });
+  return found;
+}
+
+std::set<Place> PlacesIn(const std::vector<std::string>& folders) {
+  std::set<Place> places;
+  for (const std::string& folder : folders.empty() ? DefaultTableFolders() : folders) places.insert({folder, ""});
+  return places;
+}
+
+bool HasLibrary(pid_t pid) {
+  return ReadWhole(fmt::format("/proc/{}/maps", pid)).find("/libholdfast.so") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& tables) {
+  std::map<std::string, std::vector<const UnreadableTable*>> by_reason;
+  for (const UnreadableTable& table : tables) by_reason[std::string(table.why.message())].push_back(&table);
+  std::vector<std::string> lines;
+  for (const auto& [reason, alike] : by_reason) {
+    const std::string& first = alike[0]->path;
+    lines.push_back(alike.size() == 1
+                        ? fmt::format("{}: cannot be read ({}). It was left where it is.", first, reason)
+                        : fmt::format("{} tables cannot be read, one of them {} ({}). They were left where they are.",
+                                      alike.size(), first, reason));
+  }
+  return lines;
+}
+
+std::string ProcessTable::Name() const {
+  return Printable(fmt::format("{} (pid {})", table.program(), pid.value_or(static_cast<pid_t>(table.owner().pid))));
+}
+
+FoundTables FindTables(const std::vector<std::string>& folders) {
+  std::set<Place> places = PlacesIn(folders);
+  if (folders.empty()) {
+    for (const pid_t pid : ProcessesOfThisUser()) AddPlacesOf(pid, &places);
+  }
+  return Read(places);
+}
+
+absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders) {
+  struct stat info;
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
+    // Its table may have outlived it.
+    for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
+      if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
+        return absl::NotFoundError(
+            fmt::format("process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}", pid,
+                        Printable(table.table.out())));
+      }
+    }
+    return absl::NotFoundError(fmt::format("process {}: there is none. holdfast ls shows what is profiled.", pid));
+  }
+  if (info.st_uid != geteuid() && geteuid() != 0) {
+    return absl::PermissionDeniedError(
+        fmt::format("process {}: belongs to another user ({}). Do this as that user, or as root.", pid, info.st_uid));
+  }
+  std::set<Place> places = PlacesIn(folders);
+  AddPlacesOf(pid, &places);
+  FoundTables found = Read(places);
+  ProcessTable* newest = nullptr;
+  for (ProcessTable& table : found.tables) {
+    if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several: sorted by start
+  }
+  if (newest != nullptr) return std::move(*newest);
+  if (!HasLibrary(pid)) {
+    return absl::NotFoundError(
+        fmt::format("process {}: is not profiled (no libholdfast.so in it). Start it by holdfast run, or see holdfast "
+                    "doctor {}.",
+                    pid, pid));
+  }
+  return absl::NotFoundError(
+      fmt::format("process {}: has the library and no table: nothing was sampled yet, or nothing can be. See holdfast "
+                  "doctor {}.",
+                  pid, pid));
+}
+
+absl::Status BecomeUserOf(pid_t pid) {
+  struct stat info;
+  if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0 || info.st_uid == 0) return absl::OkStatus();
+  // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
+  if (setgroups(0, nullptr) != 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
+      setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {
+    return absl::PermissionDeniedError(fmt::format("process {}: cannot become its user {} ({}). Do this as that user.",
+                                                   pid, info.st_uid, strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pid_t> ParsePid(const std::string& text) {
+  pid_t pid = 0;
+  if (!absl::SimpleAtoi(text, &pid) || pid <= 0) {
+    return absl::InvalidArgumentError(fmt::format("\"{}\": not a process id. holdfast ls shows them.", Printable(text)));
+  }
+  return pid;
+}
+
+std::string StateOf(const ProcessTable& table) {
+  if (table.liveness == Liveness::kDead) return "ended";
+  if (!table.pid.has_value() || table.liveness == Liveness::kUnknown) return "unknown";
+  const std::string stat = ReadWhole(fmt::format("/proc/{}/stat", *table.pid));
+  const size_t name_end = stat.rfind(')');
+  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
+  return state == 'T' || state == 't' ? "stopped" : "running";
+}
+
+}  // namespace holdfast

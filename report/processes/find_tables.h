@@ -1,0 +1,64 @@
+// Finding tables for the commands that deal with processes: `ls`, `dump`, `set`, `doctor`.
+//
+// Tables lie in /dev/shm, in XDG_RUNTIME_DIR, or where --tables put them: that place stands in the memory map of every
+// process that has one, so nobody has to name it. A process in a container has a /dev/shm of its own, reached through
+// /proc/PID/root (by root, or where the kernel lets its user). Tables of other users are never read: as root, name a
+// process, and the command becomes its user first.
+#ifndef HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
+#define HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+
+struct ProcessTable {
+  std::string folder;         // of the table, as we reach it
+  std::string root;           // "/proc/PID/root" where the process has other file systems than we have; else ""
+  TableFile table;
+  std::optional<pid_t> pid;   // as we see it
+  Liveness liveness = Liveness::kUnknown;
+
+  std::string Name() const;   // "redis-server (pid 4242)", printable
+  std::string out() const { return root + table.out(); }
+};
+
+struct UnreadableTable {
+  std::string path;
+  absl::Status why;
+};
+
+// One line for each reason: an update leaves behind as many tables of the older layout as there were processes.
+std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& tables);
+
+struct FoundTables {
+  std::vector<ProcessTable> tables;  // by pid, then by start
+  std::vector<UnreadableTable> unreadable;
+};
+
+// Every table of this user in `folders`; if none is named, in the default folders and where this user's processes have
+// one mapped.
+FoundTables FindTables(const std::vector<std::string>& folders);
+
+// The table of a running process. The message of an error says why there is none, and what to do about it.
+absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders);
+
+// As root: takes on the rights of the user whose process this is, for good. Nobody else can, and needs to.
+absl::Status BecomeUserOf(pid_t pid);
+
+// "4242" → 4242; the message of an error is a whole sentence about it.
+absl::StatusOr<pid_t> ParsePid(const std::string& text);
+
+// "running", "stopped", "ended", "unknown" (a process that we cannot see).
+std::string StateOf(const ProcessTable& table);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_

@@ -1,0 +1,174 @@
+#include "report/processes/installation.h"
+
+#include <dirent.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "fmt/format.h"
+#include "report/table/table_folder.h"
+#include "sampler/spawn_exporter.h"
+
+namespace holdfast {
+namespace {
+
+// The library keeps the folder's path in so many bytes, with the end.
+constexpr size_t kMostPathBytes = 1024;
+constexpr uint32_t kRamfsMagic = 0x858458f6;
+
+absl::Status Failed(const std::string& thing, const std::string& what, std::string_view next) {
+  return absl::FailedPreconditionError(fmt::format("{}: {}. {}", thing, what, next));
+}
+
+bool InMemory(const std::string& folder) {
+  struct statfs info;
+  if (statfs(folder.c_str(), &info) != 0) return false;
+  const auto type = static_cast<uint32_t>(info.f_type);
+  return type == TMPFS_MAGIC || type == kRamfsMagic;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OwnPath() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  if (length <= 0 || length == sizeof path) {
+    return Failed("/proc/self/exe", fmt::format("cannot be read ({})", strerror(errno)), "Mount /proc.");
+  }
+  return std::string(path, static_cast<size_t>(length));
+}
+
+absl::StatusOr<std::string> FindLibrary(const std::string& own_path) {
+  const std::string folder = own_path.substr(0, own_path.rfind('/'));
+  const std::string library = fmt::format("{}/lib/holdfast/libholdfast.so", folder.substr(0, folder.rfind('/')));
+  if (access(library.c_str(), R_OK) != 0) {
+    return Failed(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
+                  "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
+  }
+  if (library.find_first_of(" :$") != std::string::npos) {
+    return Failed(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
+  }
+  return library;
+}
+
+absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
+  std::string whole = path;
+  if (!path.starts_with("/")) {
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof here) == nullptr) {
+      return Failed(".", fmt::format("the working folder has no path ({})", strerror(errno)),
+                    "Start from another one.");
+    }
+    whole = fmt::format("{}/{}", here, path);
+  }
+  // Links are resolved in what is there; the rest will be made.
+  std::string missing;
+  while (true) {
+    const std::unique_ptr<char, void (*)(void*)> real(realpath(whole.c_str(), nullptr), free);
+    if (real != nullptr) {
+      const std::string found = real.get();
+      return missing.empty() ? found : (found == "/" ? "" : found) + missing;
+    }
+    const size_t slash = whole.rfind('/');
+    if (errno != ENOENT || slash == 0 || slash == std::string::npos) return whole + missing;
+    const std::string last = whole.substr(slash);
+    if (last == "/..") return whole + missing;
+    if (last != "/" && last != "/.") missing = last + missing;
+    whole.resize(slash);
+  }
+}
+
+absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
+  absl::StatusOr<std::string> folder = AbsolutePath(tables);
+  if (!folder.ok()) return folder;
+  constexpr std::string_view kNext = "Name a folder on a tmpfs, such as /dev/shm.";
+  struct stat info;
+  if (stat(folder->c_str(), &info) != 0) {
+    return Failed(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
+  }
+  if (!S_ISDIR(info.st_mode)) return Failed(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
+  if (!InMemory(*folder)) {
+    return Failed(fmt::format("--tables: {}", *folder),
+                  "does not lie in memory, and a disk would slow the program down", kNext);
+  }
+  return folder;
+}
+
+std::string UsualTablesFolder(const std::string& out) {
+  for (const std::string& folder : DefaultTableFolders()) {
+    if (InMemory(folder)) return folder;
+  }
+  return out;
+}
+
+absl::Status OutFolder::Make(const std::string& path) {
+  path_ = path;
+  constexpr std::string_view kNext = "Choose another output folder by --out.";
+  if (path.size() >= kMostPathBytes)
+    return Failed(path, "the path of the output folder is too long (1023 bytes)", kNext);
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (mkdir(part.c_str(), 0777) == 0) {
+      made_.push_back(part);
+    } else if (errno != EEXIST && (end == std::string::npos || access(part.c_str(), F_OK) != 0)) {
+      const absl::Status status =
+          Failed(path, fmt::format("the output folder cannot be made ({})", strerror(errno)), kNext);
+      RemoveIfEmpty();
+      return status;
+    }
+    if (end == std::string::npos) break;
+  }
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return Failed(path, "the output folder cannot be made (a file is in its place)", kNext);
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    const absl::Status status =
+        Failed(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
+    RemoveIfEmpty();
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> OutFolder::Names() const {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(path_.c_str()), closedir);
+  if (listing == nullptr) return names;
+  while (const dirent* entry = readdir(listing.get())) names.emplace_back(entry->d_name);
+  return names;
+}
+
+void OutFolder::RemoveIfEmpty() {
+  while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
+}
+
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables) {
+  const std::string parent = std::to_string(getpid());
+  const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(), "--tables",
+                             tables.c_str(),   "--parent", parent.c_str(), nullptr};
+  // What is meant for the program is not for the exporter.
+  std::vector<const char*> environment;
+  for (const char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (!variable.starts_with("LD_") && !variable.starts_with("HOLDFAST_")) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
+  for (int waited_ms = 0; waited_ms < 2000; ++waited_ms) {
+    if (ExporterServes(tables.c_str(), out.c_str())) return true;
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  return false;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,67 @@
+#include "report/processes/leave_own_profile.h"
+
+#include "sampler/syscalls.h"
+#include "sampler/text.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kLibrary[] = "libholdfast.so";
+constexpr char kVariable[] = "LD_PRELOAD=";
+
+bool IsDivider(char c) { return c == ' ' || c == ':'; }
+
+// Whether the path in [start, end) ends in our library's name.
+bool IsOwnLibrary(const char* start, const char* end) {
+  const char* name = end;
+  while (name > start && name[-1] != '/') --name;
+  if (static_cast<size_t>(end - name) != sizeof kLibrary - 1) return false;
+  for (size_t i = 0; i + 1 < sizeof kLibrary; ++i) {
+    if (name[i] != kLibrary[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+size_t DropOwnLibrary(char* list, size_t length) {
+  size_t kept = 0;
+  bool dropped = false;
+  for (size_t at = 0; at < length;) {
+    size_t end = at;
+    while (end < length && !IsDivider(list[end])) ++end;
+    if (IsOwnLibrary(list + at, list + end)) {
+      dropped = true;
+      ++end;  // its divider goes with it
+    } else {
+      if (end < length) ++end;
+      // What was dropped before leaves room: the copy is always to the left.
+      for (; at < end; ++at) list[kept++] = list[at];
+    }
+    at = end;
+  }
+  while (dropped && kept > 0 && IsDivider(list[kept - 1])) --kept;
+  return kept;
+}
+
+void LeaveOwnProfile(int, char** arguments, char** environment) {
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    if (!TextStartsWith(*entry, kVariable)) continue;
+    char* list = *entry + sizeof kVariable - 1;
+    const size_t length = TextLength(list);
+    const size_t kept = DropOwnLibrary(list, length);
+    if (kept == length) return;
+    list[kept] = '\0';
+    if (kept == 0) {
+      for (char** later = entry; *later != nullptr; ++later) *later = later[1];
+    }
+    char own_path[4096];
+    const long bytes = RawSyscall(SYS_readlink, "/proc/self/exe", own_path, sizeof own_path - 1);
+    if (SyscallFailed(bytes)) return;
+    own_path[bytes] = '\0';
+    RawSyscall(SYS_execve, own_path, arguments, environment);
+    return;
+  }
+}
+
+}  // namespace holdfast

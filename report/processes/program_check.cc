@@ -1,0 +1,184 @@
+#include "report/processes/program_check.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/say.h"
+#include "report/elf/executable_kind.h"
+#include "report/base/split.h"
+
+namespace holdfast {
+namespace {
+
+// A script's interpreter may be a script; the kernel follows so many.
+constexpr int kMostScripts = 5;
+
+// 0, or the errno that execve would fail with.
+int Executable(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return errno;
+  if (S_ISDIR(info.st_mode)) return EISDIR;
+  if (!S_ISREG(info.st_mode)) return EACCES;
+  // By the effective user, as execve decides.
+  return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+struct Lookup {
+  std::string path;
+  int error = 0;
+};
+
+// As execvp: a name with a slash is a path; otherwise the first in PATH that can be executed, and EACCES if there were
+// only others.
+Lookup Find(const std::string& name, const char* path_variable) {
+  if (name.find('/') != std::string::npos) return {name, Executable(name)};
+  bool denied = false;
+  for (const std::string_view folder : Split(path_variable != nullptr ? path_variable : "/bin:/usr/bin", ":")) {
+    const std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
+    const int error = Executable(path);
+    if (error == 0) return {path, 0};
+    denied = denied || error == EACCES || error == EISDIR;
+  }
+  return {name, denied ? EACCES : ENOENT};
+}
+
+// The program that `env` is told to start: the first word that is neither an option nor a variable.
+std::string ProgramOfEnv(std::string_view argument) {
+  for (const std::string_view word : Split(argument, " \t")) {
+    if (!word.empty() && word[0] != '-' && word.find('=') == std::string_view::npos) return std::string(word);
+  }
+  return "";
+}
+
+// Why the kernel would start this file with more rights than we have; the loader then takes no LD_PRELOAD. "" = it
+// won't.
+std::string GainedRights(const std::string& path) {
+  struct stat info;
+  struct statvfs mount;
+  if (stat(path.c_str(), &info) != 0) return "";
+  if (statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) return "";
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return "";
+  if ((info.st_mode & S_ISUID) != 0 && info.st_uid != getuid()) return "is setuid";
+  if ((info.st_mode & S_ISGID) != 0 && (info.st_mode & S_IXGRP) != 0 && info.st_gid != getgid()) return "is setgid";
+  if (getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) return "has file capabilities";
+  return "";
+}
+
+ProgramCheck Refuse(int exit_code, std::string message) {
+  return {.exit_code = exit_code, .message = std::move(message)};
+}
+
+// `shown`: "PROGRAM:", or "SCRIPT: its interpreter FILE".
+void CheckElf(const std::string& shown, const std::string& path, const ProgramFile& file, const std::string& library,
+              ProgramCheck* check) {
+  const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{} {}", shown, why)); };
+  if (!file.machine.empty() || !file.is_64_bit) {
+    const std::string kind = file.is_64_bit ? fmt::format("a program for {}", file.machine) : "a 32-bit program";
+    return refuse(fmt::format("is {}: nothing of it would be seen. Holdfast profiles 64-bit x86 programs.", kind));
+  }
+  if (file.interpreter.empty()) {
+    return refuse(
+        fmt::format("is linked statically, so no library can be preloaded: nothing of it would be seen. Link it "
+                    "dynamically; if only the programs that it starts matter, start it with LD_PRELOAD={} instead.",
+                    library));
+  }
+  if (file.interpreter.find("ld-musl") != std::string::npos) {
+    return refuse(fmt::format(
+        "uses the C library musl ({}): nothing of it would be seen. Holdfast profiles programs that use glibc.",
+        file.interpreter));
+  }
+  if (access(file.interpreter.c_str(), F_OK) != 0) {
+    *check = Refuse(kNotExecutable,
+                    fmt::format("{} its loader {} is missing ({}). Install it, or build the program for this system.",
+                                shown, file.interpreter, strerror(errno)));
+    return;
+  }
+  if (const std::string rights = GainedRights(path); !rights.empty()) {
+    return refuse(
+        fmt::format("{}, so the loader takes no preloaded library: nothing of it would be seen. Profile a copy without "
+                    "these rights, or as the user whose rights it takes.",
+                    rights));
+  }
+  if (!file.sanitizer.empty()) {
+    check->recordable = false;
+    check->message = fmt::format(
+        "{} was built with {}, which has its own malloc: it runs, and nothing is recorded. Profile a build without it.",
+        shown, file.sanitizer);
+  }
+}
+
+}  // namespace
+
+ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable,
+                          const std::string& library) {
+  const std::string& name = command[0];
+  if (name.empty()) return Refuse(kNotFound, "\"\": not found (a program's name cannot be empty).");
+  const Lookup found = Find(name, path_variable);
+  if (found.error != 0) return ExecFailed(name, found.error);
+
+  ProgramCheck check{.path = found.path, .arguments = command};
+  ProgramFile file = ReadProgramFile(found.path);
+  if (file.kind == ProgramFile::Kind::kText) {
+    // As execvp and every shell: a text without #! is one for /bin/sh.
+    check.path = "/bin/sh";
+    check.arguments[0] = found.path;
+    check.arguments.insert(check.arguments.begin(), "/bin/sh");
+    file = {.kind = ProgramFile::Kind::kScript, .interpreter = "/bin/sh"};
+  }
+  std::string shown = found.path + ":", path = found.path;
+  for (int scripts = 0; file.kind == ProgramFile::Kind::kScript; ++scripts) {
+    std::string interpreter = file.interpreter;
+    if (interpreter.empty() || scripts == kMostScripts) return ExecFailed(name, ENOEXEC);
+    if (const int error = Executable(interpreter); error != 0) {
+      return Refuse(
+          kNotExecutable,
+          fmt::format(
+              "{}: its interpreter {} cannot be executed ({}). Correct its first line, or install the interpreter.",
+              path, interpreter, strerror(error)));
+    }
+    if (BaseName(interpreter) == "env") {
+      const Lookup target = Find(ProgramOfEnv(file.argument), path_variable);
+      if (target.error != 0) return check;  // env itself says what is wrong
+      interpreter = target.path;
+    }
+    path = interpreter;
+    shown = fmt::format("{}: its interpreter {}", found.path, interpreter);
+    file = ReadProgramFile(path);
+  }
+  if (file.kind == ProgramFile::Kind::kBadElf) return ExecFailed(path, ENOEXEC);
+  if (file.kind == ProgramFile::Kind::kElf) CheckElf(shown, path, file, library, &check);
+  return check;
+}
+
+ProgramCheck ExecFailed(const std::string& program, int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      if (program.find('/') != std::string::npos) {
+        return Refuse(kNotFound, fmt::format("{}: not found ({}). Check the path.", program, strerror(error)));
+      }
+      return Refuse(kNotFound, fmt::format("{}: not found in PATH. Check its name, or give its path.", program));
+    case EISDIR:
+      return Refuse(kNotExecutable, fmt::format("{}: is a folder. Name a program in it.", program));
+    case EACCES:
+      return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}). Check its permissions (chmod +x).",
+                                                program, strerror(error)));
+    case ENOEXEC:
+      return Refuse(kNotExecutable,
+                    fmt::format("{}: is not a program ({}). Check that the file is whole.", program, strerror(error)));
+    default:
+      return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}).", program, strerror(error)));
+  }
+}
+
+}  // namespace holdfast

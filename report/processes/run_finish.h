@@ -1,0 +1,43 @@
+// The end of `holdfast run`: waits until the last profiles are in place, then says on standard error which there are
+// and what to type next.
+#ifndef HOLDFAST_REPORT_PROCESSES_RUN_FINISH_H_
+#define HOLDFAST_REPORT_PROCESSES_RUN_FINISH_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/base/signals.h"
+
+namespace holdfast {
+
+struct FinishedRun {
+  std::string program;  // as it was started
+  pid_t pid = 0;
+  std::string out;                           // absolute
+  std::string tables;                        // the folder where its tables lie
+  std::set<std::string> names_before;        // what lay in `out` before
+  std::string heap_interval, lock_interval;  // as they were, for people
+  bool has_exporter = true;
+  bool quiet = false;
+};
+
+// Until no table of a dead process with this output folder is left: at most 5 s, less when `signals` says so.
+// Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that was started may be
+// gone. Returns the paths of the tables that are left.
+std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+                                       const std::function<void()>& restart_exporter);
+
+// How many live processes have a table with this output folder.
+size_t StillProfiled(const FinishedRun& run);
+
+// The lines to print.
+std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
+                    const std::vector<std::string>& tables_left, size_t still_profiled);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROCESSES_RUN_FINISH_H_

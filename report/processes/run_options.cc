@@ -1,0 +1,227 @@
+#include "report/processes/run_options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <optional>
+
+#include "fmt/format.h"
+#include "report/base/split.h"
+#include "report/base/value_units.h"
+#include "report/processes/leave_own_profile.h"
+#include "sampler/layout.h"
+#include "sampler/options.h"
+
+namespace holdfast {
+namespace {
+
+using Normalized = absl::StatusOr<std::string>;
+
+// The largest number that the library's own parser takes.
+constexpr uint64_t kMostBytesOrNs = uint64_t{1} << 62;
+
+absl::Status Takes(const std::string& value, std::string_view what) {
+  return absl::InvalidArgumentError(fmt::format("\"{}\" is not {}", value, what));
+}
+
+Normalized Size(const std::string& value) {
+  const absl::StatusOr<uint64_t> bytes = ParseSize(std::string_view(value));
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes > kMostBytesOrNs) return Takes(value, "a size below 4EiB");
+  return fmt::format("{}", *bytes);
+}
+
+Normalized Time(const std::string& value) {
+  const absl::StatusOr<uint64_t> ns = ParseTimeNs(value);
+  if (!ns.ok()) return ns.status();
+  if (*ns > kMostBytesOrNs) return Takes(value, "a time below 146 years");
+  return *ns == 0 ? "0" : fmt::format("{}ns", *ns);
+}
+
+Normalized MaxMemory(const std::string& value) {
+  const absl::StatusOr<uint64_t> bytes = ParseSize(std::string_view(value));
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes < (1 << 20) || *bytes > (uint64_t{32} << 30)) return Takes(value, "a size from 1MiB to 32GiB");
+  return fmt::format("{}", *bytes);
+}
+
+std::optional<uint64_t> WholeNumber(const std::string& value) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+  return number;
+}
+
+Normalized Keep(const std::string& value) {
+  const std::optional<uint64_t> number = WholeNumber(value);
+  if (!number || *number >= kKeepThinned) return Takes(value, "a number of snapshots (0 = all)");
+  return fmt::format("{}", *number);
+}
+
+Normalized Seed(const std::string& value) {
+  const std::optional<uint64_t> number = WholeNumber(value);
+  if (!number || *number > kMostBytesOrNs) return Takes(value, "a number (0 = random)");
+  return fmt::format("{}", *number);
+}
+
+Normalized Profiles(const std::string& value) {
+  for (const std::string_view kind : Split(value, ",")) {
+    if (kind != "heap" && kind != "mutex" && kind != "block") {
+      return Takes(value, "a list of heap, mutex and block, such as heap,block");
+    }
+  }
+  return value;
+}
+
+Normalized YesNo(const std::string& value) {
+  if (value == "yes" || value == "1") return "yes";
+  if (value == "no" || value == "0") return "no";
+  return Takes(value, "yes or no");
+}
+
+Normalized Signal(const std::string& value) {
+  constexpr std::array<std::string_view, 12> kNames = {"USR1", "USR2", "HUP",    "QUIT", "PROF", "WINCH",
+                                                       "URG",  "IO",   "VTALRM", "PWR",  "CONT", "none"};
+  const std::string_view name = value.starts_with("SIG") ? std::string_view(value).substr(3) : value;
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+    return Takes(value, "one of USR1, USR2, HUP, QUIT, PROF, WINCH, URG, IO, VTALRM, PWR, CONT");
+  }
+  return std::string(name);
+}
+
+struct Setting {
+  const char* option;  // without --
+  const char* variable;
+  const char* type;
+  std::string usual;
+  const char* help;
+  Normalized (*normalize)(const std::string&);
+};
+
+const std::vector<Setting>& Settings() {
+  static const std::vector<Setting> settings = {
+      {"heap-interval", "HOLDFAST_HEAP_INTERVAL", "SIZE", FormatSize(kDefaultHeapInterval),
+       "Mean bytes between heap samples; 1 = every allocation, 0 = off", Size},
+      {"lock-interval", "HOLDFAST_LOCK_INTERVAL", "TIME", FormatTimeNs(kDefaultLockIntervalNs),
+       "Mean waited time between lock samples; 1ns = every\n"
+       "wait, 0 = off",
+       Time},
+      {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
+       "A snapshot of every kind each so often; 0 = only at the end", Time},
+      {"keep", "HOLDFAST_KEEP", "N", "100",
+       "Snapshots kept of each process and kind: unless N is\n"
+       "given the newest 60, then hourly, then daily; 0 = all",
+       Keep},
+      {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
+      {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
+      {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
+      {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
+      {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
+       "Keep samples of different locks apart, by a label lock_address", YesNo},
+      {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
+      {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
+  };
+  return settings;
+}
+
+std::string_view VariableName(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+}  // namespace
+
+absl::StatusOr<std::string> NormalizeRunOption(std::string_view option, const std::string& value) {
+  for (const Setting& setting : Settings()) {
+    if (option == setting.option) return setting.normalize(value);
+  }
+  return absl::NotFoundError(fmt::format("no option --{}", option));
+}
+
+void AddRunOptions(CLI::App& run, RunOptions* options) {
+  const auto folder = [&run](const char* names, const char* complain, std::string* place, const char* help) {
+    return run
+        .add_option_function<std::string>(
+            names,
+            [=](const std::string& value) {
+              if (value.empty()) throw CLI::ValidationError(complain, "\"\" is not a folder");
+              *place = value;
+            },
+            help)
+        ->type_name("DIR")
+        ->take_last();
+  };
+  folder("-o,--out", "--out", &options->out, "Output folder, made when missing")
+      ->default_str("./holdfast.<program>.<pid>");
+  run.add_flag("--exec", options->exec,
+               "Become the program instead of staying as its parent\n"
+               "(containers, systemd): its pid, parent, terminal and\n"
+               "signals are its own, and nothing is printed");
+  run.add_flag("--html", options->html,
+               "At the end, also write one HTML report of all profiles\n"
+               "of this run: DIR/<program>.<pid>.html")
+      ->excludes("--exec");
+  for (const Setting& setting : Settings()) {
+    const std::string name = std::string("--") + setting.option;
+    run.add_option_function<std::string>(
+           name,
+           [&setting, name, options](const std::string& value) {
+             const absl::StatusOr<std::string> normalized = setting.normalize(value);
+             if (!normalized.ok()) throw CLI::ValidationError(name, std::string(normalized.status().message()));
+             options->variables[setting.variable] = *normalized;
+           },
+           setting.help)
+        ->type_name(setting.type)
+        ->default_str(setting.usual)
+        ->take_last();
+  }
+  folder("--tables", "--tables", &options->tables, "Where the table files lie: a folder on a tmpfs")
+      ->default_str("/dev/shm");
+  run.add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
+  run.add_flag("-v,--verbose", options->verbose, "Print more, also from the library in the program");
+}
+
+size_t SplitProgram(const CLI::App& run, const std::vector<std::string>& arguments, std::vector<std::string>* program) {
+  const auto takes_value = [&run](const std::string& name) {
+    const CLI::Option* option = run.get_option_no_throw(name);
+    return option != nullptr && option->get_items_expected_min() > 0;
+  };
+  size_t at = 0;
+  while (at < arguments.size()) {
+    const std::string& word = arguments[at];
+    if (word == "--" || word.size() < 2 || word[0] != '-') break;
+    if (word[1] == '-') {
+      at += takes_value(word) ? 2 : 1;  // "--out=DIR" is no name of an option: one word
+    } else {
+      // "-qo DIR": in a group of letters the first that takes a value ends it; "-oDIR" has it in itself.
+      size_t letter = 1;
+      while (letter < word.size() && !takes_value(std::string("-") + word[letter])) ++letter;
+      at += letter + 1 == word.size() ? 2 : 1;
+    }
+  }
+  at = std::min(at, arguments.size());
+  const size_t ours = at;
+  if (at < arguments.size() && arguments[at] == "--") ++at;
+  program->assign(arguments.begin() + static_cast<ptrdiff_t>(at), arguments.end());
+  return ours;
+}
+
+std::vector<std::string> ProgramEnvironment(const char* const* environment, const std::string& library,
+                                            const std::map<std::string, std::string>& variables) {
+  std::vector<std::string> result;
+  std::string preload = library;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const std::string_view name = VariableName(entry);
+    if (name == "LD_PRELOAD" && entry.size() > name.size()) {
+      if (const std::string others = WithoutOwnLibrary(entry.substr(name.size() + 1)); !others.empty()) {
+        preload += fmt::format(":{}", others);
+      }
+    } else if (!variables.contains(std::string(name))) {
+      result.emplace_back(entry);
+    }
+  }
+  result.push_back("LD_PRELOAD=" + preload);
+  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  return result;
+}
+
+}  // namespace holdfast

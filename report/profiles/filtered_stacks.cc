@@ -1,0 +1,202 @@
+#include "report/profiles/filtered_stacks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/profiles/label_filter.h"
+#include "report/profiles/location_nodes.h"
+#include "report/profiles/thread_start.h"
+#include "report/base/value_units.h"
+#include "report/base/huge_pages.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kLevels[] = {"function", "line", "file", "object", "package"};
+
+bool IsLevel(std::string_view by) { return std::find(std::begin(kLevels), std::end(kLevels), by) != std::end(kLevels); }
+
+std::set<std::string_view> LabelKeys(const Profile& profile) {
+  std::set<std::string_view> keys;
+  for (const Profile::Sample& sample : profile.samples) {
+    for (const Profile::Label& label : profile.LabelsOf(sample)) keys.insert(profile.strings[label.key]);
+  }
+  return keys;
+}
+
+}  // namespace
+
+class StacksBuilder {
+ public:
+  StacksBuilder(std::shared_ptr<const Profile> profile, std::vector<size_t> columns, const StackOptions& options,
+                std::span<const double> variances)
+      : p_(*profile), columns_(std::move(columns)), options_(options), variances_(variances) {
+    made_.profile_ = std::move(profile);
+    made_.columns_ = columns_.size();
+    made_.selected_.resize(columns_.size());
+    made_.whole_.resize(columns_.size());
+    made_.selected_variance_.resize(columns_.size());
+  }
+
+  absl::StatusOr<Stacks> Build() {
+    const bool by_label = !IsLevel(options_.by);
+    if (by_label) {
+      std::set<std::string_view> keys = LabelKeys(p_);
+      by_thread_start_ = options_.by == "thread" && !keys.contains("thread");
+      if (!by_thread_start_ && !keys.contains(options_.by)) {
+        keys.insert("thread");
+        return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Take {}, {}.",
+                                                      options_.by, fmt::join(kLevels, ", "), fmt::join(keys, ", ")));
+      }
+    }
+    auto tag_focus = LabelFilter::Parse("--tagfocus", options_.tag_focus);
+    if (!tag_focus.ok()) return tag_focus.status();
+    auto tag_ignore = LabelFilter::Parse("--tagignore", options_.tag_ignore);
+    if (!tag_ignore.ok()) return tag_ignore.status();
+    auto nodes = LocationNodes::Make(p_, options_, &made_.nodes_);
+    if (!nodes.ok()) return nodes.status();
+
+    ReserveHuge(&made_.stacks_, p_.samples.size());
+    ReserveHuge(&made_.values_, p_.samples.size() * columns_.size());
+    if (!variances_.empty()) ReserveHuge(&made_.variances_, p_.samples.size() * columns_.size());
+    size_t frames = 0;
+    for (const Profile::Sample& sample : p_.samples) frames += sample.frames;
+    ReserveHuge(&made_.frames_, frames);
+    collapse_ = options_.by != "function" && options_.by != "line";
+    for (size_t i = 0; i < p_.samples.size(); ++i) {
+      const Profile::Sample& sample = p_.samples[i];
+      const auto values = p_.ValuesOf(i);
+      bool any = false;
+      for (size_t c = 0; c < columns_.size(); ++c) {
+        made_.whole_[c] = WrappedSum(made_.whole_[c], values[columns_[c]]);
+        any = any || values[columns_[c]] != 0;
+      }
+      if (!any) continue;
+      if (!tag_focus->empty() && !tag_focus->Matches(p_, sample)) continue;
+      if (!tag_ignore->empty() && tag_ignore->Matches(p_, sample)) continue;
+      const uint64_t first = made_.frames_.size();
+      if (!AddFrames(p_.FramesOf(sample), *nodes)) {
+        made_.frames_.resize(first);
+        continue;
+      }
+      if (by_label) made_.frames_.push_back(LabelNode(sample));
+      made_.stacks_.push_back({first, static_cast<uint32_t>(made_.frames_.size() - first), static_cast<uint32_t>(i)});
+      AddValues(i, values);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  // False: the filters drop the stack.
+  bool AddFrames(std::span<const uint32_t> frames, LocationNodes& nodes) {
+    if (nodes.prunes()) frames = Pruned(frames, nodes);
+    if (nodes.has_focus()) {
+      bool focused = false;
+      for (const uint32_t frame : frames) {
+        if (nodes.FlagsOf(frame).ignored) return false;
+        focused = focused || nodes.FlagsOf(frame).focused;
+      }
+      if (!focused) return false;
+    }
+    if (nodes.has_show_from()) {
+      while (!frames.empty() && !(nodes.FlagsOf(frames.back()).shown_from && !nodes.NodesOf(frames.back()).empty())) {
+        frames = frames.first(frames.size() - 1);
+      }
+      if (frames.empty()) return false;
+    }
+    const size_t first = made_.frames_.size();
+    if (nodes.IsOneAtMost() && !collapse_) {
+      AppendOnlyNodes(frames, nodes);
+    } else {
+      AppendNodes(frames, nodes);
+    }
+    if (made_.frames_.size() > first || frames.empty()) return true;
+    if (!options_.fold_system || !options_.hide.empty() || !options_.show.empty()) return false;
+    made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all of it is the system's
+    return true;
+  }
+
+  // The usual case. Whether a frame is hidden cannot be foretold, so that it must not be a branch.
+  void AppendOnlyNodes(std::span<const uint32_t> frames, const LocationNodes& nodes) {
+    const size_t first = made_.frames_.size();
+    made_.frames_.resize(first + frames.size());
+    size_t end = first;
+    for (const uint32_t frame : frames) {
+      made_.frames_[end] = nodes.OnlyNodeOf(frame);
+      end += made_.frames_[end] != Profile::kNone;
+    }
+    made_.frames_.resize(end);
+  }
+
+  void AppendNodes(std::span<const uint32_t> frames, const LocationNodes& nodes) {
+    const size_t first = made_.frames_.size();
+    for (const uint32_t frame : frames) {
+      for (const uint32_t node : nodes.NodesOf(frame)) {
+        // What calls itself on a coarse level is one step of it.
+        if (collapse_ && made_.frames_.size() > first && made_.frames_.back() == node) continue;
+        made_.frames_.push_back(node);
+      }
+    }
+  }
+
+  // Without what the profile itself wants dropped, from the outermost such frame below a frame that stays.
+  static std::span<const uint32_t> Pruned(std::span<const uint32_t> frames, const LocationNodes& nodes) {
+    bool found_user = false;
+    for (size_t i = frames.size(); i-- > 0;) {
+      const auto& flags = nodes.FlagsOf(frames[i]);
+      if (!flags.pruned && !flags.pruned_beneath) {
+        found_user = true;
+      } else if (found_user) {
+        return frames.subspan(flags.pruned ? i + 1 : i);
+      }
+    }
+    return frames;
+  }
+
+  uint32_t LabelNode(const Profile::Sample& sample) {
+    std::string text;
+    if (by_thread_start_) text = ThreadStartOf(p_, p_.FramesOf(sample));
+    for (const Profile::Label& label : p_.LabelsOf(sample)) {
+      if (p_.strings[label.key] != options_.by) continue;
+      if (!text.empty()) text += ", ";
+      text += label.text != 0 ? std::string(p_.strings[label.text])
+                              : FormatValue(label.number, p_.strings[label.unit], "auto");
+    }
+    if (text.empty()) text = fmt::format("(no {})", options_.by);
+    const auto [place, added] = labels_.emplace(text, static_cast<uint32_t>(made_.nodes_.size()));
+    if (added) made_.nodes_.push_back({.name = text, .objects = {}, .is_label = true});
+    return place->second;
+  }
+
+  void AddValues(size_t sample, std::span<const int64_t> values) {
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const int64_t value = values[columns_[c]];
+      made_.values_.push_back(value);
+      made_.selected_[c] = WrappedSum(made_.selected_[c], value);
+      if (variances_.empty()) continue;
+      const double variance = variances_[sample * p_.sample_types.size() + columns_[c]];
+      made_.variances_.push_back(variance);
+      made_.selected_variance_[c] += variance;
+    }
+  }
+
+  const Profile& p_;
+  const std::vector<size_t> columns_;
+  const StackOptions& options_;
+  const std::span<const double> variances_;
+  bool by_thread_start_ = false;  // --by thread of a profile without such labels
+  bool collapse_ = false;         // on a coarse level
+  Stacks made_;
+  absl::flat_hash_map<std::string, uint32_t> labels_;
+};
+
+absl::StatusOr<Stacks> Stacks::Build(std::shared_ptr<const Profile> profile, std::vector<size_t> columns,
+                                     const StackOptions& options, std::span<const double> variances) {
+  return StacksBuilder(std::move(profile), std::move(columns), options, variances).Build();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// What a frame belongs to: a package, and whether it is the system's. Pure functions, any thread.
+//
+//   app::json::parse(std::string const&)   libfoo.so    package app       user
+//   std::vector<int>::push_back(int&&)     server       package std       system: libstdc++'s internals
+//   core::ops::function::call_once         server       package core      system: Rust's
+//   __libc_start_call_main                 libc.so.6    package libc.so.6 system
+//   main                                   server       package server    user
+#ifndef HOLDFAST_REPORT_PROFILES_FRAME_ORIGIN_H_
+#define HOLDFAST_REPORT_PROFILES_FRAME_ORIGIN_H_
+
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+// The outermost namespace of the name, else the object's file name, else the folder of the source file, else "?".
+std::string PackageOf(std::string_view function, std::string_view object, std::string_view file);
+
+// Frames that `--fold system` folds into their callers: libc, ld.so, libpthread, libm, libgcc_s, libstdc++, the
+// kernel's vdso, and what C++'s and Rust's own libraries put into the program (std::, __gnu_cxx::, operator new,
+// core::, alloc::).
+bool IsSystemFrame(std::string_view function, std::string_view object);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROFILES_FRAME_ORIGIN_H_

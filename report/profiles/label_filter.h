@@ -1,0 +1,37 @@
+// `--tagfocus` and `--tagignore`: which samples a label's value selects. Any thread once made.
+//
+//   wait=mutex            samples with a label wait whose value matches the expression
+//   bytes=1KiB:64KiB      samples with a numeric label in the range; "bytes=4096", ":64KiB" and "1KiB:" too
+//   mutex,cond            an expression for each part; each must match a `key:value` of the sample
+//   1KiB:64KiB            any numeric label
+#ifndef HOLDFAST_REPORT_PROFILES_LABEL_FILTER_H_
+#define HOLDFAST_REPORT_PROFILES_LABEL_FILTER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/base/pattern.h"
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+class LabelFilter {
+ public:
+  // "" is no filter.
+  static absl::StatusOr<LabelFilter> Parse(std::string_view option, std::string_view text);
+  bool empty() const { return empty_; }
+  bool Matches(const Profile& profile, const Profile::Sample& sample) const;
+
+ private:
+  bool empty_ = true, is_range_ = false;
+  std::string key_;
+  int64_t low_ = 0, high_ = 0;
+  std::vector<Pattern> patterns_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROFILES_LABEL_FILTER_H_

@@ -1,0 +1,80 @@
+// The part of Stacks that looks at locations, each once: which nodes a location stands for after the filters by name,
+// and what a filter of whole stacks needs to know about it. Used by stacks.cc only.
+#ifndef HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
+#define HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "report/base/pattern.h"
+#include "report/profiles/filtered_stacks.h"
+
+namespace holdfast {
+
+class LocationNodes {
+ public:
+  // Messages of errors name the option.
+  static absl::StatusOr<LocationNodes> Make(const Profile& profile, const StackOptions& options,
+                                            std::vector<FrameNode>* nodes);
+
+  struct Flags {
+    bool focused = false, ignored = false, shown_from = false;
+    bool pruned = false;          // by the profile's own drop_frames: this frame and what lies below goes …
+    bool pruned_beneath = false;  // … or what lies below it
+  };
+  const Flags& FlagsOf(uint32_t location) const { return flags_[location]; }
+  // Innermost first; none when the location is hidden.
+  std::span<const uint32_t> NodesOf(uint32_t location) const {
+    return {at_.data() + first_[location], at_.data() + first_[location + 1]};
+  }
+  // Whether no location stands for more than one node; then OnlyNodeOf says which, kNone where it is hidden.
+  bool IsOneAtMost() const { return only_.size() == flags_.size(); }
+  uint32_t OnlyNodeOf(uint32_t location) const { return only_[location]; }
+  // The node of a location that was folded away, for stacks of which nothing else is left.
+  uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
+
+  bool has_focus() const { return !focus_.empty() || !ignore_.empty(); }
+  bool has_show_from() const { return !show_from_.empty(); }
+  bool prunes() const { return !drop_.empty(); }
+
+ private:
+  explicit LocationNodes(const Profile& profile, const StackOptions& options) : profile_(profile), options_(options) {}
+
+  void Look(uint32_t location, std::vector<FrameNode>* nodes);
+  bool Prunes(StringId name);
+  std::vector<Profile::Line> Remaining(uint32_t location, Flags* flags);
+  uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<FrameNode>* nodes);
+
+  // A pattern with its answers for each function and mapping.
+  class Cached {
+   public:
+    void Set(Pattern pattern, const Profile& profile);
+    bool empty() const { return pattern_.empty(); }
+    bool MatchesFunction(const Profile& profile, uint32_t function);
+    bool MatchesMapping(const Profile& profile, uint32_t mapping);
+    bool MatchesLocation(const Profile& profile, uint32_t mapping, std::span<const Profile::Line> lines);
+
+   private:
+    Pattern pattern_;
+    std::vector<int8_t> functions_, mappings_;  // -1: not asked yet
+  };
+
+  const Profile& profile_;
+  const StackOptions& options_;
+  Cached focus_, ignore_, hide_, show_, show_from_;
+  Pattern drop_, keep_;
+  absl::flat_hash_map<StringId, bool> pruned_names_;
+  absl::flat_hash_map<std::string, uint32_t> by_name_;
+  std::vector<int8_t> system_;  // of each function, -1: not asked yet
+  std::vector<Flags> flags_;
+  std::vector<uint32_t> first_, at_;
+  std::vector<uint32_t> only_;  // up to the first location with more than one node
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_

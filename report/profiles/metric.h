@@ -1,0 +1,39 @@
+// The metrics of a profile (its value types): choosing one by name, and what the comments say about it.
+// Pure functions, any thread.
+#ifndef HOLDFAST_REPORT_PROFILES_METRIC_H_
+#define HOLDFAST_REPORT_PROFILES_METRIC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+// The index of the metric called `name`; a number is an index, "" the profile's default. The message of an error
+// names what there is.
+absl::StatusOr<size_t> FindMetric(const Profile& profile, std::string_view name);
+
+// The one that a viewer opens with: default_sample_type, else the last (as pprof does).
+size_t DefaultMetric(const Profile& profile);
+
+// Half the width of the 95 % interval of a metric's total, from `total inuse_space: 123456 ± 789`; nothing when the
+// profile does not say (written by others).
+std::optional<double> HalfWidth(const Profile& profile, size_t metric);
+
+// "heap", "mutex", "block", from the comment; for files of others the names of the value types.
+std::string KindOf(const Profile& profile);
+
+// "every one", "1 in 512KiB", "1 in 10us"; "" when the profile does not say.
+std::string SamplingOf(const Profile& profile);
+
+// One entry for each cause of loss: "312 samples: the stack table was full (raise --max-memory)".
+std::vector<std::string> LossesOf(const Profile& profile);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROFILES_METRIC_H_

@@ -1,0 +1,228 @@
+#include "report/profiles/profile_set.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/profiles/metric.h"
+#include "report/pprof/pprof.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kEndings[] = {".pb.gz", ".pb"};
+
+std::string_view ParentOf(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
+
+// The parts of <program>.<pid>.<sequence>.<kind> from behind; programs have points in their names, too.
+struct NameParts {
+  std::string_view kind;
+  uint64_t sequence = 0;
+};
+NameParts PartsOf(std::string_view path) {
+  std::string_view name = BaseName(path);
+  for (const std::string_view ending : kEndings) {
+    if (name.ends_with(ending)) name.remove_suffix(ending.size());
+  }
+  NameParts parts;
+  const size_t point = name.rfind('.');
+  if (point == std::string_view::npos) return parts;
+  parts.kind = name.substr(point + 1);
+  name = name.substr(0, point);
+  const std::string_view digits = name.substr(name.rfind('.') + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parts.sequence);
+  if (error != std::errc() || end != digits.data() + digits.size()) return {};
+  return parts;
+}
+
+std::string TypesOf(const Profile& profile) {
+  std::string types;
+  for (const auto& type : profile.sample_types) {
+    if (!types.empty()) types += ' ';
+    types += fmt::format("{}/{}", profile.strings[type.type], profile.strings[type.unit]);
+  }
+  return types;
+}
+
+std::string ProgramOf(const Profile& profile) {
+  std::string program(profile.CommentValue("program"));
+  if (program.empty() && !profile.mappings.empty()) program = BaseName(profile.strings[profile.mappings[0].file]);
+  if (program.empty()) program = "(not said)";
+  const auto pid = profile.CommentValue("pid");
+  return pid.empty() ? program : fmt::format("{} (pid {})", program, pid);
+}
+
+// Numbers are given in the order of writing, also where the wall clock was set back; across folders they say nothing.
+void SortByAge(std::vector<ProfileFile>* files) {
+  std::set<std::pair<std::string_view, uint64_t>> numbers;
+  std::set<std::string_view> folders;
+  for (const ProfileFile& file : *files) {
+    numbers.emplace("", file.sequence);
+    folders.insert(ParentOf(file.path));
+  }
+  const bool numbered = folders.size() == 1 && numbers.size() == files->size() && !numbers.contains({"", 0});
+  std::stable_sort(files->begin(), files->end(), [numbered](const ProfileFile& a, const ProfileFile& b) {
+    if (numbered) return a.sequence < b.sequence;
+    return std::tie(a.time_nanos, a.path) < std::tie(b.time_nanos, b.path);
+  });
+}
+
+class Grouper {
+ public:
+  explicit Grouper(Keep keep) : keep_(keep) {}
+
+  void Add(ProfileFile file, std::shared_ptr<Profile> profile) {
+    const auto key = std::tuple(file.process, file.kind, file.process.empty() ? file.types : std::string());
+    const auto [place, added] = index_.emplace(key, set_.groups.size());
+    if (added) set_.groups.push_back({file.process, file.kind, file.program, {}});
+    ProfileGroup& group = set_.groups[place->second];
+    if (keep_ != Keep::kNone) file.profile = std::move(profile);
+    group.files.push_back(std::move(file));
+    SortByAge(&group.files);
+    if (keep_ == Keep::kNewest && !group.process.empty()) DropOlder(&group);
+  }
+
+  ProfileSet Take() { return std::move(set_); }
+
+ private:
+  static void DropOlder(ProfileGroup* group) {
+    const ProfileFile* newest = group->NewestCumulative();
+    for (ProfileFile& file : group->files) {
+      if (file.cumulative() && &file != newest) file.profile.reset();
+    }
+  }
+
+  const Keep keep_;
+  ProfileSet set_;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
+};
+
+}  // namespace
+
+const ProfileFile* ProfileGroup::NewestCumulative() const {
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    if (file->cumulative()) return &*file;
+  }
+  return nullptr;
+}
+
+size_t ProfileSet::files() const {
+  size_t count = 0;
+  for (const ProfileGroup& group : groups) count += group.files.size();
+  return count;
+}
+
+std::vector<std::string> ProfileSet::Kinds() const {
+  std::vector<std::string> kinds;
+  for (const ProfileGroup& group : groups) {
+    if (std::find(kinds.begin(), kinds.end(), group.kind) == kinds.end()) kinds.push_back(group.kind);
+  }
+  return kinds;
+}
+
+void ProfileSet::KeepKind(std::string_view kind) {
+  std::erase_if(groups, [kind](const ProfileGroup& group) { return group.kind != kind; });
+}
+
+ProfileFile Describe(std::string_view path, const Profile& profile) {
+  ProfileFile file;
+  file.path = path;
+  file.kind = KindOf(profile);
+  file.kind_stated = !profile.CommentValue("kind").empty();
+  file.types = TypesOf(profile);
+  file.process = profile.CommentValue("process");
+  file.program = ProgramOf(profile);
+  file.time_nanos = profile.time_nanos;
+  file.duration_nanos = profile.duration_nanos;
+  file.sequence = PartsOf(path).sequence;
+  return file;
+}
+
+absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments, std::string_view kind) {
+  std::vector<FoundFile> found;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (argument == "-" || !std::filesystem::is_directory(argument, error)) {
+      found.push_back({argument});
+      continue;
+    }
+    std::vector<std::string> names;
+    std::set<std::string> others;
+    for (std::filesystem::directory_iterator entry(argument, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (name.starts_with(".") ||
+          std::none_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); })) {
+        continue;
+      }
+      const NameParts parts = PartsOf(name);
+      if (!kind.empty() && parts.sequence != 0 && parts.kind != kind) {
+        others.emplace(parts.kind);
+        continue;
+      }
+      names.push_back(entry->path().string());
+    }
+    if (error) {
+      return absl::NotFoundError(
+          fmt::format("{}: could not list the folder ({}). Check its permissions.", argument, error.message()));
+    }
+    if (names.empty()) {
+      const std::string why =
+          others.empty() ? "no profiles in this folder (*.pb.gz)" : fmt::format("no {} profiles in this folder", kind);
+      return absl::NotFoundError(fmt::format("{}: {}. Give the folder that holdfast run named.", argument, why));
+    }
+    std::sort(names.begin(), names.end());
+    for (std::string& name : names) found.push_back({std::move(name), true});
+  }
+  return found;
+}
+
+absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {
+  const auto found = FindProfiles(arguments, options.kind);
+  if (!found.ok()) return found.status();
+  Grouper grouper(options.keep);
+  std::vector<std::string> warnings;
+  std::set<std::string> seen;
+  size_t done = 0, kept = 0;
+  std::string other_kind;
+  for (const FoundFile& file : *found) {
+    if (options.progress) options.progress(done++, found->size());
+    if (!seen.insert(file.path).second) continue;  // named twice, as by a folder and a file in it
+    auto profile = ReadPprofFile(file.path);
+    if (!profile.ok()) {
+      if (!file.from_folder) return profile.status();
+      if (access(file.path.c_str(), F_OK) == 0) warnings.emplace_back(profile.status().message());
+      continue;
+    }
+    ProfileFile described = Describe(file.path, *profile);
+    if (!options.kind.empty() && described.kind != options.kind) {
+      other_kind = fmt::format("{}: holds {}, not {}", file.path, described.kind, options.kind);
+      continue;
+    }
+    ++kept;
+    described.profile = std::make_shared<Profile>(*std::move(profile));
+    if (options.each) options.each(described);
+    std::shared_ptr<Profile> shared = std::move(described.profile);
+    grouper.Add(std::move(described), std::move(shared));
+  }
+  if (options.progress) options.progress(done, found->size());
+  if (kept == 0) {
+    if (!other_kind.empty()) return absl::InvalidArgumentError(other_kind + ". Give files of that kind.");
+    if (!warnings.empty()) return absl::DataLossError(warnings[0]);
+    return absl::NotFoundError(fmt::format("{}: no profile could be read. Give the folder that holdfast run named.",
+                                           arguments.empty() ? "" : arguments[0]));
+  }
+  ProfileSet set = grouper.Take();
+  set.warnings = std::move(warnings);
+  return set;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,95 @@
+// Profiles as the commands are given them: files and folders, sorted into processes and kinds.
+//
+// All files of one process say the same `process` comment and, unless they are differences, each holds all that the
+// earlier ones held: adding them up would count everything several times. So a reader gets groups, one for each process
+// and kind, the oldest file first, and decides: the newest (most views), all in their order (leaks, timelines), or the
+// difference of two.
+//
+//   app.42.0001.heap.pb.gz ┐                        ┌ group (app, heap)   files 0001, 0002
+//   app.42.0002.heap.pb.gz ├─► ReadProfileSet ──►   ├ group (app, block)  file 0002
+//   app.42.0002.block.pb.gz│                        └ group (sh, heap)    file 0001
+//   sh.57.0001.heap.pb.gz  ┘
+//
+// Files that do not say whose they are (written by others) make one group for each kind, with process "".
+// Memory: what `keep` says; with kNewest one profile for each process. One thread.
+#ifndef HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
+#define HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+struct ProfileFile {
+  std::string path;  // "-": standard input
+  std::string kind;  // heap, mutex, block; else the names of the value types
+  bool kind_stated = false;
+  std::string types;    // "alloc_objects/count alloc_space/bytes …"
+  std::string process;  // identity, "" when the file does not say
+  std::string program;  // "redis-server (pid 42)"
+  int64_t time_nanos = 0, duration_nanos = 0;
+  uint64_t sequence = 0;             // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: not named so
+  std::shared_ptr<Profile> profile;  // nullptr when it was not kept
+
+  // Holds all that earlier files of its process held.
+  bool cumulative() const { return duration_nanos == 0; }
+};
+
+struct ProfileGroup {
+  std::string process, kind, program;
+  std::vector<ProfileFile> files;  // oldest first
+
+  const ProfileFile& newest() const { return files.back(); }
+  // The file that stands for the process: the newest that is cumulative, or nullptr.
+  const ProfileFile* NewestCumulative() const;
+};
+
+struct ProfileSet {
+  std::vector<ProfileGroup> groups;   // in the order in which their first files were given
+  std::vector<std::string> warnings;  // one line each: files of a folder that could not be read
+
+  size_t files() const;
+  // The kinds that there are, each once.
+  std::vector<std::string> Kinds() const;
+  void KeepKind(std::string_view kind);
+};
+
+enum class Keep {
+  kNone,    // profiles are dropped; ReadPprofFile reads one again
+  kNewest,  // of each process and kind the newest cumulative one, all differences, all that do not say whose they are
+  kAll,
+};
+
+struct ReadSetOptions {
+  Keep keep = Keep::kNewest;
+  std::string kind = "";  // only this one; "": all. In folders, files of other kinds are not even opened
+  // Called with each file before its profile may be dropped, and with how many are done of how many.
+  std::function<void(const ProfileFile&)> each = {};
+  std::function<void(size_t done, size_t all)> progress = {};
+};
+
+// The files behind `arguments`: a folder stands for all *.pb.gz and *.pb directly in it, by name; "-" and files for
+// themselves. An error when a folder holds none.
+struct FoundFile {
+  std::string path;
+  bool from_folder = false;
+};
+absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments,
+                                                    std::string_view kind = "");
+
+// A named file that cannot be read is an error; one of a folder is a warning (it may be removed while we look).
+absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);
+
+// What a profile says about itself; `profile` is not set.
+ProfileFile Describe(std::string_view path, const Profile& profile);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_

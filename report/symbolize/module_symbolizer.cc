@@ -1,0 +1,211 @@
+#include "report/symbolize/module_symbolizer.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "fmt/format.h"
+#include "report/elf/demangle.h"
+
+namespace holdfast {
+namespace {
+
+// Not the vdso, and not a relative path, which would be looked for in our folder and not in the program's.
+bool IsFile(std::string_view path) { return path.starts_with('/'); }
+
+std::string KeyOf(const struct stat& status, std::string_view build_id) {
+  return fmt::format("{}/{}/{}/{}.{}/{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, build_id);
+}
+
+}  // namespace
+
+const Symbolizer::Name& Symbolizer::Module::NameOf(std::string_view mangled) {
+  const auto [place, added] = names_.try_emplace(std::string(mangled));
+  if (added) {
+    place->second = std::make_unique<Name>();
+    Name& name = *place->second;
+    name.name = Demangle(mangled);
+    if (name.name.empty() || name.name == mangled) {
+      name.name = mangled;
+    } else {
+      name.system_name = mangled;
+    }
+    memory_bytes_ += 2 * sizeof(Name) + 2 * mangled.size() + name.name.size();
+  }
+  return *place->second;
+}
+
+// The program's file once more: it is opened for lines only when those are wanted.
+absl::StatusOr<std::shared_ptr<DebugFile>> OpenAgain(const std::string& path, const std::string& key,
+                                                     const std::string& build_id, uint64_t max_unpacked) {
+  auto fd = OpenRegular(path);
+  if (!fd.ok()) return fd.status();
+  struct stat info;
+  if (fstat(fd->get(), &info) != 0 || KeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
+  return OpenDebugFile(*std::move(fd), max_unpacked);
+}
+
+void Symbolizer::Module::OpenLines() {
+  if (std::exchange(looked_, true)) return;
+  std::shared_ptr<DebugFile> file = std::exchange(debug_, nullptr);
+  if (file == nullptr) {
+    auto program = OpenAgain(path_, key_, build_id_, files_->max_unpacked());
+    if (program.ok()) {
+      file = *std::move(program);
+      debug_path_ = path_;
+    } else {
+      why_ = std::string(program.status().message());
+    }
+  }
+  if (file == nullptr || !file->has_lines()) {
+    auto found = files_->Find(path_, build_id_, file.get());
+    if (!found.ok() || !found->file->has_lines()) {
+      if (!found.ok() && !absl::IsNotFound(found.status())) why_ = std::string(found.status().message());
+      if (why_.empty()) why_ = "no debug information";
+      return;
+    }
+    file = std::move(found->file);
+    debug_path_ = std::move(found->path);
+  }
+  why_.clear();
+  if (const absl::Status status = files_->AddShared(file.get(), debug_path_); !status.ok()) {
+    shared_missing_ = std::string(status.message());
+  }
+  const auto open_split = [files = files_, path = debug_path_.empty() ? path_ : debug_path_](
+                              const std::string& comp_dir, const std::string& dwo_name) {
+    return files->OpenSplit(path, comp_dir, dwo_name);
+  };
+  lines_ = std::make_unique<dwarf::DebugInfo>(SectionsOf(std::move(file)), open_split,
+                                              [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); });
+}
+
+bool Symbolizer::Module::LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline) {
+  if (deadline.Passed()) return false;
+  OpenLines();
+  return lines_ == nullptr || lines_->Load(elf_addresses, deadline);
+}
+
+std::vector<std::string> Symbolizer::Module::problems() const {
+  std::vector<std::string> problems;
+  if (!shared_missing_.empty()) problems.push_back(shared_missing_);
+  if (lines_ != nullptr) problems.insert(problems.end(), lines_->problems().begin(), lines_->problems().end());
+  return problems;
+}
+
+void Symbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>* frames) {
+  frames->clear();
+  const std::string_view symbol = elf_->Find(elf_address);
+  const std::span<const dwarf::Frame> found =
+      lines_ != nullptr ? lines_->FramesAt(elf_address) : std::span<const dwarf::Frame>();
+  for (const dwarf::Frame& frame : found) {
+    frames->push_back({&NameOf(lines_->Text(frame.function)), lines_->Text(frame.file), frame.line, frame.start_line});
+  }
+  if (symbol.empty()) return;
+  if (frames->empty()) {
+    frames->push_back({&NameOf(symbol), {}});
+  } else if (elf_->has_symtab() || frames->back().name->name.empty()) {
+    // Parts of functions have symbols of their own: `Parse(…) [clone .cold]`. Of .dynsym alone one may be another
+    // function's, with hidden ones between.
+    frames->back().name = &NameOf(symbol);
+  }
+}
+
+absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, std::string_view build_id,
+                                                     int64_t not_after_ns) {
+  if (!IsFile(path)) return absl::NotFoundError("not a file");
+  const std::string id(build_id);
+  absl::Status status;
+  if (auto fd = OpenRegular(path); !fd.ok()) {
+    status = fd.status();
+  } else {
+    struct stat info;
+    if (fstat(fd->get(), &info) != 0) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+    if (id.empty() && not_after_ns != 0 && info.st_mtim.tv_sec > not_after_ns / 1'000'000'000) {
+      return absl::FailedPreconditionError("written after the profile was, and without a build id to know it by");
+    }
+    const std::string key = KeyOf(info, id);
+    if (const auto found = by_key_.find(key); found != by_key_.end()) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return entries_.front().module.get();
+    }
+    ++files_read_;
+    auto elf = ElfSymbols::Load(fd->get(), id);
+    if (elf.ok()) {
+      auto module = std::make_unique<Module>();
+      module->elf_ = *std::move(elf);
+      module->files_ = &files_;
+      module->path_ = path;
+      module->key_ = key;
+      module->build_id_ = id;
+      if (!module->elf_->has_symtab()) TakeNamesElsewhere(*std::move(fd), module.get());
+      return Keep(key, std::move(module));
+    }
+    status = elf.status();
+  }
+
+  // Profiled elsewhere, removed, or replaced by an update.
+  const std::string key = absl::StrCat("elsewhere/", path, "/", id);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) {
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front().module.get();
+  }
+  if (id.empty() || elsewhere_failed_.contains(key)) return status;
+  auto module = LoadElsewhere(path, id);
+  if (!module.ok()) {
+    elsewhere_failed_.emplace(key, module.status());
+    return status;
+  }
+  return Keep(key, *std::move(module));
+}
+
+void Symbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
+  auto file = OpenDebugFile(std::move(program), files_.max_unpacked());
+  auto found = files_.Find(module->path_, module->build_id_, file.ok() ? file->get() : nullptr);
+  if (!found.ok()) return;
+  auto names = ElfSymbols::Load(found->file->fd.get(), found->file->build_id);
+  if (names.ok() && (*names)->has_symtab()) module->elf_->TakeNamesOf(names->get());
+  if (file.ok() && (*file)->has_lines()) return;
+  // Lines are perhaps wanted later, of the same file.
+  module->debug_ = std::move(found->file);
+  module->debug_path_ = std::move(found->path);
+}
+
+absl::StatusOr<std::unique_ptr<Symbolizer::Module>> Symbolizer::LoadElsewhere(const std::string& path,
+                                                                              const std::string& build_id) {
+  auto found = files_.Find(path, build_id, nullptr);
+  if (!found.ok()) return found.status();
+  auto elf = ElfSymbols::Load(found->file->fd.get(), build_id);
+  if (!elf.ok()) return elf.status();
+  auto module = std::make_unique<Module>();
+  module->elf_ = *std::move(elf);
+  module->files_ = &files_;
+  module->path_ = path;
+  module->build_id_ = build_id;
+  module->is_program_ = false;
+  module->debug_ = std::move(found->file);
+  module->debug_path_ = std::move(found->path);
+  return module;
+}
+
+absl::StatusOr<Symbolizer::Module*> Symbolizer::Keep(std::string key, std::unique_ptr<Module> module) {
+  entries_.push_front({key, std::move(module)});
+  by_key_[key] = entries_.begin();
+  size_t total = 0;
+  for (const Entry& entry : entries_) {
+    const Module& kept = *entry.module;
+    total +=
+        kept.memory_bytes_ + kept.elf_->memory_bytes() + (kept.lines_ != nullptr ? kept.lines_->memory_bytes() : 0);
+  }
+  while ((total > kCacheBytes || entries_.size() > kMostFiles) && entries_.size() > 1) {
+    total -= std::min(total, entries_.back().module->memory_bytes_ + entries_.back().module->elf_->memory_bytes());
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
+  }
+  return entries_.front().module.get();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,116 @@
+// Names, source lines and inlined functions for addresses of ELF files.
+//
+//   names   from the file's symbols (report/elf/elf_symbols.h), at once. Demangled; the mangled one beside it, "" where
+//   there
+//           is no other (C functions): the two always differ, as pprof demangles equal ones again and drops parameters
+//   lines   from DWARF (report/dwarf/info.h), for the addresses that LoadLines was asked for
+//
+// A file is only used when its build id is the one that the program had loaded: no name rather than a wrong one. Where
+// the program's file is gone or another one, or has no symbols or lines, report/elf/debug_file_finder.h looks elsewhere.
+//
+// Files are kept across snapshots, by device, inode, size, time and build id, up to kCacheBytes and
+// kMostFiles; the least lately used go first. Not synchronized: one thread at a time. Memory: see report/elf/elf_symbols.h
+// and report/dwarf/info.h.
+#ifndef HOLDFAST_REPORT_SYMBOLIZE_MODULE_SYMBOLIZER_H_
+#define HOLDFAST_REPORT_SYMBOLIZE_MODULE_SYMBOLIZER_H_
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "report/base/time_budget.h"
+#include "report/elf/debug_file_finder.h"
+#include "report/dwarf/info.h"
+#include "report/elf/elf_symbols.h"
+
+namespace holdfast {
+
+class Symbolizer {
+ public:
+  static constexpr size_t kCacheBytes = 256 << 20;
+  static constexpr size_t kMostFiles = 200;  // each with debug information has a descriptor or two
+
+  struct Name {
+    std::string name;  // "" when no symbol holds the address
+    std::string system_name;
+  };
+  struct Frame {
+    const Name* name;       // never null; lives as long as the module
+    std::string_view file;  // "" unknown
+    uint32_t line = 0, start_line = 0;
+  };
+
+  // A file whose build id was checked, and what was found in it so far.
+  class Module {
+   public:
+    const Name& NameAt(uint64_t elf_address) { return NameOf(elf_->Find(elf_address)); }
+    const ElfSymbols& elf() const { return *elf_; }
+
+    // Looks up the lines of `elf_addresses` (sorted); false when the deadline came first. Without debug information
+    // there is nothing to do, and why() says which is missing.
+    bool LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline);
+    bool has_lines() const { return lines_ != nullptr; }
+    const std::string& why() const { return why_; }
+    std::vector<std::string> problems() const;
+
+    // What holds an address, innermost first: as much as LoadLines found, else the name alone; empty when not even that
+    // is known. A function whose symbol is known goes by that.
+    void FramesAt(uint64_t elf_address, std::vector<Frame>* frames);
+
+    // Of a separate debug file no byte of the program's is known: its headers do not say where those lie.
+    bool is_program() const { return is_program_; }
+
+   private:
+    friend class Symbolizer;
+    const Name& NameOf(std::string_view mangled);
+    void OpenLines();
+
+    DebugFiles* files_ = nullptr;
+    std::string path_, key_;  // of the program's file
+    std::string build_id_;
+    bool is_program_ = true;
+    std::unique_ptr<ElfSymbols> elf_;
+    std::shared_ptr<DebugFile> debug_;  // where names were looked for, until lines_ is made of it
+    std::string debug_path_;
+    bool looked_ = false;  // for debug information
+    std::unique_ptr<dwarf::DebugInfo> lines_;
+    std::string why_, shared_missing_;
+    absl::flat_hash_map<std::string, std::unique_ptr<Name>> names_;  // by mangled name
+    size_t memory_bytes_ = 0;
+  };
+
+  explicit Symbolizer(DebugFiles::Options options = {}) : files_(std::move(options)) {}
+
+  // The file at `path`, which must have this build id (lower-case hexadecimal, "" = none), or another of this build id.
+  // The module stays valid until the next call of Find. Fails with the reason, without the path: "No such file or
+  // directory", "another build id …". `not_after_ns`: a file without a build id that was written later than this
+  // (wall clock, 0 = unknown) is another one.
+  absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
+
+  size_t files_read() const { return files_read_ + files_.files_read(); }
+
+ private:
+  struct Entry {
+    std::string key;
+    std::unique_ptr<Module> module;
+  };
+
+  absl::StatusOr<Module*> Keep(std::string key, std::unique_ptr<Module> module);
+  void TakeNamesElsewhere(FileDescriptor program, Module* module);
+  absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);
+
+  DebugFiles files_;
+  std::list<Entry> entries_;  // latest used first
+  absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
+  absl::flat_hash_map<std::string, absl::Status> elsewhere_failed_;  // searches are not repeated
+  size_t files_read_ = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SYMBOLIZE_MODULE_SYMBOLIZER_H_

@@ -1,0 +1,252 @@
+#include "report/symbolize/profile_symbolizer.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/symbolize/mapping_layout.h"
+#include "report/symbolize/perf_map.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ";
+constexpr size_t kMostProblems = 3;  // of one file; the rest is counted
+
+using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
+FunctionKey KeyOf(const Profile::Function& f) { return {f.name, f.system_name, f.filename, f.start_line}; }
+
+// Functions whose names were replaced would still be in the file, and some may be equal by now.
+void DropUnusedFunctions(Profile* profile) {
+  std::vector<uint32_t> index(profile->functions.size(), Profile::kNone);
+  absl::flat_hash_map<FunctionKey, uint32_t> by_key;
+  std::vector<Profile::Function> used;
+  std::vector<Profile::Line> lines;
+  for (Profile::Location& location : profile->locations) {
+    lines.assign(profile->LinesOf(location).begin(), profile->LinesOf(location).end());
+    bool moved = false;
+    for (Profile::Line& line : lines) {
+      if (line.function == Profile::kNone) continue;
+      uint32_t& place = index[line.function];
+      if (place == Profile::kNone) {
+        const Profile::Function& function = profile->functions[line.function];
+        const auto [known, added] = by_key.emplace(KeyOf(function), static_cast<uint32_t>(used.size()));
+        if (added) used.push_back(function);
+        place = known->second;
+      }
+      moved = moved || place != line.function;
+      line.function = place;
+    }
+    if (moved) profile->SetLines(&location, lines);
+  }
+  profile->functions = std::move(used);
+}
+
+// One run over one profile.
+class Symbolization {
+ public:
+  Symbolization(Profile* profile, Symbolizer& symbolizer, const SymbolizeOptions& options)
+      : profile_(*profile), symbolizer_(symbolizer), options_(options) {
+    for (uint32_t i = 0; i < profile_.functions.size(); ++i) by_names_.emplace(KeyOf(profile_.functions[i]), i);
+  }
+
+  SymbolizeReport Run() {
+    std::erase_if(profile_.comments, [&](StringId comment) {
+      const std::string_view text = profile_.strings[comment];
+      return text.starts_with(kNoNames) || text.starts_with(kNoLines);
+    });
+    // By mapping, so that one file at a time is in use.
+    std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
+    std::vector<uint32_t> outside;
+    for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
+      const Profile::Location& location = profile_.locations[i];
+      (location.mapping == Profile::kNone ? outside : by_mapping[location.mapping]).push_back(i);
+    }
+    NameOutside(outside);
+    for (uint32_t mapping = 0; mapping < by_mapping.size(); ++mapping) {
+      if (!by_mapping[mapping].empty()) SymbolizeMapping(mapping, by_mapping[mapping]);
+      profile_.mappings[mapping].has_functions = true;  // a synthetic name is one, too
+    }
+    DropUnusedFunctions(&profile_);
+    report_.locations = profile_.locations.size();
+    for (const Profile::Location& location : profile_.locations) {
+      bool lines = false, named = false;
+      for (const Profile::Line& line : profile_.LinesOf(location)) {
+        lines = lines || line.line != 0;
+        named = named || !IsSynthetic(profile_.strings[profile_.functions[line.function].name]);
+      }
+      report_.named += named;
+      report_.with_lines += lines;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // Code in no file: a JIT compiler's, or nothing that we know. Our own frames ([truncated]) have names already.
+  void NameOutside(const std::vector<uint32_t>& locations) {
+    std::optional<PerfMap> map;
+    if (options_.perf_map && !locations.empty()) map = PerfMap::OfProcess(profile_);
+    for (const uint32_t i : locations) {
+      const Profile::Location& location = profile_.locations[i];
+      if (location.lines != 0 && !HasSyntheticName(location)) continue;
+      const uint64_t address = IsOutsideModules(location.address) ? location.address & kPcMask : location.address;
+      const std::string_view name = map.has_value() ? map->Find(address) : std::string_view();
+      if (location.lines != 0 && name.empty()) continue;
+      SetOne(i, name.empty() ? fmt::format("[unknown]!0x{:x}", address) : std::string(name));
+    }
+  }
+
+  void SymbolizeMapping(uint32_t index, const std::vector<uint32_t>& all) {
+    std::vector<uint32_t> locations;  // that something is missing of
+    bool any_lines = false, names_missing = false;
+    for (const uint32_t i : all) {
+      const bool lines = HasLines(profile_.locations[i]);
+      const bool nameless = profile_.locations[i].lines == 0 || HasSyntheticName(profile_.locations[i]);
+      any_lines = any_lines || lines;
+      names_missing = names_missing || nameless;
+      if (nameless || (!lines && options_.lines)) locations.push_back(i);
+    }
+    const Profile::Mapping mapping = profile_.mappings[index];
+    const std::string path(profile_.strings[mapping.file]);
+    Symbolizer::Module* module = locations.empty() ? nullptr : Open(mapping, path, names_missing);
+    const uint64_t bias = BiasOf(mapping, module);
+    bool in_time = true;
+    if (module != nullptr && options_.lines) in_time = LoadLines(module, path, locations, bias);
+    std::vector<Symbolizer::Frame> frames;
+    for (const uint32_t i : locations) {
+      const Profile::Location& location = profile_.locations[i];
+      if (module != nullptr) {
+        module->FramesAt(location.address - bias, &frames);
+        if (!frames.empty()) {
+          SetFrames(i, frames, path, location.address - bias);
+          continue;
+        }
+      }
+      if (location.lines == 0) SetOne(i, Synthetic(path, location.address - bias));
+    }
+    // Only where they come from debug information, and all that there is of it was looked at.
+    if ((module != nullptr && module->has_lines() && options_.lines && in_time) || (locations.empty() && any_lines)) {
+      Profile::Mapping& kept = profile_.mappings[index];
+      kept.has_filenames = kept.has_line_numbers = kept.has_inline_frames = true;
+    }
+  }
+
+  Symbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
+    if (!path.starts_with('/')) return nullptr;  // [vdso]
+    auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos);
+    if (found.ok() && FitsLayout(mapping, **found)) return *found;
+    const std::string why =
+        found.ok() ? "another file than the program had loaded" : std::string(found.status().message());
+    Explain(names_missing ? kNoNames : kNoLines, path, why, names_missing ? &report_.no_names : &report_.no_lines);
+    return nullptr;
+  }
+
+  bool LoadLines(Symbolizer::Module* module, const std::string& path, const std::vector<uint32_t>& locations,
+                 uint64_t bias) {
+    std::vector<uint64_t> addresses;
+    for (const uint32_t i : locations) addresses.push_back(profile_.locations[i].address - bias);
+    std::sort(addresses.begin(), addresses.end());
+    addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+    if (!module->LoadLines(addresses, options_.deadline)) {
+      Explain(kNoLines, path, "not in time; holdfast symbolize FILE adds them", &report_.no_lines);
+      return false;
+    }
+    if (!module->has_lines() && !HasPath(report_.no_lines, path)) report_.no_lines.emplace_back(path, module->why());
+    const std::vector<std::string> problems = module->problems();
+    for (size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
+      Explain(kNoLines, path, problems[i], &report_.no_lines);
+    }
+    if (problems.size() > kMostProblems) {
+      Explain(kNoLines, path, fmt::format("{} more such files", problems.size() - kMostProblems), &report_.no_lines);
+    }
+    return true;
+  }
+
+  void SetFrames(uint32_t location, const std::vector<Symbolizer::Frame>& frames, const std::string& path,
+                 uint64_t elf_address) {
+    std::vector<Profile::Line> lines;
+    for (const Symbolizer::Frame& frame : frames) {
+      Profile::Function function{.name = profile_.strings.Intern(frame.name->name),
+                                 .system_name = profile_.strings.Intern(frame.name->system_name),
+                                 .filename = profile_.strings.Intern(frame.file),
+                                 .start_line = frame.start_line};
+      if (function.name == 0) function.name = profile_.strings.Intern(Synthetic(path, elf_address));
+      lines.push_back({FunctionIndex(function), frame.line});
+    }
+    profile_.SetLines(&profile_.locations[location], lines);
+  }
+
+  void SetOne(uint32_t location, std::string_view name) {
+    const Profile::Line line{.function = FunctionIndex({.name = profile_.strings.Intern(name)})};
+    profile_.SetLines(&profile_.locations[location], {&line, 1});
+  }
+
+  uint32_t FunctionIndex(const Profile::Function& function) {
+    const auto [place, added] = by_names_.emplace(KeyOf(function), static_cast<uint32_t>(profile_.functions.size()));
+    if (added) profile_.functions.push_back(function);
+    return place->second;
+  }
+
+  bool HasLines(const Profile::Location& location) const {
+    const auto lines = profile_.LinesOf(location);
+    return std::any_of(lines.begin(), lines.end(), [](const Profile::Line& line) { return line.line != 0; });
+  }
+  bool HasSyntheticName(const Profile::Location& location) const {
+    const auto lines = profile_.LinesOf(location);
+    return lines.size() == 1 && IsSynthetic(profile_.strings[profile_.functions[lines[0].function].name]);
+  }
+
+  static std::string Synthetic(std::string_view path, uint64_t elf_address) {
+    const std::string_view base = path.empty() ? "[unknown]" : BaseName(path);
+    return fmt::format("{}!0x{:x}", base, elf_address);
+  }
+
+  static bool HasPath(const std::vector<std::pair<std::string, std::string>>& list, const std::string& path) {
+    return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == path; });
+  }
+
+  void Explain(std::string_view what, const std::string& path, std::string why,
+               std::vector<std::pair<std::string, std::string>>* list) {
+    const std::pair<std::string, std::string> entry(path, std::move(why));
+    if (std::find(list->begin(), list->end(), entry) != list->end()) return;  // another segment of the same file
+    profile_.AddComment(fmt::format("{}{}: {}", what, path, entry.second));
+    list->push_back(entry);
+  }
+
+  Profile& profile_;
+  Symbolizer& symbolizer_;
+  const SymbolizeOptions& options_;
+  SymbolizeReport report_;
+  absl::flat_hash_map<FunctionKey, uint32_t> by_names_;
+};
+
+}  // namespace
+
+SymbolizeReport Symbolize(Profile* profile, Symbolizer& symbolizer, const SymbolizeOptions& options) {
+  return Symbolization(profile, symbolizer, options).Run();
+}
+
+void StripSymbols(Profile* profile, bool keep_names) {
+  for (Profile::Function& function : profile->functions) function.filename = 0, function.start_line = 0;
+  for (Profile::Location& location : profile->locations) {
+    if (location.mapping == Profile::kNone || location.lines == 0) continue;
+    if (!keep_names) {
+      location.lines = 0;
+      continue;
+    }
+    // The outermost: the function that has a symbol.
+    const Profile::Line line{.function = profile->LinesOf(location).back().function};
+    profile->SetLines(&location, {&line, 1});
+  }
+  for (Profile::Mapping& mapping : profile->mappings) {
+    mapping.has_functions = mapping.has_functions && keep_names;
+    mapping.has_filenames = mapping.has_line_numbers = mapping.has_inline_frames = false;
+  }
+  DropUnusedFunctions(profile);
+}
+
+}  // namespace holdfast

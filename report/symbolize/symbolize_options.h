@@ -1,0 +1,24 @@
+// What `symbolize` and `bundle` share: where debug files are looked for, and the line that says what was found.
+#ifndef HOLDFAST_REPORT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H_
+#define HOLDFAST_REPORT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "report/elf/debug_file_finder.h"
+#include "report/symbolize/profile_symbolizer.h"
+
+namespace holdfast {
+
+void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs);
+
+// `debug_dirs` first, then the system's; debuginfod if $DEBUGINFOD_URLS is set.
+DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs);
+
+// "1204 of 1210 addresses named, 1100 with lines; no names: app (No such file or directory); no lines: libc.so.6, …"
+std::string Describe(const SymbolizeReport& report);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H_

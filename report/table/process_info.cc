@@ -1,0 +1,106 @@
+#include "report/table/process_info.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel: fixed
+
+std::string ReadProc(pid_t pid, absl::string_view name) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/", name));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+uint64_t PidNamespaceOf(absl::string_view process) {
+  struct stat info;
+  return stat(absl::StrCat("/proc/", process, "/ns/pid").c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+struct Stat {
+  char state = '?';
+  uint64_t threads = 0, start_ticks = 0, start_stack = 0;
+};
+
+std::optional<Stat> ReadStat(pid_t pid) {
+  const std::string text = ReadProc(pid, "stat");
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
+  // fields[0] is field 3 of proc(5).
+  const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
+  Stat stat;
+  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[17], &stat.threads) ||
+      !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
+    return std::nullopt;
+  }
+  stat.state = fields[0][0];
+  return stat;
+}
+
+// A dead process may linger until its parent looks; a process whose main thread ended first looks like one, but has
+// threads left.
+bool Runs(const Stat& stat) { return stat.state != 'X' && (stat.state != 'Z' || stat.threads > 1); }
+
+// "NSpid:\t4242\t17\t1": the pid in each namespace, ours first.
+bool HasInnerPid(pid_t pid, uint32_t inner) {
+  const std::string status = ReadProc(pid, "status");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+    const std::vector<absl::string_view> pids = absl::StrSplit(line, '\t', absl::SkipEmpty());
+    return !pids.empty() && pids.back() == absl::StrCat(inner);
+  }
+  return false;
+}
+
+// By the name, which holds a random number. Costs some 100 µs and holds up the process's mmap meanwhile.
+bool Maps(pid_t pid, const std::string& table_name) {
+  const std::string maps = ReadProc(pid, "maps");
+  if (maps.empty()) return true;  // not ours to read: assume the best
+  return maps.find("/" + table_name) != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<pid_t> FindProcess(const TableOwner& owner) {
+  if (owner.pid_ns == 0 || PidNamespaceOf("self") == owner.pid_ns) return static_cast<pid_t>(owner.pid);
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
+  if (proc == nullptr) return std::nullopt;
+  while (const dirent* entry = readdir(proc.get())) {
+    pid_t pid;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || PidNamespaceOf(entry->d_name) != owner.pid_ns) continue;
+    if (HasInnerPid(pid, owner.pid)) return pid;
+  }
+  return std::nullopt;
+}
+
+Liveness LivenessOf(const TableOwner& owner) {
+  const std::optional<pid_t> pid = FindProcess(owner);
+  if (!pid.has_value()) return PidNamespaceOf("self") == kInitialPidNamespace ? Liveness::kDead : Liveness::kUnknown;
+  const std::optional<Stat> stat = ReadStat(*pid);
+  if (!stat.has_value()) return access("/proc/self/stat", R_OK) == 0 ? Liveness::kDead : Liveness::kUnknown;
+  if (!Runs(*stat)) return Liveness::kDead;
+  if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks) return Liveness::kDead;
+  // The two also differ in a program that was started through ld.so; 0 or 1 stand where we may not know.
+  if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end &&
+      !Maps(*pid, owner.table_name)) {
+    return Liveness::kDead;
+  }
+  return Liveness::kAlive;
+}
+
+}  // namespace holdfast

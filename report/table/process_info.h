@@ -1,0 +1,41 @@
+// Which process a table belongs to, and whether that process is still there.
+//
+// A pid alone says nothing: pids come back, exec keeps them, and a container counts its own. A process is known by its
+// pid namespace, its pid in there, and the tick at which it started; its image by where its stack began.
+// Linux /proc only; where /proc hides a process, the answer is kUnknown.
+#ifndef HOLDFAST_REPORT_TABLE_PROCESS_INFO_H_
+#define HOLDFAST_REPORT_TABLE_PROCESS_INFO_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace holdfast {
+
+// What a table says of its process.
+struct TableOwner {
+  uint32_t pid = 0;              // in its own namespace
+  uint64_t pid_ns = 0;
+  uint64_t start_ticks = 0;
+  uint64_t stack_end = 0;        // changes with each exec, unless addresses are not randomised
+  int64_t start_monotonic_ns = 0;
+  std::string table_name;        // of the file, as it stands in the process's memory map
+
+  bool SameProcess(const TableOwner& other) const {
+    return pid == other.pid && pid_ns == other.pid_ns && start_ticks == other.start_ticks;
+  }
+};
+
+enum class Liveness { kAlive, kDead, kUnknown };
+
+// The owner's pid as we see it; nothing when it is not (or no longer) among the processes that we see.
+std::optional<pid_t> FindProcess(const TableOwner& owner);
+
+// Whether the process runs, still as the image that made the table, by what /proc says. See also TableFile::liveness.
+Liveness LivenessOf(const TableOwner& owner);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_PROCESS_INFO_H_

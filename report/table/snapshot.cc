@@ -1,0 +1,285 @@
+#include "report/table/snapshot.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "report/table/snapshot_locks.h"
+#include "sampler/weight.h"
+
+namespace holdfast {
+namespace {
+
+// What a counter holds, whether or not it was atomic where it was written: nobody writes into our copy.
+template <typename T>
+T Value(const std::atomic<T>& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
+
+template <size_t N>
+std::string Text(const char (&text)[N]) {
+  return std::string(text, strnlen(text, N));
+}
+
+// More frames than this in all stacks together are refused: 1 GiB. Stacks may share frames in the table, but not in a
+// Snapshot, so a small table could otherwise ask for any amount of memory.
+constexpr uint64_t kMostFrames = uint64_t{1} << 27;
+
+double FromDoubleBits(uint64_t bits) {
+  const double value = std::bit_cast<double>(bits);
+  return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
+}
+
+class Reader {
+ public:
+  Reader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
+
+  absl::Status Read(Snapshot* snapshot) {
+    for (const auto step : {&Reader::ReadHeader, &Reader::ReadModules, &Reader::ReadStacks, &Reader::ReadLocks}) {
+      if (absl::Status status = (this->*step)(snapshot); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Corrupt(std::string_view what, uint64_t offset) {
+    return absl::DataLossError(absl::StrFormat("%s at byte %d", what, offset * kUnit));
+  }
+
+  // The record at `offset`, or null if it does not lie wholly inside the used part behind the header.
+  template <typename T>
+  const T* At(Offset offset, uint64_t bytes = sizeof(T)) const {
+    const uint64_t start = uint64_t{offset} * kUnit;
+    if (start < sizeof(TableHeader) || start > limit_ || bytes > limit_ - start) return nullptr;
+    return reinterpret_cast<const T*>(bytes_ + start);
+  }
+
+  absl::Status ReadHeader(Snapshot* snapshot) {
+    if (reinterpret_cast<uintptr_t>(bytes_) % alignof(TableHeader) != 0)
+      return absl::InvalidArgumentError("not aligned");
+    if (size_ < sizeof(TableHeader)) {
+      return absl::DataLossError(absl::StrCat("only ", size_, " bytes, a table has at least ", sizeof(TableHeader)));
+    }
+    head_ = reinterpret_cast<const TableHeader*>(bytes_);
+    if (Value(head_->magic) == 0) return absl::UnavailableError("the table is still being made");
+    if (Value(head_->magic) != kTableMagic) return absl::DataLossError("not a holdfast table");
+    if (head_->version != kLayoutVersion || head_->header_bytes != sizeof(TableHeader)) {
+      return absl::FailedPreconditionError(absl::StrCat("layout version ", head_->version, ", this holdfast reads ",
+                                                        kLayoutVersion,
+                                                        ": use the holdfast that profiled the program"));
+    }
+    limit_ = uint64_t{std::min(Value(head_->used), Value(head_->backed))} * kUnit;
+    if (limit_ > size_) limit_ = size_;
+    if (limit_ < sizeof(TableHeader)) return absl::DataLossError("nothing is marked as used");
+
+    ProcessIdentity& process = snapshot->process;
+    process.host = Text(head_->host);
+    process.program = Text(head_->program);
+    process.executable = Text(head_->executable);
+    process.command_line = Text(head_->command_line);
+    process.out = Text(head_->out);
+    process.pid = head_->pid;
+    process.parent_pid = head_->parent_pid;
+    process.uid = head_->uid;
+    process.pid_ns = head_->pid_ns;
+    process.start_ticks = head_->start_ticks;
+    process.image = head_->image;
+    process.stack_end = head_->stack_end;
+    process.entry = head_->entry;
+    process.forked = head_->forked != 0;
+    process.start_wall_ns = head_->start_wall_ns;
+    process.start_monotonic_ns = head_->start_monotonic_ns;
+    snapshot->snapshot_every_ns = head_->snapshot_every_ns;
+    snapshot->max_disk_bytes = head_->max_disk_bytes;
+    snapshot->max_memory_bytes = head_->max_memory_bytes;
+    snapshot->seed = head_->seed;
+    snapshot->keep = head_->keep;
+    snapshot->profiles = head_->profiles;
+    ReadIntervals(head_->heap_intervals, Value(head_->heap_interval_count), &snapshot->heap_intervals);
+    ReadIntervals(head_->lock_intervals, Value(head_->lock_interval_count), &snapshot->lock_intervals);
+    for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = Value(head_->losses[i]);
+    Snapshot::Totals& totals = snapshot->totals;
+    for (const CounterShard& shard : head_->counters) {
+      totals.alloc_calls += Value(shard.alloc_calls);
+      totals.alloc_bytes += Value(shard.alloc_bytes);
+      totals.free_calls += Value(shard.free_calls);
+      totals.free_bytes += Value(shard.free_bytes);
+      totals.sample_ns += Value(shard.sample_ns);
+      totals.table_steps += Value(shard.table_steps);
+      totals.memory_probes += Value(shard.memory_probes);
+    }
+    for (const LockCounters& shard : head_->lock_counters) {
+      for (int kind = 0; kind < kWaitKinds; ++kind) {
+        Snapshot::LockTotals& of_kind = snapshot->locks[kind];
+        of_kind.waits += Value(shard.waits[kind]);
+        of_kind.acquired += Value(shard.acquired[kind]);
+        of_kind.wait_ns += Value(shard.wait_ns[kind]);
+        of_kind.holds += Value(shard.holds[kind]);
+        of_kind.hold_ns += Value(shard.hold_ns[kind]);
+        of_kind.gap_ns += Value(shard.gap_ns[kind]);
+      }
+      snapshot->wait_samples += Value(shard.wait_samples);
+      snapshot->hold_samples += Value(shard.hold_samples);
+    }
+    snapshot->table_bytes = uint64_t{Value(head_->backed)} * kUnit;
+    snapshot->exit_request = Value(head_->exit_request);
+    snapshot->exported = Value(head_->exported);
+    snapshot->snapshot_request = Value(head_->snapshot_request);
+    snapshot->snapshot_done = Value(head_->snapshot_done);
+    return absl::OkStatus();
+  }
+
+  static void ReadIntervals(const IntervalChange (&changes)[kIntervals], uint32_t count,
+                            std::vector<IntervalChange>* to) {
+    to->assign(changes, changes + std::min<uint32_t>(count, kIntervals));
+  }
+
+  absl::Status ReadModules(Snapshot* snapshot) {
+    std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
+    uint64_t left = limit_;  // modules that take more bytes than there are overlap, or lie in a circle
+    for (Offset offset = Value(head_->modules); offset != 0;) {
+      const auto* module = At<Module>(offset);
+      if (module == nullptr) return Corrupt("bad module", offset);
+      const uint64_t bytes =
+          sizeof(Module) + module->segments * sizeof(Segment) + module->build_id_bytes + module->path_bytes;
+      if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
+      left -= bytes;
+      ModuleInfo info;
+      const auto* segments = reinterpret_cast<const Segment*>(module + 1);
+      const auto* build_id = reinterpret_cast<const unsigned char*>(segments + module->segments);
+      info.path.assign(reinterpret_cast<const char*>(build_id + module->build_id_bytes), module->path_bytes);
+      for (int i = 0; i < module->build_id_bytes; ++i) absl::StrAppendFormat(&info.build_id, "%02x", build_id[i]);
+      info.start = module->start;
+      info.end = module->end;
+      info.bias = module->bias;
+      info.tag = module->tag;
+      info.unloaded = Value(module->unloaded) != 0;
+      for (int i = 0; i < module->segments; ++i) {
+        if (segments[i].start < segments[i].end) {
+          info.segments.push_back({segments[i].start, segments[i].end, segments[i].file_offset});
+        }
+      }
+      offset = module->next;
+      // Two threads may have recorded one module at the same moment.
+      if (seen.emplace(info.start, info.end, info.tag, info.path).second) snapshot->modules.push_back(std::move(info));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadFrames(const Stack& stack, Offset offset, StackInfo* info) {
+    info->truncated = stack.truncated != 0;
+    info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
+    for (Offset at = stack.leaf; at != 0;) {
+      const auto* node = At<Node>(at, sizeof(Node) + sizeof(TaggedPc));
+      const uint64_t count = node != nullptr ? node->frames[0] >> kNodeCountShift : 0;
+      if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr) return Corrupt("bad frame", at);
+      if (info->frames.size() + count > kMaxDepth || frames_left_ < count) return Corrupt("endless stack", offset);
+      frames_left_ -= count;
+      for (uint64_t i = 0; i < count; ++i) info->frames.push_back(node->frames[i] & kTaggedPcMask);
+      at = node->parent;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadStack(Offset offset, bool overflow, bool missing, Snapshot* snapshot, Offset* next) {
+    const auto* stack = At<Stack>(offset);
+    if (stack == nullptr || stacks_left_-- == 0) return Corrupt("bad stack", offset);
+    *next = stack->next;
+    if (Value(stack->rows) == 0) return absl::OkStatus();
+    StackInfo info{};
+    info.overflow = overflow;
+    info.missing = missing;
+    if (absl::Status status = ReadFrames(*stack, offset, &info); !status.ok()) return status;
+    const auto index = static_cast<uint32_t>(snapshot->stacks.size());
+    snapshot->stacks.push_back(std::move(info));
+    for (Offset at = Value(stack->rows); at != 0;) {
+      const auto* row = At<Row>(at);
+      if (row == nullptr || rows_left_-- == 0) return Corrupt("bad row", at);
+      if (absl::Status status = ReadRow(*row, at, index, snapshot); !status.ok()) return status;
+      stack_of_row_.emplace(at, index);
+      at = row->next;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
+    if (static_cast<int>(row.profile) >= kProfileKinds || static_cast<int>(row.wait) >= kWaitKinds ||
+        (row.profile == ProfileKind::kHeap && row.size_class > SizeClass(UINT64_MAX))) {
+      return Corrupt("row of no known kind", offset);
+    }
+    RowInfo info{};
+    info.stack = stack;
+    info.profile = row.profile;
+    info.wait = row.wait;
+    const bool heap = row.profile == ProfileKind::kHeap;
+    info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
+    info.lock = heap ? 0 : row.size_class;
+    const auto count = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kCountFractionBits); };
+    const auto amount = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kAmountFractionBits); };
+    const auto variance = [&](int i) { return FromDoubleBits(Value(row.sums[i])); };
+    if (heap) {
+      info.sums = {count(kAllocObjects),
+                   amount(kAllocSpace),
+                   count(kFreeObjects),
+                   amount(kFreeSpace),
+                   variance(kAllocObjectsVariance),
+                   variance(kAllocSpaceVariance),
+                   variance(kFreeObjectsVariance),
+                   variance(kFreeSpaceVariance)};
+    } else {
+      info.sums = {count(kContentions),
+                   amount(kDelay),
+                   variance(kContentionsVariance),
+                   variance(kDelayVariance),
+                   static_cast<double>(Value(row.sums[kLongest])),
+                   static_cast<double>(Value(row.sums[kLockSamples])),
+                   0,
+                   0};
+    }
+    snapshot->rows.push_back(info);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadStacks(Snapshot* snapshot) {
+    stacks_left_ = limit_ / sizeof(Stack);
+    rows_left_ = limit_ / sizeof(Row);
+    Offset next = 0;
+    for (const auto& [offset, overflow] : {std::pair{head_->overflow_stack, true}, {head_->missing_stack, false}}) {
+      if (offset == 0) continue;
+      if (absl::Status status = ReadStack(offset, overflow, !overflow, snapshot, &next); !status.ok()) return status;
+    }
+    for (const auto& list : head_->stack_heads) {
+      for (Offset offset = Value(list); offset != 0; offset = next) {
+        if (absl::Status status = ReadStack(offset, false, false, snapshot, &next); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLocks(Snapshot* snapshot) { return holdfast::ReadLocks(bytes_, limit_, stack_of_row_, snapshot); }
+
+  const char* bytes_;
+  size_t size_;
+  const TableHeader* head_ = nullptr;
+  uint64_t limit_ = 0;  // bytes that may hold records
+  absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
+  // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
+  uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
+};
+
+}  // namespace
+
+absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns) {
+  Snapshot snapshot{};
+  snapshot.wall_ns = wall_ns;
+  if (absl::Status status = Reader(bytes, size).Read(&snapshot); !status.ok()) return status;
+  return snapshot;
+}
+
+}  // namespace holdfast

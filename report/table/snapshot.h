@@ -1,0 +1,103 @@
+// The reader of table files: from hostile bytes to a Snapshot. The only reader there is; links into the tool, never
+// into the shim.
+//
+// A table is written by a process that may be alive, dead, compromised or of another version. The caller copies it once
+// (report/table/table_folder.h); every offset, count and string of the copy is checked before it is followed. What does not
+// fit is an error that names what and where, never a crash and never an endless walk.
+#ifndef HOLDFAST_REPORT_TABLE_SNAPSHOT_H_
+#define HOLDFAST_REPORT_TABLE_SNAPSHOT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+
+struct ModuleInfo {
+  std::string path;              // as the program saw it
+  std::string build_id;          // lower-case hexadecimal
+  uint64_t start, end, bias;
+  uint16_t tag;
+  bool unloaded;
+  struct SegmentInfo { uint64_t start, end, file_offset; };
+  std::vector<SegmentInfo> segments;  // executable ones
+};
+
+struct RowInfo {
+  uint32_t stack;                // index into Snapshot::stacks
+  ProfileKind profile;
+  WaitKind wait;
+  uint64_t class_bytes;          // upper edge of the size class; heap rows only
+  uint16_t lock = 0;             // LockInfo::number where samples are kept apart by lock; 0 = not
+  std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
+};
+
+struct StackInfo {
+  std::vector<TaggedPc> frames;  // leaf first
+  bool truncated;
+  bool overflow;                 // the stack table was full
+  bool missing;                  // no stack could be taken
+};
+
+inline constexpr uint32_t kNoStack = 0xffffffff;
+
+struct LockInfo {                // one lock, by its address; exact
+  uint64_t address;
+  WaitKind kind;                 // kRwlockWrite for readers and writers
+  uint16_t number;               // RowInfo::lock
+  uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
+  // The live heap sample that it lies in, if there is one.
+  uint64_t block_bytes = 0, block_offset = 0;
+  uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
+};
+
+struct LockPairInfo {            // see LockPair in layout.h
+  uint32_t lock;                 // index into Snapshot::locks_known
+  uint32_t holder, waiter;       // index into Snapshot::stacks, or kNoStack
+  double contentions, delay_ns;
+};
+
+struct ProcessIdentity {
+  std::string host, program, executable, command_line, out;
+  uint32_t pid, parent_pid, uid;
+  uint64_t pid_ns, start_ticks, image, stack_end, entry;
+  bool forked;
+  int64_t start_wall_ns, start_monotonic_ns;
+};
+
+struct Snapshot {
+  ProcessIdentity process;
+  int64_t wall_ns;               // when it was taken
+  uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
+  uint32_t keep, profiles;
+  std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
+  std::array<uint64_t, kLosses> losses;
+  struct Totals {
+    uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns, table_steps, memory_probes;
+  } totals;
+  struct LockTotals {            // see LockCounters in layout.h
+    uint64_t waits, acquired, wait_ns, holds, hold_ns, gap_ns;
+  };
+  std::array<LockTotals, kWaitKinds> locks;  // by WaitKind
+  uint64_t wait_samples, hold_samples;
+  uint64_t table_bytes;          // backed
+  uint32_t exit_request, exported, snapshot_request, snapshot_done;
+  std::vector<ModuleInfo> modules;
+  std::vector<StackInfo> stacks;
+  std::vector<RowInfo> rows;
+  std::vector<LockInfo> locks_known;
+  std::vector<LockPairInfo> lock_pairs;
+};
+
+// `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable
+// while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt. Memory: at most
+// 1 GiB for frames, and a few times `size`. Modules that were recorded twice stand there once; stacks without rows not.
+absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_SNAPSHOT_H_

@@ -1,0 +1,133 @@
+#include "report/table/snapshot_locks.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace holdfast {
+namespace {
+
+template <typename T>
+T Value(const std::atomic<T>& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
+
+class LockReader {
+ public:
+  LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
+             Snapshot* snapshot)
+      : bytes_(bytes),
+        limit_(limit),
+        head_(*reinterpret_cast<const TableHeader*>(bytes)),
+        stack_of_row_(stack_of_row),
+        snapshot_(*snapshot) {}
+
+  absl::Status Read() {
+    for (const auto& list : head_.lock_heads) {
+      for (Offset at = Value(list); at != 0;) {
+        const auto* record = At<LockRecord>(at);
+        if (record == nullptr || snapshot_.locks_known.size() == kMostLocks + kRaces ||
+            static_cast<int>(record->kind) >= kWaitKinds) {
+          return Corrupt("bad lock", at);
+        }
+        index_.emplace(at, static_cast<uint32_t>(snapshot_.locks_known.size()));
+        snapshot_.locks_known.push_back({.address = record->lock,
+                                         .kind = record->kind,
+                                         .number = record->number,
+                                         .waits = Value(record->waits),
+                                         .wait_ns = Value(record->wait_ns),
+                                         .longest_ns = Value(record->longest_ns),
+                                         .holds = Value(record->holds),
+                                         .hold_ns = Value(record->hold_ns)});
+        at = record->next;
+      }
+    }
+    size_t pairs = 0;  // also those that are left out: a damaged list may go round in a circle
+    for (const auto& list : head_.pair_heads) {
+      for (Offset at = Value(list); at != 0;) {
+        const auto* pair = At<LockPair>(at);
+        if (pair == nullptr || pairs++ == kMostPairs + kRaces)
+          return Corrupt("bad pair of holder and waiter", at);
+        if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
+        at = pair->next;
+      }
+    }
+    if (!snapshot_.locks_known.empty()) FindBlocks();
+    return absl::OkStatus();
+  }
+
+ private:
+  // Threads that add the last ones at once may add a few more.
+  static constexpr size_t kRaces = 1024;
+
+  static absl::Status Corrupt(std::string_view what, uint64_t offset) {
+    return absl::DataLossError(absl::StrFormat("%s at byte %d", what, offset * kUnit));
+  }
+
+  template <typename T>
+  const T* At(Offset offset, uint64_t bytes = sizeof(T)) const {
+    const uint64_t start = uint64_t{offset} * kUnit;
+    if (start < sizeof(TableHeader) || start > limit_ || bytes > limit_ - start) return nullptr;
+    return reinterpret_cast<const T*>(bytes_ + start);
+  }
+
+  absl::Status ReadPair(const LockPair& pair, Offset at) {
+    const auto lock = index_.find(pair.lock);
+    if (lock == index_.end()) {
+      // A lock that was new when its list had been copied already, but not yet that of its pairs.
+      return At<LockRecord>(pair.lock) != nullptr ? absl::OkStatus() : Corrupt("pair of a lock that is none", at);
+    }
+    const auto stack = [this](Offset row) {
+      const auto found = stack_of_row_.find(row);
+      return found != stack_of_row_.end() ? found->second : kNoStack;
+    };
+    snapshot_.lock_pairs.push_back(
+        {.lock = lock->second,
+         .holder = stack(pair.holder),
+         .waiter = stack(pair.waiter),
+         .contentions = static_cast<double>(Value(pair.contentions)) / (1 << kCountFractionBits),
+         .delay_ns = static_cast<double>(Value(pair.delay)) / (1 << kAmountFractionBits)});
+    return absl::OkStatus();
+  }
+
+  // Live samples, of which each may hold some of the locks.
+  void FindBlocks() {
+    std::vector<std::pair<uint64_t, LockInfo*>> locks;
+    for (LockInfo& lock : snapshot_.locks_known) locks.emplace_back(lock.address, &lock);
+    std::sort(locks.begin(), locks.end());
+    for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
+      const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
+      const auto* keys = At<std::atomic<uint64_t>>(Value(head_.live_segments[segment]), slots * uint64_t{24});
+      if (keys == nullptr) continue;
+      const auto* samples = reinterpret_cast<const LiveSample*>(keys + slots);
+      for (uint32_t i = 0; i < slots; ++i) {
+        const uint64_t address = Value(keys[i]);
+        if (address <= 1 || (address & 1) != 0) continue;
+        auto at = std::lower_bound(locks.begin(), locks.end(), std::pair<uint64_t, LockInfo*>(address, nullptr));
+        for (; at != locks.end() && at->first - address < samples[i].size; ++at) {
+          const auto stack = stack_of_row_.find(samples[i].row);
+          if (stack == stack_of_row_.end()) break;
+          at->second->block_bytes = samples[i].size;
+          at->second->block_offset = at->first - address;
+          at->second->block_stack = stack->second;
+        }
+      }
+    }
+  }
+
+  const char* bytes_;
+  uint64_t limit_;
+  const TableHeader& head_;
+  const absl::flat_hash_map<Offset, uint32_t>& stack_of_row_;
+  Snapshot& snapshot_;
+  absl::flat_hash_map<Offset, uint32_t> index_;
+};
+
+}  // namespace
+
+absl::Status ReadLocks(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
+                       Snapshot* snapshot) {
+  return LockReader(bytes, limit, stack_of_row, snapshot).Read();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,283 @@
+#include "report/table/table_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/file.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "sampler/layout.h"
+
+namespace holdfast {
+namespace {
+
+// The words lie on one cache line, in the order of ControlWords.
+constexpr off_t kWordsOffset = offsetof(TableHeader, exit_request);
+static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
+static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
+static_assert(offsetof(TableHeader, snapshot_done) == kWordsOffset + 12);
+
+absl::Status Failed(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
+
+// Reads exactly [start, end); false when the file is shorter.
+bool ReadRange(int fd, char* to, uint64_t start, uint64_t end) {
+  while (start < end) {
+    const ssize_t got = pread(fd, to, end - start, static_cast<off_t>(start));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    start += static_cast<uint64_t>(got);
+  }
+  return true;
+}
+
+template <typename T>
+T Field(int fd, size_t offset, T fallback) {
+  T value;
+  return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
+}
+
+int64_t WallNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+}  // namespace
+
+absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name) {
+  TableFile table;
+  // Not blocking: a pipe that somebody put there under our name must not hold us up.
+  table.file_ =
+      FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!table.file_.valid()) return Failed("open");
+  struct stat info;
+  if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
+  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
+  if (info.st_uid != geteuid()) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
+  const int fd = table.file_.get();
+  if (Field<uint64_t>(fd, offsetof(TableHeader, magic), 0) != kTableMagic) {
+    return absl::UnavailableError("not a table, or still being made");
+  }
+  const auto version = Field<uint32_t>(fd, offsetof(TableHeader, version), 0);
+  if (version != kLayoutVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ",
+                                                      kLayoutVersion, ": use the holdfast that profiled the program"));
+  }
+  table.name_ = name;
+  char text[sizeof(TableHeader::out)];
+  static_assert(sizeof(TableHeader::program) <= sizeof text);
+  const auto read_text = [&](size_t offset, size_t size) {
+    return ReadRange(fd, text, offset, offset + size) ? std::string(text, strnlen(text, size)) : std::string();
+  };
+  table.out_ = read_text(offsetof(TableHeader, out), sizeof(TableHeader::out));
+  table.program_ = read_text(offsetof(TableHeader, program), sizeof(TableHeader::program));
+  table.owner_.pid = Field<uint32_t>(fd, offsetof(TableHeader, pid), 0);
+  table.owner_.pid_ns = Field<uint64_t>(fd, offsetof(TableHeader, pid_ns), 0);
+  table.owner_.start_ticks = Field<uint64_t>(fd, offsetof(TableHeader, start_ticks), 0);
+  table.owner_.stack_end = Field<uint64_t>(fd, offsetof(TableHeader, stack_end), 0);
+  table.owner_.start_monotonic_ns = Field<int64_t>(fd, offsetof(TableHeader, start_monotonic_ns), 0);
+  table.owner_.table_name = name;
+  table.snapshot_every_ns_ = Field<uint64_t>(fd, offsetof(TableHeader, snapshot_every_ns), 0);
+  return table;
+}
+
+int64_t TableFile::modified_ns() const {
+  struct stat info;
+  if (fstat(file_.get(), &info) != 0) return WallNs();
+  return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+}
+
+uint64_t TableFile::inode() const {
+  struct stat info;
+  return fstat(file_.get(), &info) == 0 ? info.st_ino : 0;
+}
+
+absl::StatusOr<ControlWords> TableFile::ReadWords() const {
+  ControlWords words;
+  if (!ReadRange(file_.get(), reinterpret_cast<char*>(&words), kWordsOffset, kWordsOffset + sizeof words)) {
+    return absl::DataLossError("the table was cut short");
+  }
+  return words;
+}
+
+// A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used
+// by then, hold everything that the list heads in the copy lead to:
+//   round 1   the header, then the records. A record is whole before a head leads to it.
+//   round 2   stacks that were published while the header was copied; rows that came to stacks of round 1 meanwhile
+//   round 3   rows that came to the stacks of round 2 meanwhile
+// What else came is in no list of the copy: rows are added at the front, and lead to older ones.
+absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
+  const int fd = file_.get();
+  const int64_t wall_ns = WallNs();
+  struct Free {
+    void operator()(char* bytes) const { free(bytes); }
+  };
+  std::unique_ptr<char, Free> copy;
+  uint64_t capacity = 0, end = 0;
+  for (int round = 0; round < 3; ++round) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) return Failed("stat");
+    // `used` may run ahead of what has pages.
+    const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
+                                            Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
+                          kUnit;
+    const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
+    if (used < sizeof(TableHeader) || used < end || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
+      return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
+    }
+    if (used > capacity) {
+      capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
+      std::unique_ptr<char, Free> larger(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
+      if (larger == nullptr) return absl::ResourceExhaustedError("out of memory");
+      if (end > 0) memcpy(larger.get(), copy.get(), end);
+      copy = std::move(larger);
+    }
+    if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
+    auto* head = reinterpret_cast<TableHeader*>(copy.get());
+    // Once more, after the heads of the stacks: so that none passes through a module that is missing in the copy.
+    if (round == 0) head->modules = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+    head->used = head->backed = static_cast<uint32_t>(used / kUnit);
+    end = used;
+  }
+  return ReadSnapshot(copy.get(), end, wall_ns);
+}
+
+bool TableFile::SomebodyMapsIt() const {
+  // A read lease is granted only while nobody has the file open for writing, and a writable mapping counts as that.
+  // Who opens it meanwhile breaks the lease by a signal: by one that nobody minds.
+  fcntl(file_.get(), F_SETSIG, SIGURG);
+  if (fcntl(file_.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or no lease can be had here
+  fcntl(file_.get(), F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+Liveness TableFile::liveness() const { return SomebodyMapsIt() ? LivenessOf(owner_) : Liveness::kDead; }
+
+void TableFile::WriteWord(size_t offset, uint32_t value) const {
+  const FileDescriptor file(
+      open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  // Nothing to do about a failure: a target that waits for the word waits its 2 s and goes on.
+  [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
+}
+
+void TableFile::AnswerExit() const {
+  WriteWord(offsetof(TableHeader, exported), 1);
+  void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
+  if (page == MAP_FAILED) return;
+  // The kernel looks the page up itself: a truncated file is EFAULT there, not a signal here.
+  syscall(SYS_futex, static_cast<char*>(page) + offsetof(TableHeader, exported), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
+          0);
+  munmap(page, sizeof(TableHeader));
+}
+
+void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(TableHeader, snapshot_done), request); }
+
+void TableFile::SetExporterPid(int32_t pid) const {
+  WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
+}
+
+// An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
+absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
+  const std::string path = absl::StrCat("/proc/self/fd/", file_.get());
+  for (int attempt = 0;; ++attempt) {
+    FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.valid()) return file;
+    if (errno != EWOULDBLOCK || attempt == 1000) return Failed("open for writing");
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
+  const absl::StatusOr<FileDescriptor> file = OpenForWriting();
+  if (!file.ok()) return file.status();
+  // Of two that ask at once each finds its own number or a higher one answered.
+  flock(file->get(), LOCK_EX);
+  constexpr size_t kOffset = offsetof(TableHeader, snapshot_request);
+  const uint32_t request = Field<uint32_t>(file_.get(), kOffset, 0) + 1;
+  if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return Failed("write");
+  futimens(file->get(), nullptr);  // the bell
+  return request;
+}
+
+absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const {
+  const absl::StatusOr<FileDescriptor> file = OpenForWriting();
+  if (!file.ok()) return file.status();
+  flock(file->get(), LOCK_EX);
+  const size_t changes = heap ? offsetof(TableHeader, heap_intervals) : offsetof(TableHeader, lock_intervals);
+  const size_t counter = heap ? offsetof(TableHeader, heap_interval_count) : offsetof(TableHeader, lock_interval_count);
+  const auto write = [&](size_t offset, const auto& value) {
+    return pwrite(file->get(), &value, sizeof value, static_cast<off_t>(offset)) == sizeof value;
+  };
+  const auto count = Field<uint32_t>(file_.get(), counter, 0);
+  if (count == 0 || count > kIntervals) return absl::DataLossError("corrupt (no interval in force)");
+  const auto newest = Field<IntervalChange>(file_.get(), changes + (count - 1) * sizeof(IntervalChange), {});
+  const auto profiles = Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0);
+  if (interval != 0 && (profiles & kinds) != kinds && !write(offsetof(TableHeader, profiles), profiles | kinds))
+    return Failed("write");
+  if (newest.interval == interval) return false;
+  if (count == kIntervals) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
+  }
+  // The target looks at the count: it must not see it before the interval that it leads to.
+  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{WallNs(), interval}) || !write(counter, count + 1))
+    return Failed("write");
+  return true;
+}
+
+std::vector<std::string> DefaultTableFolders() {
+  std::vector<std::string> folders = {"/dev/shm"};
+  if (const char* runtime = getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0')
+    folders.emplace_back(runtime);
+  return folders;
+}
+
+absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
+  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return Failed(path);
+  return folder;
+}
+
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix) {
+  std::vector<std::string> names;
+  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
+  while (const dirent* entry = readdir(listing.get())) {
+    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix))
+      names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+std::vector<FoundTable> ListTables(const std::string& path) {
+  std::vector<FoundTable> found;
+  const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+  if (!folder.ok()) return found;
+  for (const std::string& name : ListTableNames(*folder)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
+    if (!table.ok()) continue;
+    found.push_back({name, table->out(), table->program(), table->owner(), table->liveness()});
+  }
+  return found;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,94 @@
+// Table files: finding, opening, reading and removing them. See sampler/layout.h for what they hold.
+//
+// A table is another program's file in a folder that others may write to: it is opened without following links, must be
+// a regular file of our own user (also when we are root), and is only ever read by copying, never through a mapping
+// that a truncation could turn into SIGBUS.
+#ifndef HOLDFAST_REPORT_TABLE_TABLE_FOLDER_H_
+#define HOLDFAST_REPORT_TABLE_TABLE_FOLDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/base/file_descriptor.h"
+#include "report/table/process_info.h"
+#include "report/table/snapshot.h"
+
+namespace holdfast {
+
+// The words through which target and exporter talk.
+struct ControlWords {
+  uint32_t exit_request = 0, exported = 0, snapshot_request = 0, snapshot_done = 0;
+};
+
+class TableFile {
+ public:
+  // `name` is the file's name in `folder`. NotFound when it is gone, PermissionDenied when it is not ours, Unavailable
+  // while it is being made.
+  static absl::StatusOr<TableFile> Open(const FileDescriptor& folder, const std::string& name);
+
+  const std::string& name() const { return name_; }
+  const TableOwner& owner() const { return owner_; }
+  const std::string& out() const { return out_; }
+  const std::string& program() const { return program_; }
+  uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
+  uint64_t inode() const;
+  int64_t modified_ns() const;  // of the file, wall clock
+
+  // Whether the process that made it still runs as that image. Besides /proc it looks whether anybody still maps the
+  // file: nobody does once the process has ended or executed another program, also where the process cannot be seen (in
+  // another container) and where exec cannot be told from addresses. A forked child may hold on to its parent's table.
+  Liveness liveness() const;
+
+  absl::StatusOr<ControlWords> ReadWords() const;
+  absl::StatusOr<Snapshot> TakeSnapshot() const;
+
+  // The last profile is in place (or cannot be had): wakes a target that waits for it at its end.
+  void AnswerExit() const;
+  void AnswerSnapshot(uint32_t request) const;
+  void SetExporterPid(int32_t pid) const;
+
+  // ---- Wishes of a user, from the tool ----
+
+  // Asks whoever exports this table for a snapshot now: the number that `snapshot_done` reaches once it is written.
+  absl::StatusOr<uint32_t> RequestSnapshot() const;
+  // Makes `interval` the one in force for the heap, or for locks, and so for the profiles in `kinds` (bits of
+  // ProfileKind). True: it is another than before. ResourceExhausted: it was changed so often that the table has no room
+  // for another change.
+  absl::StatusOr<bool> ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const;
+
+ private:
+  bool SomebodyMapsIt() const;
+  void WriteWord(size_t offset, uint32_t value) const;
+  absl::StatusOr<FileDescriptor> OpenForWriting() const;
+
+  FileDescriptor file_;  // for reading only: one open for writing would look like a mapping
+  std::string name_, out_, program_;
+  TableOwner owner_;
+  uint64_t snapshot_every_ns_ = 0;
+};
+
+// A table as the commands see it.
+struct FoundTable {
+  std::string name;
+  std::string out;
+  std::string program;
+  TableOwner owner;
+  Liveness liveness = Liveness::kUnknown;
+};
+
+// Where tables lie when nobody says otherwise: /dev/shm and XDG_RUNTIME_DIR, as far as they are there.
+std::vector<std::string> DefaultTableFolders();
+
+// Names of this user's table files in `folder` (also those that cannot be read), or of others of ours by their suffix.
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix);
+// The readable ones. An unreadable folder holds none.
+std::vector<FoundTable> ListTables(const std::string& folder);
+
+absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_TABLE_FOLDER_H_

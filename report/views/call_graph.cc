@@ -1,0 +1,170 @@
+#include "report/views/call_graph.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "report/analysis/call_edges.h"
+#include "report/views/export_formats.h"
+#include "report/analysis/flat_table.h"
+#include "report/base/output_file.h"
+#include "report/base/printable.h"
+#include "report/base/utf8.h"
+#include "report/base/value_units.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kLongestName = 80;
+
+std::string DotText(std::string_view text) {
+  std::string made;
+  for (const char c : Printable(text)) {
+    if (c == '"' || c == '\\') made += '\\';
+    made += c;
+  }
+  return made;
+}
+
+std::string Short(const std::string& name) {
+  if (name.size() <= kLongestName) return name;
+  const size_t valid = ValidUtf8Prefix(std::string_view(name).substr(0, kLongestName));
+  return name.substr(0, valid) + "…";
+}
+
+double Share(int64_t value, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(Magnitude(value)) / static_cast<double>(Magnitude(whole));
+}
+
+// Grey to red by what share it holds.
+std::string ColorOf(double share) {
+  const double strength = std::pow(std::min(1.0, share), 0.6);
+  return fmt::format("#{:02x}{:02x}{:02x}", static_cast<int>(0xee + 0x11 * strength),
+                     static_cast<int>(0xee - 0x78 * strength), static_cast<int>(0xee - 0x90 * strength));
+}
+
+// From the largest caller of all, always along the largest arrow.
+std::set<const CallEdge*> HeaviestPath(const std::vector<CallEdge>& edges, uint32_t from) {
+  std::set<const CallEdge*> path;
+  std::set<uint32_t> visited = {from};
+  while (true) {
+    const auto next = std::find_if(edges.begin(), edges.end(), [&](const CallEdge& edge) {
+      return edge.caller == from && !visited.contains(edge.callee);
+    });
+    if (next == edges.end()) return path;
+    path.insert(&*next);
+    from = next->callee;
+    visited.insert(from);
+  }
+}
+
+// `dot` from PATH reads a temporary file, so that neither side waits for the other's pipe.
+absl::StatusOr<std::string> SvgOf(const std::string& dot) {
+  FILE* source = tmpfile();
+  if (source == nullptr) return absl::InternalError("graph: no temporary file could be made. Check TMPDIR.");
+  fwrite(dot.data(), 1, dot.size(), source);
+  fflush(source);
+  rewind(source);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    fclose(source);
+    return absl::InternalError("graph: no pipe could be made. Close some files.");
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(fileno(source), STDIN_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    execlp("dot", "dot", "-Tsvg", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string svg;
+  char buffer[65536];
+  for (ssize_t n; child > 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    svg.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  fclose(source);
+  int status = -1;
+  if (child > 0) waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+    return absl::NotFoundError("graph: dot is not here, which draws SVG. Install graphviz, or take --format dot.");
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || svg.empty()) {
+    return absl::InternalError("graph: dot could not draw it. Take --format dot and a smaller --nodecount.");
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string DotOf(const View& view, const Stacks& stacks, const GraphOptions& options) {
+  const FlatTable flat(stacks);
+  std::vector<uint32_t> nodes = flat.Sorted(true);
+  const int64_t whole = stacks.Whole(0);
+  std::erase_if(nodes, [&](uint32_t node) { return Share(flat.Total(node), whole) < options.node_fraction; });
+  if (options.view.node_count != 0 && nodes.size() > options.view.node_count) nodes.resize(options.view.node_count);
+  std::vector<bool> kept(stacks.nodes().size());
+  for (const uint32_t node : nodes) kept[node] = true;
+  std::vector<CallEdge> edges = CallEdges(stacks, kept);
+  std::erase_if(edges, [&](const CallEdge& edge) { return Share(edge.values[0], whole) < options.edge_fraction; });
+
+  std::string dot = "digraph profile {\n  node [shape=box style=filled fontname=\"sans-serif\"];\n";
+  dot += fmt::format("  label=\"{}: {}, {} of {}\";\n", DotText(view.program), DotText(view.metric_name),
+                     view.Value(stacks.Selected(0)), view.Value(whole));
+  for (const uint32_t node : nodes) {
+    const double self_share = Share(flat.Self(node), whole);
+    dot += fmt::format("  n{} [label=\"{}\\n{} ({})\\nof {} ({})\" fontsize={:.0f} fillcolor=\"{}\" tooltip=\"{}\"];\n",
+                       node, DotText(Short(stacks.nodes()[node].name)), view.Value(flat.Self(node)),
+                       FormatPercent(flat.Self(node), whole), view.Value(flat.Total(node)),
+                       FormatPercent(flat.Total(node), whole), 8 + 16 * std::sqrt(std::min(1.0, self_share)),
+                       ColorOf(Share(flat.Total(node), whole)), DotText(stacks.nodes()[node].name));
+  }
+  const auto heaviest = nodes.empty() ? std::set<const CallEdge*>() : HeaviestPath(edges, nodes[0]);
+  for (const CallEdge& edge : edges) {
+    dot += fmt::format("  n{} -> n{} [label=\"{}\" penwidth={:.1f}{}{}];\n", edge.caller, edge.callee,
+                       view.Value(edge.values[0]), 1 + 4 * std::min(1.0, Share(edge.values[0], whole)),
+                       heaviest.contains(&edge) ? " color=\"#c00000\" fontcolor=\"#c00000\"" : "",
+                       edge.residual ? " style=dashed" : "");
+  }
+  return dot + "}\n";
+}
+
+int RunGraph(const GraphOptions& options, std::ostream& out, std::ostream& err) {
+  std::string format = options.format;
+  if (format.empty()) {
+    format = options.output.ends_with(".svg") ? "svg" : options.output.ends_with(".callgrind") ? "callgrind" : "dot";
+  }
+  if (format != "dot" && format != "svg" && format != "callgrind") {
+    return Failed(
+        absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take dot, svg or callgrind.", format)),
+        err);
+  }
+  const auto view = OpenView(options.view, err);
+  if (!view.ok()) return Failed(view.status(), err);
+  std::string text;
+  if (format == "callgrind") {
+    const auto made = ExportText("callgrind", *view, options.view);
+    if (!made.ok()) return Failed(made.status(), err);
+    text = *made;
+  } else {
+    const auto stacks = StacksOf(*view, options.view);
+    if (!stacks.ok()) return Failed(stacks.status(), err);
+    text = DotOf(*view, *stacks, options);
+    if (format == "svg") {
+      const auto svg = SvgOf(text);
+      if (!svg.ok()) return Failed(svg.status(), err);
+      text = *svg;
+    }
+  }
+  const auto written = WriteOutput(options.output, text, out);
+  return written.ok() ? 0 : Failed(written, err);
+}
+
+}  // namespace holdfast

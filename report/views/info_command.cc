@@ -1,0 +1,132 @@
+#include "report/views/info_command.h"
+
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/profiles/metric.h"
+#include "report/base/printable.h"
+#include "report/profiles/profile_set.h"
+#include "report/base/value_units.h"
+#include "report/pprof/pprof.h"
+
+namespace holdfast {
+namespace {
+
+// `libfoo.so.1!0x1234`: the symbolizer's name for what nothing names.
+bool IsSynthetic(std::string_view name) {
+  const size_t mark = name.rfind("!0x");
+  return mark != std::string_view::npos &&
+         name.find_first_not_of("0123456789abcdef", mark + 3) == std::string_view::npos;
+}
+
+void PrintTimes(const Profile& profile, std::ostream& out) {
+  const absl::Time time = absl::FromUnixNanos(profile.time_nanos);
+  const std::string taken =
+      profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
+  out << fmt::format("taken       {}\n", taken);
+  out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process began)"
+                                                                     : FormatTimeNs(profile.duration_nanos));
+  if (profile.period != 0 || profile.period_type.type != 0) {
+    out << fmt::format("period      {} {} of {}\n", profile.period,
+                       Printable(profile.strings[profile.period_type.unit]),
+                       Printable(profile.strings[profile.period_type.type]));
+  }
+}
+
+void PrintMetrics(const Profile& profile, std::ostream& out) {
+  const size_t preferred = DefaultMetric(profile);
+  for (size_t i = 0; i < profile.sample_types.size(); ++i) {
+    const std::string_view unit = profile.strings[profile.sample_types[i].unit];
+    const int64_t total = profile.Total(i);
+    out << fmt::format("metric      {} in {}: {}", Printable(profile.strings[profile.sample_types[i].type]),
+                       Printable(unit), total);
+    const auto half_width = HalfWidth(profile, i);
+    if (half_width) out << fmt::format(" ± {:.0f}", *half_width);
+    if (const std::string human = FormatValue(total, unit, "auto"); human != fmt::format("{}", total)) {
+      out << " = " << human;
+      if (half_width) out << " ± " << FormatValue(static_cast<int64_t>(std::min(9e18, *half_width)), unit, "auto");
+    }
+    out << (i == preferred ? "  (default)\n" : "\n");
+  }
+}
+
+void PrintCounts(const Profile& profile, std::ostream& out) {
+  size_t synthetic = 0;
+  for (const Profile::Function& function : profile.functions) synthetic += IsSynthetic(profile.strings[function.name]);
+  size_t bare = 0;
+  for (const Profile::Location& location : profile.locations) bare += location.lines == 0;
+  out << fmt::format("samples     {}\n", profile.samples.size());
+  out << fmt::format("locations   {}, {} without a function\n", profile.locations.size(), bare);
+  out << fmt::format("functions   {} named, {} unnamed\n", profile.functions.size() - synthetic, synthetic);
+  out << fmt::format("mappings    {}\n", profile.mappings.size());
+  for (const Profile::Mapping& mapping : profile.mappings) {
+    const std::string_view build_id = profile.strings[mapping.build_id];
+    out << fmt::format("  0x{:x}-0x{:x} +0x{:x} {} {}\n", mapping.start, mapping.limit, mapping.offset,
+                       Printable(profile.strings[mapping.file]),
+                       build_id.empty() ? "(no build id)" : Printable(build_id));
+  }
+}
+
+void PrintProfile(const std::string& file, const Profile& profile, std::ostream& out) {
+  out << fmt::format("file        {}\n", Printable(file));
+  out << fmt::format("kind        {}\n", Printable(KindOf(profile)));
+  PrintTimes(profile, out);
+  PrintMetrics(profile, out);
+  PrintCounts(profile, out);
+  out << fmt::format("comments    {}\n", profile.comments.size());
+  size_t of_locks = 0;
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    of_locks += text.starts_with("lock ");
+    if (!text.starts_with("lock ")) out << "  " << Printable(text) << "\n";
+  }
+  if (of_locks > 0) {
+    out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));
+  }
+}
+
+// The newest files of each process and kind in a folder; else the argument itself.
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
+  if (std::error_code none; !std::filesystem::is_directory(argument, none)) return std::vector{argument};
+  const auto set = ReadProfileSet({argument}, {.keep = Keep::kNone});
+  if (!set.ok()) return set.status();
+  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  std::vector<std::string> files;
+  for (const ProfileGroup& group : set->groups) files.push_back(group.newest().path);
+  return files;
+}
+
+}  // namespace
+
+int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  int exit_code = 0;
+  bool first = true;
+  const auto failed = [&](const absl::Status& status) {
+    err << "holdfast: " << Printable(std::string(status.message())) << "\n";
+    exit_code = 3;
+  };
+  for (const std::string& argument : arguments) {
+    const auto files = FilesOf(argument, err);
+    if (!files.ok()) {
+      failed(files.status());
+      continue;
+    }
+    for (const std::string& file : *files) {
+      const auto profile = ReadPprofFile(file);
+      if (!profile.ok()) {
+        failed(profile.status());
+        continue;
+      }
+      if (!std::exchange(first, false)) out << "\n";
+      PrintProfile(file, *profile, out);
+    }
+  }
+  return exit_code;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,180 @@
+#include "report/views/merge_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "fmt/format.h"
+#include "report/profiles/metric.h"
+#include "report/base/output_file.h"
+#include "report/base/printable.h"
+#include "report/profiles/profile_merger.h"
+#include "report/base/progress.h"
+#include "report/base/value_units.h"
+#include "report/analysis/variance.h"
+#include "sampler/layout.h"
+#include "report/pprof/pprof.h"
+
+namespace holdfast {
+namespace {
+
+absl::StatusOr<int64_t> Weight(std::string_view option, const std::string& text, int64_t otherwise,
+                               std::string_view unit) {
+  if (text.empty()) return otherwise;
+  const auto value = unit == "nanoseconds" ? ParseTimeNs(text) : ParseSize(text);
+  if (!value.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{} {}.", option, std::string(value.status().message())));
+  }
+  return static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
+}
+
+// The files that count, and for differences the one that each is taken from.
+struct Chosen {
+  std::vector<const ProfileFile*> files, minus;
+};
+
+absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std::ostream& err) {
+  Chosen chosen;
+  if (options.mode == MergeMode::kSum) {
+    auto files = FilesThatCount(set, options.view, err);
+    if (!files.ok()) return files.status();
+    chosen.files = *std::move(files);
+    return chosen;
+  }
+  std::ostream nowhere(nullptr);
+  if (const auto one_kind = FilesThatCount(set, options.view, nowhere); !one_kind.ok()) return one_kind.status();
+  for (const ProfileGroup& group : set->groups) {
+    if (options.mode == MergeMode::kAverage) {
+      for (const ProfileFile& file : group.files) chosen.files.push_back(&file);
+      continue;
+    }
+    if (group.process.empty() || group.files.size() < 2) {
+      err << "holdfast: " << Printable(group.newest().path)
+          << ": left out, its process has no earlier snapshot here to take away.\n";
+      continue;
+    }
+    chosen.files.push_back(&group.files.back());
+    chosen.minus.push_back(&group.files.front());
+  }
+  if (chosen.files.empty()) {
+    return absl::InvalidArgumentError(
+        "merge --difference: no process has two snapshots. Give the folder that holds them.");
+  }
+  return chosen;
+}
+
+bool OnlyGrows(std::string_view type) { return !type.starts_with("inuse_"); }
+
+void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
+  Profile& profile = *merged.profile;
+  const auto one_line = [](std::string text) { return Printable(text); };
+  std::set<std::string> processes, intervals;
+  std::vector<std::string> programs;
+  uint64_t losses[kLosses] = {};
+  for (const ProfileFile* file : chosen.files) {
+    processes.insert(file->process);
+    if (const auto interval = file->profile->CommentValue("interval"); !interval.empty()) intervals.emplace(interval);
+    const std::string program(file->profile->CommentValue("program"));
+    if (std::find(programs.begin(), programs.end(), program) == programs.end()) programs.push_back(program);
+    for (int i = 0; i < kLosses; ++i) {
+      losses[i] += std::strtoull(
+          std::string(file->profile->CommentValue(fmt::format("lost {}", kLossNames[i]))).c_str(), nullptr, 10);
+    }
+  }
+  if (chosen.files[0]->kind_stated) profile.AddComment(one_line("kind: " + chosen.files[0]->kind));
+  if (programs.size() == 1) profile.AddComment(one_line("program: " + programs[0]));
+  // A mean or a sum is no process's; a difference of one process is that process's still.
+  if (processes.size() == 1 && options.mode == MergeMode::kDifference) {
+    profile.AddComment(one_line("process: " + *processes.begin()));
+  }
+  if (intervals.size() == 1) {
+    profile.AddComment(one_line("interval: " + *intervals.begin()));
+  } else if (intervals.size() > 1) {
+    err << "holdfast: the files have different intervals; the result states only its own errors.\n";
+  }
+  const char* how = options.mode == MergeMode::kSum          ? "sum of"
+                    : options.mode == MergeMode::kDifference ? "difference of snapshots of"
+                                                             : "mean of";
+  profile.AddComment(fmt::format("merged: {} {} file{}{}", how, chosen.files.size(),
+                                 chosen.files.size() == 1 ? "" : "s",
+                                 options.mode == MergeMode::kDifference ? " from earlier ones" : ""));
+  constexpr size_t kNamed = 100;
+  for (size_t i = 0; i < chosen.files.size() && i < kNamed; ++i) {
+    profile.AddComment(one_line(fmt::format("merged from: {}", chosen.files[i]->path)));
+  }
+  const size_t types = profile.sample_types.size();
+  for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {
+    double variance = 0;
+    for (size_t i = type; i < merged.variances.size(); i += types) variance += merged.variances[i];
+    profile.AddComment(fmt::format("total {}: {} ± {:.0f}", profile.strings[profile.sample_types[type].type],
+                                   profile.Total(type), HalfWidthOf(variance)));
+  }
+  bool any = false;
+  for (int i = 0; i < kLosses; ++i) {
+    if (losses[i] == 0) continue;
+    profile.AddComment(fmt::format("lost {}: {}", kLossNames[i], losses[i]));
+    any = true;
+  }
+  if (!any) profile.AddComment("losses: none");
+}
+
+}  // namespace
+
+int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) {
+  Progress progress("reading profile");
+  auto set =
+      ReadProfileSet(options.view.files, {.keep = options.mode == MergeMode::kSum ? Keep::kNewest : Keep::kAll,
+                                          .kind = options.view.kind,
+                                          .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
+  progress.Clear();
+  if (!set.ok()) return Failed(set.status(), err);
+  auto chosen = Choose(&*set, options, err);
+  if (!chosen.ok()) return Failed(chosen.status(), err);
+  const auto view = ViewOf({chosen->files[0]}, options.view);
+  if (!view.ok()) return Failed(view.status(), err);
+  const auto low = Weight("--min-total", options.min_total, std::numeric_limits<int64_t>::min(), view->unit_name);
+  const auto high = Weight("--max-total", options.max_total, std::numeric_limits<int64_t>::max(), view->unit_name);
+  for (const auto* bound : {&low, &high}) {
+    if (!bound->ok()) return Failed(bound->status(), err);
+  }
+  for (size_t i = chosen->files.size(); i-- > 0;) {
+    const int64_t total = chosen->files[i]->profile->Total(view->metric);
+    if (total >= *low && total <= *high) continue;
+    chosen->files.erase(chosen->files.begin() + static_cast<ptrdiff_t>(i));
+    if (!chosen->minus.empty()) chosen->minus.erase(chosen->minus.begin() + static_cast<ptrdiff_t>(i));
+  }
+  if (chosen->files.empty()) {
+    return Failed(absl::NotFoundError(fmt::format(
+                      "merge: no file has a total of {} between these bounds. Widen --min-total or --max-total.",
+                      view->metric_name)),
+                  err);
+  }
+  ProfileMerger merger;
+  for (const ProfileFile* file : chosen->files) {
+    const auto added = merger.Add(*file->profile, VariancesOf(*file->profile));
+    if (!added.ok())
+      return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message()))), err);
+  }
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  std::vector<size_t> growing;
+  const Profile& first = *chosen->files[0]->profile;
+  for (size_t i = 0; i < first.sample_types.size(); ++i) {
+    if (OnlyGrows(first.strings[first.sample_types[i].type])) growing.push_back(i);
+  }
+  for (const ProfileFile* file : chosen->minus) {
+    const auto taken = merger.Subtract(*file->profile, VariancesOf(*file->profile), growing);
+    if (!taken.ok())
+      return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(taken.message()))), err);
+    begin = std::min(begin, file->time_nanos);
+  }
+  for (const ProfileFile* file : chosen->files) end = std::max(end, file->time_nanos);
+  if (options.mode == MergeMode::kAverage) merger.Scale(1.0 / static_cast<double>(chosen->files.size()));
+  Merged merged = merger.Take();
+  merged.profile->time_nanos = end;
+  if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
+  AddComments(*chosen, options, merged, err);
+  const auto written = WriteOutput(options.output, EncodePprof(*merged.profile), out);
+  return written.ok() ? 0 : Failed(written, err);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,39 @@
+// A node as cells of a table. Any thread.
+#ifndef HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
+#define HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
+
+#include <string>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/profiles/filtered_stacks.h"
+#include "report/views/text_table.h"
+
+namespace holdfast {
+
+struct NodeCells {
+  Cell name, with_object, file, line, object;
+};
+
+inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
+  if (node.objects.empty()) return "-";
+  const std::string_view path = stacks.profile().strings[node.objects[0]];
+  std::string object(BaseName(path));
+  if (node.objects.size() > 1) object += fmt::format(" +{}", node.objects.size() - 1);
+  return object;
+}
+
+inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
+  const FrameNode& node = stacks.nodes()[index];
+  const StringTable& strings = stacks.profile().strings;
+  const std::string objects = node.is_label ? node.name : ObjectsOf(stacks, node);
+  return {
+      Cell::Text(node.name),
+      Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
+      Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
+      Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_

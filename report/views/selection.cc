@@ -1,0 +1,238 @@
+#include "report/views/selection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/profiles/metric.h"
+#include "report/base/printable.h"
+#include "report/profiles/profile_merger.h"
+#include "report/base/progress.h"
+#include "report/base/value_units.h"
+#include "report/analysis/variance.h"
+
+namespace holdfast {
+namespace {
+
+bool HasMetric(const ProfileFile& file, std::string_view metric) {
+  return (" " + file.types).find(fmt::format(" {}/", metric)) != std::string::npos;
+}
+
+absl::Status CheckUnit(const std::string& unit) {
+  if (IsOutputUnit(unit)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--unit {}: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.", unit));
+}
+
+// Each text once, in the order of the files, but no more than a line holds.
+std::string Joined(const std::vector<std::string>& all) {
+  std::vector<std::string> texts;
+  for (const std::string& text : all) {
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+  }
+  constexpr size_t kShown = 4;
+  const size_t more = texts.size() > kShown ? texts.size() - kShown : 0;
+  texts.resize(texts.size() - more);
+  std::string joined = Printable(fmt::format("{}", fmt::join(texts, ", ")));
+  if (more > 0) joined += fmt::format(" and {} more", more);
+  return joined;
+}
+
+// One kind: with folders among the arguments the one that fits.
+absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
+  if (set->Kinds().size() < 2) return absl::OkStatus();
+  const bool folder = std::any_of(options.files.begin(), options.files.end(), [](const std::string& file) {
+    const auto found = FindProfiles({file});
+    return found.ok() && (found->size() != 1 || found->front().from_folder);
+  });
+  if (folder) {
+    if (!options.metric.empty()) {
+      for (const ProfileGroup& group : set->groups) {
+        if (!HasMetric(group.newest(), options.metric)) continue;
+        set->KeepKind(std::string(group.kind));
+        return absl::OkStatus();
+      }
+    }
+    const auto kinds = set->Kinds();
+    if (std::find(kinds.begin(), kinds.end(), "heap") != kinds.end()) {
+      set->KeepKind("heap");
+      return absl::OkStatus();
+    }
+  }
+  const ProfileFile& first = set->groups[0].files[0];
+  for (const ProfileGroup& group : set->groups) {
+    if (group.kind == first.kind) continue;
+    return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
+                                                  group.files[0].path, group.kind, first.path, first.kind));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string View::Value(int64_t value) const { return FormatValue(value, unit_name, output_unit); }
+
+bool HasFilter(const StackOptions& o) {
+  return !(o.focus.empty() && o.ignore.empty() && o.hide.empty() && o.show.empty() && o.show_from.empty() &&
+           o.tag_focus.empty() && o.tag_ignore.empty());
+}
+
+absl::Status NothingLeft() {
+  return absl::NotFoundError(
+      "no stack is left by these filters. Look at the names with holdfast top, or leave one out.");
+}
+
+Cell View::ErrorCell(double variance, bool known) const {
+  if (!known) return Cell::Real("", std::nan(""));
+  const double half_width = HalfWidthOf(variance);
+  return Cell::Real("±" + Value(static_cast<int64_t>(std::min(9e18, std::round(half_width)))), std::round(half_width));
+}
+
+int Failed(const absl::Status& status, std::ostream& err) {
+  err << "holdfast: " << Printable(std::string(status.message())) << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 3;
+}
+
+absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
+                                                               std::ostream& err) {
+  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  if (const auto one_kind = ChooseKind(set, options); !one_kind.ok()) return one_kind;
+  std::vector<const ProfileFile*> files;
+  std::vector<std::string> left_out;
+  for (const ProfileGroup& group : set->groups) {
+    const ProfileFile* newest = group.process.empty() ? nullptr : group.NewestCumulative();
+    for (const ProfileFile& file : group.files) {
+      if (newest == nullptr || !file.cumulative() || &file == newest) {
+        files.push_back(&file);
+      } else {
+        left_out.push_back(fmt::format("{}: left out, a snapshot of the same process as {}, which holds all of it.",
+                                       file.path, newest->path));
+      }
+    }
+  }
+  constexpr size_t kNamed = 3;
+  if (left_out.size() > kNamed) {
+    left_out = {fmt::format("{} older snapshots left out: of each process the newest counts, which holds all of them.",
+                            left_out.size())};
+  }
+  for (const std::string& line : left_out) err << "holdfast: " << Printable(line) << "\n";
+  return files;
+}
+
+absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOptions& options) {
+  if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
+  View view;
+  view.output_unit = options.unit;
+  view.files = files.size();
+  const Profile& first = *files[0]->profile;
+  const auto metric = FindMetric(first, options.metric);
+  if (!metric.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", files[0]->path, std::string(metric.status().message())));
+  }
+  view.metric = *metric;
+  view.metric_name = first.strings[first.sample_types[*metric].type];
+  view.unit_name = first.strings[first.sample_types[*metric].unit];
+  if (files[0]->kind_stated) view.kind = files[0]->kind;
+  std::vector<std::string> programs, samplings;
+  double variance = 0;
+  bool stated = true;
+  for (const ProfileFile* file : files) {
+    if (file->types != files[0]->types) {
+      return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
+                                                    file->path, file->types, files[0]->path, files[0]->types));
+    }
+    programs.push_back(file->program);
+    samplings.push_back(SamplingOf(*file->profile));
+    const auto half_width = HalfWidth(*file->profile, *metric);
+    stated = stated && half_width.has_value();
+    variance += half_width.value_or(0) * half_width.value_or(0);
+    for (const std::string& loss : LossesOf(*file->profile)) {
+      view.losses.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, loss) : loss);
+    }
+  }
+  view.program = Joined(programs);
+  view.sampling = Joined(samplings);
+  if (stated) view.stated_half_width = std::sqrt(variance);
+  const bool wants_errors = options.errors || HasFilter(options.stacks) || options.format != "table";
+  if (files.size() == 1) {
+    view.profile = files[0]->profile;
+    if (wants_errors) view.variances = VariancesOf(first);
+    return view;
+  }
+  ProfileMerger merger;
+  for (const ProfileFile* file : files) {
+    const auto variances = wants_errors ? VariancesOf(*file->profile) : std::vector<double>();
+    if (const auto added = merger.Add(*file->profile, variances); !added.ok()) {
+      return absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message())));
+    }
+  }
+  Merged merged = merger.Take();
+  view.profile = std::move(merged.profile);
+  view.variances = std::move(merged.variances);
+  return view;
+}
+
+absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err) {
+  if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
+  Progress progress("reading profile");
+  auto set = ReadProfileSet(
+      options.files, {.kind = options.kind, .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
+  progress.Clear();
+  if (!set.ok()) return set.status();
+  const auto files = FilesThatCount(&*set, options, err);
+  if (!files.ok()) return files.status();
+  return ViewOf(*files, options);
+}
+
+absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns) {
+  if (columns.empty()) columns = {view.metric};
+  auto stacks = Stacks::Build(view.profile, std::move(columns), options.stacks, view.variances);
+  if (!stacks.ok()) return stacks.status();
+  if (stacks->size() == 0 && HasFilter(options.stacks)) {
+    return NothingLeft();
+  }
+  return stacks;
+}
+
+void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table) {
+  const StackOptions& o = options.stacks;
+  const bool filtered = HasFilter(o);
+  const int64_t whole = stacks.Whole(0), selected = stacks.Selected(0);
+  table->header.push_back(fmt::format("program  {}", view.program));
+  table->header.push_back(
+      fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
+  const auto with_error = [&](int64_t value, std::optional<double> half_width) {
+    if (!half_width) return view.Value(value);
+    return fmt::format("{} ± {} (95 %)", view.Value(value),
+                       view.Value(static_cast<int64_t>(std::min(9e18, std::round(*half_width)))));
+  };
+  table->header.push_back("total    " + with_error(whole, view.stated_half_width));
+  std::optional<double> selected_error;
+  if (stacks.has_variances()) selected_error = HalfWidthOf(stacks.SelectedVariance(0));
+  if (filtered) {
+    table->header.push_back(
+        fmt::format("selected {}, {}", with_error(selected, selected_error), FormatPercent(selected, whole)));
+    const std::pair<const char*, const std::string*> filters[] = {
+        {"focus", &o.focus},         {"ignore", &o.ignore},      {"hide", &o.hide},           {"show", &o.show},
+        {"show-from", &o.show_from}, {"tagfocus", &o.tag_focus}, {"tagignore", &o.tag_ignore}};
+    for (const auto& [name, value] : filters) {
+      if (!value->empty()) table->header.push_back(fmt::format("filter   --{} {}", name, *value));
+    }
+  }
+  if (o.fold_system) table->header.push_back("filter   --fold system");
+  if (!view.sampling.empty()) table->header.push_back(fmt::format("sampled  {}", view.sampling));
+  for (const std::string& loss : view.losses) table->header.push_back(fmt::format("lost     {}", loss));
+  table->members.push_back({"program", JsonString(view.program)});
+  table->members.push_back({"kind", JsonString(view.kind)});
+  table->members.push_back({"metric", JsonString(view.metric_name)});
+  table->members.push_back({"unit", JsonString(view.unit_name)});
+  table->members.push_back({"total", fmt::format("{}", whole)});
+  table->members.push_back(
+      {"total_error", view.stated_half_width ? JsonNumber(std::round(*view.stated_half_width)) : "null"});
+  table->members.push_back({"selected", fmt::format("{}", selected)});
+  table->members.push_back({"selected_error", selected_error ? JsonNumber(std::round(*selected_error)) : "null"});
+}
+
+}  // namespace holdfast

@@ -1,0 +1,81 @@
+// What every view of a profile begins with: files in, one set of stacks out, and the lines that say what is shown.
+//
+// Which files are added up
+//   - files of different processes are summed, their 95 % intervals as independent errors (root of the sum of squares)
+//   - of several snapshots of one process (equal `process` comment) the newest counts and the others are named on
+//     `err`: each holds all that the earlier ones held. Differences (duration not 0) and files that do not say whose
+//     they are always add up
+//   - named files of different kinds (heap, mutex …) are an error; of a folder one kind is taken: the one that has the
+//     metric that was asked for, else heap, else the only one
+#ifndef HOLDFAST_REPORT_VIEWS_SELECTION_H_
+#define HOLDFAST_REPORT_VIEWS_SELECTION_H_
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/profiles/profile_set.h"
+#include "report/profiles/filtered_stacks.h"
+#include "report/views/text_table.h"
+
+namespace holdfast {
+
+struct ViewOptions {
+  std::vector<std::string> files;  // "-" is standard input; folders are looked through
+  std::string kind = "";           // heap, mutex, block; "" = see above
+  std::string metric = "";         // "" = the profile's default
+  std::string unit = "auto";
+  size_t node_count = 30;  // 0 = all
+  bool by_total = false;
+  bool errors = false;  // columns with the 95 % interval of each value
+  StackOptions stacks = {};
+  std::string format = "table";
+  std::string color = "auto";
+};
+
+struct View {
+  std::shared_ptr<const Profile> profile;  // all files, added up
+  std::vector<double> variances;           // of `profile`, when they were asked for and are known
+  size_t metric = 0;                       // index of the sample type
+  std::string metric_name, unit_name, kind;
+  std::string program, sampling;  // of all files, joined
+  std::vector<std::string> losses;
+  std::optional<double> stated_half_width;  // of the whole total, as the files say
+  std::string output_unit;
+  size_t files = 0;
+
+  std::string Value(int64_t value) const;
+  Cell ValueCell(int64_t value) const { return Cell::Number(Value(value), value); }
+  // "± 12KiB"
+  Cell ErrorCell(double variance) const { return ErrorCell(variance, !variances.empty()); }
+  Cell ErrorCell(double variance, bool known) const;
+};
+
+// Reads and adds up. InvalidArgument: wrong usage. Messages that are no errors go to `err`.
+absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err);
+// From one that is read already, such as standard input that holds two things.
+absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOptions& options);
+
+// The files of `set` that count (see above), and a message to `err` for those that do not.
+absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
+                                                               std::ostream& err);
+
+// The chosen metric (and others, when `columns` is not empty) with the filters applied.
+absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
+
+// Whether any filter by name or label is set, and the error when it leaves nothing.
+bool HasFilter(const StackOptions& options);
+absl::Status NothingLeft();
+
+// program, metric, total ± …, sampled, lost, and the filters in force.
+void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table);
+
+// "holdfast: …" on `err` and the exit code: 2 for wrong usage, else 3.
+int Failed(const absl::Status& status, std::ostream& err);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_VIEWS_SELECTION_H_

@@ -1,0 +1,23 @@
+// The flat views: `holdfast top` (functions, the largest first) and `holdfast peek` (callers and callees of functions).
+// What files mean together is in report/views/selection.h. The command lines are in report/commands/view_commands.h.
+// Exit codes: 0, 2 (wrong usage), 3 (a file could not be read). Messages go to `err`, one line each.
+#ifndef HOLDFAST_REPORT_VIEWS_TOP_H_
+#define HOLDFAST_REPORT_VIEWS_TOP_H_
+
+#include <ostream>
+#include <string>
+
+#include "report/views/selection.h"
+
+namespace holdfast {
+
+using TopOptions = ViewOptions;
+
+int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err);
+
+// Of each function whose name matches `pattern`: who called it and whom it called, with what flowed along.
+int RunPeek(const ViewOptions& options, const std::string& pattern, std::ostream& out, std::ostream& err);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_VIEWS_TOP_H_
