@@ -11,6 +11,8 @@
 #include "sampler/hot.h"
 #include "sampler/module_image.h"
 #include "sampler/module_path.h"
+#include "sampler/module_reading.h"
+#include "sampler/raw_memory.h"
 #include "sampler/stack_trace.h"
 #include "sampler/syscalls.h"
 #include "sampler/table.h"
@@ -30,6 +32,8 @@ struct Entry {
   AddressRange range;
   AddressRange readable;
   uint64_t build_id;             // its hash; 0: none, so never taken for the same module again
+  const uint8_t* build_id_at;    // as it lies in the module
+  uint16_t build_id_bytes;
   uint64_t path;                 // its hash
   Offset record;                 // 0: the table was full
   uint16_t generation;           // larger than that of any other module that lay here before
@@ -46,7 +50,6 @@ constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
 constinit std::atomic<uint32_t> count{0};
 constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
-constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose that are under way
 
 uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
 std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
@@ -86,9 +89,8 @@ uint64_t PlaceOf(uintptr_t dynamic) {
   return Hash(said, sizeof said, 0) | 1;
 }
 
-uint64_t BuildIdHash(const ModuleImage& image) {
-  return image.build_id_bytes == 0 ? 0 : Hash(image.build_id, image.build_id_bytes, 0) | 1;
-}
+uint64_t BuildIdHash(const uint8_t* build_id, size_t bytes) { return bytes == 0 ? 0 : Hash(build_id, bytes, 0) | 1; }
+uint64_t BuildIdHash(const ModuleImage& image) { return BuildIdHash(image.build_id, image.build_id_bytes); }
 
 bool SameCode(const Entry& entry, uint64_t build_id, AddressRange range) {
   return build_id != 0 && entry.build_id == build_id && Same(entry.range, range);
@@ -110,10 +112,19 @@ const Entry* FindLoaded(const link_map* map) {
   return nullptr;
 }
 
-// While a module is being unloaded, another may have come to lie at its place, under the same name: then its headers are read.
+// While a module is being unloaded, another may have come to lie at its place, under the same name.
+bool IsStillThere(const Entry& entry) {
+  if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) return false;
+  if (entry.build_id_bytes == 0) return true;
+  const auto at = reinterpret_cast<uintptr_t>(entry.build_id_at);
+  const uintptr_t last = at + entry.build_id_bytes - 1;
+  return PageReadable(at) && (PageOf(at) == PageOf(last) || PageReadable(last)) &&
+         BuildIdHash(entry.build_id_at, entry.build_id_bytes) == entry.build_id;
+}
+
 const Entry* FindKnown(const dl_find_object& found) {
   const Entry* entry = FindLoaded(found.dlfo_link_map);
-  if (entry == nullptr || LIKELY(ModulesStay())) return entry;
+  if (entry == nullptr || LIKELY(ModulesStay()) || IsLasting(found.dlfo_link_map) || IsStillThere(*entry)) return entry;
   return BuildIdHash(ReadModuleImage(found)) == entry->build_id ? entry : nullptr;
 }
 
@@ -199,7 +210,7 @@ const Entry* Record(Table* now, const dl_find_object& found) {
       stale = true;
     }
   }
-  if (stale) ForgetUnwindRows();
+  if (stale) ForgetUnloadableRows();
   if (again != nullptr) {
     again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
     again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
@@ -215,6 +226,8 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   entry.range = range;
   entry.readable = image.readable;
   entry.build_id = build_id;
+  entry.build_id_at = image.build_id;
+  entry.build_id_bytes = image.build_id_bytes;
   entry.path = path_hash;
   entry.generation = generation;
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
@@ -289,38 +302,20 @@ ModuleSight SightModule(const dl_find_object& found) {
   return SightModuleSlow(found);
 }
 
-bool ModulesStay() { return unloading.load(std::memory_order_acquire) == 0; }
-
-void BeginUnload() {
-  unloading.fetch_add(1, std::memory_order_seq_cst);
-  ForgetUnwindRows();
-}
-
-// Never below 0: a child of fork begins at 0, perhaps in the midst of a dlclose.
-void EndUnload() {
-  uint32_t now = unloading.load(std::memory_order_relaxed);
-  while (now != 0 && !unloading.compare_exchange_weak(now, now - 1, std::memory_order_release)) {
-  }
-}
-
 void MarkUnloadedModules() {
   const uint32_t known = count.load(std::memory_order_acquire);
-  bool any = false;
   for (uint32_t i = 0; i < known; ++i) {
     Entry& entry = entries[i];
     if (entry.unloaded.load(std::memory_order_relaxed)) continue;
-    if (PlaceOf(entry.dynamic) == entry.place.load(std::memory_order_relaxed)) continue;
-    SetUnloaded(&entry, true);
-    any = true;
+    if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) SetUnloaded(&entry, true);
   }
-  if (any) ForgetUnwindRows();
 }
 
 void ForgetModules() {
   for (auto& head : heads) head.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);
   recording.store(false, std::memory_order_relaxed);
-  unloading.store(0, std::memory_order_relaxed);
+  ForgetReaders();
   ForgetUnwindRows();
 }
 

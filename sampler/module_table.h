@@ -28,17 +28,9 @@ struct ModuleSight {
 };
 
 // The loaded module that `found` (from _dl_find_object) describes; records it in the current table at first sight:
-// path, build id, executable segments, read from the module's own mapped headers. Full table: counted as
-// kModuleTableFull, tag 0.
+// path, build id, executable segments, read from the module's own mapped headers, which must not go away meanwhile (see
+// module_reading.h). Full table: counted as kModuleTableFull, tag 0.
 ModuleSight SightModule(const dl_find_object& found);
-
-// Before a dlclose, and when all is done that follows from it; from any thread, balanced. In between nothing is taken for what it
-// was, as another module may come to lie where one went away.
-void BeginUnload();
-void EndUnload();
-
-// No dlclose is under way: what was seen of a module may be kept.
-bool ModulesStay();
 
 // After a dlclose returned: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "sampler/lock_slots.h"
+#include "sampler/module_reading.h"
 #include "sampler/module_table.h"
 #include "sampler/poisson_sampler.h"
 #include "sampler/recorder.h"
@@ -319,6 +320,7 @@ void StartRecording(const char* const* environment, const char* library_path, bo
     }
   }
   MakeOwnershipPage();
+  NoteLastingModules();
   DrawSeed();
   process.recording.store(true, std::memory_order_release);
 }
@@ -394,7 +396,10 @@ void BeforeNewNamespace() {
   if (table() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
 }
 
-void BeforeUnload() { BeginUnload(); }
+void BeforeUnload() {
+  OwnState();  // a child's: who read a module in its parent is not here
+  BeginUnload();
+}
 
 void AfterUnload() {
   ThreadState& thread = thread_state;

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "sampler/hot.h"
+#include "sampler/module_reading.h"
 #include "sampler/module_table.h"
 #include "sampler/raw_memory.h"
 #include "sampler/syscalls.h"
@@ -36,47 +37,102 @@ struct alignas(32) Set {
 };
 constinit Set sets[kSets] = {};
 constinit std::atomic<uint64_t> generation{1};
+constinit std::atomic<uint64_t> unloadable_generation{1};
 
+// What keys are mixed with: those of rows of modules that stay, and of those that may be unloaded.
+struct Salts {
+  uint64_t lasting, unloadable;
+  uint64_t For(UnwindRow row) const { return row.unloadable() ? unloadable : lasting; }
+};
 // Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
-uint64_t Salt() { return generation.load(std::memory_order_acquire) * kMix | uint64_t{1} << 63; }
+Salts CurrentSalts() {
+  const uint64_t all = generation.load(std::memory_order_acquire) * kMix;
+  const uint64_t some = unloadable_generation.load(std::memory_order_acquire) * (kMix ^ kMix << 32);
+  return {all | uint64_t{1} << 63, (all ^ some) | uint64_t{1} << 63};
+}
 
 HOLDFAST_HOT inline Set& SetOf(uintptr_t pc) { return sets[(pc ^ pc >> 13) % kSets]; }
 
 // Relaxed: a slot proves itself, and which of its values a thread sees does not matter.
-HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {
+HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, const Salts& salts, UnwindRow* row) {
   row->bits = slot.row.load(std::memory_order_relaxed);
-  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salt) == pc;
+  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salts.For(*row)) == pc;
 }
 
-void Keep(uintptr_t pc, uint64_t salt, UnwindRow row) {
+void Keep(uintptr_t pc, const Salts& salts, UnwindRow row) {
   Set& set = SetOf(pc);
   set.slots[1].key.store(set.slots[0].key.load(std::memory_order_relaxed), std::memory_order_relaxed);
   set.slots[1].row.store(set.slots[0].row.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  set.slots[0].key.store(pc ^ row.bits * kMix ^ salt, std::memory_order_relaxed);
+  set.slots[0].key.store(pc ^ row.bits * kMix ^ salts.For(row), std::memory_order_relaxed);
   set.slots[0].row.store(row.bits, std::memory_order_relaxed);
 }
 
-// kNone: there is no code at `pc`.
-HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, uint64_t salt) {
+// What one walk knows of modules.
+struct Walk {
+  // Bits of rows that are not to be believed at once: while a dlclose is under way, another module may lie there by now.
+  // Before the salts: where a dlclose has ended they are the new ones.
+  uint64_t doubted = ModulesStay() ? 0 : UnwindRow::kUnloadable;
+  Salts salts = CurrentSalts();
+  bool guessing = false;         // has passed code without unwind tables: what follows may be anything
+  ModuleReading reading;
+  // While rows are doubted: the module that was looked at last.
+  AddressRange sighted;
+  ModuleSight sight;
+};
+
+constexpr UnwindRow kNoRow = UnwindRow::Of(UnwindRow::kNone);
+
+enum class Found : uint8_t { kNothing, kModule, kMayGo };
+
+// Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be unloaded just now.
+Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
+  if (_dl_find_object(reinterpret_cast<void*>(pc), found) != 0) return Found::kNothing;
+  *lasting = IsLasting(found->dlfo_link_map);
+  if (*lasting || walk->reading.held()) return Found::kModule;
+  // While a dlclose is under way, a frame of the program's own keeps its module.
+  if (!walk->reading.Begin()) return walk->guessing ? Found::kMayGo : Found::kModule;
+  // What was found before may be gone.
+  return _dl_find_object(reinterpret_cast<void*>(pc), found) == 0 ? Found::kModule : Found::kMayGo;
+}
+
+ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc, Walk* walk) {
+  if (walk->doubted == 0 || lasting) return SightModule(found);
+  if (pc - walk->sighted.start < walk->sighted.end - walk->sighted.start) return walk->sight;
+  walk->sight = SightModule(found);
+  walk->sighted = {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
+  return walk->sight;
+}
+
+// kNone: there is no code at `pc`. `doubted`: the row that is in the cache, if there is one.
+HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted) {
   // A return address follows its call, which may be the last instruction of its function.
   const uintptr_t inside = pc - 1;
   dl_find_object found;
-  if (_dl_find_object(reinterpret_cast<void*>(inside), &found) != 0) {
+  bool lasting = false;
+  const Found module_found = FindModule(inside, walk, &found, &lasting);
+  if (module_found == Found::kMayGo) return kNoRow;
+  if (module_found == Found::kNothing) {
     // Not kept: a library may be loaded here later, and nobody would tell.
     const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
-    return UnwindRow::Of(code ? UnwindRow::kFramePointer : UnwindRow::kNone).WithTag(kNoModuleTag);
+    return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
-  const ModuleSight module = SightModule(found);
-  const UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
-  if (module.recorded && LIKELY(ModulesStay())) Keep(pc, salt, row);
+  const ModuleSight module = SightForWalk(found, lasting, inside, walk);
+  if (doubted.kind() != UnwindRow::kNone && module.recorded && doubted.tag() == module.tag) return doubted;
+  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
+  if (!lasting) row.bits |= UnwindRow::kUnloadable;
+  if (module.recorded) Keep(pc, walk->salts, row);
   return row;
 }
 
-HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, uint64_t salt) {
+HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
   const Set& set = SetOf(pc);
   UnwindRow row;
-  if (LIKELY(Matches(set.slots[0], pc, salt, &row)) || Matches(set.slots[1], pc, salt, &row)) return row;
-  return FindRowSlow(pc, salt);
+  if (UNLIKELY(!Matches(set.slots[0], pc, walk->salts, &row)) && !Matches(set.slots[1], pc, walk->salts, &row)) {
+    row = kNoRow;
+  } else if (LIKELY((row.bits & walk->doubted) == 0)) {
+    return row;
+  }
+  return FindRowSlow(pc, walk, row);
 }
 
 // ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
@@ -137,25 +193,28 @@ bool FollowsCall(uintptr_t pc) {
 
 // Code without unwind tables: JIT-compiled, or assembly. A guess that rbp is a frame pointer, taken only when what it
 // leads to looks like a call.
-bool StepFramePointer(StackReader* stack, Registers* at) {
+bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
   const uintptr_t frame = at->bp;
   if (frame < at->sp || frame % kWordBytes != 0) return false;
   if (!stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
   const uintptr_t pc = StackReader::Word(frame + kWordBytes);
   if (pc - kLowestPc >= kPcEnd - kLowestPc) return false;
+  walk->guessing = true;
   dl_find_object found;
-  const bool in_module = _dl_find_object(reinterpret_cast<void*>(pc - 1), &found) == 0;
+  bool lasting;
+  const Found module_found = FindModule(pc - 1, walk, &found, &lasting);
+  if (module_found == Found::kMayGo) return false;
   // Outside of modules any readable memory may be code: interpreters build return addresses without a call.
-  if (in_module ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
+  if (module_found == Found::kModule ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
   *at = {pc, frame + 2 * kWordBytes, StackReader::Word(frame)};
   return true;
 }
 
-HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at) {
+HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Walk* walk) {
   switch (row.kind()) {
     case UnwindRow::kStep: return StepLoaded(row, stack, at);
     case UnwindRow::kSignal: return StepSignal(stack, at);
-    case UnwindRow::kFramePointer: return StepFramePointer(stack, at);
+    case UnwindRow::kFramePointer: return StepFramePointer(stack, at, walk);
     default: return false;
   }
 }
@@ -166,7 +225,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   Registers at{caller.pc, caller.sp, caller.bp};
   StackReader stack(bounds);
   stack.StartAt(at.sp, true);
-  const uint64_t salt = Salt();
+  Walk walk;
   int depth = 0;
   bool whole = false;
   for (;;) {
@@ -175,7 +234,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
       break;
     }
     if (UNLIKELY(depth == kMaxDepth)) break;
-    const UnwindRow row = FindRow(at.pc, salt);
+    const UnwindRow row = FindRow(at.pc, &walk);
     if (UNLIKELY(row.kind() == UnwindRow::kNone)) break;
     trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kTagMask);
     if (LIKELY(row.IsPlainStep())) {
@@ -183,7 +242,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
     } else if (row.kind() == UnwindRow::kEnd) {
       whole = true;
       break;
-    } else if (!StepSlow(row, &stack, &at)) {
+    } else if (!StepSlow(row, &stack, &at, &walk)) {
       // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
       whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
       break;
@@ -194,8 +253,9 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   stack.Remember();
 }
 
-// Before a dlclose, so that whoever runs code that was loaded since has seen this; and after it, as rows of what went away may
-// have been on their way to the cache.
 void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }
+
+// Rows of what went away may have been on their way to the cache: a walk that found it before has the older salt.
+void ForgetUnloadableRows() { unloadable_generation.fetch_add(1, std::memory_order_acq_rel); }
 
 }  // namespace holdfast

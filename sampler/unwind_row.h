@@ -4,7 +4,7 @@
 //     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its rsp
 //     caller's rsp = CFA, its pc = *(CFA − 8), its rbp = what it was, or *(CFA | rbp | rsp + bp_offset)
 //
-//   bits 0..2 kind · 3 base is rbp · 4 CFA is loaded · 5..6 BpRule · 8..27 cfa_offset/8 · 28..47 bp_offset/8
+//   bits 0..2 kind · 3 base is rbp · 4 CFA is loaded · 5..6 BpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 bp_offset/8
 //        48..55 tag of the module, where a TaggedPc has it · 56..63 add/8
 //
 // That is all that the unwind tables of compilers hold for functions that call others; what does not fit is kCannot.
@@ -29,6 +29,7 @@ struct UnwindRow {
   enum BpRule : uint64_t { kSame = 0, kAtCfa, kAtBp, kAtSp };
 
   static constexpr int kLoadedBit = 4;
+  static constexpr uint64_t kUnloadable = 1 << 7;
   static constexpr uint64_t kTagMask = uint64_t{0xff} << kPcTagShift;
   static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
   static constexpr int64_t kLargestAdd = 127 * 8;
@@ -39,6 +40,7 @@ struct UnwindRow {
   // A step whose CFA needs no load: one test on the hot path.
   bool IsPlainStep() const { return (bits & (7 | 1 << kLoadedBit)) == kStep; }
   bool from_bp() const { return bits & 8; }
+  bool unloadable() const { return bits & kUnloadable; }
   bool loaded() const { return bits & 1 << kLoadedBit; }
   BpRule bp_rule() const { return static_cast<BpRule>(bits >> 5 & 3); }
   int64_t cfa_offset() const { return static_cast<int64_t>(bits << 36) >> 44 << 3; }
@@ -46,6 +48,7 @@ struct UnwindRow {
   int64_t add() const { return static_cast<int64_t>(bits) >> 56 << 3; }
 
   static constexpr UnwindRow Of(Kind kind) { return {kind}; }
+  uint8_t tag() const { return static_cast<uint8_t>((bits & kTagMask) >> kPcTagShift); }
   UnwindRow WithTag(uint8_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
 
   struct Step {

@@ -39,6 +39,8 @@ std::vector<Row> Rows() {
   rows.push_back({"loading_churn", {"hard_loading", "churn", Plugin("first_plugin"), Plugin("second_plugin")}});
   rows.push_back({"loading_deepbind", {"hard_loading", "deepbind", Plugin("first_plugin"), Plugin("own_new_plugin")}});
   rows.push_back({"loading_thread_local", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}});
+  rows.push_back({"unloading_stale_frames", {"hard_unloading", "stale_frames", Plugin("first_unloaded_plugin")}});
+  rows.push_back({"unloading_long_destructor", {"hard_unloading", "long_destructor", Plugin("closing_plugin"), Plugin("first_unloaded_plugin")}});
   rows.push_back({"loading_namespaces", {"hard_loading", "namespaces", "libc.so.6"}});
   rows.push_back({"loading_with_audit", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}, false, {}, true,
                   {{"LD_AUDIT", Plugin("silent_audit")}}});

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/module_reading.h"
 #include "sampler/stack_trace.h"
 #include "sampler/syscalls.h"
 #include "tests/unit/anonymous_table.h"
@@ -366,6 +367,81 @@ TEST_F(ModuleTable, WhileALibraryIsBeingClosedNothingIsKept) {
   EndUnload();  // in a child of fork, which began in the midst of one
   EXPECT_TRUE(ModulesStay());
   other.Close();
+}
+
+uint64_t Probes() {
+  uint64_t probes = 0;
+  for (const CounterShard& shard : table()->header()->counters) probes += shard.memory_probes;
+  return probes;
+}
+
+// A destructor may take seconds. What was loaded with the program cannot be what goes.
+TEST_F(ModuleTable, WhileALibraryIsBeingClosedCapturesCostWhatTheyDid) {
+  NoteLastingModules();
+  constexpr uint64_t kCaptures = 100;
+  static StackTrace trace;
+  Plugin plugin(HOLDFAST_PLUGIN_1);
+  CaptureCaller(&trace);
+  TagInTrace(plugin);
+  BeginUnload();
+  uint64_t before = Probes();
+  for (uint64_t i = 0; i < kCaptures; ++i) CaptureCaller(&trace);
+  EXPECT_FALSE(trace.truncated);
+  EXPECT_EQ(Probes(), before);
+  for (uint64_t i = 0; i < kCaptures; ++i) plugin.call(CaptureCaller, &trace);
+  EXPECT_FALSE(trace.truncated);
+  EXPECT_LE(Probes(), before + kCaptures) << "one look whether it still is that plugin";
+  EndUnload();
+  before = Probes();
+  for (uint64_t i = 0; i < kCaptures; ++i) CaptureCaller(&trace);
+  EXPECT_EQ(Probes(), before) << "nor afterwards";
+  plugin.Close();
+}
+
+// Code without unwind tables, and behind its frame pointer a word that leads into the plugin.
+int DepthByGuess(const Plugin& plugin) {
+  alignas(16) uintptr_t frame[2] = {};
+  const auto* code = reinterpret_cast<const uint8_t*>(plugin.call);
+  for (int i = 2; i < 100 && frame[1] == 0; ++i) {
+    if (code[i - 2] == 0xff && (code[i - 1] >> 3 & 7) == 2) frame[1] = reinterpret_cast<uintptr_t>(code + i);
+  }
+  EXPECT_NE(frame[1], 0u) << "no call through a register in there";
+  static StackTrace trace;
+  StackBounds bounds{};
+  static auto* no_module = static_cast<uint8_t*>(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CaptureStack({reinterpret_cast<uintptr_t>(no_module) + 8, reinterpret_cast<uintptr_t>(frame), reinterpret_cast<uintptr_t>(frame)}, &bounds, &trace);
+  return trace.depth;
+}
+
+TEST_F(ModuleTable, WhileALibraryIsBeingClosedNoGuessLeadsIntoOne) {
+  NoteLastingModules();
+  Plugin plugin(HOLDFAST_PLUGIN_1);
+  EXPECT_GE(DepthByGuess(plugin), 2);
+  BeginUnload();
+  EXPECT_EQ(DepthByGuess(plugin), 1);
+  EndUnload();
+  EXPECT_GE(DepthByGuess(plugin), 2);
+  plugin.Close();
+}
+
+TEST_F(ModuleTable, AnUnloadWaitsForWalksThatReadAndForNoOther) {
+  std::atomic<bool> begun{false};
+  std::thread closing;
+  {
+    ModuleReading reading;
+    ASSERT_TRUE(reading.Begin());
+    closing = std::thread([&] {
+      BeginUnload();
+      begun = true;
+    });
+    while (ModulesStay()) std::this_thread::yield();
+    ModuleReading late;
+    EXPECT_FALSE(late.Begin());
+    EXPECT_FALSE(begun);
+  }
+  closing.join();
+  EndUnload();
+  EXPECT_TRUE(ModulesStay());
 }
 
 TEST_F(ModuleTable, AFullTableIsCountedOnceForEachModule) {

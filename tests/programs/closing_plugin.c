@@ -1,0 +1,7 @@
+// A plugin whose destructor takes as long as the program wants: it calls `on_close`.
+#include <stddef.h>
+
+void (*on_close)(void);
+__attribute__((destructor)) static void Close(void) {
+  if (on_close != NULL) on_close();
+}
