@@ -16,7 +16,7 @@ namespace {
 
 // The kernel keeps at least 128 MiB below the main thread's stack free for its growth, so nothing else lies this near.
 constexpr uintptr_t kMainStackReach = uintptr_t{64} << 20;
-// How far the thread's own block may begin above the last page that a walk read and still be looked for.
+// Behind a seccomp filter: how far below the thread's control block its stack is believed to be readable.
 constexpr uintptr_t kNear = 16 * kPageBytes;
 constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
 
@@ -24,6 +24,16 @@ uintptr_t ThreadPointer() {
   uintptr_t value;
   asm("mov %%fs:0, %0" : "=r"(value));
   return value;
+}
+
+// How far below its control block a thread's outermost frame may lie, so that it certainly lies in the thread's own block: what
+// lies below that block may be a coroutine's stack, without a guard page between. No thread's block is smaller than
+// PTHREAD_STACK_MIN (16 KiB), nor than its static thread-local memory and a further 2 KiB. Of that memory libc's own lies almost
+// lowest, as libc is loaded late; glibc leaves some 1.6 KiB below it for what is loaded later.
+uintptr_t LargestOwnDistance() {
+  constexpr uintptr_t kSmallBlock = 12 << 10, kAroundTls = 3 << 10;
+  const uintptr_t to_libcs = ThreadPointer() - reinterpret_cast<uintptr_t>(&errno);
+  return to_libcs < kUserEnd && to_libcs + kAroundTls > kSmallBlock ? to_libcs + kAroundTls : kSmallBlock;
 }
 
 long ProbeResult(uintptr_t address) { return RawSyscall(SYS_rt_sigprocmask, -1L, address, 0L, 8L); }
@@ -104,8 +114,8 @@ bool StackReader::Grow() {
 bool StackReader::ReachSlow(uintptr_t address) {
   if (final_ || address >= kUserEnd || (limit_ != 0 && address + kWordTail >= limit_)) return false;
   const uintptr_t high = End();
-  if (address + kWordTail < high || address > high + kNear) {
-    // Below, or beyond a large frame: a window of its own, so that not every page between is asked for.
+  if (address + kWordTail < high || address >= high + kPageBytes) {
+    // Below, or beyond a large frame, or a call on another stack: a window of its own. Nobody asks for the pages between.
     if (probes_left_-- <= 0 || !PageReadable(address)) return false;
     low_ = PageOf(address);
     EndAt(low_ + kPageBytes);
@@ -116,11 +126,12 @@ bool StackReader::ReachSlow(uintptr_t address) {
   return true;
 }
 
-void StackReader::Remember() {
-  if (limit_ == 0 || limit_ - End() > kNear) return;
+void StackReader::Remember(uintptr_t outermost) {
+  if (limit_ == 0 || outermost < low_ || outermost >= limit_ || limit_ - outermost > LargestOwnDistance()) return;
   while (End() < limit_) {
     if (!Grow()) return;
   }
+  if (bounds_->high == limit_ && bounds_->low <= low_) return;
   // Every low that is ever stored is joined to the same high, the thread's own block: a signal handler that captures
   // between these two stores finds either nothing or a range that holds.
   __atomic_store_n(&bounds_->low, low_, __ATOMIC_RELAXED);

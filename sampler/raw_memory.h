@@ -40,8 +40,9 @@ class StackReader {
   }
   static uintptr_t Word(uintptr_t address) { return *reinterpret_cast<const uintptr_t*>(address); }
 
-  // After the walk: if what was found readable goes up to the thread's own block, the thread remembers it.
-  void Remember();
+  // After the walk, which ended at `outermost`: if that lies in the thread's own block, the thread remembers from where on its
+  // stack is readable.
+  void Remember(uintptr_t outermost);
 
  private:
   HOLDFAST_COLD bool ReachSlow(uintptr_t address);

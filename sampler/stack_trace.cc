@@ -250,7 +250,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   }
   trace->depth = static_cast<uint16_t>(depth);
   trace->truncated = !whole;
-  stack.Remember();
+  stack.Remember(at.sp);
 }
 
 void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }

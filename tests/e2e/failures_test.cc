@@ -29,7 +29,7 @@ std::vector<Row> Rows() {
   std::vector<Row> rows;
   for (const char* which : {"storm", "atfork", "raw", "shared_memory", "first_in_vfork", "waits_for_any", "pipe_end", "daemon", "fork_in_handler"})
     rows.push_back({std::string("processes_") + which, {"hard_processes", which}});
-  for (const char* which : {"coroutines", "unmapped_stacks", "tiny_threads", "stack_bounds", "corrupt_frames", "alternate_stack", "small_stacks",
+  for (const char* which : {"coroutines", "unmapped_stacks", "tiny_threads", "stack_bounds", "corrupt_frames", "adjacent_stacks", "alternate_stack", "small_stacks",
                             "signal_storm", "jump_out", "cancellation", "gone_after_unlock"})
     rows.push_back({std::string("stacks_") + which, {"hard_stacks", which}});
   for (const char* which : {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "limits"})

@@ -153,6 +153,56 @@ static void CorruptFrames(void) {
   printf("corrupt frame pointers\n");
 }
 
+// A coroutine's stack that touches a thread's, with no guard page between; then part of it may not be touched any more.
+static char* below_thread;
+enum { kBelow = 32 << 10, kForbidden = 16 << 10 };
+
+static void DeepInCoroutine(void) {
+  volatile char deep[24 << 10];
+  deep[0] = deep[sizeof deep - 1] = 1;
+  free(on_some_stack(100));
+}
+// Code without unwind tables, whose frame pointer leads there.
+static void* (*compiled)(void* frame, void* (*allocate)(size_t), size_t bytes);
+static void BelowForbidden(void) {
+  for (int i = 0; i < 50; ++i) free(compiled(below_thread + kForbidden + 64, on_some_stack, 100));
+}
+
+static void RunBelow(void (*run)(void), size_t bytes) {
+  ucontext_t coroutine, back;
+  getcontext(&coroutine);
+  coroutine.uc_stack.ss_sp = below_thread;
+  coroutine.uc_stack.ss_size = bytes;
+  coroutine.uc_link = &back;
+  makecontext(&coroutine, run, 0);
+  swapcontext(&back, &coroutine);
+}
+
+static void* AboveCoroutine(void* unused) {
+  for (int i = 0; i < 50; ++i) RunBelow(DeepInCoroutine, kBelow);
+  mprotect(below_thread + kForbidden, 4096, PROT_NONE);
+  for (int i = 0; i < 50; ++i) RunBelow(BelowForbidden, kForbidden);
+  Work();
+  return unused;
+}
+
+static void AdjacentStacks(void) {
+  // push %rbp; mov %rdi,%rbp; mov %rdx,%rdi; call *%rsi; pop %rbp; ret
+  static const unsigned char code[] = {0x55, 0x48, 0x89, 0xfd, 0x48, 0x89, 0xd7, 0xff, 0xd6, 0x5d, 0xc3};
+  void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(page, code, sizeof code);
+  compiled = (void* (*)(void*, void* (*)(size_t), size_t))page;
+  const size_t own = 32 << 10;
+  below_thread = mmap(NULL, kBelow + own, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, below_thread + kBelow, own);
+  pthread_t thread;
+  pthread_create(&thread, &attributes, AboveCoroutine, NULL);
+  pthread_join(thread, NULL);
+  printf("stacks that touch\n");
+}
+
 // ---- handlers ----
 
 static volatile sig_atomic_t handled;
@@ -318,7 +368,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
   static const struct { const char* name; void (*run)(void); } cases[] = {
       {"coroutines", Coroutines}, {"unmapped_stacks", UnmappedStacks}, {"tiny_threads", TinyThreads}, {"stack_bounds", StackBounds},
-      {"corrupt_frames", CorruptFrames}, {"alternate_stack", AlternateStack}, {"small_stacks", SmallStacks}, {"signal_storm", SignalStorm}, {"jump_out", JumpOut},
+      {"corrupt_frames", CorruptFrames}, {"adjacent_stacks", AdjacentStacks}, {"alternate_stack", AlternateStack}, {"small_stacks", SmallStacks}, {"signal_storm", SignalStorm}, {"jump_out", JumpOut},
       {"cancellation", Cancellation}, {"gone_after_unlock", GoneAfterUnlock}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
