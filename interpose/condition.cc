@@ -14,6 +14,7 @@
 #include "interpose/cancellation.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 namespace holdfast {
 namespace {
@@ -86,17 +87,23 @@ using namespace holdfast;
     if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                              \
     return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });               \
   }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int exported##wait(pthread_cond_t* condition,                    \
-                                                                          pthread_mutex_t* mutex) {                    \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+  static __attribute__((noinline)) int exported##WaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex) {          \
     return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
                       [=] { return real.pthread_cond_wait##target(condition, mutex); });                                \
   }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int exported##timedwait(                                         \
-      pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* deadline) {                                    \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+  static __attribute__((noinline)) int exported##TimedWaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex,       \
+                                                               const timespec* deadline) {                              \
     return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
                       [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });                 \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT int exported##wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {                    \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return UnlessLittleStack<exported##WaitSlow, &Real::pthread_cond_wait##target>(condition, mutex);                   \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT int exported##timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,                 \
+                                                     const timespec* deadline) {                                        \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return UnlessLittleStack<exported##TimedWaitSlow, &Real::pthread_cond_timedwait##target>(condition, mutex, deadline); \
   }
 HOLDFAST_CONDITION(pthread_cond_, )
 HOLDFAST_CONDITION(holdfast_2_2_5_cond_, _2_2_5)
@@ -106,23 +113,26 @@ asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
 asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
 
 // Functions whose versions are all alike: `name` and `older`, which is exported as name@version.
-#define HOLDFAST_BOTH(older, name, version, parameters, call, condition, mutex, timed_out)                              \
-  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int name parameters {                                            \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.call; });                       \
+#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)                         \
+  static __attribute__((noinline)) int name##Slow parameters {                                                          \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; });             \
   }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT __attribute__((noinline)) int older parameters {                                           \
+  extern "C" HOLDFAST_EXPORT int name parameters {                                                                      \
     if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.call; });                       \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                                        \
+  }                                                                                                                     \
+  extern "C" HOLDFAST_EXPORT int older parameters {                                                                     \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                                        \
   }                                                                                                                     \
   asm(".symver " #older "," #name "@" version ",remove")
 HOLDFAST_BOTH(holdfast_cond_clockwait_2_30, pthread_cond_clockwait, "GLIBC_2.30",
               (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline),
-              pthread_cond_clockwait(condition, mutex, clock, deadline), condition, mutex, ETIMEDOUT);
-HOLDFAST_BOTH(holdfast_cnd_wait_2_28, cnd_wait, "GLIBC_2.28", (cnd_t * condition, mtx_t* mutex), cnd_wait(condition, mutex),
+              (condition, mutex, clock, deadline), condition, mutex, ETIMEDOUT);
+HOLDFAST_BOTH(holdfast_cnd_wait_2_28, cnd_wait, "GLIBC_2.28", (cnd_t * condition, mtx_t* mutex), (condition, mutex),
               condition, Inside(mutex), thrd_timedout);
 HOLDFAST_BOTH(holdfast_cnd_timedwait_2_28, cnd_timedwait, "GLIBC_2.28",
-              (cnd_t * condition, mtx_t* mutex, const timespec* deadline), cnd_timedwait(condition, mutex, deadline), condition,
+              (cnd_t * condition, mtx_t* mutex, const timespec* deadline), (condition, mutex, deadline), condition,
               Inside(mutex), thrd_timedout);
 
 #define HOLDFAST_SIGNAL(older, name, all)                                                      \

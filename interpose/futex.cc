@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
@@ -39,8 +40,7 @@ extern "C" {
 
 HOLDFAST_HIDDEN long HoldfastEarlySyscall(long, long, long, long, long, long, long);  // process.cc
 
-HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
-  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+static __attribute__((noinline)) long FutexSlow(long number, long a, long b, long c, long d, long e, long f) {
   const auto* word = reinterpret_cast<const uint32_t*>(a);
   const auto call = [=] { return real.syscall(number, a, b, c, d, e, f); };
   switch (b & ~(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME)) {
@@ -65,6 +65,11 @@ HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutex(long number, long a
     default:
       return call();
   }
+}
+
+HOLDFAST_HIDDEN long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
+  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  return UnlessLittleStack<FutexSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 
 // Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.

@@ -22,6 +22,7 @@
 #include "interpose/deadline.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 namespace holdfast {
 namespace {
@@ -148,7 +149,8 @@ inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched w
 }
 
 __attribute__((noinline)) int UnlockPerhapsWatchedSlow(pthread_mutex_t* mutex) {
-  return UnlockPerhapsWatched(mutex, [=] { return real.pthread_mutex_unlock(mutex); }, [=] { return UnlockSlow(mutex); });
+  return UnlockPerhapsWatched(mutex, [=] { return real.pthread_mutex_unlock(mutex); },
+                              [=] { return UnlessLittleStack<UnlockSlow, &Real::pthread_mutex_unlock>(mutex); });
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -182,7 +184,8 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
 }
 
 __attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
-  return UnlockPerhapsWatched(Inside(mutex), [=] { return real.mtx_unlock(mutex); }, [=] { return C11UnlockSlow(mutex); });
+  return UnlockPerhapsWatched(Inside(mutex), [=] { return real.mtx_unlock(mutex); },
+                              [=] { return UnlessLittleStack<C11UnlockSlow, &Real::mtx_unlock>(mutex); });
 }
 
 }  // namespace
@@ -204,17 +207,17 @@ extern "C" {
 
 HOLDFAST_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_lock(mutex);
-  return LockSlow(mutex);
+  return UnlessLittleStack<LockSlow, &Real::pthread_mutex_lock>(mutex);
 }
 
 HOLDFAST_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) noexcept {
   if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_clocklock(mutex, clock, deadline);
-  return ClockLockSlow(mutex, clock, deadline);
+  return UnlessLittleStack<ClockLockSlow, &Real::pthread_mutex_clocklock>(mutex, clock, deadline);
 }
 
 HOLDFAST_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* deadline) noexcept {
   if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_timedlock(mutex, deadline);
-  return TimedLockSlow(mutex, deadline);
+  return UnlessLittleStack<TimedLockSlow, &Real::pthread_mutex_timedlock>(mutex, deadline);
 }
 
 HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
@@ -228,12 +231,12 @@ HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
 
 HOLDFAST_EXPORT int mtx_lock(mtx_t* mutex) {
   if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_lock(mutex);
-  return C11LockSlow(mutex);
+  return UnlessLittleStack<C11LockSlow, &Real::mtx_lock>(mutex);
 }
 
 HOLDFAST_EXPORT int mtx_timedlock(mtx_t* mutex, const timespec* deadline) {
   if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_timedlock(mutex, deadline);
-  return C11TimedLockSlow(mutex, deadline);
+  return UnlessLittleStack<C11TimedLockSlow, &Real::mtx_timedlock>(mutex, deadline);
 }
 
 HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {

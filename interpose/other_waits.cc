@@ -10,6 +10,7 @@
 #include "interpose/deadline.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 namespace holdfast {
 namespace {
@@ -47,6 +48,12 @@ inline bool IsLastToCome(const pthread_barrier_t* barrier) {
   const auto* words = reinterpret_cast<const uint32_t*>(barrier);
   const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED), before = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
   return came - before + 1 == words[2];
+}
+
+__attribute__((noinline)) int BarrierWait(pthread_barrier_t* barrier) {
+  return WaitWhole(HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
+                   [=] { return real.pthread_barrier_wait(barrier); },
+                   [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
 }
 
 // ---- Once ----
@@ -91,63 +98,21 @@ inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& cal
   return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
 }
 
-}  // namespace
-}  // namespace holdfast
-
-using namespace holdfast;
-
-extern "C" {
-
-HOLDFAST_EXPORT int sem_wait(sem_t* semaphore) {
-  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_wait(semaphore);
-  return SemWaitSlow(semaphore);
-}
-HOLDFAST_EXPORT int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
-  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_timedwait(semaphore, deadline);
-  return SemTimedWaitSlow(semaphore, deadline);
-}
-HOLDFAST_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
-  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_clockwait(semaphore, clock, deadline);
-  return SemClockWaitSlow(semaphore, clock, deadline);
-}
-
-HOLDFAST_EXPORT __attribute__((noinline)) int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
-  if (!Ready()) return kTooEarly;
-  if (IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
-  return WaitWhole(HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
-                   [=] { return real.pthread_barrier_wait(barrier); },
-                   [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
-}
-
-HOLDFAST_EXPORT int pthread_once(pthread_once_t* control, void (*function)()) {
-  if (LIKELY(!SomebodyIsAtIt(control) && hot_size_limit != 0)) return real.pthread_once(control, function);
-  return OnceSlow(control, function);
-}
-HOLDFAST_EXPORT void call_once(once_flag* flag, void (*function)()) {
-  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0)) return real.call_once(flag, function);
-  CallOnceSlow(flag, function);
-}
-
-HOLDFAST_EXPORT __attribute__((noinline)) int pthread_join(pthread_t thread, void** value) {
-  if (!Ready()) return kTooEarly;
+__attribute__((noinline)) int Join(pthread_t thread, void** value) {
   return JoinSlowly(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_join(thread, value); });
 }
-HOLDFAST_EXPORT __attribute__((noinline)) int pthread_timedjoin_np(pthread_t thread, void** value, const timespec* deadline) {
-  if (!Ready()) return kTooEarly;
+__attribute__((noinline)) int TimedJoin(pthread_t thread, void** value, const timespec* deadline) {
   const auto join = [=] { return real.pthread_timedjoin_np(thread, value, deadline); };
   if (!IsPlain(deadline)) return join();
   return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
-HOLDFAST_EXPORT __attribute__((noinline)) int pthread_clockjoin_np(pthread_t thread, void** value, clockid_t clock,
-                                                                   const timespec* deadline) {
-  if (!Ready()) return kTooEarly;
+__attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_t clock, const timespec* deadline) {
   const auto join = [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); };
   if (!IsClockToWaitBy(clock) || !IsPlain(deadline)) return join();
   return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
 // The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
-HOLDFAST_EXPORT __attribute__((noinline)) int thrd_join(thrd_t thread, int* value) {
-  if (!Ready()) return kTooEarly;
+__attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
   void* pointer = nullptr;
   const int tried = pthread_tryjoin_np(thread, &pointer);
   if (tried == 0) {
@@ -157,6 +122,58 @@ HOLDFAST_EXPORT __attribute__((noinline)) int thrd_join(thrd_t thread, int* valu
   if (tried != EBUSY) return thrd_error;
   return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
                    got_it);
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT int sem_wait(sem_t* semaphore) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_wait(semaphore);
+  return UnlessLittleStack<SemWaitSlow, &Real::sem_wait>(semaphore);
+}
+HOLDFAST_EXPORT int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_timedwait(semaphore, deadline);
+  return UnlessLittleStack<SemTimedWaitSlow, &Real::sem_timedwait>(semaphore, deadline);
+}
+HOLDFAST_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_clockwait(semaphore, clock, deadline);
+  return UnlessLittleStack<SemClockWaitSlow, &Real::sem_clockwait>(semaphore, clock, deadline);
+}
+
+HOLDFAST_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
+  if (!Ready()) return kTooEarly;
+  if (IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
+  return UnlessLittleStack<BarrierWait, &Real::pthread_barrier_wait>(barrier);
+}
+
+HOLDFAST_EXPORT int pthread_once(pthread_once_t* control, void (*function)()) {
+  if (LIKELY(!SomebodyIsAtIt(control) && hot_size_limit != 0)) return real.pthread_once(control, function);
+  return UnlessLittleStack<OnceSlow, &Real::pthread_once>(control, function);
+}
+HOLDFAST_EXPORT void call_once(once_flag* flag, void (*function)()) {
+  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0)) return real.call_once(flag, function);
+  UnlessLittleStack<CallOnceSlow, &Real::call_once>(flag, function);
+}
+
+HOLDFAST_EXPORT int pthread_join(pthread_t thread, void** value) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<Join, &Real::pthread_join>(thread, value);
+}
+HOLDFAST_EXPORT int pthread_timedjoin_np(pthread_t thread, void** value, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<TimedJoin, &Real::pthread_timedjoin_np>(thread, value, deadline);
+}
+HOLDFAST_EXPORT int pthread_clockjoin_np(pthread_t thread, void** value, clockid_t clock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<ClockJoin, &Real::pthread_clockjoin_np>(thread, value, clock, deadline);
+}
+HOLDFAST_EXPORT int thrd_join(thrd_t thread, int* value) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<C11Join, &Real::thrd_join>(thread, value);
 }
 
 }  // extern "C"

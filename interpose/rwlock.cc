@@ -9,6 +9,7 @@
 #include "interpose/deadline.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 namespace holdfast {
 namespace {
@@ -104,7 +105,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
 }
 
 __attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
-  if (WatchedSlow(lock)) return UnlockSlow(lock);
+  if (WatchedSlow(lock)) return UnlessLittleStack<UnlockSlow, &Real::pthread_rwlock_unlock>(lock);
   if (Calm()) return real.pthread_rwlock_unlock(lock);
   const int result = real.pthread_rwlock_unlock(lock);
   AfterUnlock(lock);
@@ -120,27 +121,27 @@ extern "C" {
 
 HOLDFAST_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
   if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_rdlock(lock);
-  return LockSlow<Reading>(lock);
+  return UnlessLittleStack<LockSlow<Reading>, &Real::pthread_rwlock_rdlock>(lock);
 }
 HOLDFAST_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
   if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_wrlock(lock);
-  return LockSlow<Writing>(lock);
+  return UnlessLittleStack<LockSlow<Writing>, &Real::pthread_rwlock_wrlock>(lock);
 }
 HOLDFAST_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_timedrdlock(lock, deadline);
-  return TimedSlow<Reading>(lock, deadline);
+  return UnlessLittleStack<TimedSlow<Reading>, &Real::pthread_rwlock_timedrdlock>(lock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_timedwrlock(lock, deadline);
-  return TimedSlow<Writing>(lock, deadline);
+  return UnlessLittleStack<TimedSlow<Writing>, &Real::pthread_rwlock_timedwrlock>(lock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_clockrdlock(lock, clock, deadline);
-  return ClockSlow<Reading>(lock, clock, deadline);
+  return UnlessLittleStack<ClockSlow<Reading>, &Real::pthread_rwlock_clockrdlock>(lock, clock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_clockwrlock(lock, clock, deadline);
-  return ClockSlow<Writing>(lock, clock, deadline);
+  return UnlessLittleStack<ClockSlow<Writing>, &Real::pthread_rwlock_clockwrlock>(lock, clock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
   if (NoneWatched()) return real.pthread_rwlock_unlock(lock);

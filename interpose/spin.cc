@@ -4,6 +4,7 @@
 #include "interpose/cancellation.h"
 #include "interpose/old_version.h"
 #include "interpose/real.h"
+#include "interpose/straight_on.h"
 
 namespace holdfast {
 namespace {
@@ -34,7 +35,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
 }
 
 __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
-  if (WatchedSlow(const_cast<const int*>(lock))) return UnlockSlow(lock);
+  if (WatchedSlow(const_cast<const int*>(lock))) return UnlessLittleStack<UnlockSlow, &Real::pthread_spin_unlock>(lock);
   if (Calm()) return real.pthread_spin_unlock(lock);
   const int result = real.pthread_spin_unlock(lock);
   AfterUnlock(const_cast<const int*>(lock));
@@ -50,7 +51,7 @@ extern "C" {
 
 HOLDFAST_EXPORT int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   if (LIKELY(LooksFree(lock) && hot_size_limit != 0)) return real.pthread_spin_lock(lock);
-  return LockSlow(lock);
+  return UnlessLittleStack<LockSlow, &Real::pthread_spin_lock>(lock);
 }
 HOLDFAST_EXPORT int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   if (NoneWatched()) return real.pthread_spin_unlock(lock);

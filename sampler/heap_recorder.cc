@@ -1,6 +1,7 @@
 // The heap half of recorder.h.
 #include <time.h>
 
+#include "sampler/little_stack.h"
 #include "sampler/poisson_sampler.h"
 #include "sampler/process.h"
 #include "sampler/recorder.h"
@@ -43,6 +44,16 @@ void AddSums(Row* row, int first_count, int first_variance, const Weight& weight
 
 void AddAlloc(Row* row, const Weight& weight) { AddSums(row, kAllocObjects, kAllocObjectsVariance, weight); }
 void AddFree(Row* row, const Weight& weight) { AddSums(row, kFreeObjects, kFreeObjectsVariance, weight); }
+
+// Not enough stack is left to record one.
+void LoseSample(const ThreadState& thread) {
+  if (Table* recorded = table()) {
+    recorded->Count(Loss::kStackMissing);
+    ShardOf(recorded, thread).alloc_calls.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    CountBeforeTable(&BeforeTable::lost_samples, 1);
+  }
+}
 
 // This thread has found another interval than before. Below some size samples cannot all lie at tagged places.
 HOLDFAST_COLD void UseInterval(uint64_t interval) {
@@ -97,9 +108,11 @@ bool HeapEventDue(size_t bytes) {
   // program, also one that began switched off. Half of it: a gap begins behind the block that ended the one before. A
   // thread's first look comes at its first block.
   if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2)) GetTableMuted(thread);
+  const bool lost = due && LittleStackLeft(kStackForRecord);
+  if (UNLIKELY(lost)) LoseSample(thread);
   // This block's own bytes are counted by RecordAlloc, once it is there.
-  CountBytes(thread, due ? allocated - bytes : allocated);
-  return due;
+  CountBytes(thread, due && !lost ? allocated - bytes : allocated);
+  return due && !lost;
 }
 
 void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {

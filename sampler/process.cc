@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "sampler/little_stack.h"
 #include "sampler/lock_slots.h"
 #include "sampler/module_reading.h"
 #include "sampler/module_table.h"
@@ -291,7 +292,8 @@ Table* GetTableMuted(ThreadState& thread) {
 
 Table* GetTable() {
   Table* found = table();
-  return LIKELY(found != nullptr) ? found : MakeTableSlow();
+  if (LIKELY(found != nullptr)) return found;
+  return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
 }
 
 void StartRecording(const char* const* environment, const char* library_path, bool dormant) {

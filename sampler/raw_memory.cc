@@ -51,15 +51,29 @@ HOLDFAST_COLD bool ProbingWorksSlow() {
 
 }  // namespace
 
-bool PageReadable(uintptr_t address) {
-  if (address >= kUserEnd || no_system_calls.load(std::memory_order_relaxed)) return false;
+namespace {
+
+enum class Answer : uint8_t { kNone, kReadable, kForbidden };
+
+Answer AskAbout(uintptr_t address) {
+  if (no_system_calls.load(std::memory_order_relaxed)) return Answer::kNone;
   // Relaxed: two threads that find out at once find the same.
   const Probing known = probing.load(std::memory_order_relaxed);
-  if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow())) return false;
+  if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow())) return Answer::kNone;
   if (Table* recorded = table()) {
     recorded->header()->counters[thread_state.shard].memory_probes.fetch_add(1, std::memory_order_relaxed);
   }
-  return ProbeResult(PageOf(address)) == -EINVAL;
+  return ProbeResult(PageOf(address)) == -EINVAL ? Answer::kReadable : Answer::kForbidden;
+}
+
+}  // namespace
+
+bool PageReadable(uintptr_t address) { return address < kUserEnd && AskAbout(address) == Answer::kReadable; }
+bool PageForbidden(uintptr_t address) { return AskAbout(address) == Answer::kForbidden; }
+
+uintptr_t MainStackEnd(uintptr_t sp) {
+  const uintptr_t end = reinterpret_cast<uintptr_t>(__libc_stack_end);
+  return sp < end && end - sp <= kMainStackReach ? end : 0;
 }
 
 bool StackReader::StartAt(uintptr_t sp, bool in_use) {
@@ -68,8 +82,7 @@ bool StackReader::StartAt(uintptr_t sp, bool in_use) {
   low_ = sp - sizeof(uintptr_t);
   limit_ = 0;
   final_ = true;
-  const uintptr_t main_end = reinterpret_cast<uintptr_t>(__libc_stack_end);
-  if (sp < main_end && main_end - sp <= kMainStackReach) {
+  if (const uintptr_t main_end = MainStackEnd(sp); main_end != 0) {
     EndAt(main_end);
     return true;
   }

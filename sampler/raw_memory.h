@@ -23,6 +23,11 @@ inline constexpr uintptr_t PageOf(uintptr_t address) { return address & ~(kPageB
 
 // Asks the kernel. False also when no system call may be made, or this one is refused.
 bool PageReadable(uintptr_t address);
+// The other way round: only where the kernel says so.
+bool PageForbidden(uintptr_t address);
+
+// Where the main thread's stack began, if `sp` lies on it; otherwise 0.
+uintptr_t MainStackEnd(uintptr_t sp);
 
 // A window of readable memory that follows a walk up the stack.
 class StackReader {

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "sampler/hot.h"
+#include "sampler/little_stack.h"
 #include "sampler/live_table.h"
 #include "sampler/lock_slots.h"
 #include "sampler/sampled_filter.h"

@@ -5,6 +5,8 @@
 
 #include <time.h>
 
+#include "sampler/little_stack.h"
+#include "sampler/raw_memory.h"
 #include "sampler/scratch.h"
 #include "sampler/stack_table.h"
 #include "sampler/syscalls.h"
@@ -22,12 +24,14 @@ inline int64_t MonotonicNs() {
 
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
 inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {
-  StackTrace* trace = TakeScratch(thread);
+  StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
   if (trace == nullptr) {
     table->Count(Loss::kStackMissing);
     return table->At<Stack>(table->header()->missing_stack);
   }
+  const uintptr_t low = thread.stack_bounds.low;
   CaptureStack(caller, &thread.stack_bounds, trace);
+  if (UNLIKELY(thread.stack_bounds.low != low)) thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
   if (trace->truncated) table->Count(Loss::kStackTruncated);
   Stack* stack = InternStack(table, *trace);
   ReturnScratch(thread);
