@@ -21,7 +21,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 8;
+inline constexpr uint32_t kLayoutVersion = 9;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -74,13 +74,14 @@ inline constexpr int kMaxDepth = 256;
 
 // ---- Records ----
 
-// A program counter in a stack: bits 0..47 the return address, bits 48..55 the tag of its module (0 unless another
-// module lay at the same address before: see Module::tag; kNoModuleTag outside of all modules), other bits 0 (Node keeps a
-// number there).
+// A program counter in a stack: bits 0..47 the return address, bits 48..58 the tag of its module (0 unless another
+// module lay at the same address before: see Module::tag; kNoModuleTag outside of all modules, and in those of which there is
+// no record), other bits 0 (Node keeps a number there).
 using TaggedPc = uint64_t;
 inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
 inline constexpr int kPcTagShift = 48;
-inline constexpr uint8_t kNoModuleTag = 255;  // a JIT compiler's code, which may lie where a module lies at another time
+inline constexpr int kTagBits = 11;
+inline constexpr uint16_t kNoModuleTag = 255;  // a JIT compiler's code, which may lie where a module lies at another time
 inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTagShift == kNoModuleTag; }
 
 // Some frames in a tree of calls: stacks that share their outer frames share those nodes. A stack is cut into pieces of
@@ -107,7 +108,7 @@ struct NodeBranch {
 static_assert(sizeof(NodeBranch) == 80);
 inline constexpr int kBranchAfter = 8;  // nodes
 inline constexpr int kNodeFrames = 4;
-inline constexpr int kNodeCountShift = 56;
+inline constexpr int kNodeCountShift = kPcTagShift + kTagBits;
 inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;
 
 // One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
@@ -144,7 +145,7 @@ static_assert(sizeof(Row) == 72);
 // Segment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
 struct Module {
   Offset next;                   // next module, newest first
-  uint16_t tag;                  // no two modules at the same addresses have the same (of 255)
+  uint16_t tag;                  // no two modules at the same addresses have the same
   uint16_t segments;
   uint64_t start, end;           // runtime addresses of the whole object
   uint64_t bias;                 // runtime address − ELF address

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "sampler/hot.h"
 #include "sampler/module_image.h"
@@ -20,16 +21,17 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostModules = 1024;
-constexpr uint32_t kHeads = 512;
+constexpr int kMostModules = 8192;
+constexpr uint32_t kHeads = 1024;
 constexpr size_t kLongestPath = 4096;
 
-constexpr uint8_t TagOf(uint16_t generation) { return static_cast<uint8_t>(generation % kNoModuleTag); }
+// How many modules may lie at one address over time: one tag is not theirs.
+constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
+constexpr uint16_t TagOf(uint16_t generation) { return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1); }
 
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
   uintptr_t dynamic;             // address of its dynamic section: the same when it comes back to the same place
-  AddressRange range;
   AddressRange readable;
   uint64_t build_id;             // its hash; 0: none, so never taken for the same module again
   const uint8_t* build_id_at;    // as it lies in the module
@@ -41,15 +43,29 @@ struct Entry {
   // Change as the module comes and goes.
   std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
   std::atomic<uint64_t> place;      // PlaceOf() its dynamic section
-  std::atomic<bool> unloaded;
 
-  uint8_t tag() const { return TagOf(generation); }
+  uint16_t tag() const { return TagOf(generation); }
 };
 
+enum class State : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
+
+// What is looked through at each new module, and at each dlclose, lies by itself.
+constinit AddressRange ranges[kMostModules] = {};
+constinit std::atomic<State> states[kMostModules] = {};
 constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
 constinit std::atomic<uint32_t> count{0};
 constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
+
+// Modules for which there was no room: so that each of their frames is not looked for anew. A slot proves itself, as a row does.
+struct Passed {
+  std::atomic<uint64_t> key, start, end;
+};
+constinit Passed passed[64] = {};
+
+std::atomic<State>& StateOf(const Entry& entry) { return states[&entry - entries]; }
+AddressRange RangeOf(const Entry& entry) { return ranges[&entry - entries]; }
+bool IsUnloaded(const Entry& entry) { return StateOf(entry).load(std::memory_order_relaxed) == State::kUnloaded; }
 
 uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
 std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
@@ -93,11 +109,11 @@ uint64_t BuildIdHash(const uint8_t* build_id, size_t bytes) { return bytes == 0 
 uint64_t BuildIdHash(const ModuleImage& image) { return BuildIdHash(image.build_id, image.build_id_bytes); }
 
 bool SameCode(const Entry& entry, uint64_t build_id, AddressRange range) {
-  return build_id != 0 && entry.build_id == build_id && Same(entry.range, range);
+  return build_id != 0 && entry.build_id == build_id && Same(RangeOf(entry), range);
 }
 
 bool IsLoaded(const Entry& entry, uintptr_t dynamic, uint64_t loaded_as) {
-  return entry.dynamic == dynamic && !entry.unloaded.load(std::memory_order_relaxed) &&
+  return entry.dynamic == dynamic && !IsUnloaded(entry) &&
          entry.loaded_as.load(std::memory_order_relaxed) == loaded_as;
 }
 
@@ -129,7 +145,7 @@ const Entry* FindKnown(const dl_find_object& found) {
 }
 
 void SetUnloaded(Entry* entry, bool unloaded) {
-  entry->unloaded.store(unloaded, std::memory_order_relaxed);
+  StateOf(*entry).store(unloaded ? State::kUnloaded : State::kLoaded, std::memory_order_relaxed);
   Table* const now = table();
   if (entry->record != 0 && now != nullptr) {
     // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
@@ -155,7 +171,7 @@ Path PathOf(const link_map* map, AddressRange range) {
 }
 
 // Writes the record into the table and publishes it there. 0 when there is no room.
-Offset WriteRecord(Table* now, uint8_t tag, const ModuleImage& image, const Path& path) {
+Offset WriteRecord(Table* now, uint16_t tag, const ModuleImage& image, const Path& path) {
   const size_t segments_bytes = image.segment_count * sizeof(Segment);
   auto* record = static_cast<Module*>(now->Allocate(
       static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
@@ -186,8 +202,34 @@ Offset WriteRecord(Table* now, uint8_t tag, const ModuleImage& image, const Path
   return offset;
 }
 
-// Holding `recording`. Null when the mirror is full.
-const Entry* Record(Table* now, const dl_find_object& found) {
+uint64_t KeyOf(const dl_find_object& found, uint64_t start, uint64_t end) {
+  const uint64_t said[] = {LoadedAs(found.dlfo_link_map), reinterpret_cast<uintptr_t>(found.dlfo_eh_frame), start, end};
+  return Hash(said, sizeof said, 0) | 1;
+}
+Passed& PassedAt(const dl_find_object& found) { return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / 4096 % std::size(passed)]; }
+
+bool WasPassed(const dl_find_object& found, ModuleSight* sight) {
+  const Passed& slot = PassedAt(found);
+  const uint64_t key = slot.key.load(std::memory_order_relaxed);
+  if (LIKELY(key == 0) || !(ModulesStay() || IsLasting(found.dlfo_link_map))) return false;
+  const uint64_t start = slot.start.load(std::memory_order_relaxed), end = slot.end.load(std::memory_order_relaxed);
+  *sight = {kNoModuleTag, true, {start, end}};
+  return key == KeyOf(found, start, end);
+}
+
+// No room for another record. Its frames have no names.
+ModuleSight PassBy(Table* now, const dl_find_object& found, AddressRange readable) {
+  now->Count(Loss::kModuleTableFull);
+  Passed& slot = PassedAt(found);
+  slot.key.store(0, std::memory_order_relaxed);
+  slot.start.store(readable.start, std::memory_order_relaxed);
+  slot.end.store(readable.end, std::memory_order_relaxed);
+  slot.key.store(KeyOf(found, readable.start, readable.end), std::memory_order_relaxed);
+  return {kNoModuleTag, true, readable};
+}
+
+// Holding `recording`.
+ModuleSight Record(Table* now, const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const AddressRange range = image.range;
   const Path path = PathOf(found.dlfo_link_map, range);
@@ -198,14 +240,14 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   uint16_t generation = 0;
   bool stale = false;
   for (uint32_t i = 0; i < known; ++i) {
+    if (LIKELY(!Overlap(ranges[i], range))) continue;
     Entry& entry = entries[i];
-    if (!Overlap(entry.range, range)) continue;
     if (SameCode(entry, build_id, range) && entry.path == path_hash) {
       again = &entry;
       continue;
     }
     generation = std::max(generation, After(entry));
-    if (!entry.unloaded.load(std::memory_order_relaxed)) {  // went away unseen: one address has one module
+    if (!IsUnloaded(entry)) {  // went away unseen: one address has one module
       SetUnloaded(&entry, true);
       stale = true;
     }
@@ -215,15 +257,12 @@ const Entry* Record(Table* now, const dl_find_object& found) {
     again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
     again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
     SetUnloaded(again, false);
-    return again;
+    return {again->tag(), true, again->readable};
   }
-  if (known == kMostModules) {
-    now->Count(Loss::kModuleTableFull);
-    return nullptr;
-  }
+  if (known == kMostModules || generation >= kMostGenerations) return PassBy(now, found, image.readable);
   Entry& entry = entries[known];
   entry.dynamic = DynamicOf(found.dlfo_link_map);
-  entry.range = range;
+  ranges[known] = range;
   entry.readable = image.readable;
   entry.build_id = build_id;
   entry.build_id_at = image.build_id;
@@ -232,13 +271,13 @@ const Entry* Record(Table* now, const dl_find_object& found) {
   entry.generation = generation;
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
   entry.place.store(PlaceOf(entry.dynamic), std::memory_order_relaxed);
-  entry.unloaded.store(false, std::memory_order_relaxed);
+  states[known].store(IsLasting(found.dlfo_link_map) ? State::kLasting : State::kLoaded, std::memory_order_relaxed);
   entry.record = WriteRecord(now, entry.tag(), image, path);
   std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
   head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
   count.store(known + 1, std::memory_order_release);
-  return &entry;
+  return {entry.tag(), true, entry.readable};
 }
 
 // A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's. The
@@ -250,13 +289,14 @@ ModuleSight Unrecorded(const dl_find_object& found) {
   uint16_t generation = 0;
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
+    if (LIKELY(!Overlap(ranges[i], image.range))) continue;
     const Entry& entry = entries[i];
     if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
       return {entry.tag(), false, image.readable};
     }
-    if (Overlap(entry.range, image.range)) generation = std::max(generation, After(entry));
+    generation = std::max(generation, After(entry));
   }
-  return {TagOf(generation), false, image.readable};
+  return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable};
 }
 
 // A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
@@ -280,10 +320,9 @@ ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
   if (!LockRecording(now)) return Unrecorded(found);
   // Another thread may have been quicker.
   const Entry* entry = FindKnown(found);
-  if (entry == nullptr) entry = Record(now, found);
+  const ModuleSight sight = entry != nullptr ? ModuleSight{entry->tag(), true, entry->readable} : Record(now, found);
   recording.store(false, std::memory_order_release);
-  if (entry == nullptr) return Unrecorded(found);
-  return {entry->tag(), true, entry->readable};
+  return sight;
 }
 
 HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
@@ -299,20 +338,22 @@ HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
 ModuleSight SightModule(const dl_find_object& found) {
   const Entry* entry = FindKnown(found);
   if (LIKELY(entry != nullptr)) return {entry->tag(), true, entry->readable};
-  return SightModuleSlow(found);
+  ModuleSight sight;
+  return WasPassed(found, &sight) ? sight : SightModuleSlow(found);
 }
 
 void MarkUnloadedModules() {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
+    if (states[i].load(std::memory_order_relaxed) != State::kLoaded) continue;
     Entry& entry = entries[i];
-    if (entry.unloaded.load(std::memory_order_relaxed)) continue;
     if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) SetUnloaded(&entry, true);
   }
 }
 
 void ForgetModules() {
   for (auto& head : heads) head.store(0, std::memory_order_relaxed);
+  for (Passed& slot : passed) slot.key.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);
   recording.store(false, std::memory_order_relaxed);
   ForgetReaders();

@@ -117,10 +117,10 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
     return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
   const ModuleSight module = SightForWalk(found, lasting, inside, walk);
-  if (doubted.kind() != UnwindRow::kNone && module.recorded && doubted.tag() == module.tag) return doubted;
+  if (doubted.kind() != UnwindRow::kNone && module.settled && doubted.tag() == module.tag) return doubted;
   UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
   if (!lasting) row.bits |= UnwindRow::kUnloadable;
-  if (module.recorded) Keep(pc, walk->salts, row);
+  if (module.settled) Keep(pc, walk->salts, row);
   return row;
 }
 

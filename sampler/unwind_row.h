@@ -5,7 +5,7 @@
 //     caller's rsp = CFA, its pc = *(CFA − 8), its rbp = what it was, or *(CFA | rbp | rsp + bp_offset)
 //
 //   bits 0..2 kind · 3 base is rbp · 4 CFA is loaded · 5..6 BpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 bp_offset/8
-//        48..55 tag of the module, where a TaggedPc has it · 56..63 add/8
+//        48..58 tag of the module, where a TaggedPc has it · 59..63 add/8
 //
 // That is all that the unwind tables of compilers hold for functions that call others; what does not fit is kCannot.
 #ifndef HOLDFAST_SAMPLER_UNWIND_ROW_H_
@@ -30,9 +30,10 @@ struct UnwindRow {
 
   static constexpr int kLoadedBit = 4;
   static constexpr uint64_t kUnloadable = 1 << 7;
-  static constexpr uint64_t kTagMask = uint64_t{0xff} << kPcTagShift;
+  static constexpr uint64_t kTagMask = ((uint64_t{1} << kTagBits) - 1) << kPcTagShift;
   static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
-  static constexpr int64_t kLargestAdd = 127 * 8;
+  static constexpr int kAddShift = kPcTagShift + kTagBits;
+  static constexpr int64_t kLargestAdd = 15 * 8;
 
   uint64_t bits = 0;
 
@@ -45,11 +46,11 @@ struct UnwindRow {
   BpRule bp_rule() const { return static_cast<BpRule>(bits >> 5 & 3); }
   int64_t cfa_offset() const { return static_cast<int64_t>(bits << 36) >> 44 << 3; }
   int64_t bp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
-  int64_t add() const { return static_cast<int64_t>(bits) >> 56 << 3; }
+  int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
 
   static constexpr UnwindRow Of(Kind kind) { return {kind}; }
-  uint8_t tag() const { return static_cast<uint8_t>((bits & kTagMask) >> kPcTagShift); }
-  UnwindRow WithTag(uint8_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
+  uint16_t tag() const { return static_cast<uint16_t>((bits & kTagMask) >> kPcTagShift); }
+  UnwindRow WithTag(uint16_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
 
   struct Step {
     bool from_bp = false;
@@ -71,7 +72,7 @@ struct UnwindRow {
     constexpr uint64_t k20Bits = (1 << 20) - 1;
     return {kStep | uint64_t{step.from_bp} << 3 | uint64_t{step.loaded} << kLoadedBit | uint64_t{step.bp_rule} << 5 |
             (static_cast<uint64_t>(step.cfa_offset >> 3) & k20Bits) << 8 |
-            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 | static_cast<uint64_t>(step.add >> 3) << 56};
+            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 | static_cast<uint64_t>(step.add >> 3) << kAddShift};
   }
 };
 static_assert(sizeof(UnwindRow) == 8);

@@ -42,8 +42,7 @@ class Segments {
     }
     std::stable_sort(segments_.begin(), segments_.end(),
                      [](const Segment& a, const Segment& b) { return a.start < b.start; });
-    // Tags count modulo 255: after 255 unloads from one address two modules are the same to us. Then neither gives
-    // names: no name is better than a wrong one.
+    // Two modules with one tag at one address: no name is better than a wrong one.
     for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
       if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
       if (segments_[i].end > segments_[widest].end) widest = i;

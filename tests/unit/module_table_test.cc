@@ -10,6 +10,8 @@
 #include <atomic>
 #include <climits>
 #include <cstring>
+#include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +25,7 @@ namespace holdfast {
 namespace {
 
 struct Recorded {
-  uint8_t tag;
+  uint16_t tag;
   bool unloaded;
   uint64_t start, end, bias;
   std::vector<Segment> segments;
@@ -38,7 +40,7 @@ std::vector<Recorded> ReadModules() {
     const auto* module = now->At<Module>(at);
     const auto* segments = reinterpret_cast<const Segment*>(module + 1);
     const char* tail = reinterpret_cast<const char*>(segments + module->segments);
-    modules.push_back({static_cast<uint8_t>(module->tag), module->unloaded != 0, module->start, module->end,
+    modules.push_back({module->tag, module->unloaded != 0, module->start, module->end,
                        module->bias, {segments, segments + module->segments}, {tail, module->build_id_bytes},
                        {tail + module->build_id_bytes, module->path_bytes}});
     at = module->next;
@@ -47,11 +49,11 @@ std::vector<Recorded> ReadModules() {
   return modules;
 }
 
-uint8_t Sight(const void* code) {
+uint16_t Sight(const void* code) {
   dl_find_object found;
   EXPECT_EQ(_dl_find_object(const_cast<void*>(code), &found), 0);
   const ModuleSight sight = SightModule(found);
-  EXPECT_TRUE(sight.recorded);
+  EXPECT_TRUE(sight.settled);
   return sight.tag;
 }
 
@@ -110,7 +112,7 @@ TEST_F(ModuleTable, ThreadsThatMeetAModuleTogetherRecordItOnce) {
         for (bool recorded = false; !recorded;) {
           const ModuleSight sight = SightModule(found);
           if (sight.tag != 0) ++other_tags;
-          recorded = sight.recorded;
+          recorded = sight.settled;
         }
       });
     }
@@ -277,10 +279,14 @@ class Fakes {
   Fakes() : pages_(static_cast<char*>(mmap(nullptr, kPages * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Fakes() { munmap(pages_, kPages * kPage); }
   // Each has its own dynamic section, outside of everything that is loaded.
-  uint8_t Sight(int first, int end) {
-    link_map& map = maps_[count_++];
+  uint16_t Sight(int first, int end) {
+    ++count_;
+    return SightLast(first, end);
+  }
+  uint16_t SightLast(int first, int end) {
+    link_map& map = maps_[count_ % kMaps];
     map.l_name = const_cast<char*>("/fake.so");
-    map.l_ld = reinterpret_cast<ElfW(Dyn)*>(pages_ + count_ * 64);
+    map.l_ld = reinterpret_cast<ElfW(Dyn)*>(pages_ + count_ * 16);
     dl_find_object found{};
     found.dlfo_map_start = pages_ + first * kPage;
     found.dlfo_map_end = pages_ + end * kPage;
@@ -291,18 +297,36 @@ class Fakes {
  private:
   static constexpr int kPages = 32, kPage = 4096;
   char* pages_;
-  link_map maps_[8] = {};
+  static constexpr int kMaps = 4096;
+  link_map maps_[kMaps] = {};
   int count_ = 0;
 };
 
 TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
   Fakes fakes;
-  const uint8_t left = fakes.Sight(10, 20), right = fakes.Sight(20, 30), both = fakes.Sight(10, 30), after = fakes.Sight(10, 20);
+  const uint16_t left = fakes.Sight(10, 20), right = fakes.Sight(20, 30), both = fakes.Sight(10, 30), after = fakes.Sight(10, 20);
   EXPECT_EQ(left, 0);
   EXPECT_EQ(right, 0);
   EXPECT_NE(both, left);
   EXPECT_NE(after, both) << "as many lay there before as before that one, but not the same";
   EXPECT_NE(after, left);
+}
+
+TEST_F(ModuleTable, WhereTooManyModulesLayTheLaterOnesHaveNoNamesAndAreCountedOnce) {
+  constexpr int kMost = (1 << kTagBits) - 1;
+  const auto lost = [] { return table()->header()->losses[static_cast<int>(Loss::kModuleTableFull)].load(); };
+  auto fakes = std::make_unique<Fakes>();
+  std::set<uint16_t> tags;
+  for (int i = 0; i < kMost; ++i) tags.insert(fakes->Sight(10, 20));
+  EXPECT_EQ(tags.size(), static_cast<size_t>(kMost));
+  EXPECT_EQ(tags.count(kNoModuleTag), 0u);
+  EXPECT_EQ(lost(), 0u);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(fakes->Sight(10, 20), kNoModuleTag);
+    EXPECT_EQ(fakes->SightLast(10, 20), kNoModuleTag) << "each of its frames";
+    EXPECT_EQ(lost(), i);
+  }
+  EXPECT_EQ(fakes->Sight(20, 30), 0) << "elsewhere there is room";
 }
 
 // A thread whose turn does not come for 20 ms on a busy machine is not waited for; then that is counted.
@@ -320,7 +344,7 @@ TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
         _dl_find_object(code, &found);
         ++ready;
         while (ready < 2) std::this_thread::yield();
-        recorded += SightModule(found).recorded;
+        recorded += SightModule(found).settled;
       });
     }
     for (auto& thread : threads) thread.join();
