@@ -54,9 +54,9 @@ Salts CurrentSalts() {
 HOLDFAST_HOT inline Set& SetOf(uintptr_t pc) { return sets[(pc ^ pc >> 13) % kSets]; }
 
 // Relaxed: a slot proves itself, and which of its values a thread sees does not matter.
-HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, const Salts& salts, UnwindRow* row) {
+HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {
   row->bits = slot.row.load(std::memory_order_relaxed);
-  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salts.For(*row)) == pc;
+  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salt) == pc;
 }
 
 void Keep(uintptr_t pc, const Salts& salts, UnwindRow row) {
@@ -69,13 +69,13 @@ void Keep(uintptr_t pc, const Salts& salts, UnwindRow row) {
 
 // What one walk knows of modules.
 struct Walk {
-  // Bits of rows that are not to be believed at once: while a dlclose is under way, another module may lie there by now.
-  // Before the salts: where a dlclose has ended they are the new ones.
-  uint64_t doubted = ModulesStay() ? 0 : UnwindRow::kUnloadable;
+  // Rows of modules that may be unloaded are not believed at once: while a dlclose is under way, another one may lie there by
+  // now. Before the salts: where a dlclose has ended they are the new ones.
+  bool doubts = !ModulesStay();
   Salts salts = CurrentSalts();
   bool guessing = false;         // has passed code without unwind tables: what follows may be anything
   ModuleReading reading;
-  // While rows are doubted: the module that was looked at last.
+  // While there are doubts: the module that was looked at last.
   AddressRange sighted;
   ModuleSight sight;
 };
@@ -96,7 +96,7 @@ Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting)
 }
 
 ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc, Walk* walk) {
-  if (walk->doubted == 0 || lasting) return SightModule(found);
+  if (!walk->doubts || lasting) return SightModule(found);
   if (pc - walk->sighted.start < walk->sighted.end - walk->sighted.start) return walk->sight;
   walk->sight = SightModule(found);
   walk->sighted = {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
@@ -124,15 +124,20 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   return row;
 }
 
+__attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) {
+  const Set& set = SetOf(pc);
+  UnwindRow row;
+  if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) && !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
+    return FindRowSlow(pc, walk, kNoRow);
+  }
+  return LIKELY(!walk->doubts) ? row : FindRowSlow(pc, walk, row);
+}
+
 HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
   const Set& set = SetOf(pc);
   UnwindRow row;
-  if (UNLIKELY(!Matches(set.slots[0], pc, walk->salts, &row)) && !Matches(set.slots[1], pc, walk->salts, &row)) {
-    row = kNoRow;
-  } else if (LIKELY((row.bits & walk->doubted) == 0)) {
-    return row;
-  }
-  return FindRowSlow(pc, walk, row);
+  if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) || Matches(set.slots[1], pc, walk->salts.lasting, &row)) return row;
+  return FindUnloadableRow(pc, walk);
 }
 
 // ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
