@@ -38,27 +38,26 @@ inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegiste
   return stack;
 }
 
-// Our own time in samples, estimated from every 32nd: two readings of the clock would be a tenth of what they measure.
+// Our own time in samples, estimated from every 32nd, from a random one on: two readings of the clock would be a tenth of what
+// they measure. However long it took: where the scheduler took the thread off in the midst of one, as often as that happens. The
+// thread's processor time would tell, but reading it is a system call.
 class OwnTime {
  public:
-  static constexpr uint64_t kOneIn = 32;
-  static constexpr int64_t kLongestNs = 20'000;  // the slowest walk that was measured: 256 frames never seen before
-  OwnTime(Table* table, ThreadState& thread) : counter_(nullptr), start_ns_(0) {
-    if (thread.samples++ % kOneIn != 0) return;
+  static constexpr uint32_t kOneIn = 32;
+  OwnTime(Table* table, ThreadState& thread) {
+    if (LIKELY(thread.samples++ % kOneIn != 0)) return;
     counter_ = &table->header()->counters[thread.shard].sample_ns;
     start_ns_ = MonotonicNs();
   }
   void Add() const {
-    if (counter_ != nullptr) {
-      // More than kLongestNs is the scheduler's time, not ours.
-      const int64_t took = MonotonicNs() - start_ns_;
-      counter_->fetch_add(static_cast<uint64_t>(took < kLongestNs ? took : kLongestNs) * kOneIn, std::memory_order_relaxed);
-    }
+    if (LIKELY(counter_ == nullptr)) return;
+    // 0 is no time: where the program has forbidden itself to read the clock in between.
+    if (const int64_t took = MonotonicNs() - start_ns_; took > 0) counter_->fetch_add(static_cast<uint64_t>(took) * kOneIn, std::memory_order_relaxed);
   }
 
  private:
-  std::atomic<uint64_t>* counter_;
-  int64_t start_ns_;
+  std::atomic<uint64_t>* counter_ = nullptr;
+  int64_t start_ns_ = 0;
 };
 
 }  // namespace holdfast

@@ -65,7 +65,7 @@ struct ThreadState {
   StackBounds stack_bounds;
   uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
   uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
-  uint32_t samples;          // how many this thread has taken; of every so many one is timed
+  uint32_t samples;          // how many this thread has taken, from a random number on; of every so many one is timed
   uint16_t calm_unlocks;     // while some lock is watched: how many more may pass before one has a closer look (see Calm)
   uint16_t tended;           // such unlocks, roughly, since some random number: whose turn it is of TendSlots
   uint16_t shard;            // its CounterShard

@@ -1,5 +1,5 @@
-// How little stack is enough for a call. `little_stack CASE [BYTES]`: in a child each, with 64, 128 … 4,096 bytes left above a
-// page that may not be touched; prints from where on all children lived. With BYTES: that one alone, in this process.
+// How little stack is enough for a call. `little_stack CASE [BYTES]`: in a child, with 4,096, 4,032 … 64 bytes left above a
+// page that may not be touched; prints how long it lived. With BYTES: that one alone, in this process.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <errno.h>
@@ -151,6 +151,7 @@ static void* WithLittle(void* unused) {
 
 // The forbidden page lies below the thread's own stack, as its guard does.
 static void RunCase(void) {
+  signalled = 0, word = 0;
   char* low = mmap(NULL, 4096 + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(low, 4096, PROT_NONE);
   stack = low + 4096;
@@ -163,15 +164,29 @@ static void RunCase(void) {
   pthread_create(&one, &attributes, WithLittle, NULL);
   pthread_join(one, NULL);
   pthread_join(other, NULL);
+  munmap(low, 4096 + kStackBytes);
 }
 
+// Down from much to little, as long as the child lives; each time in new threads.
 static void FindSmallest(void) {
+  volatile size_t* lived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    for (left = kMost; left > 0; left -= kStep) RunCase(), *lived = left;
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  printf("%s: lives with %zu bytes\n", chosen->name, *lived);
+}
+
+// In a process each, whose first call this is.
+static void FindSmallestAtFirst(void) {
   size_t smallest = 0;
   for (left = kStep; left <= kMost; left += kStep) {
-    fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);
+      alarm(30);
       RunCase();
       _exit(0);
     }
@@ -180,10 +195,11 @@ static void FindSmallest(void) {
     if (status == 0 && smallest == 0) smallest = left;
     if (status != 0) smallest = 0;
   }
-  printf("%s, %s: lives with %zu bytes\n", chosen->name, warm ? "later" : "at first", smallest);
+  printf("%s, at first: lives with %zu bytes\n", chosen->name, smallest);
 }
 
 int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IONBF, 0);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (argc < 2 || (strcmp(argv[1], cases[i].name) && strcmp(argv[1], "all"))) continue;
     chosen = &cases[i];
@@ -192,7 +208,10 @@ int main(int argc, char** argv) {
       RunCase();
       continue;
     }
-    for (warm = 0; warm < 2; ++warm) FindSmallest();
+    if (chosen->with_little == Malloc || chosen->with_little == Lock) FindSmallestAtFirst();
+    warm = 1;
+    FindSmallest();
+    warm = 0;
   }
   return chosen == NULL ? 99 : 0;
 }

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/sample_stack.h"
 #include "sampler/syscalls.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/both_traces.h"
@@ -444,6 +445,22 @@ TEST_F(StackTraceTest, ThreadsCaptureWhileRowsAreForgotten) {
   stop = true;
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// A walk may wait for memory, or for what it has to look up, a thousand times as long as usual.
+TEST_F(StackTraceTest, ALongSampleIsCountedAsLongAsItWas) {
+  constexpr int64_t kLongNs = 2'000'000;
+  const auto processor_ns = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  };
+  ThreadState thread{};
+  const OwnTime own_time(table(), thread);
+  for (const int64_t start = processor_ns(); processor_ns() - start < kLongNs;) {
+  }
+  own_time.Add();
+  EXPECT_GE(table()->header()->counters[0].sample_ns, static_cast<uint64_t>(kLongNs) * OwnTime::kOneIn);
 }
 
 }  // namespace
