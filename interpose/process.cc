@@ -60,6 +60,18 @@ HOLDFAST_EXPORT int setns(int descriptor, int flags) noexcept {
   return real.setns(descriptor, flags);
 }
 
+// fork without the handlers of pthread_atfork, ours included.
+HOLDFAST_EXPORT pid_t _Fork() noexcept {
+  if (UNLIKELY(!Ready())) {
+    errno = EAGAIN;
+    return -1;
+  }
+  BeforeFork();
+  const pid_t child = real._Fork();
+  if (child != 0) AfterFork();
+  return child;
+}
+
 // Variadic in its header; by the calling convention the five registers are what a callee may look at.
 HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
   va_list list;
@@ -97,7 +109,8 @@ HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, l
   errno = static_cast<int>(-result);
   return -1;
 }
-HOLDFAST_HIDDEN void* HoldfastRealSyscall() {
+HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
+  if (UNLIKELY(number == SYS_fork || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0))) BeforeFork();
   return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
 }
 asm(R"(

@@ -120,6 +120,7 @@ __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
   at_quick_exit(AwaitLastProfile);
+  pthread_atfork(BeforeFork, AfterFork, nullptr);  // also of daemon and forkpty, which call fork inside libc
 }
 
 __attribute__((destructor)) void Destructor() {

@@ -87,20 +87,18 @@ bool HeapEventDue(size_t bytes) {
   // The interval was changed meanwhile: a sample that is due was drawn from the old one, and weighs what that says.
   const uint32_t sampled_index = due ? thread.interval_index : index;
   if (UNLIKELY(index != thread.interval_index)) UseInterval(interval);
-  Gap gap = DrawGap(interval, &thread.random);
+  // Drawn whole and only then cut (see kLongestGap), as a block of many terabytes would be a hundred million pieces.
+  Gap gap = DrawGap(interval, &thread.random, kUncutGap);
   // A gap that was cut short, or a new thread: the process goes on from where the gap ended, inside this block.
   while (!due && gap.length <= over) {
     due = gap.is_event;
     over -= gap.length;
-    gap = DrawGap(interval, &thread.random);
-    // A block of many gigabytes would be cut into as many pieces as 64 MiB fit: with sampling on, all but certain to be
-    // sampled long before; with sampling off, let it be.
-    if (interval == 0) over = 0;
+    gap = DrawGap(interval, &thread.random, kUncutGap);
   }
   // After an event the next gap begins behind this block, whatever lay in the rest of it: p counts "at least one".
   if (due) over = 0;
-  thread.heap_countdown = gap.length - over;
-  thread.heap_gap = thread.heap_countdown;
+  gap = CutGap({gap.length - over, gap.is_event}, kLongestGap);
+  thread.heap_countdown = thread.heap_gap = gap.length;
   thread.heap_gap_is_event = gap.is_event;
   thread.interval_index = index;
   thread.sampled_index = static_cast<uint16_t>(sampled_index);
@@ -113,6 +111,34 @@ bool HeapEventDue(size_t bytes) {
   // This block's own bytes are counted by RecordAlloc, once it is there.
   CountBytes(thread, due && !lost ? allocated - bytes : allocated);
   return due && !lost;
+}
+
+// Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.
+static void DrawHeapGapAnew() {
+  ThreadState& thread = thread_state;
+  // Not yet introduced: its first block is where it begins. In a sample of its own: the gap behind that is drawn there.
+  if (thread.epoch == 0 || (thread.muted && !thread.in_operator)) return;
+  int64_t& countdown = thread.in_operator ? thread.held_countdown : thread.heap_countdown;
+  int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
+  Table* recorded = table();
+  const uint64_t interval = recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
+  // What was allocated since the last look stays to be counted, and the next look comes no later than it would have.
+  const int64_t allocated = gap - countdown;
+  const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);
+  countdown = drawn.length;
+  gap = drawn.length + allocated;
+  thread.heap_gap_is_event = drawn.is_event;
+}
+
+void BeforeFork() {
+  if (!process.recording.load(std::memory_order_relaxed)) return;
+  const uint64_t number = process.forks.fetch_add(1, std::memory_order_relaxed) + 1;
+  thread_state.random += number * 0x9fb21c651e98df25;  // also where several threads fork at the same time
+  DrawHeapGapAnew();
+}
+
+void AfterFork() {
+  if (process.recording.load(std::memory_order_relaxed)) DrawHeapGapAnew();
 }
 
 void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {

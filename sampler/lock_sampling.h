@@ -24,7 +24,7 @@ inline uint64_t PrepareLockCountdown(Table* recorded, int64_t* countdown, uint16
   *countdown = 0;
   Gap gap{};
   do {
-    gap = DrawGap(interval, random, kLongestWaitGap);
+    gap = DrawGap(interval, random, kUncutGap);
     *countdown += gap.length;
   } while (!gap.is_event && *countdown < INT64_MAX / 2);
   return interval;

@@ -25,13 +25,16 @@ inline uint64_t NextRandom(uint64_t* state) {
 // has no memory. At 512 KiB one gap in seven is cut; switched off, a look each MiB costs a malloc of 64 bytes 0.02
 // instructions.
 inline constexpr int64_t kLongestGap = 1 << 20;
-// Of those between waits, which are cut otherwise: BeginWait looks at the interval each time. Still adds without overflow.
-inline constexpr int64_t kLongestWaitGap = INT64_MAX / 2;
+// Of those that are not cut, or elsewhere: between waits, as BeginWait looks at the interval each time. Still adds without
+// overflow.
+inline constexpr int64_t kUncutGap = INT64_MAX / 2;
 
 struct Gap {
   int64_t length;            // ≥ 1
   bool is_event;             // false: the gap was cut, draw again where it ends
 };
+
+inline Gap CutGap(Gap gap, int64_t longest) { return gap.length > longest ? Gap{longest, false} : gap; }
 
 // interval 0 = off, 1 = everything.
 inline Gap DrawGap(uint64_t interval, uint64_t* random, int64_t longest = kLongestGap) {

@@ -112,8 +112,9 @@ void BeginChild() {
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;
   process.location = {};
-  // With a seed given, a child's samples are reproducible too, and not those of its parent.
-  process.seed = process.options.seed == 0 ? 0 : process.seed + 0x632be59bd9b4e019;
+  // With a seed given, a child's samples are reproducible too, and not those of its parent or its siblings (see BeforeFork).
+  uint64_t seed = process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
+  process.seed = process.options.seed == 0 ? 0 : NextRandom(&seed);
   if (process.seed == 0) DrawSeed();
   process.threads = 0;
   if (!process.options.children) process.recording = false;

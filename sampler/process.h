@@ -25,6 +25,7 @@ struct Process {
   std::atomic<bool> recording{false};      // false: nothing is sampled, everything passes through
   std::atomic<uint32_t> epoch{1};          // +1 in each forked child: its threads seed anew
   std::atomic<uint32_t> threads{0};        // ordinal of the next thread to be introduced
+  std::atomic<uint64_t> forks{0};          // how many children this process has begun to fork
   BeforeTable before_table;
   uint64_t seed = 0;
   int pid = 0;                             // of the process that this state belongs to; a vfork child has another

@@ -46,6 +46,11 @@ void AfterFailedSeccomp();
 void ForbidClock(bool forbidden);
 // Children are about to be born into another pid namespace: makes the table and starts the exporter now, if there are none yet.
 void BeforeNewNamespace();
+// Around a fork, in the parent. The child goes on with the gap that is drawn before, the parent with another: what is
+// sampled in a child depends neither on its parent nor on its siblings. Also right where no child comes of it, or where
+// AfterFork is not called (then parent and child share that one gap).
+void BeforeFork();
+void AfterFork();
 // dlclose is called; it returned. Any thread, balanced.
 void BeforeUnload();
 void AfterUnload();

@@ -71,7 +71,7 @@ TEST(PoissonSampler, GapsAreExponential) {
   uint64_t random = 42;
   double sum = 0, squares = 0;
   for (int i = 0; i < kDraws; ++i) {
-    const auto gap = static_cast<double>(DrawGap(kInterval, &random, kLongestWaitGap).length);
+    const auto gap = static_cast<double>(DrawGap(kInterval, &random, kUncutGap).length);
     sum += gap;
     squares += gap * gap;
   }
