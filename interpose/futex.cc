@@ -17,17 +17,30 @@
 namespace holdfast {
 namespace {
 
+// Others say at once that there is nothing to wait for: the word was another already, or the call is wrong or not known.
+inline bool HasWaited(long result) { return result >= 0 || errno == ETIMEDOUT || errno == EINTR; }
+
 template <typename Call>
 inline long Wait(const CallerRegisters& caller, const uint32_t* word, Call call) {
   LockWait wait;
   BeginWait(caller, word, WaitKind::kFutex, WaitStyle::kWhole, &wait);
   EnterWait(false, &wait);
   const long result = call();
-  if (result < 0 && errno == EAGAIN) {
-    DropWait(&wait);  // the word was another already
-  } else {
+  if (HasWaited(result)) {
     EndWait(&wait, result >= 0);
+  } else {
+    DropWait(&wait);
   }
+  return result;
+}
+
+template <typename Call>
+inline long Wake(const CallerRegisters& caller, const uint32_t* word, Call call) {
+  if (NoneWatched<kWokenTable>() || !WatchedSlow(word, kWokenTable)) return call();
+  LockHold hold;
+  BeginUnlock(word, WaitKind::kFutex, true, &hold);
+  const long result = call();
+  EndUnlock(caller, result >= 0, &hold);
   return result;
 }
 
@@ -54,28 +67,40 @@ static __attribute__((noinline)) long FutexSlow(long number, long a, long b, lon
     case FUTEX_WAKE_OP:
     case FUTEX_REQUEUE:
     case FUTEX_CMP_REQUEUE:
-    case FUTEX_UNLOCK_PI: {
-      if (NoneWatched<kWokenTable>() || !WatchedSlow(word, kWokenTable)) return call();
-      LockHold hold;
-      BeginUnlock(word, WaitKind::kFutex, true, &hold);
-      const long result = call();
-      EndUnlock(HOLDFAST_CALLER(), result >= 0, &hold);
-      return result;
-    }
+    case FUTEX_UNLOCK_PI:
+      return Wake(HOLDFAST_CALLER(), word, call);
     default:
       return call();
   }
+}
+
+// futex_wake, futex_wait and futex_waitv, system calls of their own since Linux 6.7 and 5.16.
+static __attribute__((noinline)) long Futex2WakeSlow(long number, long a, long b, long c, long d, long e, long f) {
+  return Wake(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a), [=] { return real.syscall(number, a, b, c, d, e, f); });
+}
+static __attribute__((noinline)) long Futex2WaitSlow(long number, long a, long b, long c, long d, long e, long f) {
+  return Wait(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a), [=] { return real.syscall(number, a, b, c, d, e, f); });
+}
+// Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
+static __attribute__((noinline)) long FutexWaitvSlow(long number, long a, long b, long c, long d, long e, long f) {
+  return Wait(HOLDFAST_CALLER(), nullptr, [=] { return real.syscall(number, a, b, c, d, e, f); });
 }
 
 HOLDFAST_HIDDEN long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
   return UnlessLittleStack<FutexSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
-
-// Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
-HOLDFAST_HIDDEN __attribute__((noinline)) long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f) {
+HOLDFAST_HIDDEN long HoldfastFutex2Wake(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
-  return Wait(HOLDFAST_CALLER(), nullptr, [=] { return real.syscall(number, a, b, c, d, e, f); });
+  return UnlessLittleStack<Futex2WakeSlow, &Real::syscall>(number, a, b, c, d, e, f);
+}
+HOLDFAST_HIDDEN long HoldfastFutex2Wait(long number, long a, long b, long c, long d, long e, long f) {
+  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  return UnlessLittleStack<Futex2WaitSlow, &Real::syscall>(number, a, b, c, d, e, f);
+}
+HOLDFAST_HIDDEN long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f) {
+  if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  return UnlessLittleStack<FutexWaitvSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 
 }  // extern "C"

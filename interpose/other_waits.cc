@@ -61,6 +61,25 @@ __attribute__((noinline)) int BarrierWait(pthread_barrier_t* barrier) {
 // 0 before, 2 after; odd while somebody is at it.
 inline bool SomebodyIsAtIt(const int* control) { return (__atomic_load_n(control, __ATOMIC_ACQUIRE) & 3) == 1; }
 
+// What libc writes into a control while somebody is at it: another number after each fork. Who was at it in the parent of a
+// forked child does not exist in the child, where libc runs `function` at once. Found by a look at a control of our own in
+// the midst of it; 0 where another thread is looking just now.
+constinit std::atomic<const int*> probed{nullptr};
+constinit int own_generation = 0;
+int OwnGeneration() {
+  pthread_once_t control = PTHREAD_ONCE_INIT;
+  const int* nobody = nullptr;
+  if (!probed.compare_exchange_strong(nobody, &control, std::memory_order_acquire)) return 0;
+  real.pthread_once(&control, [] { own_generation = __atomic_load_n(probed.load(std::memory_order_relaxed), __ATOMIC_RELAXED); });
+  const int found = own_generation;
+  probed.store(nullptr, std::memory_order_release);
+  return found;
+}
+bool LeftByParent(const int* control) {
+  const int found = __atomic_load_n(control, __ATOMIC_ACQUIRE), own = OwnGeneration();
+  return own != 0 && (found & 3) == 1 && found != own;
+}
+
 // No clean-up is registered: it is no cancellation point, and if the other thread gave up, `function` runs in here and may
 // throw through us. The wait is then one that was left by a jump.
 template <typename Call>
@@ -70,7 +89,7 @@ inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& c
     *control = 2;
     return 0;
   }
-  if (!SomebodyIsAtIt(control)) return call();
+  if (!SomebodyIsAtIt(control) || LeftByParent(control)) return call();
   LockWait wait;
   BeginWait(caller, control, WaitKind::kOnce, WaitStyle::kRare, &wait);
   EnterWait(false, &wait);

@@ -125,6 +125,10 @@ syscall:
   je HoldfastSeccomp
   cmp $449, %rdi
   je HoldfastFutexWaitv
+  cmp $454, %rdi
+  je HoldfastFutex2Wake
+  cmp $455, %rdi
+  je HoldfastFutex2Wait
   push %rdi
   push %rsi
   push %rdx
