@@ -110,14 +110,14 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   const int64_t condition_end_ns = waited_for_mutex ? signalled_ns : end_ns;
   const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
   AddToCounters(counters, WaitKind::kCondition, waited, woken);
-  AddToRecord(wait->record, waited);
+  AddToRecord(recorded, wait->record, waited);
   SampleWait(recorded, thread, Ended(*wait, waited));
   if (!waited_for_mutex) return;
   const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
   AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
   for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
   for_mutex.pair = nullptr;
-  AddToRecord(for_mutex.record, for_mutex_ns);
+  AddToRecord(recorded, for_mutex.record, for_mutex_ns);
   if (wait->chance == 0) return;
   for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (for_mutex.interval == 0) return;

@@ -35,15 +35,19 @@ void CountBytes(const ThreadState& thread, uint64_t bytes) {
   }
 }
 
-void AddSums(Row* row, int first_count, int first_variance, const Weight& weight) {
-  row->sums[first_count].fetch_add(weight.count, std::memory_order_relaxed);
-  row->sums[first_count + 1].fetch_add(weight.amount, std::memory_order_relaxed);
+void AddSums(Table* recorded, Row* row, int first_count, int first_variance, const Weight& weight) {
+  AddTo(recorded, &row->sums[first_count], weight.count);
+  AddTo(recorded, &row->sums[first_count + 1], weight.amount);
   AddDouble(&row->sums[first_variance], weight.count_variance);
   AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
 }
 
-void AddAlloc(Row* row, const Weight& weight) { AddSums(row, kAllocObjects, kAllocObjectsVariance, weight); }
-void AddFree(Row* row, const Weight& weight) { AddSums(row, kFreeObjects, kFreeObjectsVariance, weight); }
+void AddAlloc(Table* recorded, Row* row, const Weight& weight) {
+  AddSums(recorded, row, kAllocObjects, kAllocObjectsVariance, weight);
+}
+void AddFree(Table* recorded, Row* row, const Weight& weight) {
+  AddSums(recorded, row, kFreeObjects, kFreeObjectsVariance, weight);
+}
 
 // Not enough stack is left to record one.
 void LoseSample(const ThreadState& thread) {
@@ -159,7 +163,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   CounterShard& counters = ShardOf(recorded, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  AddAlloc(row, weight);
+  AddAlloc(recorded, row, weight);
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
   const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index});
@@ -167,7 +171,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
     AddToFilter(block, level);
   } else {
     recorded->Count(Loss::kLiveTableFull);
-    AddFree(row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
+    AddFree(recorded, row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
   }
   own_time.Add();
   Unmute(thread);
@@ -187,7 +191,7 @@ void RecordFree(const TakenLive& taken, const void* block) {
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);
   DropLive(taken);
-  AddFree(recorded->At<Row>(sample.row), WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
+  AddFree(recorded, recorded->At<Row>(sample.row), WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
   CounterShard& counters = ShardOf(recorded, thread_state);
   counters.free_calls.fetch_add(1, std::memory_order_relaxed);
   counters.free_bytes.fetch_add(sample.size, std::memory_order_relaxed);

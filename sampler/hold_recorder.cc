@@ -53,7 +53,7 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
     hold->charged_ns -= hold->until_ns - charged_from_ns;
     const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
     AddToCounters(counters, kind, waited_ns, false);
-    AddToRecord(FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
+    AddToRecord(recorded, FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
   }
 }
 
@@ -62,9 +62,9 @@ void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& wei
   uint64_t known = 0;
   for (const Offset waiter : hold.waiters) known += waiter != 0;
   const Offset holder = recorded->OffsetOf(row);
-  if (known == 0) AddToPair(FindLockPair(recorded, holder, 0, hold.record), weight, 1);
+  if (known == 0) AddToPair(recorded, FindLockPair(recorded, holder, 0, hold.record), weight, 1);
   for (const Offset waiter : hold.waiters) {
-    if (waiter != 0) AddToPair(FindLockPair(recorded, holder, waiter, hold.record), weight, known);
+    if (waiter != 0) AddToPair(recorded, FindLockPair(recorded, holder, waiter, hold.record), weight, known);
   }
 }
 
@@ -144,7 +144,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   const auto charged = static_cast<uint64_t>(hold->charged_ns);
   if (hold->record != nullptr) {
     hold->record->holds.fetch_add(1, std::memory_order_relaxed);
-    hold->record->hold_ns.fetch_add(charged, std::memory_order_relaxed);
+    AddTo(recorded, &hold->record->hold_ns, charged);
   }
   LockCounters& counters = LockCountersOf(recorded, thread);
   Count(counters.holds, hold->kind, 1);
@@ -159,7 +159,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   Row* row = FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
   counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(charged, interval);
-  AddLockSample(row, charged, weight);
+  AddLockSample(recorded, row, charged, weight);
   if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
   own_time.Add();
   Unmute(thread);

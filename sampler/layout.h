@@ -34,10 +34,15 @@ inline constexpr uint32_t kUnit = 8;
 inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
 
 // Weighted sums are fixed point, so that they add in any order to the same total, without a lock.
-// Objects and contentions: 2^48 of them fit. Bytes and nanoseconds: 2^60 (1.1 EB, 36 years) fit; a weighted size is
-// never below the interval, so 1/16 byte is an error of under 2^-4/R.
+// Objects and contentions: 2^47 of them fill a row, bytes and nanoseconds 2^59 (0.6 EB; 18 years, a week of 1,000 threads);
+// then another row of the same kind goes on (see Row). A weighted size is never below the interval, so 1/16 byte is an error
+// of under 2^-4/R.
 inline constexpr int kCountFractionBits = 16;
 inline constexpr int kAmountFractionBits = 4;
+// A row with a sum of that much takes no more samples. Where there is no room for another it does, up to kMostSum; what comes
+// later is counted as kSumFull. So is what any other sum has no room for: none ever begins anew at 0.
+inline constexpr uint64_t kFullSum = uint64_t{1} << 63;
+inline constexpr uint64_t kMostSum = uint64_t{3} << 62;
 
 enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2 };
 inline constexpr int kProfileKinds = 3;
@@ -62,12 +67,14 @@ enum class Loss : uint8_t {
   kGrowthFailed,         // the file system or the kernel refused a step of growth
   kNoSystemCalls,        // growth that was not tried, because a seccomp filter is in place
   kLockTableFull,        // locks, or pairs of holder and waiter, that `holdfast locks` does not know
-  kLockSlotTaken,        // waits whose holder could not be charged: too many locks are fought for at once
+  kLockSlotTaken,        // waits whose holder could not be charged: too many locks, or waiters of one lock, at once
+  kSumFull,              // a sum that has no room for more, and stays as it is
 };
-inline constexpr int kLosses = 10;
+inline constexpr int kLosses = 11;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full", "live-table-full", "stack-truncated", "stack-missing",
-    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls", "lock-table-full", "lock-slot-taken"};
+    "module-table-full", "table-unavailable", "growth-failed", "no-system-calls", "lock-table-full", "lock-slot-taken",
+    "sum-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
 inline constexpr int kMaxDepth = 256;
@@ -111,6 +118,24 @@ inline constexpr int kNodeFrames = 4;
 inline constexpr int kNodeCountShift = kPcTagShift + kTagBits;
 inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;
 
+// Where a list of stacks has become long: its head leads to a branch for good, those that were there follow by `next`, and
+// whoever comes later stands in one of 16 lists, by four further bits of the hash. A reader follows these lists: so a stack
+// or a branch in one of them was made after the branch that leads to it, and lies behind it (see docs/format.md).
+//
+//     stack_heads[hash] ──► StackBranch ──next──► Stack → Stack → …      four, from before
+//                              └ heads[hash / 16384 % 16] ──► Stack → …   newest first, or StackBranch
+struct StackBranch {
+  uint64_t none;                 // 0: in the place of a Stack's hash
+  Offset next;
+  Offset no_leaf, no_rows;       // 0
+  uint16_t no_depth;             // 0
+  uint16_t truncated;            // kIsBranch
+  std::atomic<Offset> heads[16];
+};
+static_assert(sizeof(StackBranch) == 88);
+inline constexpr int kStackBranchAfter = 4;  // stacks
+inline constexpr uint16_t kIsBranch = 2;
+
 // One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
 // share a hash is 3e-8.
 struct Stack {
@@ -119,7 +144,7 @@ struct Stack {
   Offset leaf;                   // Node; 0 for the overflow stack and for samples without a stack
   std::atomic<Offset> rows;      // newest Row
   uint16_t depth;
-  uint16_t truncated;            // 1: outer frames are missing
+  uint16_t truncated;            // 1: outer frames are missing; kIsBranch: it is a StackBranch
 };
 static_assert(sizeof(Stack) == 24);
 
@@ -130,7 +155,8 @@ enum HeapSum { kAllocObjects, kAllocSpace, kFreeObjects, kFreeSpace,
 enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples };
 inline constexpr int kRowSums = 8;
 
-// One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free.
+// One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
+// that are alike: once one is full (kFullSum), the next takes over, and the older ones only see frees of their own blocks.
 struct Row {
   Offset next;                   // next row of the same stack
   ProfileKind profile;

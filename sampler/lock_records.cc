@@ -1,5 +1,7 @@
 #include "sampler/lock_records.h"
 
+#include "sampler/stack_table.h"
+
 namespace holdfast {
 namespace {
 
@@ -68,10 +70,10 @@ LockPair* FindLockPair(Table* table, Offset holder, Offset waiter, LockRecord* r
       });
 }
 
-void AddToPair(LockPair* pair, const Weight& weight, uint64_t parts) {
+void AddToPair(Table* table, LockPair* pair, const Weight& weight, uint64_t parts) {
   if (pair == nullptr) return;
-  pair->contentions.fetch_add(weight.count / parts, std::memory_order_relaxed);
-  pair->delay.fetch_add(weight.amount / parts, std::memory_order_relaxed);
+  AddTo(table, &pair->contentions, weight.count / parts);
+  AddTo(table, &pair->delay, weight.amount / parts);
 }
 
 }  // namespace holdfast

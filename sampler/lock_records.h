@@ -19,7 +19,7 @@ LockRecord* FindLockRecord(Table* table, const void* lock, WaitKind kind);
 LockPair* FindLockPair(Table* table, Offset holder, Offset waiter, LockRecord* record);
 
 // `count` and `amount` as in Weight; `parts`: among so many pairs the hold is divided.
-void AddToPair(LockPair* pair, const Weight& weight, uint64_t parts);
+void AddToPair(Table* table, LockPair* pair, const Weight& weight, uint64_t parts);
 
 }  // namespace holdfast
 

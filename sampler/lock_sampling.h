@@ -44,8 +44,10 @@ inline Row* FindLockRow(Table* recorded, Stack* stack, ProfileKind profile, Wait
   return FindRow(recorded, stack, profile, kind, number);
 }
 
+// A sum that is full stays as it is; who reads it says so.
 inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
-  counters[static_cast<int>(kind)].fetch_add(by, std::memory_order_relaxed);
+  std::atomic<uint64_t>& counter = counters[static_cast<int>(kind)];
+  if (LIKELY(counter.load(std::memory_order_relaxed) < kMostSum)) counter.fetch_add(by, std::memory_order_relaxed);
 }
 
 inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {
@@ -60,10 +62,10 @@ inline bool HasHolder(WaitKind kind) {
          kind == WaitKind::kSpin || kind == WaitKind::kFutex;
 }
 
-inline void AddLockSample(Row* row, uint64_t ns, const Weight& weight) {
+inline void AddLockSample(Table* recorded, Row* row, uint64_t ns, const Weight& weight) {
   auto& sums = row->sums;
-  sums[kContentions].fetch_add(weight.count, std::memory_order_relaxed);
-  sums[kDelay].fetch_add(weight.amount, std::memory_order_relaxed);
+  AddTo(recorded, &sums[kContentions], weight.count);
+  AddTo(recorded, &sums[kDelay], weight.amount);
   sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
   AddDouble(&sums[kContentionsVariance], weight.count_variance);
   AddDouble(&sums[kDelayVariance], weight.amount_variance);

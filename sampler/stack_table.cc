@@ -18,6 +18,11 @@ uint64_t HashOf(const StackTrace& trace) {
   return Mix(hash);
 }
 
+// Of the first two sums, which are those of what was allocated or waited: what is freed is never more.
+bool IsFull(const Row& row) {
+  return (row.sums[0].load(std::memory_order_relaxed) | row.sums[1].load(std::memory_order_relaxed)) >= kFullSum;
+}
+
 // Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
 // head. Returns the one that is in the list.
 // Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
@@ -90,6 +95,81 @@ class NodeList {
   int length_ = 0;  // since the head, or the last branch
 };
 
+// Walks the list of stacks that one hash leads to, and adds to it at its head. Whoever loses a race for the head looks again,
+// and makes its record anew: there may be a branch by then, and what that leads to has to lie behind it.
+class StackList {
+ public:
+  StackList(Table* table, uint64_t hash) : table_(table), hash_(hash) {}
+
+  // Null: it is not there.
+  Stack* Find() {
+    Offset older[kMostBranches];
+    head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
+    bits_ = hash_ / kStackHeads;
+    branches_ = 0;
+    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_); first_ = head_->load(std::memory_order_acquire)) {
+      auto* branch = table_->At<StackBranch>(first_);
+      if (branches_ < kMostBranches) older[branches_] = branch->next;
+      Enter(branch);
+    }
+    if (Stack* found = FindFrom(first_, &length_)) return found;
+    int length;
+    for (int i = branches_; i > 0; --i) {
+      if (Stack* found = FindFrom(older[i - 1], &length)) return found;
+    }
+    return nullptr;
+  }
+
+  // After Find, and before the record that is to be added is made.
+  void Branch() {
+    if (length_ < kStackBranchAfter || branches_ == kMostBranches) return;
+    auto* branch = table_->New<StackBranch>();
+    if (branch == nullptr) return;
+    branch->truncated = kIsBranch;
+    branch->next = first_;
+    if (!Publish(branch)) return;  // ours stays unused: a few bytes lost to a race
+    Enter(branch);
+    first_ = 0;
+    length_ = 0;
+  }
+
+  // False: another thread was first, and Find has to look again.
+  bool Push(Stack* stack) {
+    stack->next = first_;
+    return Publish(stack);
+  }
+
+ private:
+  static constexpr int kMostBranches = 12;  // one above the other: then all bits of the hash are used
+
+  bool IsBranch(Offset at) const { return at != 0 && table_->At<Stack>(at)->truncated == kIsBranch; }
+  Stack* FindFrom(Offset at, int* length) const {
+    for (*length = 0; at != 0; ++*length) {
+      Stack* stack = table_->At<Stack>(at);
+      if (stack->hash == hash_) return stack;
+      at = stack->next;
+    }
+    return nullptr;
+  }
+  void Enter(StackBranch* branch) {
+    head_ = &branch->heads[bits_ % 16];
+    bits_ /= 16;
+    ++branches_;
+  }
+  // Release: who finds the offset finds the filled record.
+  bool Publish(const void* record) {
+    Offset first = first_;
+    return head_->compare_exchange_strong(first, table_->OffsetOf(record), std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  Table* const table_;
+  const uint64_t hash_;
+  uint64_t bits_ = 0;                    // what is left of the hash for branches
+  std::atomic<Offset>* head_ = nullptr;  // of the innermost list, and what it led to when it was searched
+  Offset first_ = 0;
+  int length_ = 0, branches_ = 0;
+};
+
 constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
 
 // The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
@@ -137,14 +217,8 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count,
 Stack* InternStack(Table* table, const StackTrace& trace) {
   TableHeader& head = *table->header();
   const uint64_t hash = HashOf(trace);
-  auto& list = head.stack_heads[hash % kStackHeads];
-  const auto same = [hash](const Stack& stack) { return stack.hash == hash; };
-  const Offset seen = list.load(std::memory_order_acquire);
-  for (Offset at = seen; at != 0;) {
-    Stack* stack = table->At<Stack>(at);
-    if (same(*stack)) return stack;
-    at = stack->next;
-  }
+  StackList list(table, hash);
+  if (Stack* found = list.Find()) return found;
   // Its nodes would be looked for in lists that are long by now: 60 µs for each sample.
   if (UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)))) {
     table->Count(Loss::kStackTableFull);
@@ -163,25 +237,33 @@ Stack* InternStack(Table* table, const StackTrace& trace) {
     }
     parent = table->OffsetOf(node);
   }
-  Stack* stack = table->New<Stack>();
-  if (stack == nullptr) {
-    table->Count(Loss::kStackTableFull);
-    return table->At<Stack>(head.overflow_stack);
+  while (true) {
+    list.Branch();
+    Stack* stack = table->New<Stack>();
+    if (stack == nullptr) {
+      table->Count(Loss::kStackTableFull);
+      return table->At<Stack>(head.overflow_stack);
+    }
+    stack->hash = hash;
+    stack->leaf = parent;
+    stack->depth = trace.depth;
+    stack->truncated = trace.truncated;
+    if (list.Push(stack)) {
+      head.stack_count.fetch_add(1, std::memory_order_relaxed);
+      return stack;
+    }
+    if (Stack* found = list.Find()) return found;  // ours stays unused: a few bytes lost to a race
   }
-  stack->hash = hash;
-  stack->leaf = parent;
-  stack->depth = trace.depth;
-  stack->truncated = trace.truncated;
-  Stack* published = Publish(table, list, stack, seen, same);
-  if (published == stack) head.stack_count.fetch_add(1, std::memory_order_relaxed);
-  return published;
 }
 
 Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
   TableHeader& head = *table->header();
-  if (table->OffsetOf(stack) == head.overflow_stack) return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+  if (table->OffsetOf(stack) == head.overflow_stack) {
+    wait = WaitKind::kNone;
+    size_class = 0;
+  }
   const auto same = [=](const Row& row) {
-    return row.size_class == size_class && row.profile == profile && row.wait == wait;
+    return row.size_class == size_class && row.profile == profile && row.wait == wait && !IsFull(row);
   };
   const Offset seen = stack->rows.load(std::memory_order_acquire);
   for (Offset at = seen; at != 0;) {

@@ -93,10 +93,10 @@ void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bo
   if (acquired) Count(counters.acquired, kind, 1);
 }
 
-void AddToRecord(LockRecord* record, uint64_t waited_ns) {
+void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns) {
   if (record == nullptr) return;
   record->waits.fetch_add(1, std::memory_order_relaxed);
-  record->wait_ns.fetch_add(waited_ns, std::memory_order_relaxed);
+  AddTo(recorded, &record->wait_ns, waited_ns);
   RaiseTo(&record->longest_ns, waited_ns);
 }
 
@@ -164,7 +164,7 @@ static void DropInnermost(Table* recorded, ThreadState& thread) {
   if (abandoned.slot == nullptr) return;
   PlaceIn(abandoned.slot, thread).store(0, std::memory_order_relaxed);
   if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
-  AddToRecord(FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
+  AddToRecord(recorded, FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
 }
 
 void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame) {
@@ -254,15 +254,15 @@ void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
   if (!wait.sampled || wait.row == nullptr) return;  // the lot had not fallen on it
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
-  AddLockSample(wait.row, waited_ns, weight);
-  AddToPair(wait.pair, weight, 1);
+  AddLockSample(recorded, wait.row, waited_ns, weight);
+  AddToPair(recorded, wait.pair, weight, 1);
 }
 
 static void Publish(Table* recorded, ThreadState& thread, const EndedWait& ended) {
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
   AddToCounters(counters, ended.kind, ended.waited_ns, ended.acquired);
-  AddToRecord(ended.record, ended.waited_ns);
+  AddToRecord(recorded, ended.record, ended.waited_ns);
   SampleWait(recorded, thread, ended);
 }
 

@@ -23,8 +23,8 @@ inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* 
 }
 // As ClaimSlot; what its former lock has left becomes a gap.
 LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
-void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left);
-void AddToRecord(LockRecord* record, uint64_t waited_ns);
+void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& left);
+void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns);
 // After the end of a registration for a condition.
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns);
 // Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when

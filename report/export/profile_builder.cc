@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
@@ -235,7 +236,7 @@ class Builder {
         AddLockSample(group, stacks.Frames(group.stack));
       }
     }
-    AddComments(snapshot_, kind_, variances_, &profile_);
+    AddComments(snapshot_, kind_, variances_, full_sums_, &profile_);
     if (kind_ != ProfileKind::kHeap && !profile_.samples.empty()) {
       AddLockComments(snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
     }
@@ -271,14 +272,21 @@ class Builder {
     profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
   }
 
+  // Of the column `type`, whose sum is to have a place in a viewer, too.
+  int64_t Value(size_t type, double value) {
+    uint64_t total = totals_[type];
+    full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
+    return static_cast<int64_t>(total - std::exchange(totals_[type], total));
+  }
+
   void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
     const auto& sums = group.sums;
     // A free may be counted in between our two reads of a row: never more in use than allocated, never less than none.
     const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
     const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
     const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
-    const std::array<int64_t, 4> values = {Rounded(sums[kAllocObjects]), Rounded(sums[kAllocSpace]), Rounded(objects),
-                                           Rounded(space)};
+    const std::array<int64_t, 4> values = {Value(0, sums[kAllocObjects]), Value(1, sums[kAllocSpace]),
+                                           Value(2, objects), Value(3, space)};
     if (values == std::array<int64_t, 4>{}) return;
     const Profile::Label label{
         .key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")};
@@ -292,7 +300,7 @@ class Builder {
   }
 
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
-    const std::array<int64_t, 2> values = {Rounded(group.sums[kContentions]), Rounded(group.sums[kDelay])};
+    const std::array<int64_t, 2> values = {Value(0, group.sums[kContentions]), Value(1, group.sums[kDelay])};
     if (values == std::array<int64_t, 2>{}) return;
     std::array<Profile::Label, 2> labels;
     size_t count = 0;
@@ -323,6 +331,8 @@ class Builder {
   absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
   Profile profile_;
   std::array<double, 4> variances_ = {};
+  std::array<uint64_t, 4> totals_ = {};
+  uint64_t full_sums_ = 0;
 };
 
 }  // namespace

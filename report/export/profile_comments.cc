@@ -65,8 +65,8 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
   uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
   for (const Snapshot::LockTotals& of_kind : snapshot.locks) {
     contentions += holders ? of_kind.holds : of_kind.waits;
-    delay_ns += holders ? of_kind.hold_ns : of_kind.wait_ns;
-    gap_ns += of_kind.gap_ns;
+    AddUpToMost(holders ? of_kind.hold_ns : of_kind.wait_ns, &delay_ns);
+    AddUpToMost(of_kind.gap_ns, &gap_ns);
   }
   comments->Add("contentions", contentions);
   comments->Add("delay_ns", delay_ns);
@@ -119,11 +119,12 @@ void AddTotals(std::span<const double> variances, Profile* profile, Comments* co
   }
 }
 
-void AddLosses(const Snapshot& snapshot, Comments* comments) {
+void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Comments* comments) {
   bool any = false;
   for (int i = 0; i < kLosses; ++i) {
-    if (snapshot.losses[i] == 0) continue;
-    comments->Add(fmt::format("lost {}", kLossNames[i]), snapshot.losses[i]);
+    const uint64_t lost = snapshot.losses[i] + (i == static_cast<int>(Loss::kSumFull) ? full_sums : 0);
+    if (lost == 0) continue;
+    comments->Add(fmt::format("lost {}", kLossNames[i]), lost);
     any = true;
   }
   if (!any) comments->Add("losses", "none");
@@ -131,7 +132,8 @@ void AddLosses(const Snapshot& snapshot, Comments* comments) {
 
 }  // namespace
 
-void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, Profile* profile) {
+void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, uint64_t full_sums,
+                 Profile* profile) {
   Comments comments(profile);
   AddIdentity(snapshot, kind, &comments);
   if (kind == ProfileKind::kHeap) {
@@ -141,7 +143,7 @@ void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const dou
   }
   AddCounts(snapshot, kind, &comments);
   AddTotals(variances, profile, &comments);
-  AddLosses(snapshot, &comments);
+  AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);
   comments.Add("own table_steps", snapshot.totals.table_steps);

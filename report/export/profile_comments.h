@@ -29,7 +29,9 @@
 namespace holdfast {
 
 // `variances`: of the total of each sample type.
-void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, Profile* profile);
+// `full_sums`: how many values had to be cut, so that their column can be added up (kMostValue).
+void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, uint64_t full_sums,
+                 Profile* profile);
 
 }  // namespace holdfast
 

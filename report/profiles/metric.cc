@@ -21,7 +21,8 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "steps of growth refused by the kernel: too little room where the tables lie (see --tables)",
     "steps of growth not tried behind a seccomp filter",
     "samples of locks that holdfast locks does not list: more than 4,096 locks or 8,192 pairs (the profiles have them)",
-    "waits whose holder is not in the mutex profile: more than 1,024 locks, or 8 of one place, were fought for at once",
+    "waits whose holder is not in the mutex profile: more than 1,024 locks, 8 of one place, or 15,360 waiters of one, at once",
+    "times that a sum had no room for more (292 years of waiting): it stays as it is",
 };
 
 template <typename Number>

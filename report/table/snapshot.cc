@@ -114,15 +114,18 @@ class Reader {
       totals.table_steps += Value(shard.table_steps);
       totals.memory_probes += Value(shard.memory_probes);
     }
+    const auto add = [snapshot](uint64_t* sum, uint64_t value) {
+      if (!AddUpToMost(value, sum)) ++snapshot->losses[static_cast<int>(Loss::kSumFull)];
+    };
     for (const LockCounters& shard : head_->lock_counters) {
       for (int kind = 0; kind < kWaitKinds; ++kind) {
         Snapshot::LockTotals& of_kind = snapshot->locks[kind];
         of_kind.waits += Value(shard.waits[kind]);
         of_kind.acquired += Value(shard.acquired[kind]);
-        of_kind.wait_ns += Value(shard.wait_ns[kind]);
+        add(&of_kind.wait_ns, Value(shard.wait_ns[kind]));
         of_kind.holds += Value(shard.holds[kind]);
-        of_kind.hold_ns += Value(shard.hold_ns[kind]);
-        of_kind.gap_ns += Value(shard.gap_ns[kind]);
+        add(&of_kind.hold_ns, Value(shard.hold_ns[kind]));
+        add(&of_kind.gap_ns, Value(shard.gap_ns[kind]));
       }
       snapshot->wait_samples += Value(shard.wait_samples);
       snapshot->hold_samples += Value(shard.hold_samples);
@@ -254,11 +257,33 @@ class Reader {
       if (offset == 0) continue;
       if (absl::Status status = ReadStack(offset, overflow, !overflow, snapshot, &next); !status.ok()) return status;
     }
+    std::vector<Offset> lists;
     for (const auto& list : head_->stack_heads) {
-      for (Offset offset = Value(list); offset != 0; offset = next) {
-        if (absl::Status status = ReadStack(offset, false, false, snapshot, &next); !status.ok()) return status;
+      lists.assign(1, Value(list));
+      while (!lists.empty()) {
+        const Offset offset = lists.back();
+        lists.pop_back();
+        if (offset == 0) continue;
+        const auto* record = At<Stack>(offset);
+        absl::Status status = record != nullptr && record->truncated == kIsBranch
+                                  ? ReadBranch(offset, &lists, &next)
+                                  : ReadStack(offset, false, false, snapshot, &next);
+        if (!status.ok()) return status;
+        lists.push_back(next);
       }
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadBranch(Offset offset, std::vector<Offset>* lists, Offset* next) {
+    constexpr uint64_t kAsStacks = sizeof(StackBranch) / sizeof(Stack);
+    const auto* branch = At<StackBranch>(offset);
+    if (branch == nullptr || stacks_left_ < kAsStacks) return Corrupt("bad branch of stacks", offset);
+    stacks_left_ -= kAsStacks;
+    for (const auto& list : branch->heads) {
+      if (Value(list) != 0) lists->push_back(Value(list));
+    }
+    *next = branch->next;
     return absl::OkStatus();
   }
 

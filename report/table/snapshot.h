@@ -43,6 +43,14 @@ struct StackInfo {
   bool missing;                  // no stack could be taken
 };
 
+// No value of a profile is larger, nor the sum of a column (292 years): what would be stays there, and false says so.
+inline constexpr uint64_t kMostValue = INT64_MAX;
+inline bool AddUpToMost(uint64_t value, uint64_t* sum) {
+  const bool fits = *sum <= kMostValue && value <= kMostValue - *sum;
+  *sum = fits ? *sum + value : kMostValue;
+  return fits;
+}
+
 inline constexpr uint32_t kNoStack = 0xffffffff;
 
 struct LockInfo {                // one lock, by its address; exact

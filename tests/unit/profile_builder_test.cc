@@ -470,6 +470,21 @@ TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
   EXPECT_THAT(comments, Contains("total inuse_space: 7000 ± 1663"));   // 1.96·√(640000 − 280000 + 360000)
 }
 
+// Rows that are full, one after the other; their sum, and that of all samples, stays within what a value can be.
+TEST(LockProfiles, AColumnNeverAddsUpToMoreThanAValueHolds) {
+  constexpr double kFull = 0x1p59;
+  Snapshot s = Process();
+  for (const TaggedPc pc : {kMain + 0x1100, kMain + 0x1200}) {
+    const uint32_t stack = AddStack(&s, {pc});
+    for (int i = 0; i < 9; ++i) AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kCondition, 1, kFull);
+  }
+  const Profile profile = BuildProfile(s, ProfileKind::kBlock);
+  ASSERT_EQ(profile.samples.size(), 2u);
+  EXPECT_EQ(ValuesOf(profile, 0), (std::vector<int64_t>{9, 9 * (int64_t{1} << 59)}));
+  EXPECT_EQ(profile.Total(1), INT64_MAX);
+  EXPECT_EQ(profile.CommentValue("lost sum-full"), "1");
+}
+
 TEST(Comments, CountLossesByCause) {
   Snapshot s = Process();
   s.losses[static_cast<int>(Loss::kStackTableFull)] = 312;

@@ -168,6 +168,55 @@ TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
   ExpectCorrupt(frames, "endless stack");
 }
 
+TEST(ReadSnapshot, StacksBehindABranchAreFoundAndThoseBeforeItToo) {
+  MadeTable table;
+  const Offset old = table.AddStack({0x10});
+  table.AddHeapRow(old, 1, 1, 0);
+  auto& list = table.head().stack_heads[0];
+  ASSERT_EQ(list, old);
+  Offset outer = table.Allocate(sizeof(StackBranch)), inner = table.Allocate(sizeof(StackBranch));
+  for (const Offset branch : {outer, inner}) table.At<StackBranch>(branch).truncated = kIsBranch;
+  for (const Offset branch : {outer, inner}) {
+    for (const int i : {0, 7, 15}) {
+      const Offset stack = table.MakeStack({0x1000u + branch + static_cast<unsigned>(i)});
+      table.AddHeapRow(stack, 1, 1, 0);
+      table.At<StackBranch>(branch).heads[i] = stack;
+    }
+  }
+  table.At<StackBranch>(inner).next = table.At<StackBranch>(outer).heads[7];
+  table.At<StackBranch>(outer).heads[7] = inner;
+  table.At<StackBranch>(outer).next = old;
+  list = outer;
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->stacks.size(), 7u);
+  EXPECT_EQ(snapshot->rows.size(), 7u);
+
+  table.At<StackBranch>(inner).heads[3] = outer;  // round and round
+  ExpectCorrupt(table, "bad");
+  table.At<StackBranch>(inner).heads[3] = 0xffffff;
+  ExpectCorrupt(table, "bad stack");
+  // Only its beginning lies in the table.
+  MadeTable cut;
+  cut.head().stack_heads[3] = cut.Allocate(sizeof(Stack));
+  cut.At<Stack>(cut.head().stack_heads[3]).truncated = kIsBranch;
+  ExpectCorrupt(cut, "bad branch of stacks");
+}
+
+// 292 years, as a value of pprof can be: 1,000 threads that wait for work come there in 106 days.
+TEST(ReadSnapshot, CountersThatNoProfileCanHoldStayAtItsLargestValueAndItIsSaid) {
+  MadeTable table;
+  for (LockCounters& shard : table.head().lock_counters) {
+    shard.wait_ns[static_cast<int>(WaitKind::kCondition)] = uint64_t{1} << 62;
+    shard.hold_ns[static_cast<int>(WaitKind::kMutex)] = 5;
+  }
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->locks[static_cast<int>(WaitKind::kCondition)].wait_ns, uint64_t{INT64_MAX});
+  EXPECT_EQ(snapshot->locks[static_cast<int>(WaitKind::kMutex)].hold_ns, 80u);
+  EXPECT_GT(snapshot->losses[static_cast<int>(Loss::kSumFull)], 0u);
+}
+
 // A lock and a pair that were new while the table was copied, the lock's list first.
 TEST(ReadSnapshot, APairOfALockThatIsNotInItsListYetIsLeftOut) {
   MadeTable table;

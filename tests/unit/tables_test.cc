@@ -91,6 +91,27 @@ void CountSteps(Table* table, Offset at, int passed, std::vector<int>* steps) {
   }
 }
 
+// The same for stacks: own list first, then what was there before each branch, the innermost first.
+void CountStackSteps(Table* table, Offset at, Offset branch_at, int passed, std::vector<int>* steps) {
+  int later = 0;  // records of lists that are looked at before this one
+  if (at != 0 && table->At<Stack>(at)->truncated == kIsBranch) {
+    const auto& branch = *table->At<StackBranch>(at);
+    EXPECT_EQ(branch.none, 0u);
+    const size_t before = steps->size();
+    for (const auto& head : branch.heads) CountStackSteps(table, head, at, passed + 1, steps);
+    later = 1 + static_cast<int>(steps->size() - before) / 16;
+    branch_at = 0;  // these were there first
+    at = branch.next;
+  }
+  for (passed += later; at != 0; ++passed) {
+    const Stack* stack = table->At<Stack>(at);
+    ASSERT_NE(stack->truncated, kIsBranch);
+    EXPECT_GT(at, branch_at) << "a reader that copies from the start would find it half made";
+    steps->push_back(passed);
+    at = stack->next;
+  }
+}
+
 TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
   Table* table = UseAnonymousTable(256 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
@@ -110,6 +131,14 @@ TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
   for (const int each : steps) all += each;
   EXPECT_LT(all / steps.size(), 9u) << "one list for each head: 15";
   EXPECT_LT(*std::max_element(steps.begin(), steps.end()), 30);
+
+  steps.clear();
+  for (const auto& head : table->header()->stack_heads) CountStackSteps(table, head, 0, 0, &steps);
+  EXPECT_EQ(steps.size(), kNodes);
+  all = 0;
+  for (const int each : steps) all += each;
+  EXPECT_LT(all / steps.size(), 6u) << "one list for each head: 30";
+  EXPECT_LT(*std::max_element(steps.begin(), steps.end()), 20);
 }
 
 TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
@@ -124,6 +153,37 @@ TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
     rows.insert(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kFutex, 0));
   }
   EXPECT_EQ(rows.size(), 4u);
+}
+
+TEST(StackTable, AFullRowIsFollowedByAnotherAndNoSumBeginsAnew) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* stack = InternStack(table, Trace({5}));
+  Row* first = FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0);
+  first->sums[kDelay] = kFullSum - 1;
+  EXPECT_EQ(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0), first);
+  AddTo(table, &first->sums[kDelay], 5);
+  Row* second = FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0);
+  EXPECT_NE(second, first);
+  second->sums[kContentions] = kFullSum;
+  EXPECT_NE(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0), second);
+  // Who has known the first one for long.
+  first->sums[kDelay] = kMostSum - 1;
+  for (int i = 0; i < 100; ++i) AddTo(table, &first->sums[kDelay], kFullSum / 100);
+  EXPECT_GE(first->sums[kDelay], kMostSum);
+  EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kSumFull)], 99u);
+}
+
+TEST(StackTable, TheOverflowRowIsFollowedByAnotherToo) {
+  Table* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
+  Row* first = FindRow(table, overflow, ProfileKind::kBlock, WaitKind::kMutex, 3);
+  EXPECT_EQ(table->OffsetOf(first), table->header()->overflow_row[static_cast<int>(ProfileKind::kBlock)]);
+  first->sums[kContentions] = kFullSum;
+  Row* second = FindRow(table, overflow, ProfileKind::kBlock, WaitKind::kFutex, 0);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(FindRow(table, overflow, ProfileKind::kBlock, WaitKind::kMutex, 0), second);
 }
 
 TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
