@@ -10,11 +10,6 @@
 namespace holdfast {
 namespace {
 
-void Visit(Table* recorded, const ThreadState& thread, LockSlot* slot, const void* lock, WaitKind kind, uint32_t visits) {
-  const int64_t left_ns = VisitIdleSlot(slot, lock, visits);
-  if (left_ns > 0) Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left_ns));
-}
-
 // A hold of so much waiting is worth a look whether all its waiters still live.
 constexpr int64_t kLookForTheDeadNs = 10'000'000;
 
@@ -70,17 +65,22 @@ void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& wei
 
 }  // namespace
 
-void AddToGap(Table* recorded, const ThreadState& thread, const Leftover& left) {
+void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& left) {
   if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
   const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
-  const WaitKind kind = left.record != 0 ? recorded->At<LockRecord>(left.record)->kind : of_table;
-  Count(LockCountersOf(recorded, thread).gap_ns, kind, static_cast<uint64_t>(left.ns));
+  LockRecord* record = left.record != 0 ? recorded->At<LockRecord>(left.record) : nullptr;
+  const WaitKind kind = record != nullptr ? record->kind : of_table;
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (left.ns > 0) return Count(counters.gap_ns, kind, static_cast<uint64_t>(left.ns));
+  // Part of a wait whose end was put too early: whoever it was, it has been waited.
+  Count(counters.wait_ns, kind, static_cast<uint64_t>(-left.ns));
+  if (record != nullptr) AddTo(recorded, &record->wait_ns, static_cast<uint64_t>(-left.ns));
 }
 
 LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
   Leftover left;
   LockSlot* slot = ClaimSlot(lock, table, &left);
-  AddToGap(recorded, thread, left);
+  AddLeftover(recorded, thread, left);
   return slot;
 }
 
@@ -96,14 +96,14 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   if ((slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
   if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
     if (WaitersOf(*slot) != 0) return;  // woken, and on their way
-    Visit(recorded, thread, slot, lock, kind, kOneVisitIn);
+    AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, kOneVisitIn));
     return;
   }
   // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
   hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
   const int64_t charged_ns = Settle(slot, &hold->until_ns);
   if (charged_ns == 0) {
-    if (hold->until_ns == 0) Visit(recorded, thread, slot, lock, kind, 1);
+    if (hold->until_ns == 0) AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
     return;
   }
   hold->slot = slot;
@@ -171,14 +171,8 @@ void SettleLocks() {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (recorded == nullptr || all == nullptr) return;
   for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {
-    const SlotTable table = place < kLockSets * kKeysInSet ? kHeldTable : kWokenTable;
-    const uint32_t set = place / kKeysInSet % kLockSets;
-    LockSlot& slot = all->slots[table][set][place % kKeysInSet];
-    if (lock_set_used[table][set].load(std::memory_order_relaxed) == 0 || WaitersOf(slot) != 0) continue;
-    Leftover left = LeftoverOf(slot, table);
-    int64_t no_time = 0;
-    left.ns = Settle(&slot, &no_time);
-    AddToGap(recorded, thread_state, left);
+    LockSlot& slot = *(&all->slots[0][0][0] + place);
+    if (WaitersOf(slot) == 0) AddLeftover(recorded, thread_state, LeftoverOf(&slot));
   }
 }
 

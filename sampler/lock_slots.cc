@@ -39,6 +39,14 @@ int64_t Since(uint64_t mark, uint64_t integral) {
   return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
 }
 
+// Of a slot that nobody waits in: what was waited and not charged, or (negative) charged and not waited. The latter where a
+// waiter went at a time before the one up to which a holder was charged just then; else the next wait makes up for it.
+int64_t SettleForGood(LockSlot* slot) {
+  const uint64_t integral = IntegralAt(slot->waiting.load(std::memory_order_acquire), 0);
+  const uint64_t ns = (integral - slot->mark.exchange(integral, std::memory_order_relaxed)) & kIntegralMask;
+  return static_cast<int64_t>(ns) - (ns > kIntegralMask - kMostBehindNs ? static_cast<int64_t>(kIntegralMask) + 1 : 0);
+}
+
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
   LockSlots* all = lock_slots.load(std::memory_order_relaxed);
   return &all->keys[0][0][0] + (slot - &all->slots[0][0][0]);
@@ -91,15 +99,12 @@ LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void
   }
   LockSlot& slot = all->slots[table][set][free];
   // A thread that found the slot's former key is just about to see that it is gone.
-  const uint64_t waiting = slot.waiting.load(std::memory_order_acquire);
-  if ((waiting & kWaitersMask) != 0) {
+  if (WaitersOf(slot) != 0) {
     if (evicts) all->keys[table][set][free].fetch_and(~LockSlots::kBusy, std::memory_order_release);
     return nullptr;
   }
   // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
-  const uint64_t integral = IntegralAt(waiting, 0);
-  *left = LeftoverOf(slot, table);
-  left->ns = Since(slot.mark.exchange(integral, std::memory_order_relaxed), integral);
+  *left = LeftoverOf(&slot);
   slot.settled_ns.store(0, std::memory_order_relaxed);
   slot.visits.store(0, std::memory_order_relaxed);
   slot.record.store(0, std::memory_order_relaxed);
@@ -169,9 +174,10 @@ KnownWait* KnownWaitAt(int thread_id, uint64_t place) {
   return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[place % kKnownWaits];
 }
 
-Leftover LeftoverOf(const LockSlot& slot, SlotTable table) {
-  return {.ns = 0, .table = table, .record = slot.record.load(std::memory_order_relaxed),
-          .of_condition = slot.mutex.load(std::memory_order_relaxed) != nullptr};
+Leftover LeftoverOf(LockSlot* slot) {
+  const auto number = slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0];
+  return {.ns = SettleForGood(slot), .table = number < kLockSets * kKeysInSet ? kHeldTable : kWokenTable, .record = slot->record.load(std::memory_order_relaxed),
+          .of_condition = slot->mutex.load(std::memory_order_relaxed) != nullptr};
 }
 
 LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
@@ -200,6 +206,7 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
 }
 
 bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count) {
+  if (WaitersOf(*slot) + count > kMostWaiters) return false;
   // Sequentially consistent: see TakeIdleKey.
   slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
   if (LIKELY(KeyOfSlot(slot)->load(std::memory_order_seq_cst) == KeyOf(lock))) {
@@ -243,16 +250,15 @@ void Unsettle(LockSlot* slot, int64_t charged_ns) {
   slot->mark.fetch_sub(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
 }
 
-int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
-  if ((slot->visits.fetch_add(visits, std::memory_order_relaxed) & ~kSumsDue) < kIdleVisits) return 0;
+Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
+  if ((slot->visits.fetch_add(visits, std::memory_order_relaxed) & ~kSumsDue) < kIdleVisits) return {};
   LockSlots* all = lock_slots.load(std::memory_order_relaxed);
   std::atomic<uint64_t>* key = KeyOfSlot(slot);
   const SignalsBlocked blocked;
-  if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return 0;
-  int64_t no_time = 0;
-  const int64_t left_ns = Settle(slot, &no_time);
+  if (key->load(std::memory_order_relaxed) != KeyOf(lock) || !TakeIdleKey(key, *slot)) return {};
+  const Leftover left = LeftoverOf(slot);
   GiveUp(all, key);
-  return left_ns;
+  return left;
 }
 
 void TendSlots(uint32_t turn) {

@@ -24,7 +24,7 @@
 // mark never backwards: nothing is charged twice.
 //
 // Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
-// the lock's holders are not charged, and it is counted. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of
+// the lock's holders are not charged, and it is counted; so it is with those who come when kMostWaiters wait. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of
 // waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
 #ifndef HOLDFAST_SAMPLER_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_LOCK_SLOTS_H_
@@ -44,6 +44,9 @@ inline constexpr uint32_t kKeysInSet = 8;
 inline constexpr int kSlotWaiters = 4;
 inline constexpr int kWaitersBits = 14;
 inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
+// More than that are not counted: one too many would be carried into the times. Threads that come at the same moment, each
+// between its look and its addition, may exceed it by as many as there are.
+inline constexpr uint64_t kMostWaiters = kWaitersMask - 1023;
 
 struct alignas(64) LockSlot {
   std::atomic<uint64_t> waiting;       // S << 14 | n
@@ -144,18 +147,20 @@ uint64_t LockOfSlot(LockSlot* slot);
 void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
 // Where what is known of `place` is or would be; null: nowhere.
 KnownWait* KnownWaitAt(int thread_id, uint64_t place);
-// What was waited for a lock that nobody waits for any more, and nobody was charged with.
+// What was waited for a lock that nobody waits for any more, and nobody was charged with; negative: what somebody was charged
+// with, and nobody has counted as waited.
 struct Leftover {
   int64_t ns;
   SlotTable table;
   Offset record;             // of the lock, or 0
   bool of_condition;
 };
-// With 0 ns.
-Leftover LeftoverOf(const LockSlot& slot, SlotTable table);
+// Of a slot that nobody waits in. From then on it is taken.
+Leftover LeftoverOf(LockSlot* slot);
 // Finds or makes it. Null: no place (the caller counts it). `left`: of the lock that had the slot before.
 LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left);
-// Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another.
+// Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another. Also false when too
+// many wait.
 bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count = 1);
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);
 // The waiter came later than it said: our own work kept it. (Negative: earlier.)
@@ -181,9 +186,9 @@ HOLDFAST_HOT inline bool Calm() {
   asm volatile("subw $1, %[left]" : "=@ccc"(ran_out), [left] "+m"(thread_state.calm_unlocks));
   return LIKELY(!ran_out);
 }
-// By a holder that found nobody waiting: after some such visits the slot is given up. Returns what was waited and not
-// charged by then, nanoseconds. `visits`: how many this one stands for.
-int64_t VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
+// By a holder that found nobody waiting: after some such visits the slot is given up. Returns what is left then. `visits`: how
+// many this one stands for.
+Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
 // Gives up the slots of one set of locks, the `turn`th, for which nobody has waited for kIdleNs (kIdleHeldNs: while the last
 // waiter's sums are due) and nothing is left to be charged: of locks that are hardly ever taken again, on whose account every
 // unlock of the program would go the longer way.

@@ -320,7 +320,7 @@ void EndWait(LockWait* wait, bool acquired) {
   if (LockSlot* slot = wait->slot) {
     if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
-      ended.gap_ns += static_cast<uint64_t>(VisitIdleSlot(slot, wait->holder, kOneVisitIn));
+      AddLeftover(recorded, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
     }
     if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
     will_unlock = acquired && TableOf(wait->kind) == kHeldTable;

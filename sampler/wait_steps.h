@@ -21,7 +21,7 @@ void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* fra
 inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
   if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0)) DropAbandonedWaitSlow(recorded, thread, frame);
 }
-// As ClaimSlot; what its former lock has left becomes a gap.
+// As ClaimSlot; what its former lock has left becomes a gap, or part of its waits.
 LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
 void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& left);
 void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns);

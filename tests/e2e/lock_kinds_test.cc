@@ -244,6 +244,18 @@ TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
     const Sides sides = SidesOf(folder);
     EXPECT_GT(sides.waited, 1e6) << "seed " << seed;
     EXPECT_NEAR(sides.held, sides.waited, 0.001 * sides.waited) << "seed " << seed << ", " << seed * 2 << " threads";
+    // And the counters, to the nanosecond.
+    int64_t waited = 0, held = 0;
+    for (const std::string kind : {"mutex", "rwlock-read", "rwlock-write", "spin"}) {
+      const auto count = [&](const char* of, const char* what) {
+        int64_t sum = 0;
+        for (const Decoded& profile : Newest(folder, of)) sum += std::max<int64_t>(0, profile.CommentNumber(kind + what));
+        return sum;
+      };
+      waited += count("block", " delay_ns");
+      held += count("mutex", " delay_ns") + count("mutex", " gap_ns");
+    }
+    EXPECT_EQ(held, waited) << "seed " << seed << ", " << seed * 2 << " threads";
   }
 }
 

@@ -98,6 +98,27 @@ TEST_F(Conditions, AreWaitedForUntilAWokenThreadCanRun) {
   End(&both.first, true);
 }
 
+// Whoever wakes up first takes the mean of the times of all signals. The holder may have been charged for the early one, and
+// the mean be later than that.
+TEST_F(Conditions, EachTakesTheMeanOfTheSignalsAndTheSumIsRight) {
+  Both both;
+  for (LockWait* wait : {&both.first, &both.second}) BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, wait);
+  Signal(false, 0);
+  for (const int64_t start_ns = MonotonicNs(); MonotonicNs() < start_ns + kMs / 10;) {
+  }
+  Unlock();
+  EXPECT_GT(Sum(&LockCounters::hold_ns), 0u);
+  LockSlot* of_mutex = FindSlot(&lock_, kHeldTable);
+  const int64_t late_ns = MonotonicNs() + kMs;
+  ASSERT_TRUE(AddWaiters(of_mutex, &lock_, late_ns));
+  both.first.slot->signalled += static_cast<uint64_t>(late_ns) << kWaitersBits | 1;
+  End(&both.second, true);
+  End(&both.first, true);
+  EXPECT_EQ(WaitingForMutex(), 0u);
+  SettleLocks();
+  EXPECT_EQ(Sum(&LockCounters::hold_ns) + Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
 // Each ran out of time just before the signal was there to take.
 TEST_F(Conditions, ASignalForNobodyLetsNobodyWait) {
   Both both;

@@ -160,5 +160,49 @@ TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
   EXPECT_EQ(Sum(&LockCounters::waits), 1u);
 }
 
+// Their number must never be carried into the times beside it.
+TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
+  struct {
+    LockWait late, wait;  // as on a stack
+  } of;
+  LockWait& wait = of.wait;
+  LockWait& late = of.late;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  LockSlot* slot = FindSlot(&lock_, kHeldTable);
+  const int64_t start_ns = wait.start_ns;
+  uint64_t counted = 1;
+  while (AddWaiters(slot, &lock_, start_ns)) ++counted;
+  EXPECT_EQ(counted, kMostWaiters);
+  EXPECT_FALSE(AddWaiters(slot, &lock_, start_ns));
+  EXPECT_EQ(WaitersOf(*slot), kMostWaiters);
+
+  // One more: all of its wait is gap, and it is said.
+  Begin(&late);
+  EXPECT_EQ(late.slot, nullptr);
+  EXPECT_EQ(table_->header()->losses[static_cast<int>(Loss::kLockSlotTaken)], 1u);
+  EnterWait(false, &late);
+  EndWait(&late, false);
+  EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+
+  for (uint64_t i = 1; i < counted; ++i) RemoveWaiter(slot, start_ns);
+  int64_t end_ns = start_ns + kMs;
+  EXPECT_EQ(Settle(slot, &end_ns), kMs);
+  EndWait(&wait, false);
+}
+
+// Charged up to a moment, and then the waiter says that it had gone before: the next wait makes up for it, or the end.
+TEST_F(Waits, WhatWasChargedButNotWaitedIsAddedToTheWaitsInTheEnd) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  int64_t charged_to_ns = wait.start_ns + 3 * kMs;
+  const auto held = static_cast<uint64_t>(Settle(wait.slot, &charged_to_ns));
+  EXPECT_EQ(held, 3u * kMs);
+  RemoveWaiter(wait.slot, wait.start_ns + kMs);
+  EXPECT_EQ(LeftoverOf(wait.slot).ns, -2 * kMs);
+  EXPECT_EQ(LeftoverOf(wait.slot).ns, 0);
+}
+
 }  // namespace
 }  // namespace holdfast
