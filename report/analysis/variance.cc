@@ -1,6 +1,6 @@
 #include "report/analysis/variance.h"
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -26,18 +26,14 @@ std::vector<Pair> PairsOf(const Profile& profile) {
   return pairs;
 }
 
-// The mean interval in the unit of the amounts; nothing when the file does not say.
+// The mean interval in the unit of the amounts; nothing when the file does not say. Where it was changed, the largest one: most
+// of the error comes from there.
 std::optional<double> IntervalOf(const Profile& profile) {
-  if (const auto comment = profile.CommentValue("interval"); !comment.empty()) {
-    double interval = 0;
-    const auto [end, error] = std::from_chars(comment.data(), comment.data() + comment.size(), interval);
-    if (error == std::errc() && interval >= 1) return interval;
-    return std::nullopt;
+  int64_t largest = 0;
+  for (const Interval& interval : IntervalsOf(profile)) {
+    if (interval.unit == "bytes" || interval.unit == "ns") largest = std::max(largest, interval.mean);
   }
-  if (profile.period >= 1 && profile.strings[profile.period_type.unit] == "bytes") {
-    return static_cast<double>(profile.period);
-  }
-  return std::nullopt;
+  return largest >= 1 ? std::optional<double>(static_cast<double>(largest)) : std::nullopt;
 }
 
 }  // namespace

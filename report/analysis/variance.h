@@ -4,6 +4,8 @@
 //     Var(objects) = n·(1−p)/p       Var(bytes) = b·s·(1−p)/p        (docs/sampling.md: n·p samples of weight 1/p)
 // and waits the same with their mean time. The sizes in a sample differ a little (its class) or much (waits of one
 // stack), so the sums are scaled to the exact variance of the total that our files state (`total inuse_space: … ± …`).
+// Where the interval was changed, a sample does not say under which it was taken: the largest is assumed for all, so that the
+// errors of single rows are rough, and their sum is right.
 // Variances of independent samples add up; the 95 % interval is ± 1.96·√variance. Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_
 #define HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_

@@ -1,5 +1,6 @@
 #include "report/profiles/metric.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "fmt/format.h"
@@ -73,17 +74,35 @@ std::string KindOf(const Profile& profile) {
   return fmt::format("{}", fmt::join(MetricNames(profile), "/"));
 }
 
-std::string SamplingOf(const Profile& profile) {
-  int64_t interval = profile.period;
-  std::string_view unit = profile.strings[profile.period_type.unit];
-  if (const auto comment = profile.CommentValue("interval"); !comment.empty()) {
-    interval = Parse<int64_t>(comment).value_or(0);
-    unit = comment.substr(std::min(comment.size(), comment.find(' ') + 1));
-    if (interval == 0) return "off";
+std::vector<Interval> IntervalsOf(const Profile& profile) {
+  const auto parsed = [](std::string_view text) {
+    return Interval{std::max<int64_t>(0, Parse<int64_t>(text).value_or(0)), text.substr(std::min(text.size(), text.find(' ') + 1))};
+  };
+  std::vector<Interval> intervals;
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    if (!text.starts_with("interval since ")) continue;
+    // The time has colons, but no ": ".
+    if (const size_t at = text.find(": "); at != std::string_view::npos) intervals.push_back(parsed(text.substr(at + 2)));
   }
-  if (interval <= 0) return "";
-  if (interval == 1) return "every one";
-  return "1 in " + FormatValue(interval, unit, "auto");
+  if (!intervals.empty()) return intervals;
+  if (const auto comment = profile.CommentValue("interval"); !comment.empty()) return {parsed(comment)};
+  if (profile.period > 0) return {{profile.period, profile.strings[profile.period_type.unit]}};
+  return {};
+}
+
+std::string SamplingOf(const Profile& profile) {
+  std::vector<std::string> texts;
+  for (const Interval& interval : IntervalsOf(profile)) {
+    texts.push_back(interval.mean == 0   ? "off"
+                    : interval.mean == 1 ? "every one"
+                                         : "1 in " + FormatValue(interval.mean, interval.unit, "auto"));
+  }
+  constexpr size_t kShown = 4;
+  if (texts.size() > kShown) {
+    texts = {texts[0], fmt::format("… ({} changes: holdfast info)", texts.size() - 1), texts.back()};
+  }
+  return fmt::format("{}", fmt::join(texts, ", then "));
 }
 
 std::vector<std::string> LossesOf(const Profile& profile) {

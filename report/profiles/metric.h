@@ -28,7 +28,16 @@ std::optional<double> HalfWidth(const Profile& profile, size_t metric);
 // "heap", "mutex", "block", from the comment; for files of others the names of the value types.
 std::string KindOf(const Profile& profile);
 
-// "every one", "1 in 512KiB", "1 in 10us"; "" when the profile does not say.
+// The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. With the
+// unit's name. Empty when the profile does not say.
+struct Interval {
+  int64_t mean;
+  std::string_view unit;
+};
+std::vector<Interval> IntervalsOf(const Profile& profile);
+
+// "every one", "1 in 512KiB", "1 in 10us", "off"; "1 in 512KiB, then every one" when it was changed; "" when the profile
+// does not say.
 std::string SamplingOf(const Profile& profile);
 
 // One entry for each cause of loss: "312 samples: the stack table was full (raise --max-memory)".

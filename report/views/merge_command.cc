@@ -73,7 +73,9 @@ void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged
   uint64_t losses[kLosses] = {};
   for (const ProfileFile* file : chosen.files) {
     processes.insert(file->process);
-    if (const auto interval = file->profile->CommentValue("interval"); !interval.empty()) intervals.emplace(interval);
+    if (!file->profile->CommentValue("interval").empty()) {
+      for (const Interval& interval : IntervalsOf(*file->profile)) intervals.insert(fmt::format("{} {}", interval.mean, interval.unit));
+    }
     const std::string program(file->profile->CommentValue("program"));
     if (std::find(programs.begin(), programs.end(), program) == programs.end()) programs.push_back(program);
     for (int i = 0; i < kLosses; ++i) {
@@ -90,7 +92,7 @@ void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged
   if (intervals.size() == 1) {
     profile.AddComment(one_line("interval: " + *intervals.begin()));
   } else if (intervals.size() > 1) {
-    err << "holdfast: the files have different intervals; the result states only its own errors.\n";
+    err << "holdfast: the files have different intervals, or one that was changed; the result states only its own errors.\n";
   }
   const char* how = options.mode == MergeMode::kSum          ? "sum of"
                     : options.mode == MergeMode::kDifference ? "difference of snapshots of"

@@ -6,6 +6,7 @@
 #include "report/views/info_command.h"
 #include "report/profiles/metric.h"
 #include "report/base/printable.h"
+#include "report/analysis/variance.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 
@@ -229,6 +230,25 @@ TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
   EXPECT_EQ(SamplingOf(p), "");
   p.period = 1;
   EXPECT_EQ(SamplingOf(p), "every one");
+}
+
+// `holdfast set` while the program ran.
+TEST(Metric, EachIntervalThatWasInForceIsNamed) {
+  Profile p = SmallProfile();
+  p.AddComment("interval: 1 bytes");
+  EXPECT_EQ(SamplingOf(p), "every one");
+  p.AddComment("interval since 2026-11-22T10:00:00.000Z: 524288 bytes");
+  p.AddComment("interval since 2026-11-22T10:00:01.000Z: 0 bytes");
+  p.AddComment("interval since 2026-11-22T10:00:02.000Z: 1 bytes");
+  EXPECT_EQ(SamplingOf(p), "1 in 512KiB, then off, then every one");
+  // The errors are those of the samples from before, though now every allocation is recorded.
+  const std::vector<double> variances = VariancesOf(p);
+  ASSERT_EQ(variances.size(), p.samples.size() * p.sample_types.size());
+  double of_space_in_use = 0;
+  for (size_t i = 3; i < variances.size(); i += 4) of_space_in_use += variances[i];
+  EXPECT_NEAR(HalfWidthOf(of_space_in_use), *HalfWidth(p, 3), 0.01);
+  for (int i = 0; i < 9; ++i) p.AddComment("interval since 2026-11-22T10:00:03.000Z: 65536 bytes");
+  EXPECT_EQ(SamplingOf(p), "1 in 512KiB, then … (11 changes: holdfast info), then 1 in 64KiB");
 }
 
 TEST(Info, PrintsAllThatAProfileSays) {
