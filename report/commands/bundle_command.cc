@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,7 +21,7 @@
 #include "report/symbolize/symbolize_options.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/base/tar_writer.h"
-#include "report/base/whole_file.h"
+#include "report/base/atomic_file.h"
 #include "report/pprof/pprof.h"
 
 namespace holdfast {
@@ -120,14 +121,13 @@ int RunBundle(const Options& options) {
   for (const std::string_view suffix : {".gz", ".tar", ".tgz"}) {
     if (name.ends_with(suffix) && name.size() > suffix.size()) name.resize(name.size() - suffix.size());
   }
-  const absl::Status status = WriteWholeFile(out, [&](int fd) {
-    TarWriter tar(fd, contents.newest_s);
-    tar.Add(name + "/README.txt", Readme(name, contents));
-    for (const auto& [file, bytes] : contents.profiles) tar.Add(name + "/" + file, bytes);
-    for (const auto& [path, text] : contents.sources) tar.Add(name + "/source" + path, text);
-    return tar.Finish();
-  });
-  if (!status.ok()) {
+  AtomicFile written(out, std::cout, Readers::kOwner);
+  TarWriter tar(written.fd(), contents.newest_s);
+  tar.Add(name + "/README.txt", Readme(name, contents));
+  for (const auto& [file, bytes] : contents.profiles) tar.Add(name + "/" + file, bytes);
+  for (const auto& [path, text] : contents.sources) tar.Add(name + "/source" + path, text);
+  if (const absl::Status packed = tar.Finish(); !packed.ok()) written.Fail(std::string(packed.message()));
+  if (const absl::Status status = written.Finish(); !status.ok()) {
     Say(std::string(status.message()));
     return kCouldNot;
   }

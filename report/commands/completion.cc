@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/commands/help.h"
-#include "report/base/output_file.h"
+#include "report/base/atomic_file.h"
 #include "report/base/standard_output.h"
 #include "report/views/selection.h"
 
@@ -285,7 +285,7 @@ void AddCompletionCommands(CLI::App& app, int* exit_code) {
     std::filesystem::create_directories(*folder, error);
     *exit_code = 0;
     for (const auto& [name, text] : ManPages(app)) {
-      const auto written = WriteOutput(*folder + "/" + name, text, std::cout);
+      const auto written = WriteAtomically(*folder + "/" + name, text, std::cout);
       if (!written.ok()) *exit_code = Failed(written, std::cerr);
     }
   });

@@ -290,7 +290,7 @@ void Run::WriteReport(pid_t child) {
   const std::string path = fmt::format("{}/{}.{}.html", out_.path(), ProgramForFileName(program), child);
   std::ostringstream left_out;
   const auto page = RenderHtml(html, left_out);
-  const absl::Status status = page.ok() ? WriteHtml(path, *page, 0600) : page.status();
+  const absl::Status status = page.ok() ? WriteHtml(path, *page, Readers::kOwner) : page.status();
   if (!status.ok()) {
     Say(std::string(status.message()));
   } else if (!options_.quiet) {

@@ -1,6 +1,7 @@
 #include "report/commands/symbolize_command.h"
 
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 #include "report/base/standard_output.h"
 #include "report/symbolize/symbolize_options.h"
 #include "report/symbolize/profile_symbolizer.h"
-#include "report/base/whole_file.h"
+#include "report/base/atomic_file.h"
 #include "report/pprof/pprof.h"
 
 namespace holdfast {
@@ -73,7 +74,9 @@ class Command {
       }
     }
     if (!options_.quiet) Say(fmt::format("{}: {}.", file == "-" ? "standard input" : file, said));
-    return WriteWholeFile(out, [&](int fd) { return WritePprof(*profile, fd); });
+    AtomicFile written(out, std::cout, Readers::kOwner);
+    if (const absl::Status status = WritePprof(*profile, written.fd()); !status.ok()) written.Fail(std::string(status.message()));
+    return written.Finish();
   }
 
   const Options& options_;

@@ -9,7 +9,7 @@
 #include "report/views/call_graph.h"
 #include "report/commands/help.h"
 #include "report/views/source_listing.h"
-#include "report/base/output_file.h"
+#include "report/base/atomic_file.h"
 #include "report/base/standard_output.h"
 #include "report/views/top.h"
 #include "report/views/tree.h"
@@ -256,7 +256,7 @@ void AddExportCommand(CLI::App& app, int* exit_code) {
     const auto run = [&] {
       const auto view = OpenView(options->view, std::cerr);
       if (!view.ok()) return Failed(view.status(), std::cerr);
-      Output output(options->output, std::cout);
+      AtomicFile output(options->output, std::cout);
       const auto made =
           ExportTo(options->to, *view, options->view, [&](std::string_view piece) { output.Write(piece); });
       if (!made.ok()) return Failed(made, std::cerr);

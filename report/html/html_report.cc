@@ -1,8 +1,6 @@
 #include "report/html/html_report.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 
 #include "absl/strings/escaping.h"
@@ -163,17 +162,9 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   return html;
 }
 
-absl::Status WriteHtml(const std::string& path, const std::string& html, unsigned mode) {
-  const auto failed = [&](const char* what) {
-    return absl::UnavailableError(
-        fmt::format("{}: could not {} ({}). Choose another place with -o.", path, what, std::strerror(errno)));
-  };
+absl::Status WriteHtml(const std::string& path, const std::string& html, Readers readers) {
   struct stat status;
-  if (stat(path.c_str(), &status) == 0) {
-    if (!S_ISREG(status.st_mode)) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: is not a regular file. Choose another name with -o.", path));
-    }
+  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     std::ifstream in(path, std::ios::binary);
     std::string start(15, '\0');
     in.read(start.data(), static_cast<std::streamsize>(start.size()));
@@ -182,29 +173,9 @@ absl::Status WriteHtml(const std::string& path, const std::string& html, unsigne
           "{}: is there already and is no HTML report, so it was not replaced. Choose another name with -o.", path));
     }
   }
-  std::string temporary = path + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return failed("write there");
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(fd, mode & ~mask);
-  for (size_t done = 0; done < html.size();) {
-    const ssize_t written = write(fd, html.data() + done, html.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const absl::Status failure = failed("write it");
-      close(fd);
-      unlink(temporary.c_str());
-      return failure;
-    }
-    done += static_cast<size_t>(written);
-  }
-  if (close(fd) != 0 || rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status failure = failed("put it in place");
-    unlink(temporary.c_str());
-    return failure;
-  }
-  return absl::OkStatus();
+  AtomicFile file(path, std::cout, readers);
+  file.Write(html);
+  return file.Finish();
 }
 
 }  // namespace holdfast

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/base/atomic_file.h"
 
 namespace holdfast {
 
@@ -27,8 +28,8 @@ struct HtmlOptions {
 // The whole file as text. What was left out is said on `err`, one line each.
 absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream& err);
 
-// Replaces `path` in one step. Refuses to replace anything that is not an HTML file. `mode` as in open(2).
-absl::Status WriteHtml(const std::string& path, const std::string& html, unsigned mode = 0666);
+// Replaces `path` in one step. Refuses to replace a file that is not an HTML report.
+absl::Status WriteHtml(const std::string& path, const std::string& html, Readers readers = Readers::kUsual);
 
 }  // namespace holdfast
 

@@ -14,7 +14,7 @@
 #include "report/analysis/call_edges.h"
 #include "report/views/export_formats.h"
 #include "report/analysis/flat_table.h"
-#include "report/base/output_file.h"
+#include "report/base/atomic_file.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
@@ -163,7 +163,7 @@ int RunGraph(const GraphOptions& options, std::ostream& out, std::ostream& err) 
       text = *svg;
     }
   }
-  const auto written = WriteOutput(options.output, text, out);
+  const auto written = WriteAtomically(options.output, text, out);
   return written.ok() ? 0 : Failed(written, err);
 }
 

@@ -10,7 +10,7 @@
 #include "report/views/profile_diff.h"
 #include "report/analysis/flat_table.h"
 #include "report/profiles/metric.h"
-#include "report/base/output_file.h"
+#include "report/base/atomic_file.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
@@ -265,7 +265,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   const std::string text = format == "markdown" ? Markdown(outcomes)
                            : format == "junit"  ? Junit(outcomes)
                                                 : Text(outcomes);
-  if (const auto written = WriteOutput(options.output, text, out); !written.ok()) return Failed(written, err);
+  if (const auto written = WriteAtomically(options.output, text, out); !written.ok()) return Failed(written, err);
   return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; }) ? 1 : 0;
 }
 

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "report/profiles/metric.h"
-#include "report/base/output_file.h"
+#include "report/base/atomic_file.h"
 #include "report/base/printable.h"
 #include "report/profiles/profile_merger.h"
 #include "report/base/progress.h"
@@ -175,7 +175,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   merged.profile->time_nanos = end;
   if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
   AddComments(*chosen, options, merged, err);
-  const auto written = WriteOutput(options.output, EncodePprof(*merged.profile), out);
+  const auto written = WriteAtomically(options.output, EncodePprof(*merged.profile), out);
   return written.ok() ? 0 : Failed(written, err);
 }
 
