@@ -1,4 +1,4 @@
-// Marks for code paths: "Follow one malloc" in docs/design.md shows both.
+// Marks for code paths: "One malloc" in docs/how_it_works.md shows both.
 #ifndef HOLDFAST_SAMPLER_HOT_H_
 #define HOLDFAST_SAMPLER_HOT_H_
 

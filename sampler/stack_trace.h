@@ -1,7 +1,7 @@
 // Stack capture. The only header that the rest of the sampler sees of unwinding.
 //
 // Walks by a process-wide, lock-free cache of unwind rows, one for each code address; a row that is missing is made
-// from the module's .eh_frame. docs/design.md, "Stack capture", has the measurements.
+// from the module's .eh_frame. docs/why.md, "Our own unwinder", has the measurements.
 //
 // Any thread, also in a signal handler and on a foreign, tiny or coroutine stack. Takes no lock that it could wait for,
 // allocates nothing, calls no dl_iterate_phdr, dladdr, dlsym, dlopen, preserves errno. Every read of a stack lies in

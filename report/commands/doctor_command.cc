@@ -29,9 +29,9 @@
 namespace holdfast {
 namespace {
 
-constexpr char kOverhead[] =
-    "expected: +10 instructions for malloc and free, +7 for an uncontended lock and unlock, about 1us for each 512KiB "
-    "allocated, 0.15ms at the start; a table of some 0.2MiB, at most 64MiB";
+constexpr char kOverhead[] = "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
+                             " for an uncontended lock and unlock, about 1us for each 512KiB "
+                             "allocated, 0.15ms at the start; a table of some 0.3MiB, at most 64MiB";
 
 std::string Environment(const char* name) {
   const char* value = getenv(name);

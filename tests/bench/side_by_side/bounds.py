@@ -104,7 +104,7 @@ def snapshots(found):
 # ---- One sample ----
 
 SAMPLES = [("sample_bench: Hot", "one sample, depth 30, hot stack", 1), ("sample_bench: Known", "one sample, by turns on 1,000 stacks", 1),
-           ("sample_bench: New", "one sample, stack never seen", 3), ("sample_bench: FirstOfAThread", "a thread's first sample", 20)]
+           ("sample_bench: New", "one sample, unknown stack", 3), ("sample_bench: FirstOfAThread", "a thread's first sample", 20)]
 
 
 def samples(units):
