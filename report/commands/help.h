@@ -2,8 +2,11 @@
 #ifndef HOLDFAST_REPORT_COMMANDS_HELP_H_
 #define HOLDFAST_REPORT_COMMANDS_HELP_H_
 
+#include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 
@@ -19,6 +22,7 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (app->get_name() == "run") return "Usage: holdfast run [OPTIONS] [--] PROGRAM [ARGS…]\n";
+    if (app->get_name() == "set") return "Usage: holdfast set [OPTIONS] [PID…] NAME=VALUE…\n";
     return CLI::Formatter::make_usage(app, name);
   }
   // Without the "{false}" of flags that switch something off.
@@ -36,6 +40,28 @@ class HelpFormatter : public CLI::Formatter {
     return text;
   }
 };
+
+// For options that take a share of a whole.
+inline CLI::Validator Share() {
+  const auto check = [](const std::string& text) {
+    double share = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+    const bool fine = error == std::errc() && end == text.data() + text.size() && share >= 0 && share <= 1;
+    return fine ? std::string() : "\"" + text + "\" is not a share from 0 to 1, such as 0.01";
+  };
+  return CLI::Validator(check, "");
+}
+
+// For options that take one word of a few.
+inline CLI::Validator OneOf(std::vector<std::string> words) {
+  const auto check = [words = std::move(words)](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+    std::string all;
+    for (size_t i = 0; i < words.size(); ++i) all += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    return "\"" + text + "\" is not " + all;
+  };
+  return CLI::Validator(check, "");
+}
 
 // For options that take a number of something: 0 or more, where CLI11 takes -1 for the largest there is.
 inline CLI::Validator WholeNumber() {

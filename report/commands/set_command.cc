@@ -161,8 +161,10 @@ void AddSetCommand(CLI::App& app, int* exit_code) {
       "  holdfast set 4242 lock=off                   no locks any more\n"
       "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
       "  holdfast set --all all=on                    again, at the intervals of before");
-  set->add_option("PID NAME=VALUE", *words,
+  // One list of both: CLI11 has no '=' in the name of an argument.
+  set->add_option("PID", *words,
                   "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or heap, lock, all =on or =off")
+      ->type_name("NAME=VALUE")
       ->required();
   set->add_flag("--all", *all, "Every profiled process of this user");
   set->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
