@@ -87,34 +87,45 @@ constexpr std::array<SanitizerMark, 4> kSanitizers = {{
     {"libhwasan.so", "__hwasan_init", "HWAddressSanitizer"},
 }};
 
-// A sanitizer's runtime is a needed library, or is linked in and exports its names.
-std::string FindSanitizer(int fd, const std::vector<Elf64_Phdr>& segments) {
+// What the dynamic section says.
+struct Dynamic {
+  std::string strings;
+  std::vector<uint64_t> needed;  // offsets into `strings`
+  uint64_t own_name = UINT64_MAX;
+};
+
+Dynamic ReadDynamic(int fd, const std::vector<Elf64_Phdr>& segments) {
+  Dynamic result;
   const auto dynamic_segment =
       std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
-  if (dynamic_segment == segments.end()) return "";
+  if (dynamic_segment == segments.end()) return result;
   const auto dynamic =
       ReadArray<Elf64_Dyn>(fd, dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
   uint64_t strings_address = 0, strings_bytes = 0;
-  std::vector<uint64_t> needed;
   for (const Elf64_Dyn& entry : dynamic) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_STRTAB) strings_address = entry.d_un.d_ptr;
     if (entry.d_tag == DT_STRSZ) strings_bytes = entry.d_un.d_val;
-    if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_NEEDED) result.needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_SONAME) result.own_name = entry.d_un.d_val;
   }
-  std::string strings;
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_LOAD || strings_address < segment.p_vaddr) continue;
     const uint64_t within = strings_address - segment.p_vaddr;
     if (within >= segment.p_filesz || segment.p_offset > INT64_MAX - within) continue;
-    strings =
+    result.strings =
         ReadAt(fd, segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
   }
+  return result;
+}
+
+// A sanitizer's runtime is a needed library, or is linked in and exports its names.
+std::string FindSanitizer(const Dynamic& dynamic) {
   for (const SanitizerMark& mark : kSanitizers) {
-    for (const uint64_t offset : needed) {
-      if (TextAt(strings, offset).starts_with(mark.library)) return std::string(mark.name);
+    for (const uint64_t offset : dynamic.needed) {
+      if (TextAt(dynamic.strings, offset).starts_with(mark.library)) return std::string(mark.name);
     }
-    if (strings.find('\0' + std::string(mark.symbol) + '\0') != std::string::npos) {
+    if (dynamic.strings.find('\0' + std::string(mark.symbol) + '\0') != std::string::npos) {
       return std::string(mark.name);
     }
   }
@@ -155,7 +166,12 @@ ProgramFile ReadElf(int fd, const std::string& first) {
     break;
   }
   file.kind = ProgramFile::Kind::kElf;
-  if (!file.interpreter.empty()) file.sanitizer = FindSanitizer(fd, segments);
+  const Dynamic dynamic = ReadDynamic(fd, segments);
+  if (file.interpreter.empty()) {
+    file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
+  } else {
+    file.sanitizer = FindSanitizer(dynamic);
+  }
   return file;
 }
 

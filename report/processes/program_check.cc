@@ -7,8 +7,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -72,6 +74,20 @@ std::string GainedRights(const std::string& path) {
   if ((info.st_mode & S_ISGID) != 0 && (info.st_mode & S_IXGRP) != 0 && info.st_gid != getgid()) return "is setgid";
   if (getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) return "has file capabilities";
   return "";
+}
+
+// `ld-linux-x86-64.so.2 [OPTION…] PROGRAM [ARGUMENT…]`: where PROGRAM stands; the number of arguments where there is none
+// (--version), or where an option is not known.
+size_t ProgramOfLoader(const std::vector<std::string>& command) {
+  constexpr std::string_view kWithValue[] = {"--library-path", "--inhibit-rpath", "--audit",        "--preload",
+                                             "--argv0",        "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
+  for (size_t at = 1; at < command.size(); ++at) {
+    if (!command[at].starts_with("--")) return at;
+    if (command[at] == "--inhibit-cache") continue;
+    if (std::find(std::begin(kWithValue), std::end(kWithValue), command[at]) == std::end(kWithValue)) break;
+    ++at;
+  }
+  return command.size();
 }
 
 ProgramCheck Refuse(int exit_code, std::string message) {
@@ -156,6 +172,17 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     file = ReadProgramFile(path);
   }
   if (file.kind == ProgramFile::Kind::kBadElf) return ExecFailed(path, ENOEXEC);
+  if (file.kind == ProgramFile::Kind::kElf && file.is_loader) {
+    if (path != found.path) return check;  // a script's interpreter
+    const size_t at = ProgramOfLoader(check.arguments);
+    if (at >= check.arguments.size()) return check;  // it says itself what is wrong
+    // A name without a slash is looked up among libraries.
+    if (check.arguments[at].find('/') == std::string::npos) return check;
+    // Started so, it gets no rights of its own.
+    shown = check.arguments[at] + ":";
+    file = ReadProgramFile(check.arguments[at]);
+    if (file.kind != ProgramFile::Kind::kElf || file.is_loader) return check;
+  }
   if (file.kind == ProgramFile::Kind::kElf) CheckElf(shown, path, file, library, &check);
   return check;
 }

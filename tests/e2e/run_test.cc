@@ -202,6 +202,33 @@ TEST_F(RunTest, TheToolIsNeverProfiledItself) {
   }
 }
 
+TEST_F(RunTest, AProgramMayBeHandedToTheLoader) {
+  const RunResult r = RunAs(Launch::kRun, {"/lib64/ld-linux-x86-64.so.2", ProgramPath("threads_exact")}, kEvery);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
+// Whose free knows its own blocks only: what another allocator in the tool's process gives out must not come to it.
+TEST_F(RunTest, TheToolWorksBelowAPreloadedAllocator) {
+  for (const std::string& preload : {std::string(HOLDFAST_PROGRAMS "/own_blocks_only.so"), Library() + ":" HOLDFAST_PROGRAMS "/own_blocks_only.so"}) {
+    const std::string folder = out() + "/" + std::to_string(preload.size());
+    Command run = CommandFor(Launch::kRun, {"threads_exact"}, {{"heap-interval", "1"}, {"out", folder}});
+    run.env["LD_PRELOAD"] = preload;
+    const RunResult r = RunAndSettle(run);
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    ASSERT_EQ(Newest(folder, "heap").size(), 1u);
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"top", folder}, {"symbolize", "-q", folder}, {"html", "-o", folder + "/report.html", folder}, {"doctor", "--", "/bin/true"}}) {
+      Command command;
+      command.argv = arguments;
+      command.argv.insert(command.argv.begin(), Tool());
+      command.env["LD_PRELOAD"] = preload;
+      const RunResult view = Execute(command);
+      EXPECT_TRUE(view.exited(0)) << arguments[0] << "\n" << view.Describe();
+    }
+  }
+}
+
 TEST_F(RunTest, RunInsideOfRunProfilesTheProgramOnce) {
   Command inner = CommandFor(Launch::kRun, {"endings", "return"}, {{"heap-interval", "1"}, {"out", out() + "/inner"}});
   const RunResult r = RunAs(Launch::kRun, inner.argv, {{"heap-interval", "1"}, {"out", out() + "/outer"}});

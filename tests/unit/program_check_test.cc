@@ -203,6 +203,24 @@ TEST_F(ProgramCheckTest, WhatTheLibraryCannotBeLoadedIntoIs125WithTheReason) {
   }
 }
 
+TEST_F(ProgramCheckTest, AProgramThatIsHandedToTheLoaderIsJudgedByItself) {
+  const std::string loader = "/lib64/ld-linux-x86-64.so.2";
+  const auto check = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), loader);
+    return CheckProgram(arguments, "/usr/bin:/bin", "/lib/libholdfast.so");
+  };
+  EXPECT_EQ(check({"/usr/bin/env"}).exit_code, 0) << check({"/usr/bin/env"}).message;
+  EXPECT_EQ(check({"/usr/bin/env"}).path, loader);
+  EXPECT_EQ(check({"--library-path", "/lib", "--inhibit-cache", "/usr/bin/env"}).exit_code, 0);
+  EXPECT_EQ(check({"--version"}).exit_code, 0);  // what is wrong with its arguments it says itself
+  EXPECT_EQ(check({}).exit_code, 0);
+  TinyElf fixed;
+  fixed.segments.push_back(Segment(PT_LOAD, 0, 64));
+  const std::string is_static = Write("static", fixed.Bytes());
+  EXPECT_EQ(check({"--argv0", "x", is_static}).exit_code, 125);
+  EXPECT_THAT(check({is_static}).message, HasSubstr(is_static + ": is linked statically"));
+}
+
 TEST_F(ProgramCheckTest, AMissingLoaderIsNamed) {
   const ProgramCheck check = Check(Write("other", Dynamic("/nonexistent/ld.so").Bytes()));
   EXPECT_EQ(check.exit_code, 126);
