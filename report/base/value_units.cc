@@ -138,6 +138,18 @@ bool IsOutputUnit(std::string_view output_unit) {
          !UnitsFor(output_unit).empty();
 }
 
+bool FitsUnit(std::string_view unit, std::string_view output_unit) {
+  if (output_unit.empty() || output_unit == "auto" || output_unit == "raw" || SameIgnoringCase(unit, output_unit)) return true;
+  const auto units = UnitsFor(unit);
+  return !units.empty() && FindUnit(units, output_unit) != nullptr;
+}
+
+std::string_view OutputUnitsOf(std::string_view unit) {
+  if (FindUnit(kSizes, unit) != nullptr) return "auto, bytes, KiB, MiB or GiB";
+  if (FindUnit(kTimes, unit) != nullptr) return "auto, ns, us, ms or s";
+  return "";
+}
+
 std::string FormatPercent(int64_t value, int64_t total) {
   if (total == 0) return "0%";
   const double percent = std::abs(static_cast<double>(value) / static_cast<double>(total)) * 100;

@@ -31,6 +31,12 @@ std::string FormatValue(int64_t value, std::string_view unit, std::string_view o
 // Whether FormatValue knows `output_unit`.
 bool IsOutputUnit(std::string_view output_unit);
 
+// Whether values in `unit` can be printed in `output_unit`: no bytes in ms, no counts in KiB.
+bool FitsUnit(std::string_view unit, std::string_view output_unit);
+
+// What may be asked for instead: "auto, bytes, KiB, MiB or GiB"; "" for counts.
+std::string_view OutputUnitsOf(std::string_view unit);
+
 // "12.34%", "0.012%", "<0.01%"; without a sign; "0%" of nothing. At most six characters up to 999%.
 std::string FormatPercent(int64_t value, int64_t total);
 

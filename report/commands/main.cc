@@ -1,6 +1,5 @@
 // holdfast: the command line.
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +26,7 @@
 #include "report/commands/symbolize_command.h"
 #include "report/processes/leave_own_profile.h"
 #include "report/commands/view_commands.h"
+#include "report/commands/usage_error.h"
 
 namespace holdfast {
 namespace {
@@ -58,23 +58,11 @@ constexpr char kTeaches[] =
     "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
     "                                                        the same with no launcher\n";
 
-// CLI11's text as a part of one of our lines.
-std::string AsPart(std::string text) {
-  for (char& c : text) {
-    if (c == '\n') c = ' ';
-  }
-  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
-  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]))) {
-    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-  }
-  return text;
-}
-
 int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (!chosen.empty()) {
     const std::string& name = chosen[0]->get_name();
-    Say(fmt::format("{}: {}. holdfast {} --help says what it takes.", name, AsPart(error.what()), name));
+    Say(fmt::format("{}: {}. holdfast {} --help says what it takes.", name, UsageError(error), name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }
   if (arguments.empty()) {

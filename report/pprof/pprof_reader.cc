@@ -62,6 +62,16 @@ class IdMap {
   absl::flat_hash_map<uint64_t, uint32_t> large_;
 };
 
+// protozero's own texts name its classes.
+std::string Explained(const protozero::exception& error) {
+  if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr) return "a field of no known type";
+  if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr) return "a number of more than 10 bytes";
+  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr) return "a field goes on behind the end";
+  if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr) return "a field has no valid number";
+  if (dynamic_cast<const protozero::invalid_length_exception*>(&error) != nullptr) return "a field has no valid length";
+  return "no protocol buffer";
+}
+
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
@@ -353,7 +363,7 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
   } catch (const Damage& damage) {
     what = damage.what;
   } catch (const protozero::exception& error) {
-    what = error.what();
+    what = Explained(error);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         fmt::format("{}: not enough memory to read it. Use a machine with more.", name));

@@ -53,9 +53,9 @@ class StacksBuilder {
                                                       options_.by, fmt::join(kLevels, ", "), fmt::join(keys, ", ")));
       }
     }
-    auto tag_focus = LabelFilter::Parse("--tagfocus", options_.tag_focus);
+    auto tag_focus = LabelFilter::Parse("--tagfocus", options_.tag_focus, p_);
     if (!tag_focus.ok()) return tag_focus.status();
-    auto tag_ignore = LabelFilter::Parse("--tagignore", options_.tag_ignore);
+    auto tag_ignore = LabelFilter::Parse("--tagignore", options_.tag_ignore, p_);
     if (!tag_ignore.ok()) return tag_ignore.status();
     auto nodes = LocationNodes::Make(p_, options_, &made_.nodes_);
     if (!nodes.ok()) return nodes.status();

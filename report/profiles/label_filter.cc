@@ -17,9 +17,35 @@ std::optional<int64_t> Number(std::string_view text) {
   return static_cast<int64_t>(*value);
 }
 
+// Digits, a point, letters: what somebody writes who means a number with a unit.
+bool LooksLikeNumber(std::string_view text) {
+  if (text.empty()) return true;  // an open end
+  const bool begins = text[0] >= '0' && text[0] <= '9';
+  return begins && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || c == '.' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+         });
+}
+
 }  // namespace
 
-absl::StatusOr<LabelFilter> LabelFilter::Parse(std::string_view option, std::string_view text) {
+absl::StatusOr<LabelFilter> LabelFilter::Parse(std::string_view option, std::string_view text, const Profile& profile) {
+  auto filter = ParseText(option, text);
+  if (!filter.ok() || filter->is_range_ || filter->key_.empty()) return filter;
+  bool any_number = false;
+  for (const Profile::Sample& sample : profile.samples) {
+    for (const Profile::Label& label : profile.LabelsOf(sample)) {
+      if (profile.strings[label.key] != filter->key_) continue;
+      if (label.text != 0) return filter;
+      any_number = true;
+    }
+  }
+  if (!any_number) return filter;
+  return absl::InvalidArgumentError(fmt::format("{} {}: {} is a number. Give a range such as {}=1KiB:64KiB, or one number.",
+                                                option, text, filter->key_, filter->key_));
+}
+
+absl::StatusOr<LabelFilter> LabelFilter::ParseText(std::string_view option, std::string_view text) {
+  const std::string_view whole = text;
   LabelFilter filter;
   if (text.empty()) return filter;
   filter.empty_ = false;
@@ -37,6 +63,11 @@ absl::StatusOr<LabelFilter> LabelFilter::Parse(std::string_view option, std::str
     filter.low_ = *low_number;
     filter.high_ = *high_number;
     return filter;
+  }
+  if (colon != std::string_view::npos && LooksLikeNumber(low) && LooksLikeNumber(high) && !(low.empty() && high.empty())) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} {}: \"{}\" is neither a size nor a time. Write a range as 1KiB:64KiB or 1ms:2s.", option, whole,
+                    low_number ? high : low));
   }
   while (true) {
     const size_t comma = text.find(',');

@@ -20,12 +20,15 @@ namespace holdfast {
 
 class LabelFilter {
  public:
-  // "" is no filter.
-  static absl::StatusOr<LabelFilter> Parse(std::string_view option, std::string_view text);
+  // "" is no filter. A range of other things than numbers, or an expression for a label whose values are numbers in
+  // `profile`, is an error: it would match nothing, or everything.
+  static absl::StatusOr<LabelFilter> Parse(std::string_view option, std::string_view text, const Profile& profile);
   bool empty() const { return empty_; }
   bool Matches(const Profile& profile, const Profile::Sample& sample) const;
 
  private:
+  static absl::StatusOr<LabelFilter> ParseText(std::string_view option, std::string_view text);
+
   bool empty_ = true, is_range_ = false;
   std::string key_;
   int64_t low_ = 0, high_ = 0;

@@ -26,6 +26,16 @@ absl::Status CheckUnit(const std::string& unit) {
       fmt::format("--unit {}: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.", unit));
 }
 
+absl::Status CheckUnitOf(const View& view) {
+  if (FitsUnit(view.unit_name, view.output_unit)) return absl::OkStatus();
+  const std::string_view others = OutputUnitsOf(view.unit_name);
+  return absl::InvalidArgumentError(
+      others.empty() ? fmt::format("--unit {}: {} is a number of {}. Leave --unit out.", view.output_unit, view.metric_name,
+                                   view.unit_name == "count" ? "things" : view.unit_name)
+                     : fmt::format("--unit {}: {} is in {}. Take {}.", view.output_unit, view.metric_name, view.unit_name,
+                                   others));
+}
+
 // Each text once, in the order of the files, but no more than a line holds.
 std::string Joined(const std::vector<std::string>& all) {
   std::vector<std::string> texts;
@@ -134,6 +144,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   view.metric = *metric;
   view.metric_name = first.strings[first.sample_types[*metric].type];
   view.unit_name = first.strings[first.sample_types[*metric].unit];
+  if (const auto unit = CheckUnitOf(view); !unit.ok()) return unit;
   if (files[0]->kind_stated) view.kind = files[0]->kind;
   std::vector<std::string> programs, samplings;
   double variance = 0;

@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <random>
-#include <regex>
 
 #include "profile.pb.h"
 #include "tests/unit/pprof_fixture.h"
@@ -228,13 +227,7 @@ TEST(PprofWriter, GoReadsIt) {
   EXPECT_THAT(raw.output, HasSubstr("Period: 524288"));
   EXPECT_THAT(raw.output,
               HasSubstr("alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"));
-  // Leaf first. Go numbers locations as it likes: 1.19 in the order of the stacks, 1.26 by address.
-  const auto number = [&](const std::string& address) {
-    std::smatch found;
-    return std::regex_search(raw.output, found, std::regex("(\\d+): " + address + " ")) ? found[1].str() : "none at " + address;
-  };
-  EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: " + number("0x7f0000000010") + " " + number("0x400200") +
-                                    " " + number("0x400100")));
+  EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: 1 2 3"));
   EXPECT_THAT(raw.output, HasSubstr("0x7f0000000010 M=2 x_alloc"));
   EXPECT_THAT(raw.output, HasSubstr("1: 0x400000/0x500000/0x1000 /usr/bin/app 00112233 [FN]"));
   EXPECT_THAT(GoPprof("-comments", file).output, HasSubstr("total inuse_space: 496 ± 12"));
@@ -350,8 +343,9 @@ TEST(PprofErrors, NotAProfileAtAll) {
 
 TEST(PprofErrors, BadVarintAndBadLength) {
   EXPECT_THAT(ErrorOf(Gzip(std::string("\x48") + std::string(11, '\xff'))),
-              HasSubstr("damaged or not a pprof profile ("));
-  EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile ("));
+              HasSubstr("damaged or not a pprof profile (a number of more than 10 bytes)"));
+  EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile (a field goes on behind the end)"));
+  EXPECT_THAT(ErrorOf("\x0b\x01"), HasSubstr("as protobuf: a field of no known type)"));
 }
 
 TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {

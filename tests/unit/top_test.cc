@@ -21,7 +21,7 @@ using testing::RandomProfile;
 using testing::Rows;
 using testing::SmallProfile;
 
-// The rows that RunTop printed with --unit bytes.
+// The rows that RunTop printed as plain numbers.
 Rows ParseTop(const std::string& text) {
   static const std::regex row(R"(^ *(-?\d+) +\S+% +(-?\d+) +\S+%  (.*)  \([^()]*\)$)");
   Rows rows;
@@ -107,7 +107,7 @@ TEST(Top, AgreesWithGoRowByRow) {
     Folder folder;
     const std::string file = Save(folder, "random.pb.gz", RandomProfile(seed));
     for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
-      const Result ours = Top({.files = {file}, .metric = metric, .unit = "bytes", .node_count = 0});
+      const Result ours = Top({.files = {file}, .metric = metric, .unit = "raw", .node_count = 0});
       ASSERT_EQ(ours.exit_code, 0) << ours.err;
       const Rows go = GoTop(file, metric, "bytes");
       EXPECT_GE(go.size(), 50u);
@@ -192,9 +192,17 @@ TEST(Top, AnUnknownMetricIsAnErrorThatListsTheKnown) {
 }
 
 TEST(Top, ABadUnitAndAMissingFileAreErrors) {
+  Folder folder;
   EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).exit_code, 2);
   EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).err,
             "holdfast: --unit parsecs: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n");
+  const std::string file = Save(folder, "a", SmallProfile());
+  EXPECT_EQ(Top({.files = {file}, .unit = "ns"}).err,
+            "holdfast: --unit ns: inuse_space is in bytes. Take auto, bytes, KiB, MiB or GiB.\n");
+  EXPECT_EQ(Top({.files = {file}, .metric = "alloc_objects", .unit = "KiB"}).err,
+            "holdfast: --unit KiB: alloc_objects is a number of things. Leave --unit out.\n");
+  EXPECT_EQ(Top({.files = {file}, .unit = "ns"}).exit_code, 2);
+  EXPECT_EQ(Top({.files = {file}, .metric = "alloc_objects", .unit = "count"}).exit_code, 0);
   const Result missing = Top({.files = {"/no/such"}});
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_EQ(missing.err,

@@ -273,6 +273,22 @@ TEST_F(Views, AFilterThatLeavesNothingSaysSo) {
   EXPECT_EQ(Top({.files = {Save(requests_)}, .stacks = {.focus = "("}}).exit_code, 2);
 }
 
+TEST_F(Views, ALabelThatIsANumberTakesARangeOfNumbers) {
+  const std::string file = Save(requests_);
+  const Result typo = Top({.files = {file}, .stacks = {.tag_focus = "bytes=1XiB:2"}});
+  EXPECT_EQ(typo.exit_code, 2);
+  EXPECT_EQ(typo.err,
+            "holdfast: --tagfocus bytes=1XiB:2: \"1XiB\" is neither a size nor a time. Write a range as 1KiB:64KiB or "
+            "1ms:2s.\n");
+  EXPECT_EQ(Top({.files = {file}, .stacks = {.tag_ignore = "4KiB:1QB"}}).exit_code, 2);
+  EXPECT_EQ(Top({.files = {file}, .stacks = {.tag_ignore = "bytes=large"}}).err,
+            "holdfast: --tagignore bytes=large: bytes is a number. Give a range such as bytes=1KiB:64KiB, or one "
+            "number.\n");
+  for (const char* fine : {"bytes=1:1MiB", "bytes=:1MiB", "thread=work", "thread=a::b|work", "work"}) {
+    EXPECT_EQ(Top({.files = {file}, .stacks = {.tag_focus = fine}}).exit_code, 0) << fine;
+  }
+}
+
 TEST_F(Views, FoldedStacksAddUp) {
   const auto view = OpenView({.files = {Save(requests_)}}, std::cerr);
   ASSERT_TRUE(view.ok());
