@@ -130,7 +130,12 @@ void AddCheck(CLI::App& app, int* exit_code) {
   AddFileOptions(check, &options->view);
   check
       ->add_option("--max", options->max,
-                   "METRIC:FUNCTION=LIMIT or METRIC=LIMIT; FUNCTION is a regular expression; also several")
+                   "METRIC:FUNCTION=LIMIT or METRIC=LIMIT; FUNCTION is a regular expression, and fails\n"
+                   "where it matches nothing; also several")
+      ->type_name("BUDGET")
+      ->expected(1)
+      ->take_all();
+  check->add_option("--max-optional", options->max_optional, "The same, and kept where FUNCTION matches nothing")
       ->type_name("BUDGET")
       ->expected(1)
       ->take_all();

@@ -26,21 +26,25 @@ constexpr size_t kMostRows = 20;
 struct Budget {
   std::string text, metric, limit;
   std::string function = "";
+  bool optional = false;  // kept where no function matches
 };
 
 struct Outcome {
   std::string name, value, limit;
   bool failed = false, uncertain = false;
+  std::string why = "";  // it failed, other than by being larger
 };
 
-absl::StatusOr<Budget> ParseBudget(const std::string& text) {
+constexpr const char* OptionOf(bool optional) { return optional ? "--max-optional" : "--max"; }
+
+absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
     return absl::InvalidArgumentError(fmt::format(
-        "--max {}: not a budget. Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
-        text));
+        "{} {}: not a budget. Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
+        OptionOf(optional), text));
   }
-  Budget budget{.text = text, .metric = text.substr(0, equals), .limit = text.substr(equals + 1)};
+  Budget budget{.text = text, .metric = text.substr(0, equals), .limit = text.substr(equals + 1), .optional = optional};
   if (const size_t colon = budget.metric.find(':'); colon != std::string::npos) {
     budget.function = budget.metric.substr(colon + 1);
     budget.metric.resize(colon);
@@ -51,15 +55,17 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text) {
 absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
   const auto value = unit == "nanoseconds" ? ParseTimeNs(budget.limit) : ParseSize(budget.limit);
   if (value.ok()) return static_cast<int64_t>(std::min<uint64_t>(*value, INT64_MAX));
-  return absl::InvalidArgumentError(fmt::format("--max {}: {}.", budget.text, std::string(value.status().message())));
+  return absl::InvalidArgumentError(fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text,
+                                                std::string(value.status().message())));
 }
 
-absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options, std::ostream& err) {
+absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
   const auto metric = FindMetric(*view.profile, budget.metric);
   if (!metric.ok()) {
-    return absl::InvalidArgumentError(fmt::format("--max {}: {}", budget.text, std::string(metric.status().message())));
+    return absl::InvalidArgumentError(fmt::format("{} {}: {}", OptionOf(budget.optional), budget.text,
+                                                  std::string(metric.status().message())));
   }
-  const auto pattern = Pattern::Compile("--max", budget.function);
+  const auto pattern = Pattern::Compile(OptionOf(budget.optional), budget.function);
   if (!pattern.ok()) return pattern.status();
   const std::string_view unit = view.profile->strings[view.profile->sample_types[*metric].unit];
   const auto limit = LimitIn(budget, unit);
@@ -77,12 +83,6 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
     value = WrappedSum(value, stacks->ValuesOf(i)[0]);
     variance += stacks->VarianceOf(i, 0);
   }
-  // Kept by a function that is gone, or for ever by one that was renamed.
-  if (std::find(matches.begin(), matches.end(), true) == matches.end()) {
-    err << Printable(fmt::format("holdfast: --max {}: no function of the profile matches. Look at the names with holdfast top.",
-                                 budget.text))
-        << "\n";
-  }
   const double half_width = HalfWidthOf(variance);
   Outcome outcome{
       .name = budget.function.empty() ? budget.metric : fmt::format("{}:{}", budget.metric, budget.function),
@@ -92,6 +92,11 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
     outcome.value += " ± " + FormatValue(static_cast<int64_t>(std::min(9e18, half_width)), unit, options.unit);
   }
   outcome.failed = value > *limit;
+  // A budget for a function that was renamed, or misspelt, would be kept for ever.
+  if (!budget.optional && !pattern->empty() && std::find(matches.begin(), matches.end(), true) == matches.end()) {
+    outcome.failed = true;
+    outcome.why = "no function of the profile matches (--max-optional allows that; holdfast top shows the names)";
+  }
   outcome.uncertain =
       std::abs(static_cast<double>(value) - static_cast<double>(*limit)) <= half_width && half_width > 0;
   return outcome;
@@ -167,6 +172,7 @@ std::string Xml(std::string_view text) {
 }
 
 std::string Said(const Outcome& outcome) {
+  if (!outcome.why.empty()) return "FAIL: " + outcome.why;
   if (outcome.failed) return outcome.uncertain ? "FAIL (within the sampling error)" : "FAIL";
   return outcome.uncertain ? "ok (within the sampling error)" : "ok";
 }
@@ -176,6 +182,10 @@ std::string Text(const std::vector<Outcome>& outcomes) {
   for (const Outcome& o : outcomes) {
     if (o.limit.empty()) {
       text += fmt::format("{:4}  {}\n", "FAIL", o.name);
+      continue;
+    }
+    if (!o.why.empty()) {
+      text += Printable(fmt::format("FAIL  {}: {}", o.name, o.why)) + "\n";
       continue;
     }
     text += Printable(fmt::format("{:4}  {}: {}, at most {}{}", o.failed ? "FAIL" : "ok", o.name, o.value, o.limit,
@@ -214,8 +224,8 @@ std::string Junit(const std::vector<Outcome>& outcomes) {
       text += "/>\n";
       continue;
     }
-    text += fmt::format(">\n      <failure message=\"{}: {}, at most {}\"/>\n    </testcase>\n", Xml(o.name),
-                        Xml(o.value), Xml(o.limit));
+    text += fmt::format(">\n      <failure message=\"{}: {}\"/>\n    </testcase>\n", Xml(o.name),
+                        Xml(o.why.empty() ? fmt::format("{}, at most {}", o.value, o.limit) : o.why));
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }
@@ -229,7 +239,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take text, markdown or junit.", format)),
         err);
   }
-  if (options.max.empty() && options.fail_above.empty()) {
+  if (options.max.empty() && options.max_optional.empty() && options.fail_above.empty()) {
     return Failed(absl::InvalidArgumentError(
                       "check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, or --base FILE and --fail-above 5%."),
                   err);
@@ -239,10 +249,12 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   }
   std::vector<Outcome> outcomes;
   std::vector<Budget> budgets;
-  for (const std::string& text : options.max) {
-    const auto budget = ParseBudget(text);
-    if (!budget.ok()) return Failed(budget.status(), err);
-    budgets.push_back(*budget);
+  for (const bool optional : {false, true}) {
+    for (const std::string& text : optional ? options.max_optional : options.max) {
+      const auto budget = ParseBudget(text, optional);
+      if (!budget.ok()) return Failed(budget.status(), err);
+      budgets.push_back(*budget);
+    }
   }
   if (!budgets.empty()) {
     // Budgets of several kinds, over one folder: each finds its files by its metric.
@@ -252,7 +264,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       own.errors = true;
       const auto view = OpenView(own, err);
       if (!view.ok()) return Failed(view.status(), err);
-      const auto outcome = Look(budget, *view, own, err);
+      const auto outcome = Look(budget, *view, own);
       if (!outcome.ok()) return Failed(outcome.status(), err);
       outcomes.push_back(*outcome);
     }

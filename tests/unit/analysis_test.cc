@@ -210,7 +210,7 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
             "| budget | value | at most | |\n|---|---|---|---|\n| inuse\\_space:ParseJson | 2.44KiB ± 0 | 1.95KiB | "
             "**FAIL** |\n");
   const Result junit =
-      Check({.view = {.files = {file}, .format = "junit"}, .max = {"inuse_space:Parse<Json>?=1"}, .base = {}});
+      Check({.view = {.files = {file}, .format = "junit"}, .max_optional = {"inuse_space:Parse<Json>?=1"}});
   EXPECT_THAT(junit.out, HasSubstr("tests=\"1\" failures=\"0\""));
   EXPECT_THAT(junit.out, HasSubstr("name=\"inuse_space:Parse&lt;Json&gt;?\"/>"));
 }
@@ -241,14 +241,25 @@ TEST_F(CheckTest, GrowthAgainstABase) {
             "FAIL  inuse_space main: 2200, at most 2000 + 5%\n");
 }
 
-TEST_F(CheckTest, ABudgetOfNoFunctionIsSaid) {
+TEST_F(CheckTest, ABudgetOfNoFunctionFailsUnlessItIsOptional) {
   const std::string file = Save("a", StackProfile({Stack{"main;ParseJson", 10}}));
-  const Result renamed = Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJsen=1MB"}, .base = {}});
-  EXPECT_EQ(renamed.exit_code, 0);
-  EXPECT_EQ(renamed.err,
-            "holdfast: --max inuse_space:ParseJsen=1MB: no function of the profile matches. Look at the names with "
-            "holdfast top.\n");
-  EXPECT_EQ(Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=1MB"}, .base = {}}).err, "");
+  const std::vector<std::string> renamed = {"inuse_space:ParseJsen=1MB"};
+  const Result failed = Check({.view = {.files = {file}}, .max = renamed});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_EQ(failed.out,
+            "FAIL  inuse_space:ParseJsen: no function of the profile matches (--max-optional allows that; holdfast top "
+            "shows the names)\n");
+  EXPECT_THAT(Check({.view = {.files = {file}, .format = "markdown"}, .max = renamed}).out,
+              HasSubstr("| **FAIL: no function of the profile matches"));
+  const Result junit = Check({.view = {.files = {file}, .format = "junit"}, .max = renamed});
+  EXPECT_THAT(junit.out, HasSubstr("failures=\"1\""));
+  EXPECT_THAT(junit.out, HasSubstr("<failure message=\"inuse_space:ParseJsen: no function of the profile matches"));
+  const Result optional = Check({.view = {.files = {file}}, .max_optional = renamed});
+  EXPECT_EQ(optional.exit_code, 0);
+  EXPECT_EQ(optional.out, "ok    inuse_space:ParseJsen: 0 ± 0, at most 976.56KiB\n");
+  // An optional one counts where a function matches.
+  EXPECT_EQ(Check({.view = {.files = {file}}, .max_optional = {"inuse_space:ParseJson=1"}}).exit_code, 1);
+  EXPECT_EQ(Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=1MB"}}).exit_code, 0);
 }
 
 TEST_F(CheckTest, WrongUsageSaysWhatIsRight) {
