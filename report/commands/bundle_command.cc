@@ -23,6 +23,8 @@
 #include "report/base/tar_writer.h"
 #include "report/base/atomic_file.h"
 #include "report/pprof/pprof.h"
+#include "report/export/lock_names.h"
+#include "report/profiles/profile_set.h"
 
 namespace holdfast {
 namespace {
@@ -98,12 +100,19 @@ std::string Readme(const std::string& name, const Contents& contents) {
 int RunBundle(const Options& options) {
   Contents contents;
   Symbolizer symbolizer(DebugFileOptions(options.debug_dirs));
-  for (const std::string& file : options.files) {
+  const auto given = FindProfiles(options.files);
+  if (!given.ok()) {
+    Say(std::string(given.status().message()));
+    return kCouldNot;
+  }
+  for (const auto& [file, from_folder] : *given) {
     auto profile = ReadPprofFile(file);
     if (!profile.ok()) {
       Say(std::string(profile.status().message()));
+      if (from_folder) continue;  // it may be removed while we look
       return kCouldNot;
     }
+    NameLocks(&*profile, symbolizer.files());
     const SymbolizeReport report = Symbolize(&*profile, symbolizer, {.perf_map = true});
     std::string name = file == "-" ? "profile.pb.gz" : std::filesystem::path(file).filename().string();
     for (int i = 2; contents.profiles.contains(name); ++i) name = fmt::format("{}.{}", i, name);
@@ -112,6 +121,7 @@ int RunBundle(const Options& options) {
     contents.newest_s = std::max(contents.newest_s, profile->time_nanos / 1'000'000'000);
     if (options.source) AddSources(*profile, &contents);
   }
+  if (contents.profiles.empty()) return kCouldNot;
   std::string out = options.out;
   if (out.empty()) {
     const std::string& first = contents.profiles.begin()->first;
@@ -154,9 +164,10 @@ void AddBundleCommand(CLI::App& app, int* exit_code) {
       "the program nor this machine. A source file that was changed after the profile was taken is left out.\n"
       "\n"
       "  holdfast bundle app.4242.0003.*.pb.gz                   writes app.4242.0003.block.bundle.tar.gz\n"
+      "  holdfast bundle -o run.tar.gz holdfast.app.4242         everything of one run\n"
       "  holdfast bundle --no-source -o leak.tar.gz *.heap.pb.gz\n"
       "  tar xzf leak.tar.gz && holdfast top leak/*.heap.pb.gz    on the other side\n");
-  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; - is standard input")
+  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
       ->required();
   command
       ->add_option("-o,--out", options->out,

@@ -32,7 +32,7 @@ void AddErrors(CLI::App* command, ViewOptions* options) {
 void AddFraction(CLI::App* command, double* fraction) {
   command->add_option("--nodefraction", *fraction, "Sum up what holds less of the total than this, 0 = nothing")
       ->type_name("F")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(Share())
       ->capture_default_str();
 }
 
@@ -70,7 +70,7 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->add_option_function<std::string>(
           "--fold",
           [stacks](const std::string& what) {
-            if (what != "system") throw CLI::ValidationError("--fold", what + ": takes system");
+            if (what != "system") throw CLI::ValidationError("--fold", "\"" + what + "\" is not system, the only thing that is folded");
             stacks->fold_system = true;
           },
           "system: count frames of libc, ld.so, libstdc++ and the like for their callers")
@@ -208,24 +208,25 @@ void AddListCommand(CLI::App& app, int* exit_code) {
 void AddGraphCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<GraphOptions>();
   options->view.node_count = 80;
-  CLI::App* graph = app.add_subcommand("graph", "The call graph as a drawing: DOT, SVG, callgrind");
+  CLI::App* graph = app.add_subcommand("graph", "The call graph as a drawing: DOT, SVG, PNG, PDF, callgrind");
   graph->footer(
       "Draws functions as boxes and calls as arrows, the heaviest path in red.\n"
       "\n"
       "  holdfast graph -o heap.svg app.4242.0003.heap.pb.gz      needs graphviz\n"
-      "  holdfast graph app.4242.0003.heap.pb.gz | dot -Tpdf -o heap.pdf\n"
+      "  holdfast graph -o heap.pdf app.4242.0003.heap.pb.gz\n"
+      "  holdfast graph app.4242.0003.heap.pb.gz | dot -Tjpg -o heap.jpg\n"
       "  holdfast graph -o heap.callgrind app.4242.0003.heap.pb.gz && kcachegrind heap.callgrind\n");
   AddFileOptions(graph, &options->view);
   graph->add_option("-o,--output", options->output, "Where to, - = standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  graph->add_option("--format", options->format, "dot, svg or callgrind (default: by the ending of -o, else dot)")
+  graph->add_option("--format", options->format, "dot, svg, png, pdf or callgrind (default: by the ending of -o)")
       ->type_name("FORMAT");
   AddCount(graph, &options->view.node_count, "At most so many boxes, 0 = all");
   AddFraction(graph, &options->node_fraction);
   graph->add_option("--edgefraction", options->edge_fraction, "Leave arrows out that carry less of the total than this")
       ->type_name("F")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(Share())
       ->capture_default_str();
   AddFilterOptions(graph, &options->view);
   graph->callback([options, exit_code] { *exit_code = Finished(RunGraph(*options, std::cout, std::cerr)); });

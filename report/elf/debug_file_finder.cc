@@ -96,6 +96,9 @@ absl::StatusOr<DebugFiles::Found> DebugFiles::Find(const std::string& path, cons
     for (const std::string& candidate : paths) {
       if (take(OpenById(candidate, build_id), candidate)) return *std::move(taken);
     }
+    for (const std::string& candidate : index_.Find(build_id)) {
+      if (take(OpenById(candidate, build_id), candidate)) return *std::move(taken);
+    }
     if (options_.debuginfod && Debuginfod::IsAsked()) {
       auto fd = debuginfod_.FindDebugFile(build_id);
       if (!fd.ok()) {
@@ -130,6 +133,10 @@ absl::Status DebugFiles::AddShared(DebugFile* file, const std::string& path) {
     if (IsBuildId(file->altlink_build_id)) paths.push_back(ById(root, file->altlink_build_id, ".debug"));
     paths.push_back(absl::StrCat(root, "/.dwz/", BaseOf(file->altlink)));
     paths.push_back(absl::StrCat(root, "/", BaseOf(file->altlink)));
+  }
+  if (IsBuildId(file->altlink_build_id)) {
+    const std::vector<std::string>& others = index_.Find(file->altlink_build_id);
+    paths.insert(paths.end(), others.begin(), others.end());
   }
   for (const std::string& candidate : paths) {
     auto shared = OpenById(candidate, file->altlink_build_id);

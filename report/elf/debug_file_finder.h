@@ -4,6 +4,7 @@
 //   ROOT/.build-id/12/ab….debug                        where packages put separate debug files
 //   the name in .gnu_debuglink: beside the program, in .debug/ there, under ROOT/usr/bin/, in ROOT
 //   ROOT/usr/bin/app, ROOT/app, ROOT/app.debug, ROOT/.build-id/12/ab…    a copy of the file itself
+//   any file of this build id below a folder that is searched (--debug-dir)
 // then debuginfod, when that is asked for. A file is only taken when its build id is the program's; where the program
 // has none, .gnu_debuglink's checksum must be right.
 #ifndef HOLDFAST_REPORT_ELF_DEBUG_FILE_FINDER_H_
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "report/elf/debug_file.h"
 #include "report/elf/debuginfod.h"
+#include "report/elf/build_id_index.h"
 
 namespace holdfast {
 
@@ -28,6 +30,7 @@ class DebugFiles {
  public:
   struct Options {
     std::vector<std::string> roots = {"/usr/lib/debug"};
+    std::vector<std::string> searched = {};  // all files below are asked for their build ids
     bool debuginfod = false;              // only with $DEBUGINFOD_URLS
     uint64_t max_unpacked = 16ull << 30;  // of the compressed sections of one file
   };
@@ -36,7 +39,7 @@ class DebugFiles {
     std::string path;  // "" from debuginfod
   };
 
-  explicit DebugFiles(Options options) : options_(std::move(options)) {}
+  explicit DebugFiles(Options options) : options_(std::move(options)), index_(options_.searched) {}
 
   // Another file than `path` itself, for the program that was loaded from there. `binary` is that program's file, null
   // when it is not there any more. The file may have symbols and no lines.
@@ -57,6 +60,7 @@ class DebugFiles {
   absl::StatusOr<std::shared_ptr<DebugFile>> OpenById(const std::string& path, const std::string& build_id);
 
   Options options_;
+  BuildIdIndex index_;
   Debuginfod debuginfod_;
   size_t files_read_ = 0;
   // The last split file: the units of one package follow each other.

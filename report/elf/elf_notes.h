@@ -36,6 +36,16 @@ inline std::string BuildIdOfNotes(Elf_Scn* section, const GElf_Shdr& header) {
   return {};
 }
 
+// The same, of the file; "" when it has none.
+inline std::string BuildIdOf(Elf* elf) {
+  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr; section = elf_nextscn(elf, section)) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    if (std::string id = BuildIdOfNotes(section, header); !id.empty()) return id;
+  }
+  return {};
+}
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_ELF_ELF_NOTES_H_

@@ -1,51 +1,33 @@
 #include "report/export/lock_names.h"
 
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/elf/demangle.h"
+#include "report/elf/elf_notes.h"
 #include "report/export/lock_comments.h"
+#include "report/symbolize/mapping_layout.h"
 
 namespace holdfast {
 namespace {
 
 struct Wanted {
   uint64_t elf_address;
-  size_t number;
+  size_t number;  // of the lock; when names are added later, of the comment
   std::string name;  // mangled
   uint64_t offset;   // into the symbol
 };
-
-std::string BuildIdOf(Elf* elf) {
-  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr; section = elf_nextscn(elf, section)) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_NOTE || header.sh_size > (1 << 20)) continue;
-    Elf_Data* data = elf_getdata(section, nullptr);
-    if (data == nullptr || data->d_buf == nullptr) continue;
-    GElf_Nhdr note;
-    size_t name = 0, description = 0;
-    for (size_t at = 0; (at = gelf_getnote(data, at, &note, &name, &description)) > 0;) {
-      const char* bytes = static_cast<const char*>(data->d_buf);
-      if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || std::string_view(bytes + name, 3) != "GNU") continue;
-      std::string id;
-      for (size_t i = 0; i < std::min<size_t>(note.n_descsz, 64); ++i) {
-        id += fmt::format("{:02x}", static_cast<unsigned char>(bytes[description + i]));
-      }
-      return id;
-    }
-  }
-  return "";
-}
 
 constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20;
 
@@ -73,30 +55,57 @@ void FindNames(Elf* elf, std::vector<Wanted>* wanted) {
   }
 }
 
+// Only where the file has this build id.
+void FindNamesIn(int fd, std::string_view build_id, std::vector<Wanted>* wanted) {
+  elf_version(EV_CURRENT);
+  Elf* elf = elf_begin(fd, ELF_C_READ, nullptr);
+  if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64 && BuildIdOf(elf) == build_id) {
+    FindNames(elf, wanted);
+  }
+  elf_end(elf);
+}
+
 // Only a regular file: the path comes from a table that anyone of the same user may have written. read(2), no mapping:
 // a file that is cut short meanwhile would be SIGBUS.
-void NameIn(const ModuleInfo& module, std::vector<Wanted>* wanted, Profile* profile) {
-  if (!module.path.starts_with('/')) return;
-  const int fd = open(module.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  struct stat status;
-  if (fd < 0) return;
-  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-    elf_version(EV_CURRENT);
-    Elf* elf = elf_begin(fd, ELF_C_READ, nullptr);
-    if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64 &&
-        BuildIdOf(elf) == module.build_id) {
-      FindNames(elf, wanted);
-    }
-    elf_end(elf);
+void FindNamesAt(const std::string& path, std::string_view build_id, std::vector<Wanted>* wanted) {
+  if (!path.starts_with('/')) return;
+  if (const auto fd = OpenRegular(path); fd.ok()) FindNamesIn(fd->get(), build_id, wanted);
+}
+
+std::string NameOf(const Wanted& one, std::string_view path) {
+  constexpr std::string_view kDeleted = " (deleted)";  // as the kernel marks what was replaced meanwhile
+  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  if (one.name.empty()) return fmt::format("{}!0x{:x}", BaseName(path), one.elf_address);
+  const std::string demangled = Demangle(one.name);
+  const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
+  return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, offset, BaseName(path));
+}
+
+bool HasNameless(const std::vector<Wanted>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [](const Wanted& one) { return one.name.empty(); });
+}
+
+// "lock 3 name: server!0x4a080" → where the name begins, and the address; nothing for other comments.
+struct PlaceOnly {
+  size_t begin;
+  std::string file;
+  uint64_t elf_address;
+};
+std::optional<PlaceOnly> PlaceIn(std::string_view comment) {
+  constexpr std::string_view kName = " name: ";
+  const size_t name = comment.find(kName);
+  if (!comment.starts_with("lock ") || name == std::string_view::npos ||
+      comment.find_first_not_of("0123456789", 5) != name || !IsSynthetic(comment)) {
+    return std::nullopt;
   }
-  close(fd);
-  for (const Wanted& one : *wanted) {
-    if (one.name.empty()) continue;
-    const std::string demangled = Demangle(one.name);
-    const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
-    profile->AddComment(fmt::format("lock {} name: {}{} ({})", one.number, demangled.empty() ? one.name : demangled,
-                                    offset, BaseName(module.path)));
-  }
+  PlaceOnly place{.begin = name + kName.size(), .file = "", .elf_address = 0};
+  const size_t mark = comment.rfind("!0x");
+  if (mark < place.begin) return std::nullopt;
+  place.file = comment.substr(place.begin, mark - place.begin);
+  const std::string_view digits = comment.substr(mark + 3);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), place.elf_address, 16);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return place;
 }
 
 }  // namespace
@@ -112,7 +121,48 @@ void NameLocks(const Snapshot& snapshot, Profile* profile) {
       break;
     }
   }
-  for (auto& [module, wanted] : by_module) NameIn(*module, &wanted, profile);
+  for (auto& [module, wanted] : by_module) {
+    FindNamesAt(module->path, module->build_id, &wanted);
+    if (!module->path.starts_with('/')) continue;
+    for (const Wanted& one : wanted) {
+      profile->AddComment(fmt::format("lock {} name: {}", one.number, NameOf(one, module->path)));
+    }
+  }
+}
+
+void NameLocks(Profile* profile, DebugFiles& files) {
+  std::map<std::string, std::vector<Wanted>> by_file;
+  for (size_t i = 0; i < profile->comments.size(); ++i) {
+    if (auto place = PlaceIn(profile->strings[profile->comments[i]])) {
+      by_file[place->file].push_back({place->elf_address, i, "", 0});
+    }
+  }
+  for (auto& [file, wanted] : by_file) {
+    const auto is_it = [&, name = file](const Profile::Mapping& mapping) {
+      return BaseName(profile->strings[mapping.file]) == name;
+    };
+    const auto mapping = std::find_if(profile->mappings.begin(), profile->mappings.end(), is_it);
+    if (mapping == profile->mappings.end()) continue;
+    const std::string path(profile->strings[mapping->file]), build_id(profile->strings[mapping->build_id]);
+    // Two files of one name: which of them is meant is not known.
+    if (std::any_of(mapping, profile->mappings.end(), [&](const Profile::Mapping& other) {
+          return is_it(other) && profile->strings[other.build_id] != build_id;
+        })) {
+      continue;
+    }
+    FindNamesAt(path, build_id, &wanted);
+    if (HasNameless(wanted) && !build_id.empty()) {
+      if (const auto found = files.Find(path, build_id, nullptr); found.ok()) {
+        FindNamesIn(found->file->fd.get(), build_id, &wanted);
+      }
+    }
+    for (const Wanted& one : wanted) {
+      if (one.name.empty()) continue;
+      const std::string_view comment = profile->strings[profile->comments[one.number]];
+      const std::string text = fmt::format("{}{}", comment.substr(0, PlaceIn(comment)->begin), NameOf(one, path));
+      profile->comments[one.number] = profile->strings.Intern(text);
+    }
+  }
 }
 
 }  // namespace holdfast

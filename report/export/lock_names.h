@@ -1,15 +1,22 @@
-// Names of locks that are global variables: the exporter adds `lock N name: …` comments (report/export/lock_comments.h).
+// Names of locks that are global variables: `lock N name: …` comments (report/export/lock_comments.h).
+//
+//   lock 1 name: queue_mutex (server)      the symbol that holds it; inside of one: queues+64 (server)
+//   lock 2 name: memcached!0x4a080         no symbol does: its place in the file, equal from run to run
 #ifndef HOLDFAST_REPORT_EXPORT_LOCK_NAMES_H_
 #define HOLDFAST_REPORT_EXPORT_LOCK_NAMES_H_
 
+#include "report/elf/debug_file_finder.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 
 namespace holdfast {
 
-// Reads the symbols of data from the files of the modules that hold locks; one file at a time, each looked at once. A file
-// that is not there, or is another than the program had loaded, gives no names.
+// What the exporter writes. Reads the symbols of data from the files of the modules that hold locks; one file at a time,
+// each looked at once. Of a file that is not there, or is another than the program had loaded, only places are known.
 void NameLocks(const Snapshot& snapshot, Profile* profile);
+
+// What `holdfast symbolize` adds: names in place of places, also from debug files.
+void NameLocks(Profile* profile, DebugFiles& files);
 
 }  // namespace holdfast
 

@@ -92,6 +92,7 @@ class Symbolizer {
   // (wall clock, 0 = unknown) is another one.
   absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
 
+  DebugFiles& files() { return files_; }
   size_t files_read() const { return files_read_ + files_.files_read(); }
 
  private:

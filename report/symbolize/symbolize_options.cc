@@ -35,9 +35,14 @@ std::string List(const Reasons& reasons) {
 void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs) {
   command
       ->add_option("--debug-dir", *debug_dirs,
-                   "Also look here for the program's files and debug files (before /usr/lib/debug)")
+                   "Also look here for the program's files and debug files, by build id, whatever their names\n"
+                   "(before /usr/lib/debug)")
       ->type_name("DIR")
-      ->check(CLI::ExistingDirectory);
+      ->check([](const std::string& path) {
+        std::error_code error;
+        if (std::filesystem::is_directory(path, error)) return std::string();
+        return "\"" + path + "\" is not a folder" + (error ? " (" + error.message() + ")" : "");
+      });
 }
 
 DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs) {
@@ -47,6 +52,7 @@ DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs)
     roots.push_back(std::filesystem::absolute(dir).lexically_normal().string());
     while (roots.back().size() > 1 && roots.back().ends_with('/')) roots.back().pop_back();
   }
+  options.searched = roots;
   options.roots.insert(options.roots.begin(), roots.begin(), roots.end());
   options.debuginfod = true;
   return options;

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -18,6 +20,7 @@
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
+#include "report/base/base_name.h"
 
 namespace holdfast {
 namespace {
@@ -66,7 +69,7 @@ std::set<const CallEdge*> HeaviestPath(const std::vector<CallEdge>& edges, uint3
 }
 
 // `dot` from PATH reads a temporary file, so that neither side waits for the other's pipe.
-absl::StatusOr<std::string> SvgOf(const std::string& dot) {
+absl::StatusOr<std::string> Drawn(const std::string& dot, const std::string& format) {
   FILE* source = tmpfile();
   if (source == nullptr) return absl::InternalError("graph: no temporary file could be made. Check TMPDIR.");
   fwrite(dot.data(), 1, dot.size(), source);
@@ -77,29 +80,53 @@ absl::StatusOr<std::string> SvgOf(const std::string& dot) {
     fclose(source);
     return absl::InternalError("graph: no pipe could be made. Close some files.");
   }
+  const std::string wanted = "-T" + format;
   const pid_t child = fork();
   if (child == 0) {
     dup2(fileno(source), STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
-    execlp("dot", "dot", "-Tsvg", static_cast<char*>(nullptr));
+    execlp("dot", "dot", wanted.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   close(ends[1]);
-  std::string svg;
+  std::string drawing;
   char buffer[65536];
   for (ssize_t n; child > 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0;)
-    svg.append(buffer, static_cast<size_t>(n));
+    drawing.append(buffer, static_cast<size_t>(n));
   close(ends[0]);
   fclose(source);
   int status = -1;
   if (child > 0) waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
-    return absl::NotFoundError("graph: dot is not here, which draws SVG. Install graphviz, or take --format dot.");
+    return absl::NotFoundError(
+        fmt::format("graph: dot is not here, which draws {}. Install graphviz, or take --format dot.", format));
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || svg.empty()) {
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || drawing.empty()) {
     return absl::InternalError("graph: dot could not draw it. Take --format dot and a smaller --nodecount.");
   }
-  return svg;
+  return drawing;
+}
+
+constexpr std::string_view kFormats[] = {"dot", "svg", "png", "pdf", "callgrind"};
+constexpr std::string_view kNextFormat = "Take dot, svg, png, pdf or callgrind.";
+
+// By the ending of the file, "" = dot. A picture's name must not hide that text stands in it.
+absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
+  const auto known = [](std::string_view format) { return std::count(std::begin(kFormats), std::end(kFormats), format) > 0; };
+  if (!options.format.empty()) {
+    if (known(options.format)) return options.format;
+    return absl::InvalidArgumentError(fmt::format("--format {}: no such format. {}", options.format, kNextFormat));
+  }
+  const std::string_view name = BaseName(options.output);
+  const size_t point = name.rfind('.');
+  if (options.output == "-" || point == std::string_view::npos || point == 0) return "dot";
+  std::string ending(name.substr(point + 1));
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (ending == "gv" || ending == "txt") return "dot";
+  if (known(ending)) return ending;
+  return absl::InvalidArgumentError(
+      fmt::format("graph -o {}: .{} is no format that is drawn here. Name another file, or say --format. {}",
+                  options.output, ending, kNextFormat));
 }
 
 }  // namespace
@@ -137,19 +164,12 @@ std::string DotOf(const View& view, const Stacks& stacks, const GraphOptions& op
 }
 
 int RunGraph(const GraphOptions& options, std::ostream& out, std::ostream& err) {
-  std::string format = options.format;
-  if (format.empty()) {
-    format = options.output.ends_with(".svg") ? "svg" : options.output.ends_with(".callgrind") ? "callgrind" : "dot";
-  }
-  if (format != "dot" && format != "svg" && format != "callgrind") {
-    return Failed(
-        absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take dot, svg or callgrind.", format)),
-        err);
-  }
+  const auto format = FormatFor(options);
+  if (!format.ok()) return Failed(format.status(), err);
   const auto view = OpenView(options.view, err);
   if (!view.ok()) return Failed(view.status(), err);
   std::string text;
-  if (format == "callgrind") {
+  if (*format == "callgrind") {
     const auto made = ExportText("callgrind", *view, options.view);
     if (!made.ok()) return Failed(made.status(), err);
     text = *made;
@@ -157,10 +177,10 @@ int RunGraph(const GraphOptions& options, std::ostream& out, std::ostream& err) 
     const auto stacks = StacksOf(*view, options.view);
     if (!stacks.ok()) return Failed(stacks.status(), err);
     text = DotOf(*view, *stacks, options);
-    if (format == "svg") {
-      const auto svg = SvgOf(text);
-      if (!svg.ok()) return Failed(svg.status(), err);
-      text = *svg;
+    if (*format != "dot") {
+      const auto drawing = Drawn(text, *format);
+      if (!drawing.ok()) return Failed(drawing.status(), err);
+      text = *drawing;
     }
   }
   const auto written = WriteAtomically(options.output, text, out);

@@ -1,4 +1,4 @@
-// `holdfast graph`: the call graph as DOT, as SVG (by graphviz' dot), or for callgrind_annotate and KCachegrind.
+// `holdfast graph`: the call graph as DOT, as SVG, PNG or PDF (by graphviz' dot), or for callgrind_annotate and KCachegrind.
 //
 // Boxes are nodes with self and total, arrows carry what flows along the call. As pprof cuts: the `node_count` nodes
 // with the largest totals that hold `node_fraction`, arrows of at least `edge_fraction`; what was passed over is
@@ -15,7 +15,7 @@ namespace holdfast {
 
 struct GraphOptions {
   ViewOptions view;
-  std::string format = "";  // dot, svg, callgrind; "" = by the ending of `output`, else dot
+  std::string format = "";  // dot, svg, png, pdf, callgrind; "" = by the ending of `output`, else dot
   std::string output = "-";
   double node_fraction = 0.005, edge_fraction = 0.001;
 };

@@ -253,6 +253,16 @@ TEST_F(ViewsOfPrograms, ExportsLoadInTheirConsumers) {
   const RunResult svg = RunTool({"graph", "-o", folder() + "/graph.svg", file});
   EXPECT_TRUE(svg.exited(0)) << svg.Describe();
   EXPECT_NE(ReadFile(folder() + "/graph.svg").find("<title>profile</title>"), std::string::npos);
+  for (const auto& [name, begins] : {std::pair("graph.png", "\x89PNG"), std::pair("graph.PDF", "%PDF-"), std::pair("graph.dot", "digraph")}) {
+    const RunResult drawn = RunTool({"graph", "-o", folder() + "/" + name, file});
+    EXPECT_TRUE(drawn.exited(0)) << drawn.Describe();
+    EXPECT_TRUE(ReadFile(folder() + "/" + name).starts_with(begins)) << name;
+  }
+  // Text under the name of a picture is no picture.
+  const RunResult other = RunTool({"graph", "-o", folder() + "/graph.webp", file});
+  EXPECT_TRUE(other.exited(2)) << other.Describe();
+  EXPECT_NE(other.err.find(".webp is no format that is drawn here"), std::string::npos) << other.Describe();
+  EXPECT_FALSE(std::filesystem::exists(folder() + "/graph.webp"));
 }
 
 TEST_F(ViewsOfPrograms, ALeakingProgramIsFoundAndHowFastItLeaks) {

@@ -62,6 +62,16 @@ TEST_F(Bundle, TextIsLeftOutWhenAskedOrChangedSince) {
   EXPECT_THAT(Do("tar xzOf changed.tar.gz changed/README.txt"), HasSubstr(source_ + "/holds.cc"));
 }
 
+TEST_F(Bundle, AFolderStandsForTheProfilesInIt) {
+  folder_.Write("out/damaged.pb.gz", "nothing");
+  EXPECT_THAT(Do(kTool + " bundle -o all.tar.gz out"), HasSubstr("damaged.pb.gz"));
+  const std::string listed = Do("tar tzf all.tar.gz");
+  EXPECT_THAT(listed, HasSubstr(".heap.pb.gz"));
+  EXPECT_THAT(listed, Not(HasSubstr("damaged")));
+  Do("mkdir none && cp out/damaged.pb.gz none/");
+  EXPECT_EQ(Command(kTool + " bundle -o " + folder_.File("x.tar.gz") + " " + folder_.File("none")).status, 3);
+}
+
 TEST_F(Bundle, FilesOfOneNameStandBesideEachOtherAndDamagedOnesAreAnError) {
   Do("mkdir other && cp holds.heap.pb.gz other/");
   Do(kTool + " bundle -o two.tar.gz holds.heap.pb.gz other/holds.heap.pb.gz");

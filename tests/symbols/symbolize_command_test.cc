@@ -198,13 +198,72 @@ TEST_F(SymbolizeCommand, SaysWhichFilesAreMissing) {
   EXPECT_THAT(Symbolize(none).output, HasSubstr("no names: app (another build id"));
   EXPECT_THAT(Raw(none), HasSubstr("app!0x"));
   // And with the right one everything is there, and the comments are gone.
-  const CommandResult found =
-      Symbolize("--debug-dir " HOLDFAST_SAMPLES "/gcc-5-pie --debug-dir " + folder_.path() + " " + none);
-  EXPECT_THAT(found.output, HasSubstr("no names: app"));  // is called `sample` there
   std::filesystem::create_directory(folder_.File("copies"));
   std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-5-pie/sample", folder_.File("copies/app"));
   EXPECT_THAT(Symbolize("--debug-dir " + folder_.File("copies") + " " + none).output, Not(HasSubstr("no names")));
   EXPECT_THAT(Command(kTool + " info " + none).output, Not(HasSubstr("no names")));
+}
+
+TEST_F(SymbolizeCommand, AFileIsFoundByItsBuildIdWhateverItsName) {
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-5-pie/sample", folder_.File("app"));
+  const std::string file = Run(folder_.File("app")), none = folder_.File("none.pb.gz");
+  std::filesystem::remove(folder_.File("app"));
+  ASSERT_EQ(Symbolize("-q --symbols none -o " + none + " " + file).status, 0);
+  std::filesystem::create_directories(folder_.File("builds/yesterday"));
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-4-no-pie/sample", folder_.File("builds/app"));  // another build
+  EXPECT_THAT(Symbolize("--debug-dir " + folder_.File("builds") + " " + none).output, HasSubstr("no names: app"));
+  std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-5-pie/sample", folder_.File("builds/yesterday/server-1.2"));
+  EXPECT_THAT(Symbolize("--debug-dir " + folder_.File("builds") + " " + none).output,
+              ::testing::AllOf(Not(HasSubstr("no names")), Not(HasSubstr("no lines: app"))));
+}
+
+TEST_F(SymbolizeCommand, AFolderStandsForTheProfilesInIt) {
+  Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
+  const std::string out = folder_.File("out"), copies = folder_.File("copies");
+  ASSERT_EQ(Symbolize("-q --symbols none " + out).status, 0);
+  std::filesystem::create_directory(copies);
+  ASSERT_EQ(Symbolize("-q -o " + copies + " " + out).status, 0);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    if (!entry.path().string().ends_with(".pb.gz")) continue;
+    ++files;
+    const Profile completed = Read(copies + "/" + entry.path().filename().string());
+    EXPECT_GT(completed.functions.size(), Read(entry.path()).functions.size());
+  }
+  EXPECT_GE(files, 1u);
+  // One name twice: neither overwrites the other.
+  const CommandResult twice = Symbolize("-q -o " + copies + " " + out + " " + out);
+  EXPECT_EQ(twice.status, 3);
+  EXPECT_THAT(twice.output, HasSubstr("holds another file of this name already"));
+  EXPECT_EQ(Symbolize("-q " + copies + "/nothing").status, 3);
+  EXPECT_EQ(Symbolize("-q -o /dev/null " + out).status, 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+// As the exporter names them: a global without a symbol by its place in the file.
+TEST_F(SymbolizeCommand, LocksOfAStrippedProgramAreCalledByTheirPlaceAndNamedLater) {
+  std::filesystem::copy_file(HOLDFAST_PROGRAMS "/named_locks", folder_.File("whole"));
+  ASSERT_EQ(Command("strip -o " + folder_.File("app") + " " + folder_.File("whole")).status, 0);
+  std::vector<std::string> lists;
+  for (const char* out : {"one", "two"}) {
+    ASSERT_EQ(Command(fmt::format("{} run -q -o {} --heap-interval 0 --lock-interval 1ns -- {}", kTool, folder_.File(out),
+                                  folder_.File("app")))
+                  .status,
+              0);
+    const std::string list = Command(kTool + " locks --format csv " + folder_.File(out)).output;
+    std::smatch place;
+    ASSERT_TRUE(std::regex_search(list, place, std::regex("app!0x[0-9a-f]+"))) << list;
+    lists.push_back(place[0]);
+  }
+  EXPECT_EQ(lists[0], lists[1]);  // though the program lay elsewhere
+  const CommandResult nothing = Symbolize(folder_.File("one"));
+  ASSERT_EQ(nothing.status, 0) << nothing.output;
+  EXPECT_THAT(Command(kTool + " locks " + folder_.File("one")).output, HasSubstr(lists[0]));
+  const CommandResult named = Symbolize("--debug-dir " + folder_.path() + " " + folder_.File("one"));
+  ASSERT_EQ(named.status, 0) << named.output;
+  const std::string list = Command(kTool + " locks " + folder_.File("one")).output;
+  EXPECT_THAT(list, HasSubstr("global_queue_mutex (app)"));
+  EXPECT_THAT(list, Not(HasSubstr(lists[0])));
 }
 
 TEST_F(SymbolizeCommand, ReadsStandardInputAndWritesStandardOutput) {

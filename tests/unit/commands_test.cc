@@ -6,6 +6,8 @@
 
 #include "report/commands/add_info.h"
 #include "report/commands/view_commands.h"
+#include "report/commands/symbolize_command.h"
+#include "report/commands/usage_error.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -95,6 +97,36 @@ TEST_F(Commands, CountsAreWholeNumbers) {
     EXPECT_NE(result.exit_code, 0) << count;
     EXPECT_THAT(result.err, HasSubstr("\"" + std::string(count) + "\" is not a whole number, 0 or more"));
   }
+}
+
+// What main prints between "holdfast: top: " and ". holdfast top --help says what it takes."
+std::string Wrong(const std::string& command_line) {
+  CLI::App app{"", "holdfast"};
+  int exit_code = 0;
+  AddViewCommands(app, &exit_code);
+  AddSymbolizeCommand(app, &exit_code);
+  try {
+    app.parse(command_line);
+  } catch (const CLI::ParseError& error) {
+    return UsageError(error);
+  }
+  return "fine";
+}
+
+TEST_F(Commands, WhatIsWrongIsSaidInOurWords) {
+  EXPECT_EQ(Wrong("top"), "FILE is missing");
+  EXPECT_EQ(Wrong("top x --frobnicate"), "--frobnicate: no such option");
+  EXPECT_EQ(Wrong("top x --frobnicate=3"), "--frobnicate: no such option");
+  EXPECT_EQ(Wrong("top x -n"), "--nodecount needs a value behind it");
+  EXPECT_EQ(Wrong("top x --nodecount"), "--nodecount needs a value behind it");
+  EXPECT_EQ(Wrong("top x --unit ns --unit ms"), "--unit may be given once only");
+  EXPECT_EQ(Wrong("top x --cum=perhaps"), "--cum does not take \"perhaps\"");
+  EXPECT_EQ(Wrong("graph x --nodefraction 2"), "--nodefraction: \"2\" is not a share from 0 to 1, such as 0.01");
+  EXPECT_EQ(Wrong("graph x --edgefraction some"), "--edgefraction: \"some\" is not a share from 0 to 1, such as 0.01");
+  EXPECT_EQ(Wrong("top x --fold all"), "--fold: \"all\" is not system, the only thing that is folded");
+  EXPECT_EQ(Wrong("merge x --difference --average"), "--difference and --average exclude each other");
+  EXPECT_EQ(Wrong("symbolize x --symbols some"), "--symbols: \"some\" is not full, symtab or none");
+  EXPECT_EQ(Wrong("symbolize x --debug-dir /no/such"), "--debug-dir: \"/no/such\" is not a folder (No such file or directory)");
 }
 
 TEST_F(Commands, TheUnitIsNotThatOfTheInterval) {
