@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "report/base/printable.h"
 
@@ -18,6 +19,22 @@ void SayLines(std::string_view lines) {
 }
 
 void Say(std::string_view text) { SayLines("holdfast: " + Printable(text) + "\n"); }
+
+void SayTo(std::ostream& err, std::string_view text) { err << "holdfast: " + Printable(text) + "\n"; }
+
+int Failed(const absl::Status& status, std::ostream& err) {
+  SayTo(err, std::string(status.message()));
+  return absl::IsInvalidArgument(status) ? kWrongUsage : kCouldNot;
+}
+
+int Finished(int exit_code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout) return exit_code;
+  const int error = errno != 0 ? errno : EIO;
+  SayTo(std::cerr, std::string("standard output: could not write (") + std::strerror(error) + "). Check where it is redirected to.");
+  return kCouldNot;
+}
 
 std::string ShellQuoted(std::string_view text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";

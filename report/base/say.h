@@ -5,8 +5,11 @@
 #ifndef HOLDFAST_REPORT_BASE_SAY_H_
 #define HOLDFAST_REPORT_BASE_SAY_H_
 
+#include <iostream>
 #include <string>
 #include <string_view>
+
+#include "absl/status/status.h"
 
 namespace holdfast {
 
@@ -23,6 +26,15 @@ enum ExitCode : int {
 
 // "holdfast: " and `text`, which is one line without its end; control characters in it become '?'.
 void Say(std::string_view text);
+// The same on `err`, for what tests look at; standard error is unbuffered, so it is one write there, too.
+void SayTo(std::ostream& err, std::string_view text);
+
+// Says what went wrong. The exit code: wrong usage for an InvalidArgument, else "could not do it".
+int Failed(const absl::Status& status, std::ostream& err = std::cerr);
+
+// The end of every command that prints to standard output: `exit_code`, or kCouldNot with a message when what was printed
+// did not arrive (a full disk behind a redirection).
+int Finished(int exit_code);
 
 // Several lines that belong together, as they are.
 void SayLines(std::string_view lines);

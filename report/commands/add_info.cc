@@ -1,4 +1,4 @@
-#include "report/commands/add_info.h"
+#include "report/commands/commands.h"
 
 #include <iostream>
 #include <memory>
@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "report/views/info_command.h"
-#include "report/base/standard_output.h"
+#include "report/base/say.h"
 
 namespace holdfast {
 
-void AddInfoCommand(CLI::App& app, int* exit_code) {
+void AddInfoCommand(CLI::App& app, Invocation* invocation) {
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* info = app.add_subcommand("info", "What a profile says about itself: types, times, totals, losses");
   info->footer(
@@ -21,7 +21,7 @@ void AddInfoCommand(CLI::App& app, int* exit_code) {
       "  holdfast info holdfast.app.4242           the newest of each process and kind\n");
   info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
       ->required();
-  info->callback([files, exit_code] { *exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
+  info->callback([files, invocation] { invocation->exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

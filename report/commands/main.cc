@@ -7,43 +7,24 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
-#include "report/commands/bundle_command.h"
 #include "report/base/say.h"
-#include "report/commands/collect_command.h"
-#include "report/commands/doctor_command.h"
-#include "report/commands/dump_command.h"
-#include "report/commands/exporter_command.h"
-#include "report/commands/help.h"
-#include "report/commands/html_command.h"
-#include "report/commands/add_info.h"
-#include "report/commands/locks_command.h"
-#include "report/commands/ls_command.h"
-#include "report/commands/run_command.h"
+#include "report/commands/commands.h"
+#include "report/command_line/help.h"
 #include "report/processes/run_options.h"
 #include "report/processes/installation.h"
-#include "report/commands/set_command.h"
-#include "report/base/standard_output.h"
-#include "report/commands/symbolize_command.h"
 #include "report/processes/leave_own_profile.h"
-#include "report/commands/view_commands.h"
-#include "report/commands/usage_error.h"
+#include "report/command_line/usage_error.h"
 
 namespace holdfast {
 namespace {
 
-// Every subcommand but `run` and `doctor`, which also take a program.
-constexpr void (*kAddCommands[])(CLI::App&, int*) = {
-    AddViewCommands,
-    AddHtmlCommand,
-    AddInfoCommand,
-    AddLocksCommand,
-    AddLsCommand,
-    AddDumpCommand,
-    AddSetCommand,
-    AddSymbolizeCommand,
-    AddBundleCommand,
-    AddCollectCommand,
-    AddExporterCommand,
+// In the order in which --help names them.
+constexpr AddCommand* kCommands[] = {
+    AddRunCommand,       AddTopCommand,    AddTreeCommand,   AddCallersCommand,   AddPeekCommand,       AddListCommand,
+    AddGraphCommand,     AddExportCommand, AddDiffCommand,   AddMergeCommand,     AddLeaksCommand,      AddCheckCommand,
+    AddCompletionCommand, AddManPagesCommand, AddHtmlCommand, AddInfoCommand,     AddLocksCommand,      AddLsCommand,
+    AddDumpCommand,      AddSetCommand,    AddSymbolizeCommand, AddBundleCommand, AddCollectCommand,    AddExporterCommand,
+    AddDoctorCommand,
 };
 
 // {}: the library, as it lies here.
@@ -89,20 +70,17 @@ int Main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this text, or that of a command");
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
-  int exit_code = kFine;
-  std::vector<std::string> program;
-  AddRunCommand(app, &program, &exit_code);
-  for (const auto add : kAddCommands) add(app, &exit_code);
-  AddDoctorCommand(app, &program, &exit_code);
+  Invocation invocation;
+  for (AddCommand* const add : kCommands) add(app, &invocation);
 
   std::vector<std::string> ours = arguments;
   if (!arguments.empty() && arguments[0] == "run") {
     const std::vector<std::string> behind(arguments.begin() + 1, arguments.end());
-    ours.resize(1 + SplitProgram(*app.get_subcommand("run"), behind, &program));
+    ours.resize(1 + SplitProgram(*app.get_subcommand("run"), behind, &invocation.program));
   } else if (!arguments.empty() && arguments[0] == "doctor") {
     const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
     ours.assign(arguments.begin(), dashes);
-    if (dashes != arguments.end()) program.assign(dashes + 1, arguments.end());
+    if (dashes != arguments.end()) invocation.program.assign(dashes + 1, arguments.end());
   }
   try {
     app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
@@ -112,7 +90,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return WrongUsage(app, arguments, error);
   }
-  return exit_code;
+  return invocation.exit_code;
 }
 
 }  // namespace

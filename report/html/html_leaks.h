@@ -1,4 +1,4 @@
-// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/views/leaks.h) over the same files, so
+// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/comparisons/leaks.h) over the same files, so
 // that the page and the command can only say the same.
 //
 //   HtmlLeaks leaks;

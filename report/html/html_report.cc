@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
+#include "report/base/say.h"
 #include "report/html/report_builder.h"
 #include "report/html/html_leaks.h"
 #include "report/base/printable.h"
@@ -96,7 +97,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Htm
   const auto set = ReadProfileSet(arguments, options);
   progress.Clear();
   if (!set.ok()) return set.status();
-  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  for (const std::string& warning : set->warnings) SayTo(err, warning);
   for (const std::string& file : twice) {
     err << fmt::format("holdfast: {}: left out, the same snapshot as another file.\n", Printable(file));
   }

@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, st
   if (std::error_code none; !std::filesystem::is_directory(argument, none)) return std::vector{argument};
   const auto set = ReadProfileSet({argument}, {.keep = Keep::kNone});
   if (!set.ok()) return set.status();
-  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  for (const std::string& warning : set->warnings) SayTo(err, warning);
   std::vector<std::string> files;
   for (const ProfileGroup& group : set->groups) files.push_back(group.newest().path);
   return files;
@@ -107,7 +107,7 @@ int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::o
   int exit_code = 0;
   bool first = true;
   const auto failed = [&](const absl::Status& status) {
-    err << "holdfast: " << Printable(std::string(status.message())) << "\n";
+    SayTo(err, std::string(status.message()));
     exit_code = 3;
   };
   for (const std::string& argument : arguments) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "report/base/say.h"
 #include "report/profiles/metric.h"
 #include "report/base/atomic_file.h"
 #include "report/base/printable.h"
@@ -92,7 +93,7 @@ void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged
   if (intervals.size() == 1) {
     profile.AddComment(one_line("interval: " + *intervals.begin()));
   } else if (intervals.size() > 1) {
-    err << "holdfast: the files have different intervals, or one that was changed; the result states only its own errors.\n";
+    SayTo(err, "the files have different intervals, or one that was changed; the result states only its own errors.");
   }
   const char* how = options.mode == MergeMode::kSum          ? "sum of"
                     : options.mode == MergeMode::kDifference ? "difference of snapshots of"

@@ -100,14 +100,9 @@ Cell View::ErrorCell(double variance, bool known) const {
   return Cell::Real("±" + Value(static_cast<int64_t>(std::min(9e18, std::round(half_width)))), std::round(half_width));
 }
 
-int Failed(const absl::Status& status, std::ostream& err) {
-  err << "holdfast: " << Printable(std::string(status.message())) << "\n";
-  return absl::IsInvalidArgument(status) ? 2 : 3;
-}
-
 absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
                                                                std::ostream& err) {
-  for (const std::string& warning : set->warnings) err << "holdfast: " << Printable(warning) << "\n";
+  for (const std::string& warning : set->warnings) SayTo(err, warning);
   if (const auto one_kind = ChooseKind(set, options); !one_kind.ok()) return one_kind;
   std::vector<const ProfileFile*> files;
   std::vector<std::string> left_out;
@@ -127,7 +122,7 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
     left_out = {fmt::format("{} older snapshots left out: of each process the newest counts, which holds all of them.",
                             left_out.size())};
   }
-  for (const std::string& line : left_out) err << "holdfast: " << Printable(line) << "\n";
+  for (const std::string& line : left_out) SayTo(err, line);
   return files;
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/base/say.h"
 #include "report/profiles/profile_set.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/views/text_table.h"
@@ -72,9 +73,6 @@ absl::Status NothingLeft();
 
 // program, metric, total ± …, sampled, lost, and the filters in force.
 void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table);
-
-// "holdfast: …" on `err` and the exit code: 2 for wrong usage, else 3.
-int Failed(const absl::Status& status, std::ostream& err);
 
 }  // namespace holdfast
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "report/views/check.h"
-#include "report/views/diff.h"
-#include "report/views/leaks.h"
+#include "report/comparisons/check.h"
+#include "report/comparisons/diff.h"
+#include "report/comparisons/leaks.h"
 #include "report/views/merge_command.h"
 #include "report/views/top.h"
 #include "tests/unit/pprof_fixture.h"

@@ -1,7 +1,7 @@
 // `holdfast collect` as a command line.
 #include <gmock/gmock.h>
 
-#include "report/commands/collect_command.h"
+#include "report/commands/commands.h"
 #include "report/export/exporter_lock.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
@@ -26,10 +26,12 @@ class Collect : public ::testing::Test {
   Result Run(const std::string& arguments) {
     Result result;
     CLI::App app{"", "holdfast"};
-    AddCollectCommand(app, &result.exit_code);
+    Invocation invocation{.exit_code = -1};
+    AddCollectCommand(app, &invocation);
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
     app.parse("collect --tables " + tables_.path() + " " + arguments);
+    result.exit_code = invocation.exit_code;
     fflush(stdout);
     result.out = ::testing::internal::GetCapturedStdout();
     result.err = ::testing::internal::GetCapturedStderr();

@@ -4,10 +4,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "report/commands/add_info.h"
-#include "report/commands/view_commands.h"
-#include "report/commands/symbolize_command.h"
-#include "report/commands/usage_error.h"
+#include "report/commands/commands.h"
+#include "report/command_line/usage_error.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -38,17 +36,17 @@ struct Result {
 
 Result Holdfast(const std::string& command_line, std::streambuf* out_buffer = nullptr) {
   CLI::App app{"", "holdfast"};
-  int exit_code = -1;
-  AddTopCommand(app, &exit_code);
-  AddInfoCommand(app, &exit_code);
+  Invocation invocation{.exit_code = -1};
+  AddTopCommand(app, &invocation);
+  AddInfoCommand(app, &invocation);
   std::stringbuf out, err;
   Redirect redirect_out(std::cout, out_buffer != nullptr ? out_buffer : &out), redirect_err(std::cerr, &err);
   try {
     app.parse(command_line);
   } catch (const CLI::ParseError& error) {
-    exit_code = app.exit(error, std::cout, std::cerr);
+    invocation.exit_code = app.exit(error, std::cout, std::cerr);
   }
-  return {exit_code, out.str(), err.str()};
+  return {invocation.exit_code, out.str(), err.str()};
 }
 
 class Commands : public ::testing::Test {
@@ -102,9 +100,11 @@ TEST_F(Commands, CountsAreWholeNumbers) {
 // What main prints between "holdfast: top: " and ". holdfast top --help says what it takes."
 std::string Wrong(const std::string& command_line) {
   CLI::App app{"", "holdfast"};
-  int exit_code = 0;
-  AddViewCommands(app, &exit_code);
-  AddSymbolizeCommand(app, &exit_code);
+  Invocation invocation;
+  for (AddCommand* const add : {AddTopCommand, AddTreeCommand, AddGraphCommand, AddListCommand, AddExportCommand, AddDiffCommand,
+                                AddLeaksCommand, AddCheckCommand, AddMergeCommand, AddSymbolizeCommand}) {
+    add(app, &invocation);
+  }
   try {
     app.parse(command_line);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,66 @@
+#include "report/command_line/usage_error.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+// What stands before and behind `mark` in the text; both empty where it is not in there.
+std::pair<std::string, std::string> Around(const std::string& text, std::string_view mark) {
+  const size_t at = text.find(mark);
+  if (at == std::string::npos) return {};
+  return {text.substr(0, at), text.substr(at + mark.size())};
+}
+
+std::string WithoutEnd(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (text.ends_with(' ') || text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+// CLI11 keeps the names that its errors are about in their texts only.
+std::string UsageError(const CLI::ParseError& error) {
+  const std::string text = WithoutEnd(error.what());
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    if (const auto name = Around(text, " is required").first; !name.empty()) return name + " is missing";
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::string what = Around(text, "not expected: ").second;
+    if (what.starts_with("-")) return fmt::format("{}: no such option", what.substr(0, what.find_first_of(" =")));
+    if (!what.empty()) return fmt::format("\"{}\" is more than it takes", what);
+  }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    const auto [one, other] = Around(text, " excludes ");
+    if (!one.empty()) return fmt::format("{} and {} exclude each other", one, other);
+  }
+  if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
+    const auto [one, other] = Around(text, " requires ");
+    if (!one.empty()) return fmt::format("{} needs {} beside it", one, other);
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    if (const auto [name, value] = Around(Around(text, "Could not convert: ").second, " = "); !name.empty()) {
+      return fmt::format("{} does not take \"{}\"", name, value);
+    }
+    if (const std::string name = Around(text, ": ").first; !name.empty()) return name + " takes no value";
+    if (const std::string name = Around(text, " allowed value for ").second; !name.empty()) {
+      return name + " takes no value";
+    }
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool override = text.find("flag override") != std::string::npos;
+    const std::string name = override ? Around(text, " was given").first : Around(text, ": ").first;
+    if (override) return name + " takes no value";
+    if (text.find("missing") != std::string::npos || text.find("but received 0") != std::string::npos) {
+      return name + " needs a value behind it";
+    }
+    if (!name.empty()) return name + " may be given once only";
+  }
+  return text;
+}
+
+}  // namespace holdfast

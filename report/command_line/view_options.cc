@@ -1,0 +1,86 @@
+#include "report/command_line/view_options.h"
+
+#include "report/command_line/help.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kFiles[] = "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input";
+
+}  // namespace
+
+void AddCount(CLI::App* command, size_t* count, const char* what) {
+  command->add_option("-n,--nodecount,--count", *count, what)->check(WholeNumber())->type_name("N")->capture_default_str();
+}
+void AddOutput(CLI::App* command, std::string* path) {
+  command->add_option("-o,--output,--out", *path, "Where to, - = standard output")->type_name("FILE")->capture_default_str();
+}
+void AddCumulative(CLI::App* command, ViewOptions* options) {
+  command->add_flag("--cum", options->by_total, "Sort by total instead of self");
+}
+void AddErrors(CLI::App* command, ViewOptions* options) {
+  command->add_flag("--error", options->errors,
+                    "Show ± half the 95 % interval of each value, recomputed from the file");
+}
+void AddFraction(CLI::App* command, double* fraction) {
+  command->add_option("--nodefraction", *fraction, "Sum up what holds less of the total than this, 0 = nothing")
+      ->type_name("F")
+      ->check(Share())
+      ->capture_default_str();
+}
+
+void AddFileOptions(CLI::App* command, ViewOptions* options) {
+  command->add_option("FILE", options->files, kFiles)->required();
+  command
+      ->add_option(
+          "--metric,--sample_index,--sample-index", options->metric,
+          "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
+      ->type_name("NAME");
+  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex or block")->type_name("KIND");
+  command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
+      ->type_name("UNIT")
+      ->capture_default_str();
+}
+
+void AddFilterOptions(CLI::App* command, ViewOptions* options) {
+  StackOptions* stacks = &options->stacks;
+  const auto add = [&](const char* name, std::string* value, const char* what) {
+    command->add_option(name, *value, what)->type_name("REGEX");
+  };
+  add("--focus", &stacks->focus, "Only stacks with a function, source file or object that matches");
+  add("--ignore", &stacks->ignore, "No stacks with a match");
+  add("--hide", &stacks->hide, "Drop frames that match; what they used counts for their callers");
+  add("--show", &stacks->show, "Only frames that match");
+  add("--show-from,--show_from", &stacks->show_from, "Cut what is above the outermost match");
+  command
+      ->add_option("--tagfocus", stacks->tag_focus,
+                   "Only samples with the label: wait=mutex, bytes=1KiB:64KiB, or a regex")
+      ->type_name("LABEL");
+  command->add_option("--tagignore", stacks->tag_ignore, "No samples with the label")->type_name("LABEL");
+  command
+      ->add_option_function<std::string>(
+          "--fold",
+          [stacks](const std::string& what) {
+            if (what != "system") throw CLI::ValidationError("--fold", "\"" + what + "\" is not system, the only thing that is folded");
+            stacks->fold_system = true;
+          },
+          "system: count frames of libc, ld.so, libstdc++ and the like for their callers")
+      ->type_name("system");
+  command->add_flag("!--noinlines,!--no-inlines", stacks->inlines,
+                    "Count inlined functions for the function around them");
+  command
+      ->add_option("--by", stacks->by,
+                   "What a row is: function, line, file, object, package, thread\n"
+                   "(by what it was started with), or a label such as wait")
+      ->type_name("WHAT")
+      ->capture_default_str();
+}
+
+void AddStyleOptions(CLI::App* command, ViewOptions* options) {
+  command->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
+  command->add_option("--color", options->color, "auto (on a terminal), always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,23 @@
+// The options that commands share, by pprof's names: each means the same wherever it stands.
+#ifndef HOLDFAST_REPORT_COMMAND_LINE_VIEW_OPTIONS_H_
+#define HOLDFAST_REPORT_COMMAND_LINE_VIEW_OPTIONS_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "report/views/selection.h"
+
+namespace holdfast {
+
+void AddFileOptions(CLI::App* command, ViewOptions* options);    // FILE…, --metric, --kind, --unit
+void AddFilterOptions(CLI::App* command, ViewOptions* options);  // --focus … --by
+void AddStyleOptions(CLI::App* command, ViewOptions* options);   // --format, --color
+void AddCount(CLI::App* command, size_t* count, const char* what);  // -n; `what`: "How many functions, 0 = all"
+void AddOutput(CLI::App* command, std::string* path);               // -o FILE
+void AddCumulative(CLI::App* command, ViewOptions* options);        // --cum
+void AddErrors(CLI::App* command, ViewOptions* options);            // --error
+void AddFraction(CLI::App* command, double* fraction);              // --nodefraction
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_COMMAND_LINE_VIEW_OPTIONS_H_

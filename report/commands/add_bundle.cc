@@ -1,0 +1,180 @@
+#include "report/commands/commands.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/elf/debug_file_finder.h"
+#include "report/dwarf/section.h"
+#include "report/html/html_source.h"
+#include "report/symbolize/symbolize_options.h"
+#include "report/symbolize/profile_symbolizer.h"
+#include "report/base/tar_writer.h"
+#include "report/base/atomic_file.h"
+#include "report/pprof/pprof.h"
+#include "report/export/lock_names.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMaxSource = 4 << 20;       // of one file: generated sources can be endless
+constexpr uint64_t kMaxSources = 64ull << 20;  // of all of them
+
+struct Options {
+  std::vector<std::string> files, debug_dirs;
+  std::string out;
+  bool source = true;
+};
+
+struct Contents {
+  std::map<std::string, std::string> profiles;  // name in the bundle → bytes
+  std::vector<std::string> found;               // a line for each profile
+  std::map<std::string, std::string> sources;   // path → text
+  std::set<std::string> missing_sources;
+  int64_t newest_s = 0;
+};
+
+// A file that was changed after the profile was taken may have other lines by now, and is left out. A profile may come
+// from anybody: a name in it is no way to have somebody's private file sent on (IsSourceName).
+std::string ReadText(const std::string& path, int64_t not_after_ns) {
+  if (!IsSourceName(path)) return {};
+  const auto fd = OpenRegular(path);
+  struct stat info;
+  if (!fd.ok() || fstat(fd->get(), &info) != 0) return {};
+  if (not_after_ns != 0 && info.st_mtim.tv_sec > not_after_ns / 1'000'000'000) return {};
+  const auto size = static_cast<uint64_t>(info.st_size);
+  std::string text;
+  if (size > kMaxSource || !dwarf::Section::InFile(fd->get(), 0, size).Read(0, size, &text)) return {};
+  return text.find('\0') == std::string::npos ? text : std::string();
+}
+
+void AddSources(const Profile& profile, Contents* contents) {
+  uint64_t total = 0;
+  for (const auto& [path, text] : contents->sources) total += text.size();
+  std::set<std::string> paths;
+  for (const Profile::Function& function : profile.functions) paths.emplace(profile.strings[function.filename]);
+  for (const std::string& path : paths) {
+    // A path that leads out of the folder it is unpacked into is none that we write.
+    const std::string plain = std::filesystem::path(path).lexically_normal().string();
+    if (!path.starts_with('/') || contents->sources.contains(plain)) continue;
+    std::string text = ReadText(path, profile.time_nanos);
+    if (text.empty() || total + text.size() > kMaxSources) {
+      contents->missing_sources.insert(plain);
+      continue;
+    }
+    total += text.size();
+    contents->sources[plain] = std::move(text);
+  }
+}
+
+std::string Readme(const std::string& name, const Contents& contents) {
+  std::string text = fmt::format(
+      "Profiles of what a program held (memory) and what held it up (locks), made by Holdfast. Function names, source\n"
+      "lines and inlined functions are in the profiles: the program itself is not needed to read them.\n\n"
+      "  cd {0}\n"
+      "  holdfast top {1}\n"
+      "  go tool pprof -trim_path / -source_path source {1}\n\n",
+      name, contents.profiles.begin()->first);
+  for (const std::string& found : contents.found) text += found + "\n";
+  text += fmt::format("\nsource/ has the text of {} source files that the profiles name.\n", contents.sources.size());
+  if (!contents.missing_sources.empty()) {
+    text += fmt::format("{} more were not on the machine, were changed since, or are too large:\n",
+                        contents.missing_sources.size());
+    for (const std::string& path : contents.missing_sources) text += "  " + path + "\n";
+  }
+  return text;
+}
+
+int RunBundle(const Options& options) {
+  Contents contents;
+  Symbolizer symbolizer(DebugFileOptions(options.debug_dirs));
+  const auto given = FindProfiles(options.files);
+  if (!given.ok()) {
+    Say(std::string(given.status().message()));
+    return kCouldNot;
+  }
+  for (const auto& [file, from_folder] : *given) {
+    auto profile = ReadPprofFile(file);
+    if (!profile.ok()) {
+      Say(std::string(profile.status().message()));
+      if (from_folder) continue;  // it may be removed while we look
+      return kCouldNot;
+    }
+    NameLocks(&*profile, symbolizer.files());
+    const SymbolizeReport report = Symbolize(&*profile, symbolizer, {.perf_map = true});
+    std::string name = file == "-" ? "profile.pb.gz" : std::filesystem::path(file).filename().string();
+    for (int i = 2; contents.profiles.contains(name); ++i) name = fmt::format("{}.{}", i, name);
+    contents.profiles[name] = EncodePprof(*profile);
+    contents.found.push_back(fmt::format("{}: {}", name, Describe(report)));
+    contents.newest_s = std::max(contents.newest_s, profile->time_nanos / 1'000'000'000);
+    if (options.source) AddSources(*profile, &contents);
+  }
+  if (contents.profiles.empty()) return kCouldNot;
+  std::string out = options.out;
+  if (out.empty()) {
+    const std::string& first = contents.profiles.begin()->first;
+    out = first.substr(0, first.find(".pb")) + ".bundle.tar.gz";
+  }
+  std::string name = out == "-" ? "holdfast-bundle" : std::filesystem::path(out).filename().string();
+  for (const std::string_view suffix : {".gz", ".tar", ".tgz"}) {
+    if (name.ends_with(suffix) && name.size() > suffix.size()) name.resize(name.size() - suffix.size());
+  }
+  AtomicFile written(out, std::cout, Readers::kOwner);
+  TarWriter tar(written.fd(), contents.newest_s);
+  tar.Add(name + "/README.txt", Readme(name, contents));
+  for (const auto& [file, bytes] : contents.profiles) tar.Add(name + "/" + file, bytes);
+  for (const auto& [path, text] : contents.sources) tar.Add(name + "/source" + path, text);
+  if (const absl::Status packed = tar.Finish(); !packed.ok()) written.Fail(std::string(packed.message()));
+  if (const absl::Status status = written.Finish(); !status.ok()) {
+    Say(std::string(status.message()));
+    return kCouldNot;
+  }
+  for (const std::string& found : contents.found) Say(found + ".");
+  const auto counted = [](size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  Say(fmt::format(
+      "{}: {} and {}. It holds command lines and program text: look before you send it.",
+      out == "-" ? "standard output" : out, counted(contents.profiles.size(), "profile"),
+      counted(contents.sources.size(), "source file")));
+  return kFine;
+}
+
+}  // namespace
+
+void AddBundleCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bundle", "Profiles and what is needed to read them, in one file to send");
+  command->footer(
+      "Writes a .tar.gz with the profiles, with names, lines and inlined functions in them as `symbolize` adds them, "
+      "the\n"
+      "text of the source files that they name, and a README that says how to read it all. Who gets it needs neither\n"
+      "the program nor this machine. A source file that was changed after the profile was taken is left out.\n"
+      "\n"
+      "  holdfast bundle app.4242.0003.*.pb.gz                   writes app.4242.0003.block.bundle.tar.gz\n"
+      "  holdfast bundle -o run.tar.gz holdfast.app.4242         everything of one run\n"
+      "  holdfast bundle --no-source -o leak.tar.gz *.heap.pb.gz\n"
+      "  tar xzf leak.tar.gz && holdfast top leak/*.heap.pb.gz    on the other side\n");
+  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+      ->required();
+  command
+      ->add_option("-o,--out,--output", options->out,
+                   "The file to write, - for standard output (default: the first profile's name, .bundle.tar.gz)")
+      ->type_name("PATH");
+  command->add_flag("!--no-source", options->source, "Leave the program's text out");
+  AddDebugDirOption(command, &options->debug_dirs);
+  command->callback([options, invocation] { invocation->exit_code = Finished(RunBundle(*options)); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,49 @@
+#include "report/commands/commands.h"
+
+#include <iostream>
+#include <memory>
+
+#include "report/base/say.h"
+#include "report/command_line/help.h"
+#include "report/command_line/view_options.h"
+#include "report/comparisons/check.h"
+
+namespace holdfast {
+
+void AddCheckCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<CheckOptions>();
+  options->view.format = "text";
+  CLI::App* check =
+      app.add_subcommand("check", "Budgets for continuous integration: exit status 1 when one is not kept");
+  check->footer(
+      "  holdfast check --max 'inuse_space:ParseJson=10MB' --max 'alloc_space=2GB' holdfast.app.4242\n"
+      "  holdfast check --base main.heap.pb.gz --fail-above 5% --format markdown branch.heap.pb.gz\n"
+      "  holdfast check --max 'delay=1s' --format junit -o holdfast.xml holdfast.app.4242\n");
+  AddFileOptions(check, &options->view);
+  check
+      ->add_option("--max", options->max,
+                   "METRIC:FUNCTION=LIMIT or METRIC=LIMIT; FUNCTION is a regular expression, and fails\n"
+                   "where it matches nothing; also several")
+      ->type_name("BUDGET")
+      ->expected(1)
+      ->take_all();
+  check->add_option("--max-optional", options->max_optional, "The same, and kept where FUNCTION matches nothing")
+      ->type_name("BUDGET")
+      ->expected(1)
+      ->take_all();
+  check->add_option("--base", options->base, "Compare with this file or folder; also several")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  check
+      ->add_option("--fail-above", options->fail_above, "Fail when the total or a function has grown by more than this")
+      ->type_name("PERCENT");
+  check->add_option("--format", options->view.format, "text, markdown or junit")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  AddOutput(check, &options->output);
+  AddFilterOptions(check, &options->view);
+  check->callback([options, invocation] { invocation->exit_code = Finished(RunCheck(*options, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast

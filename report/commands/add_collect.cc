@@ -1,0 +1,161 @@
+#include "report/commands/commands.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/export/exporter_lock.h"
+#include "report/export/output_folder.h"
+#include "report/base/printable.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/export/process_exporter.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+namespace {
+
+struct CollectOptions {
+  std::string out;
+  std::vector<std::string> tables;
+  bool live = false;
+};
+
+// Collects, and counts what it did.
+class Collector {
+ public:
+  explicit Collector(const CollectOptions& options)
+      : options_(options), folder_(std::filesystem::absolute(options.out).lexically_normal().string()) {}
+
+  int Run() {
+    for (const std::string& path : options_.tables) {
+      const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+      if (!folder.ok()) {
+        Fail(fmt::format("{}: cannot be read", path), folder.status(), "Name the folder of the tables with --tables.");
+        continue;
+      }
+      CollectFrom(path, *folder, false);
+    }
+    // DIR may be a folder of tables itself.
+    if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok())
+      CollectFrom(folder_, *folder, true);
+    Report();
+    return failed_ ? 3 : 0;
+  }
+
+ private:
+  static std::string Count(int number, const char* one, const char* many) {
+    return fmt::format("{} {}", number, number == 1 ? one : many);
+  }
+
+  void Fail(const std::string& what, const absl::Status& status, const char* next) {
+    failed_ = true;
+    fmt::print(stderr, "holdfast: {} ({}). {}\n", Printable(what), Printable(std::string(status.message())), next);
+  }
+
+  bool IsFolder(const std::string& other) const {
+    std::error_code error;
+    return std::filesystem::path(other).lexically_normal() == folder_ ||
+           std::filesystem::equivalent(other, folder_, error);
+  }
+
+  void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
+    std::map<std::string, std::vector<TableFile>> by_out;
+    for (const std::string& name : ListTableNames(folder)) {
+      absl::StatusOr<TableFile> table = TableFile::Open(folder, name);
+      if (table.ok()) {
+        if (every_out || IsFolder(table->out())) by_out[table->out()].push_back(*std::move(table));
+      } else if (every_out && !absl::IsNotFound(table.status())) {
+        Fail(path + "/" + name, table.status(), "It was left where it is.");
+      }
+    }
+    for (auto& [out, tables] : by_out) {
+      ExporterLock lock(path, out);
+      if (lock.Take()) {
+        for (TableFile& table : tables) CollectTable(folder, std::move(table));
+      } else {
+        served_ += static_cast<int>(tables.size());
+      }
+    }
+  }
+
+  void CollectTable(const FileDescriptor& folder, TableFile table) {
+    const Liveness liveness = table.liveness();
+    if (liveness != Liveness::kDead && !options_.live) {
+      ++(liveness == Liveness::kAlive ? live_ : unknown_);
+      return;
+    }
+    const std::string name = table.name();
+    const std::string what = fmt::format("{} (process {}, table {})", table.program(), table.owner().pid, name);
+    auto [output, is_new] = outputs_.try_emplace(table.out(), absl::NotFoundError(""));
+    // Made when there is something to put into it.
+    if (is_new) output->second = OutputFolder::Open(table.out());
+    if (!output->second.ok()) {
+      Fail(what, output->second.status(), "The table was left where it is.");
+      return;
+    }
+    TableExporter exporter(std::move(table));
+    const auto written = exporter.Export(*output->second, symbolizer_, Deadline::Never());
+    if (!written.ok()) {
+      Fail(what, written.status(), "The table was left where it is.");
+      return;
+    }
+    ++processes_;
+    for (const ProfileName& file : *written) {
+      ++files_;
+      fmt::print("{}\n", output->first + "/" + file.ToString());
+    }
+    if (liveness == Liveness::kDead) unlinkat(folder.get(), name.c_str(), 0);
+  }
+
+  void Report() const {
+    std::string line = fmt::format("holdfast: {}: {} from {}", options_.out, Count(files_, "profile", "profiles"),
+                                   Count(processes_, "process", "processes"));
+    if (live_ > 0) line += fmt::format("; {} still running (--live takes those too)", live_);
+    if (unknown_ > 0)
+      line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
+    if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
+    fmt::print(stderr, "{}.\n", line);
+  }
+
+  const CollectOptions& options_;
+  std::string folder_;  // DIR, absolute
+  std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
+  Symbolizer symbolizer_;
+  int files_ = 0, processes_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+void AddCollectCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<CollectOptions>();
+  CLI::App* command = app.add_subcommand("collect", "Write the profiles of ended programs that no exporter served");
+  command->footer(
+      "A program that was preloaded with HOLDFAST_EXPORTER=no, or whose exporter was killed with it, leaves its table\n"
+      "in memory. This turns such tables into profiles in DIR (the program's HOLDFAST_OUT), prints the names of the\n"
+      "files, and removes the tables. DIR may also be a folder of tables: then all of those are taken, and each\n"
+      "program's profiles go to its own output folder.\n\n"
+      "  HOLDFAST_EXPORTER=no HOLDFAST_OUT=/tmp/p LD_PRELOAD=…/libholdfast.so ./server\n"
+      "  holdfast collect /tmp/p");
+  command->add_option("DIR", options->out, "Output folder that the programs were started with, or a folder of tables")
+      ->required();
+  command->add_option("--tables", options->tables,
+                      "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
+  command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
+  command->callback([options, invocation] {
+    if (options->tables.empty()) {
+      for (const std::string& folder : DefaultTableFolders()) {
+        if (std::filesystem::is_directory(folder)) options->tables.push_back(folder);
+      }
+    }
+    invocation->exit_code = Collector(*options).Run();
+  });
+}
+
+}  // namespace holdfast

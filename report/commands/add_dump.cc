@@ -1,0 +1,174 @@
+#include "report/commands/commands.h"
+
+#include <time.h>
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/export/output_folder.h"
+#include "report/base/printable.h"
+#include "report/processes/find_tables.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/export/process_exporter.h"
+#include "sampler/spawn_exporter.h"
+
+namespace holdfast {
+namespace {
+
+struct DumpOptions {
+  std::vector<std::string> pids, tables;
+  std::string out;
+  bool all = false;
+};
+
+constexpr int kPatienceMs = 20'000;  // for an exporter that is at work on something else
+
+// The newest file of each kind, of one process.
+std::map<std::string, ProfileName> NewestFiles(const OutputFolder& folder, const std::string& program, uint32_t pid) {
+  std::map<std::string, ProfileName> newest;
+  const std::string file_program = ProgramForFileName(program);
+  for (const OutputFolder::Entry& entry : folder.List()) {
+    if (!entry.regular || entry.name.program != file_program || entry.name.pid != pid) continue;
+    ProfileName& name = newest[entry.name.kind];
+    if (entry.name.seq > name.seq) name = entry.name;
+  }
+  return newest;
+}
+
+class Dumper {
+ public:
+  explicit Dumper(const DumpOptions& options) : options_(options) {}
+
+  int Run() {
+    if (options_.all) {
+      FoundTables found = FindTables(options_.tables);
+      for (const std::string& line : DescribeUnreadable(found.unreadable)) Fail(line);
+      int alive = 0;
+      for (ProcessTable& table : found.tables) {
+        if (table.liveness == Liveness::kDead) continue;
+        ++alive;
+        Dump(std::move(table));
+      }
+      if (alive == 0 && !failed_) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+    }
+    for (const std::string& text : options_.pids) {
+      const absl::StatusOr<pid_t> pid = ParsePid(text);
+      if (!pid.ok()) {
+        Fail(pid.status());
+        continue;
+      }
+      if (const absl::Status status = BecomeUserOf(*pid); !status.ok()) {
+        Fail(status);
+        continue;
+      }
+      absl::StatusOr<ProcessTable> table = FindTableOf(*pid, options_.tables);
+      if (table.ok()) {
+        Dump(*std::move(table));
+      } else {
+        Fail(table.status());
+      }
+    }
+    return Finished(failed_ ? kCouldNot : kFine);
+  }
+
+ private:
+  void Fail(const std::string& line) {
+    failed_ = true;
+    Say(line);
+  }
+  void Fail(const absl::Status& status) { Fail(std::string(status.message())); }
+
+  void Dump(ProcessTable process) {
+    // The exporter makes the folder when it has something to put into it; so do we.
+    const std::string path = options_.out.empty() ? process.out() : options_.out;
+    const std::string name = process.Name(), program = process.table.program();
+    const uint32_t pid = process.table.owner().pid;
+    const absl::StatusOr<OutputFolder> folder = OutputFolder::Open(path);
+    if (!folder.ok()) {
+      return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
+                              std::string(folder.status().message())));
+    }
+    const std::map<std::string, ProfileName> before = NewestFiles(*folder, program, pid);
+    if (const absl::Status written = Snapshot(std::move(process), *folder); !written.ok()) {
+      return Fail(fmt::format("{}: no snapshot ({}).", name, std::string(written.message())));
+    }
+    const std::map<std::string, ProfileName> after = NewestFiles(*folder, program, pid);
+    bool any_new = false;
+    for (const auto& [kind, file] : after) {
+      const auto old = before.find(kind);
+      any_new = any_new || old == before.end() || old->second.seq != file.seq;
+      std::cout << Printable(path + "/" + file.ToString()) << "\n";
+    }
+    if (after.empty()) {
+      Say(fmt::format("{}: nothing was sampled yet, so there is no file.", name));
+    } else if (!any_new) {
+      Say(fmt::format("{}: nothing new was sampled since its last snapshot, which is named here.", name));
+    }
+  }
+
+  // By the exporter where there is one: it knows which files it wrote. Else as it would.
+  absl::Status Snapshot(ProcessTable process, const OutputFolder& folder) {
+    if (options_.out.empty()) {
+      const absl::StatusOr<bool> answered = AskExporter(process);
+      if (!answered.ok()) return answered.status();
+      if (*answered) return absl::OkStatus();
+    }
+    return TableExporter(std::move(process.table)).Export(folder, symbolizer_).status();
+  }
+
+  // False: there is none (any more).
+  static absl::StatusOr<bool> AskExporter(const ProcessTable& process) {
+    const std::string out = process.table.out();
+    const auto serves = [&] { return ExporterServes(process.folder.c_str(), out.c_str()); };
+    if (!serves()) return false;
+    const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
+    if (!request.ok()) return request.status();
+    for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += 5) {
+      const absl::StatusOr<ControlWords> words = process.table.ReadWords();
+      if (!words.ok()) return words.status();
+      // Modulo 2^32, as the counters are.
+      if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
+      if (waited_ms % 200 == 100 && !serves()) return false;
+      const timespec pause = {0, 5'000'000};
+      nanosleep(&pause, nullptr);
+    }
+    return absl::DeadlineExceededError(
+        "its exporter does not write it: the folder may be full or gone; -o DIR writes it elsewhere");
+  }
+
+  const DumpOptions& options_;
+  Symbolizer symbolizer_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+void AddDumpCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<DumpOptions>();
+  CLI::App* dump = app.add_subcommand("dump", "Write a snapshot of running programs now");
+  dump->footer(
+      "Writes a profile of each kind that has something new, and prints the names of the newest files. The program takes\n"
+      "no part in it: one that is stopped, hangs or is deadlocked gives its snapshot as any other.\n"
+      "\n"
+      "  holdfast dump 4242                       into the program's own output folder\n"
+      "  holdfast top $(holdfast dump 4242)       who holds the memory now\n"
+      "  holdfast dump --all -o /tmp/now          every profiled process of this user");
+  dump->add_option("PID", options->pids, "Processes, as holdfast ls shows them");
+  dump->add_flag("--all", options->all, "Every profiled process of this user");
+  dump->add_option("-o,--out,--output", options->out, "Folder to write to [default: that of the program]");
+  dump->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
+      ->allow_extra_args(false);
+  dump->callback([options, invocation] {
+    if (options->all == !options->pids.empty()) {
+      throw CLI::ValidationError(options->all ? "both --all and a PID are given" : "name a PID, or --all");
+    }
+    invocation->exit_code = Dumper(*options).Run();
+  });
+}
+
+}  // namespace holdfast

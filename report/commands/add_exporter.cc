@@ -1,0 +1,62 @@
+#include "report/commands/commands.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "report/export/exporter.h"
+
+namespace holdfast {
+namespace {
+
+// It may have inherited anything from the program that it serves: limits meant for that one, a real-time priority.
+void LeaveInheritedBounds() {
+  for (const int resource : {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
+    rlimit limit;
+    if (getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+  }
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const sched_param usual = {};
+  sched_setscheduler(0, SCHED_OTHER, &usual);
+  setpriority(PRIO_PROCESS, 0, 5);
+}
+
+void BecomeQuiet() {
+  for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
+    signal(number, SIG_IGN);
+  }
+  signal(SIGCHLD, SIG_DFL);
+  for (int fd = 0; fd < 3; ++fd) {
+    const int null = open("/dev/null", O_RDWR);
+    if (null > fd) {
+      dup2(null, fd);
+      close(null);
+    }
+  }
+}
+
+}  // namespace
+
+void AddExporterCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<ExporterOptions>();
+  CLI::App* command = app.add_subcommand(
+      "exporter", "Writes the profiles of running programs (started by `run` and by the library, not by hand)");
+  command->group("");  // not in the list of commands
+  command->add_option("--out", options->out, "Output folder, absolute")->required();
+  command->add_option("--tables", options->tables, "Folder of the table files")->required();
+  command->add_option("--parent", options->parent, "Stay as long as this process lives");
+  command->callback([options, invocation] {
+    LeaveInheritedBounds();
+    BecomeQuiet();
+    invocation->exit_code = RunExporter(*options).ok() ? 0 : 3;
+  });
+}
+
+}  // namespace holdfast

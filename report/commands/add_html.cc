@@ -1,0 +1,112 @@
+#include "report/commands/commands.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/html/html_report.h"
+#include "report/base/value_units.h"
+
+namespace holdfast {
+namespace {
+
+struct CommandOptions {
+  HtmlOptions html;
+  std::string embed = "4MiB";
+  bool no_source = false, open = false;
+};
+
+// Starts the desktop's browser on `path`. False: it could not be started. Some desktops' xdg-open ends only with the
+// browser: what has not failed within 3 s is taken to be one.
+bool OpenInBrowser(const std::string& path) {
+  const std::string absolute = std::filesystem::absolute(path).string();
+  const pid_t child = fork();
+  if (child < 0) return false;
+  if (child == 0) {
+    setsid();
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3 && null >= 0; ++fd) dup2(null, fd);
+    execlp("xdg-open", "xdg-open", absolute.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  for (int i = 0; i < 60; ++i) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    usleep(50'000);
+  }
+  return true;
+}
+
+int RunHtml(CommandOptions& options) {
+  const auto embed = ParseSize(options.embed);
+  if (!embed.ok()) {
+    Say(fmt::format("--embed: {}.", std::string(embed.status().message())));
+    return kWrongUsage;
+  }
+  options.html.max_embedded_bytes = *embed;
+  options.html.sources = !options.no_source;
+  const auto html = RenderHtml(options.html, std::cerr);
+  if (!html.ok()) {
+    Say(std::string(html.status().message()));
+    return kCouldNot;
+  }
+  const std::string& output = options.html.output;
+  if (output == "-") {
+    std::cout << *html;
+    return Finished(kFine);
+  }
+  if (const absl::Status status = WriteHtml(output, *html); !status.ok()) {
+    Say(std::string(status.message()));
+    return kCouldNot;
+  }
+  if (options.open && !OpenInBrowser(output)) {
+    Say(fmt::format("{}: written, but no browser could be started (xdg-open). Open it by hand.", output));
+    return kCouldNot;
+  }
+  if (!options.open)
+    Say(fmt::format("{}: {}. Open it in a browser.", output, FormatSize(static_cast<int64_t>(html->size()))));
+  return kFine;
+}
+
+}  // namespace
+
+void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<CommandOptions>();
+  CLI::App* html = app.add_subcommand("html", "One HTML file to look at, mail or attach to a ticket");
+  html->footer(
+      "Writes one self-contained HTML file: flame graph, functions, trees, timeline, leaks, locks, comparison. It "
+      "needs\n"
+      "no network and asks for none. All kinds, processes and snapshots that are given stand in it; a folder stands "
+      "for\n"
+      "the profiles in it.\n"
+      "Function names, paths and the command line are in it, and lines of source around those that frames name where "
+      "the\n"
+      "sources lie on this machine (--no-source leaves them out).\n"
+      "\n"
+      "  holdfast html holdfast.server.4242                        everything that `holdfast run` wrote\n"
+      "  holdfast html --open -o now.html app.4242.0003.*.pb.gz    one snapshot, all kinds, opened\n"
+      "  holdfast html --base monday/ tuesday/ -o diff.html        what has changed since monday\n");
+  html->add_option("FILE", options->html.files, "Profiles in pprof's format, or folders of them; - is standard input")
+      ->required();
+  html->add_option("--base", options->html.base, "Profiles or a folder to compare with; may be given several times")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  html->add_option("-o,--output,--out", options->html.output, "The file to write; - is standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  html->add_flag("--open", options->open, "Open it in the desktop's browser");
+  html->add_flag("--no-source", options->no_source, "Leave out lines of source");
+  html->add_option("--embed", options->embed,
+                   "Put the newest profiles into it for download when they are no larger than this; 0 = never")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  html->callback([options, invocation] { invocation->exit_code = RunHtml(*options); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,50 @@
+#include "report/commands/commands.h"
+
+#include <iostream>
+#include <memory>
+
+#include "report/base/say.h"
+#include "report/command_line/help.h"
+#include "report/command_line/view_options.h"
+#include "report/comparisons/leaks.h"
+
+namespace holdfast {
+
+void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<LeaksOptions>();
+  options->view.unit = "auto";
+  CLI::App* leaks =
+      app.add_subcommand("leaks", "Stacks that hold more and more memory, over the snapshots of a process");
+  leaks->footer(
+      "Fits a line (Theil–Sen) to what each stack has in use over the snapshots, at least 5 of them, and ranks stacks "
+      "that\n"
+      "grow all the time by the lower end of their slope's 95 % interval. Caches that warm up, buffers that fill, "
+      "tables\n"
+      "made once are no leaks: --all shows what each stack is. Exit status 1: there is a leak.\n"
+      "\n"
+      "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
+      "  holdfast leaks --limit 2GiB holdfast.app.4242            when 2 GiB will be in use\n"
+      "  holdfast leaks --follow holdfast.app.4242                again with each new snapshot\n"
+      "  holdfast leaks --suppressions known.txt holdfast.app.4242\n"
+      "                                                           lines such as leak:libfoo.so are known and left "
+      "out\n");
+  leaks->add_option("FILE", options->view.files, "The folder of a process, or its heap profiles")->required();
+  leaks->add_option("--limit", options->limit, "Say when so much will be in use")->type_name("SIZE");
+  leaks->add_option("--suppressions", options->suppressions, "A file of known leaks, leak:PATTERN a line; also several")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  leaks->add_flag("--follow", options->follow, "Go on with each new snapshot, until interrupted");
+  leaks->add_flag("--all", options->all, "Also stacks that do not grow, with what they do");
+  leaks
+      ->add_option("--depth", options->depth,
+                   "Functions, from the innermost, that tell one stack from another, 0 = all")
+      ->check(WholeNumber())->type_name("N")
+      ->capture_default_str();
+  AddCount(leaks, &options->view.node_count, "How many stacks, 0 = all");
+  AddFilterOptions(leaks, &options->view);
+  AddStyleOptions(leaks, &options->view);
+  leaks->callback([options, invocation] { invocation->exit_code = Finished(RunLeaks(*options, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,42 @@
+#include "report/commands/commands.h"
+
+#include <iostream>
+#include <memory>
+
+#include "report/base/say.h"
+#include "report/command_line/help.h"
+#include "report/command_line/view_options.h"
+#include "report/views/merge_command.h"
+
+namespace holdfast {
+
+void AddMergeCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<MergeOptions>();
+  CLI::App* merge = app.add_subcommand("merge", "Many profiles into one file");
+  merge->footer(
+      "Adds up the profiles of several processes. Of several snapshots of one process the newest counts: each holds "
+      "all\n"
+      "that the earlier ones held.\n"
+      "\n"
+      "  holdfast merge -o all.heap.pb.gz web-1/*.heap.pb.gz web-2/*.heap.pb.gz     the sum of many processes\n"
+      "  holdfast merge --difference -o hour.heap.pb.gz app.4242.000[1-9].heap.pb.gz\n"
+      "                                                           what was allocated between first and last\n"
+      "  holdfast merge --average --min-total 100MB -o mean.heap.pb.gz holdfast.app.4242\n"
+      "                                                           the mean of all snapshots that hold much\n");
+  AddFileOptions(merge, &options->view);
+  AddOutput(merge, &options->output);
+  auto* difference = merge->add_flag_callback(
+      "--difference", [options] { options->mode = MergeMode::kDifference; },
+      "Of each process newest − oldest of what only grows, the newest of what is in use");
+  merge
+      ->add_flag_callback(
+          "--average", [options] { options->mode = MergeMode::kAverage; }, "The mean of all files")
+      ->excludes(difference);
+  merge->add_option("--min-total", options->min_total, "Only files whose total of the metric is at least this")
+      ->type_name("SIZE");
+  merge->add_option("--max-total", options->max_total, "Only files whose total of the metric is at most this")
+      ->type_name("SIZE");
+  merge->callback([options, invocation] { invocation->exit_code = Finished(RunMerge(*options, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast

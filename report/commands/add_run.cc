@@ -1,0 +1,326 @@
+#include "report/commands/commands.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/say.h"
+#include "report/base/file_descriptor.h"
+#include "report/html/html_report.h"
+#include "report/export/output_folder.h"
+#include "report/base/printable.h"
+#include "report/processes/program_check.h"
+#include "report/processes/run_options.h"
+#include "report/processes/installation.h"
+#include "report/processes/run_finish.h"
+#include "report/base/signals.h"
+#include "report/table/table_folder.h"
+#include "report/base/value_units.h"
+#include "sampler/options.h"
+
+namespace holdfast {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A pipe whose descriptors are above 2 and gone after exec: where the program was given no standard descriptors, it
+// still finds none.
+struct Pipe {
+  FileDescriptor read_end, write_end;
+  bool Open() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    const FileDescriptor low_read(ends[0]), low_write(ends[1]);
+    read_end = FileDescriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 3));
+    write_end = FileDescriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
+    return read_end.valid() && write_end.valid();
+  }
+};
+
+class Run {
+ public:
+  Run(RunOptions options, const std::vector<std::string>& command) : options_(std::move(options)), command_(command) {}
+
+  // Returns only where it failed.
+  int Start();
+
+ private:
+  int Fail(int exit_code, std::string_view message) {
+    Say(message);
+    return exit_code;
+  }
+  int Fail(const absl::Status& status) { return Fail(kRunFailed, std::string(status.message())); }
+
+  int Prepare();
+  absl::StatusOr<std::string> OutPath(pid_t pid) const;
+  int Execute(const std::string& out, pid_t pid);
+  int MakeFolderAndExporter(pid_t pid);
+  int BecomeProgram();
+  int StayAsParent();
+  void Finish(pid_t child, HeldSignals& signals);
+  void WriteReport(pid_t child);
+  // As it was given, or in our own environment, for people.
+  std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
+
+  RunOptions options_;
+  std::vector<std::string> command_;
+  std::string own_path_, library_, out_given_, tables_;
+  bool wants_exporter_ = true;
+  ProgramCheck check_;
+  OutFolder out_;
+  std::vector<std::string> names_before_;
+};
+
+int Run::Prepare() {
+  if (command_.empty()) {
+    return Fail(kRunFailed, "run: no program is named. Example: holdfast run -- sort big.txt");
+  }
+  const absl::StatusOr<std::string> own_path = OwnPath();
+  if (!own_path.ok()) return Fail(own_path.status());
+  own_path_ = *own_path;
+  const absl::StatusOr<std::string> library = FindLibrary(own_path_);
+  if (!library.ok()) return Fail(library.status());
+  library_ = *library;
+
+  check_ = CheckProgram(command_, getenv("PATH"), library_);
+  if (check_.exit_code != 0) return Fail(check_.exit_code, check_.message);
+  if (!check_.recordable && !options_.quiet) Say(check_.message);
+  const std::string enable = Variable("HOLDFAST_ENABLE");
+  if (check_.recordable && (enable == "0" || enable == "no")) {
+    check_.recordable = false;
+    if (!options_.quiet) Say("HOLDFAST_ENABLE=0: nothing is recorded.");
+  }
+
+  // An option goes before its variable.
+  out_given_ = options_.out.empty() ? Variable("HOLDFAST_OUT") : options_.out;
+  if (options_.tables.empty()) options_.tables = Variable("HOLDFAST_TABLES");
+  if (!options_.tables.empty() && check_.recordable) {
+    const absl::StatusOr<std::string> tables = TablesFolder(options_.tables);
+    if (!tables.ok()) return Fail(tables.status());
+    tables_ = *tables;
+  }
+  wants_exporter_ = Variable("HOLDFAST_EXPORTER") != "no";
+  int verbose = 0;
+  if (!options_.quiet && options_.verbose == 0 && absl::SimpleAtoi(Variable("HOLDFAST_VERBOSE"), &verbose)) {
+    options_.verbose = verbose;
+  }
+  if (options_.quiet) {
+    options_.variables["HOLDFAST_VERBOSE"] = "0";
+  } else if (options_.verbose > 0) {
+    options_.variables["HOLDFAST_VERBOSE"] = std::to_string(options_.verbose);
+  }
+  return 0;
+}
+
+absl::StatusOr<std::string> Run::OutPath(pid_t pid) const {
+  if (!out_given_.empty()) return AbsolutePath(out_given_);
+  const std::string name(BaseName(command_[0]));
+  return AbsolutePath(fmt::format("holdfast.{}.{}", ProgramForFileName(name), pid));
+}
+
+// In the process that becomes the program. Returns only where that failed, errno set.
+int Run::Execute(const std::string& out, pid_t pid) {
+  std::vector<std::string> environment;
+  std::vector<char*> variables;
+  char** given = environ;
+  if (check_.recordable) {
+    std::map<std::string, std::string> set = options_.variables;
+    set["HOLDFAST_OUT"] = out;
+    set["HOLDFAST_ROOT"] = std::to_string(pid);
+    if (wants_exporter_) set["HOLDFAST_EXPORTER"] = own_path_;
+    if (!options_.tables.empty()) set["HOLDFAST_TABLES"] = tables_;
+    environment = ProgramEnvironment(environ, library_, set);
+    variables = Pointers(environment);
+    given = variables.data();
+  }
+  std::vector<char*> arguments = Pointers(check_.arguments);
+  execve(check_.path.c_str(), arguments.data(), given);
+  return errno;
+}
+
+int Run::MakeFolderAndExporter(pid_t pid) {
+  if (!check_.recordable) return 0;
+  const absl::StatusOr<std::string> path = OutPath(pid);
+  if (!path.ok()) return Fail(path.status());
+  if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
+  names_before_ = out_.Names();
+  if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
+  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_) && !options_.quiet) {
+    Say(
+        fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
+                    "holdfast collect {}",
+                    ShellQuoted(tables_)));
+  }
+  return 0;
+}
+
+int Run::BecomeProgram() {
+  if (const int failed = MakeFolderAndExporter(getpid())) return failed;
+  if (options_.verbose > 0 && check_.recordable)
+    Say(fmt::format("profiles go to {}, tables to {}.", out_.path(), tables_));
+  const ProgramCheck failed = ExecFailed(check_.path, Execute(out_.path(), getpid()));
+  out_.RemoveIfEmpty();
+  return Fail(failed.exit_code, failed.message);
+}
+
+int Run::StayAsParent() {
+  Pipe go, failure;
+  if (!go.Open() || !failure.Open())
+    return Fail(kRunFailed, fmt::format("pipe: {}. Raise the limit of open files.", strerror(errno)));
+  HeldSignals signals;
+  const pid_t child = fork();
+  if (child < 0) {
+    return Fail(kRunFailed, fmt::format("fork: no process for {} ({}). Raise the limit of processes.", command_[0],
+                                        strerror(errno)));
+  }
+  if (child == 0) {
+    // The output folder may be named after this pid, so the parent makes it now. Nothing comes if the parent is gone.
+    go.write_end.Close();
+    failure.read_end.Close();
+    char byte;
+    if (read(go.read_end.get(), &byte, 1) != 1) _exit(kRunFailed);
+    signals.Release();
+    const std::string out = check_.recordable ? OutPath(getpid()).value_or("") : "";
+    const int error = Execute(out, getpid());
+    [[maybe_unused]] const ssize_t written = write(failure.write_end.get(), &error, sizeof error);
+    _exit(kNotExecutable);
+  }
+  go.read_end.Close();
+  failure.write_end.Close();
+  // From here on this process only watches: a closed standard error is no reason to die, and what is opened in passing
+  // must not become it.
+  signal(SIGPIPE, SIG_IGN);
+  while (true) {
+    const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd > STDERR_FILENO) close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) break;
+  }
+  if (const int failed = MakeFolderAndExporter(child)) {
+    go.write_end.Close();
+    signals.Supervise(child);
+    return failed;
+  }
+  if (options_.verbose > 0 && check_.recordable) {
+    Say(fmt::format("pid {}, profiles go to {}, tables to {}.", child, out_.path(), tables_));
+  }
+  [[maybe_unused]] const ssize_t written = write(go.write_end.get(), "", 1);
+  go.write_end.Close();
+  int error = 0;
+  ssize_t got;
+  do {
+    got = read(failure.read_end.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  const int status = signals.Supervise(child);
+  if (got == sizeof error) {
+    out_.RemoveIfEmpty();
+    const ProgramCheck failed = ExecFailed(check_.path, error);
+    return Fail(failed.exit_code, failed.message);
+  }
+  if (check_.recordable) Finish(child, signals);
+  EndLike(status);
+}
+
+std::string Run::Interval(const char* variable, std::string (*format)(const std::string&),
+                          const std::string& usual) const {
+  const auto given = options_.variables.find(variable);
+  const std::string value = given != options_.variables.end() ? given->second : Variable(variable);
+  return value.empty() ? usual : format(value);
+}
+
+void Run::Finish(pid_t child, HeldSignals& signals) {
+  FinishedRun run;
+  run.program = command_[0];
+  run.pid = child;
+  run.out = out_.path();
+  run.tables = tables_;
+  run.names_before = {names_before_.begin(), names_before_.end()};
+  run.heap_interval = Interval(
+      "HOLDFAST_HEAP_INTERVAL",
+      [](const std::string& value) {
+        const auto bytes = ParseSize(std::string_view(value));
+        return !bytes.ok() ? value : *bytes == 0 ? "off" : FormatSize(static_cast<int64_t>(*bytes));
+      },
+      FormatSize(kDefaultHeapInterval));
+  run.lock_interval = Interval(
+      "HOLDFAST_LOCK_INTERVAL",
+      [](const std::string& value) {
+        const auto ns = ParseTimeNs(value);
+        return !ns.ok() ? value : *ns == 0 ? "off" : FormatTimeNs(static_cast<int64_t>(*ns));
+      },
+      FormatTimeNs(kDefaultLockIntervalNs));
+  run.quiet = options_.quiet;
+  run.has_exporter = wants_exporter_;
+  const std::vector<std::string> left =
+      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_); });
+  const size_t alive = StillProfiled(run);
+  if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
+  if (options_.html) WriteReport(child);
+  if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
+}
+
+// Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.
+void Run::WriteReport(pid_t child) {
+  HtmlOptions html;
+  for (const std::string& name : out_.Names()) {
+    const bool is_new = std::find(names_before_.begin(), names_before_.end(), name) == names_before_.end();
+    if (is_new && name.ends_with(".pb.gz")) html.files.push_back(fmt::format("{}/{}", out_.path(), name));
+  }
+  if (html.files.empty()) return;
+  const std::string program(BaseName(command_[0]));
+  const std::string path = fmt::format("{}/{}.{}.html", out_.path(), ProgramForFileName(program), child);
+  std::ostringstream left_out;
+  const auto page = RenderHtml(html, left_out);
+  const absl::Status status = page.ok() ? WriteHtml(path, *page, Readers::kOwner) : page.status();
+  if (!status.ok()) {
+    Say(std::string(status.message()));
+  } else if (!options_.quiet) {
+    SayLines(left_out.str() + fmt::format("holdfast: the report to look at:\n    {}\n", Printable(path)));
+  }
+}
+
+int Run::Start() {
+  if (const int failed = Prepare()) return failed;
+  return options_.exec ? BecomeProgram() : StayAsParent();
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* run = app.add_subcommand("run", "Start a program and profile it");
+  run->footer(
+      "Starts PROGRAM, looked up in PATH, with the library preloaded, and an exporter that writes its profiles beside "
+      "it.\n"
+      "Everything behind PROGRAM is its own. The exit status is the program's; 125: holdfast could not do it,\n"
+      "126: PROGRAM cannot be executed, 127: PROGRAM was not found.\n"
+      "Each option has a variable, for programs that are preloaded without `run`: --heap-interval is\n"
+      "HOLDFAST_HEAP_INTERVAL, and so on; HOLDFAST_ENABLE=0 switches the library off.\n"
+      "\n"
+      "  holdfast run -- redis-server --port 7000              default rates: at home in production\n"
+      "  holdfast run --heap-interval 1 -o prof -- ./test      every allocation, profiles in prof/\n"
+      "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
+  AddRunOptions(*run, options.get());
+  run->callback([options, invocation] { invocation->exit_code = Run(*options, invocation->program).Start(); });
+}
+
+}  // namespace holdfast

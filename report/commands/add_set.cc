@@ -1,0 +1,174 @@
+#include "report/commands/commands.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/base/printable.h"
+#include "report/processes/find_tables.h"
+#include "report/base/value_units.h"
+#include "sampler/layout.h"
+#include "sampler/options.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t Bit(ProfileKind kind) { return 1u << static_cast<int>(kind); }
+constexpr uint32_t kHeapKinds = Bit(ProfileKind::kHeap);
+constexpr uint32_t kLockKinds = Bit(ProfileKind::kMutex) | Bit(ProfileKind::kBlock);
+
+// What is asked for: one or both intervals, each a value or "as it was before it was off".
+struct Wish {
+  bool heap = false, back_on = false;
+  uint64_t interval = 0;
+};
+
+absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const auto bad = [&](std::string_view takes) {
+    return absl::InvalidArgumentError(fmt::format("\"{}\": {}", Printable(text), takes));
+  };
+  if (name == "heap-interval") {
+    const absl::StatusOr<uint64_t> bytes = ParseSize(value);
+    if (!bytes.ok()) return bad("heap-interval takes a size (B, KiB, MiB, GiB, KB, MB, GB; 0 = off)");
+    return std::vector<Wish>{{.heap = true, .interval = *bytes}};
+  }
+  if (name == "lock-interval") {
+    const absl::StatusOr<uint64_t> ns = ParseTimeNs(value);
+    if (!ns.ok()) return bad("lock-interval takes a time (ns, us, ms, s, m, h; 0 = off)");
+    return std::vector<Wish>{{.interval = *ns}};
+  }
+  for (const auto& [which, heap, lock] : {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
+    if (name != which) continue;
+    if (value != "on" && value != "off") return bad(fmt::format("{} takes on or off", which));
+    std::vector<Wish> wishes;
+    if (heap) wishes.push_back({.heap = true, .back_on = value == "on"});
+    if (lock) wishes.push_back({.back_on = value == "on"});
+    return wishes;
+  }
+  return bad("there are heap-interval=SIZE, lock-interval=TIME, and heap, lock, all =on or =off");
+}
+
+// The newest interval that was not "off", or the default.
+uint64_t LastInterval(const std::vector<IntervalChange>& changes, uint64_t fallback) {
+  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+    if (change->interval != 0) return change->interval;
+  }
+  return fallback;
+}
+
+std::string Shown(bool heap, uint64_t interval) {
+  const auto value = static_cast<int64_t>(interval);
+  return interval == 0 ? "off" : heap ? FormatSize(value) : FormatTimeNs(value);
+}
+
+absl::Status Apply(const ProcessTable& process, const Wish& wish) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
+  uint64_t interval = wish.interval;
+  if (wish.back_on) {
+    interval = changes.back().interval != 0 ? changes.back().interval
+                                            : LastInterval(changes, wish.heap ? kDefaultHeapInterval : kDefaultLockIntervalNs);
+  }
+  const absl::StatusOr<bool> changed = process.table.ChangeInterval(wish.heap, interval, wish.heap ? kHeapKinds : kLockKinds);
+  if (!changed.ok()) return changed.status();
+  const std::string name = wish.heap ? "heap-interval" : "lock-interval";
+  if (!*changed) {
+    Say(fmt::format("{}: {} is {} already.", process.Name(), name, Shown(wish.heap, interval)));
+    return absl::OkStatus();
+  }
+  Say(fmt::format("{}: {} {} → {}, in each thread {}.", process.Name(), name, Shown(wish.heap, changes.back().interval),
+                  Shown(wish.heap, interval),
+                  wish.heap ? "within the next 1MiB that it allocates" : "from its next wait on"));
+  return absl::OkStatus();
+}
+
+int RunSet(const std::vector<std::string>& words, bool all, const std::vector<std::string>& folders) {
+  // PIDs first, then wishes: nothing is changed anywhere before all of them are understood.
+  std::vector<pid_t> pids;
+  std::vector<Wish> wishes;
+  for (const std::string& word : words) {
+    if (word.find('=') == std::string::npos) {
+      const absl::StatusOr<pid_t> pid = ParsePid(word);
+      if (!pid.ok()) throw CLI::ValidationError(std::string(pid.status().message()));
+      pids.push_back(*pid);
+      continue;
+    }
+    const absl::StatusOr<std::vector<Wish>> parsed = ParseWish(word);
+    if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
+    wishes.insert(wishes.end(), parsed->begin(), parsed->end());
+  }
+  if (wishes.empty()) throw CLI::ValidationError("nothing to set is given: NAME=VALUE");
+  if (all == !pids.empty()) throw CLI::ValidationError(all ? "both --all and a PID are given" : "name a PID, or --all");
+
+  bool failed = false;
+  const auto fail = [&failed](const std::string& line) {
+    failed = true;
+    Say(line);
+  };
+  const auto apply = [&](const ProcessTable& process) {
+    for (const Wish& wish : wishes) {
+      if (const absl::Status status = Apply(process, wish); !status.ok())
+        fail(fmt::format("{}: its intervals stay as they are ({}).", process.Name(), std::string(status.message())));
+    }
+  };
+  if (all) {
+    int alive = 0;
+    for (const ProcessTable& process : FindTables(folders).tables) {
+      if (process.liveness == Liveness::kDead) continue;
+      ++alive;
+      apply(process);
+    }
+    if (alive == 0) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+  }
+  for (const pid_t pid : pids) {
+    if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
+      fail(std::string(status.message()));
+      continue;
+    }
+    const absl::StatusOr<ProcessTable> process = FindTableOf(pid, folders);
+    if (process.ok()) {
+      apply(*process);
+    } else {
+      fail(std::string(process.status().message()));
+    }
+  }
+  return Finished(failed ? kCouldNot : kFine);
+}
+
+}  // namespace
+
+void AddSetCommand(CLI::App& app, Invocation* invocation) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto folders = std::make_shared<std::vector<std::string>>();
+  auto all = std::make_shared<bool>(false);
+  CLI::App* set = app.add_subcommand("set", "Change the intervals of running programs, or switch them off and on");
+  set->footer(
+      "No signal is sent: the program finds the new value in its table when it next looks there. A thread looks at the\n"
+      "heap interval within the next 1 MiB that it allocates, at the lock interval at its next wait. Children that it\n"
+      "forks from then on begin with it. Estimates stay right: each sample weighs what its own interval says, and the\n"
+      "profiles name every interval and since when it held. An interval can be changed 31 times.\n"
+      "\n"
+      "  holdfast set 4242 heap-interval=64KiB        look closer\n"
+      "  holdfast set 4242 lock=off                   no locks any more\n"
+      "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
+      "  holdfast set --all all=on                    again, at the intervals of before");
+  // One list of both: CLI11 has no '=' in the name of an argument.
+  set->add_option("PID", *words,
+                  "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or heap, lock, all =on or =off")
+      ->type_name("NAME=VALUE")
+      ->required();
+  set->add_flag("--all", *all, "Every profiled process of this user");
+  set->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
+      ->allow_extra_args(false);
+  set->callback([words, folders, all, invocation] { invocation->exit_code = RunSet(*words, *all, *folders); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,145 @@
+#include "report/commands/commands.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/symbolize/elf_addresses.h"
+#include "report/symbolize/symbolize_options.h"
+#include "report/symbolize/profile_symbolizer.h"
+#include "report/base/atomic_file.h"
+#include "report/pprof/pprof.h"
+#include "report/command_line/help.h"
+#include "report/export/lock_names.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+namespace {
+
+struct Options {
+  std::vector<std::string> files, debug_dirs;
+  std::string out, symbols = "full", addresses = "runtime";
+  bool quiet = false;
+};
+
+class Command {
+ public:
+  explicit Command(const Options& options) : options_(options), symbolizer_(DebugFileOptions(options.debug_dirs)) {}
+
+  int Run() {
+    const auto found = FindProfiles(options_.files);
+    if (!found.ok()) {
+      Say(std::string(found.status().message()));
+      return kCouldNot;
+    }
+    std::error_code error;
+    const bool into_folder = !options_.out.empty() && std::filesystem::is_directory(options_.out, error);
+    if (found->size() > 1 && !options_.out.empty() && !into_folder && !IsDevice(options_.out)) {
+      Say(fmt::format("{}: not a folder, and {} files are to be written. Make it, or name one file.", options_.out,
+                      found->size()));
+      return kWrongUsage;
+    }
+    int exit_code = kFine;
+    std::set<std::string> written;
+    for (const auto& [file, from_folder] : *found) {
+      std::string out = options_.out.empty() ? file : options_.out;
+      if (into_folder) {
+        out = (std::filesystem::path(options_.out) /
+               (file == "-" ? "standard-input.pb.gz" : std::filesystem::path(file).filename().string()))
+                  .string();
+        if (!written.insert(out).second) {
+          Say(fmt::format("{}: not written, {} holds another file of this name already. Give the folders one by one.",
+                          file, options_.out));
+          exit_code = kCouldNot;
+          continue;
+        }
+      }
+      if (const absl::Status status = One(file, out); !status.ok()) {
+        Say(std::string(status.message()));
+        exit_code = kCouldNot;
+      }
+    }
+    return exit_code;
+  }
+
+ private:
+  static bool IsDevice(const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_character_file(path, error);
+  }
+
+  absl::Status One(const std::string& file, const std::string& out) {
+    auto profile = ReadPprofFile(file);
+    if (!profile.ok()) return profile.status();
+    std::string said;
+    if (options_.symbols != "none") NameLocks(&*profile, symbolizer_.files());
+    if (options_.symbols == "full") {
+      said = Describe(Symbolize(&*profile, symbolizer_, {.lines = true, .perf_map = true}));
+    } else if (options_.symbols == "symtab") {
+      StripSymbols(&*profile, true);
+      said = Describe(Symbolize(&*profile, symbolizer_, {.lines = false, .perf_map = true}));
+    } else {
+      StripSymbols(&*profile, false);
+      said = "names and lines removed";
+    }
+    if (options_.addresses == "elf") {
+      ElfAddresses moved = UseElfAddresses(*profile, symbolizer_);
+      *profile = std::move(moved.profile);
+      if (!moved.kept.empty()) {
+        said += fmt::format("; runtime addresses stay in {}, whose layout is not known", fmt::join(moved.kept, ", "));
+      }
+    }
+    if (!options_.quiet) Say(fmt::format("{}: {}.", file == "-" ? "standard input" : file, said));
+    AtomicFile written(out, std::cout, Readers::kOwner);
+    if (const absl::Status status = WritePprof(*profile, written.fd()); !status.ok()) written.Fail(std::string(status.message()));
+    return written.Finish();
+  }
+
+  const Options& options_;
+  Symbolizer symbolizer_;
+};
+
+}  // namespace
+
+void AddSymbolizeCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("symbolize", "Add function names, source lines and inlined functions to profiles");
+  command->footer(
+      "Files that Holdfast writes have names already, and lines where those could be had in time. This adds what is\n"
+      "missing, from whatever is here: the programs themselves, their debug files under /usr/lib/debug and "
+      "--debug-dir,\n"
+      "and debuginfod servers if DEBUGINFOD_URLS is set. Only a file with the build id that was profiled is used.\n"
+      "Each FILE is replaced when it is done; -o writes elsewhere. Says on standard error what is still missing.\n"
+      "\n"
+      "  holdfast symbolize holdfast.server.4242                       files that were profiled on this machine\n"
+      "  holdfast symbolize --debug-dir ./release-1.2 app.heap.pb.gz   binaries and debug files copied from a build\n"
+      "  DEBUGINFOD_URLS=https://debuginfod.example.org holdfast symbolize -o full.pb.gz app.heap.pb.gz\n"
+      "  holdfast symbolize --symbols none --addresses elf -o bare.pb.gz app.heap.pb.gz    equal from run to run\n");
+  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+      ->required();
+  command->add_option("-o,--out,--output", options->out, "Where to write: a file, a folder, or - for standard output")
+      ->type_name("PATH");
+  command
+      ->add_option("--symbols", options->symbols,
+                   "full: names, lines and inlined functions; symtab: names only; none: remove what is there")
+      ->type_name("WHAT")
+      ->check(OneOf({"full", "symtab", "none"}))
+      ->capture_default_str();
+  command
+      ->add_option("--addresses", options->addresses,
+                   "runtime: as they were in the process; elf: as they are in the files, equal from run to run")
+      ->type_name("WHICH")
+      ->check(OneOf({"runtime", "elf"}))
+      ->capture_default_str();
+  AddDebugDirOption(command, &options->debug_dirs);
+  command->add_flag("-q,--quiet", options->quiet, "Only say what went wrong");
+  command->callback([options, invocation] { invocation->exit_code = Finished(Command(*options).Run()); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,60 @@
+#include "report/commands/commands.h"
+
+#include <iostream>
+#include <memory>
+
+#include "report/base/say.h"
+#include "report/command_line/help.h"
+#include "report/command_line/view_options.h"
+#include "report/views/tree.h"
+
+namespace holdfast {
+
+void AddTreeCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<TreeOptions>();
+  options->view.node_count = 0;
+  CLI::App* tree = app.add_subcommand("tree", "From the outermost function down to what used it");
+  tree->footer(
+      "Prints the call tree: what each function used on this path. total = self + children; branches below\n"
+      "--nodefraction of everything are summed up, so that the sums add up.\n"
+      "\n"
+      "  holdfast tree app.4242.0003.heap.pb.gz                   where the memory in use was allocated\n"
+      "  holdfast tree --show-from handle_request --fold system holdfast.app.4242\n"
+      "                                                           below one function, without libc's frames\n"
+      "  holdfast tree --by wait app.4242.0003.block.pb.gz        each kind of wait apart\n");
+  AddFileOptions(tree, &options->view);
+  AddCount(tree, &options->view.node_count, "At most so many branches, the largest, 0 = all");
+  AddFraction(tree, &options->node_fraction);
+  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")->check(WholeNumber())->type_name("N")->capture_default_str();
+  AddErrors(tree, &options->view);
+  AddFilterOptions(tree, &options->view);
+  AddStyleOptions(tree, &options->view);
+  tree->callback([options, invocation] { invocation->exit_code = Finished(RunTree(*options, std::cout, std::cerr)); });
+}
+
+
+void AddCallersCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<TreeOptions>();
+  options->view.node_count = 0;
+  CLI::App* callers = app.add_subcommand("callers", "From what was used directly up to who called it");
+  callers->footer(
+      "Prints the tree bottom up: the functions that used something directly, and below each its callers.\n"
+      "total% is of everything, top% of the function at the top.\n"
+      "\n"
+      "  holdfast callers app.4242.0003.heap.pb.gz                who makes the allocating functions allocate\n"
+      "  holdfast callers --of '^zmalloc' holdfast.redis-server.4242\n"
+      "                                                           the callers of chosen functions\n");
+  AddFileOptions(callers, &options->view);
+  callers->add_option("--of", options->of, "Begin at the functions that match, not at the leaves")->type_name("REGEX");
+  AddCount(callers, &options->view.node_count, "At most so many branches, the largest, 0 = all");
+  AddFraction(callers, &options->node_fraction);
+  callers->add_option("--depth", options->depth, "At most so many levels, 0 = all")
+      ->check(WholeNumber())->type_name("N")
+      ->capture_default_str();
+  AddErrors(callers, &options->view);
+  AddFilterOptions(callers, &options->view);
+  AddStyleOptions(callers, &options->view);
+  callers->callback([options, invocation] { invocation->exit_code = Finished(RunCallers(*options, std::cout, std::cerr)); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,284 @@
+#include "report/comparisons/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+#include "fmt/format.h"
+#include "report/comparisons/profile_diff.h"
+#include "report/analysis/flat_table.h"
+#include "report/profiles/metric.h"
+#include "report/base/atomic_file.h"
+#include "report/base/pattern.h"
+#include "report/base/printable.h"
+#include "report/base/value_units.h"
+#include "report/analysis/variance.h"
+#include "report/base/utf8.h"
+
+namespace holdfast {
+namespace {
+
+constexpr double kMatters = 0.01;
+constexpr size_t kMostRows = 20;
+
+struct Budget {
+  std::string text, metric, limit;
+  std::string function = "";
+  bool optional = false;  // kept where no function matches
+};
+
+struct Outcome {
+  std::string name, value, limit;
+  bool failed = false, uncertain = false;
+  std::string why = "";  // it failed, other than by being larger
+};
+
+constexpr const char* OptionOf(bool optional) { return optional ? "--max-optional" : "--max"; }
+
+absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} {}: not a budget. Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
+        OptionOf(optional), text));
+  }
+  Budget budget{.text = text, .metric = text.substr(0, equals), .limit = text.substr(equals + 1), .optional = optional};
+  if (const size_t colon = budget.metric.find(':'); colon != std::string::npos) {
+    budget.function = budget.metric.substr(colon + 1);
+    budget.metric.resize(colon);
+  }
+  return budget;
+}
+
+absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
+  const auto value = unit == "nanoseconds" ? ParseTimeNs(budget.limit) : ParseSize(budget.limit);
+  if (value.ok()) return static_cast<int64_t>(std::min<uint64_t>(*value, INT64_MAX));
+  return absl::InvalidArgumentError(fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text,
+                                                std::string(value.status().message())));
+}
+
+absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
+  const auto metric = FindMetric(*view.profile, budget.metric);
+  if (!metric.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{} {}: {}", OptionOf(budget.optional), budget.text,
+                                                  std::string(metric.status().message())));
+  }
+  const auto pattern = Pattern::Compile(OptionOf(budget.optional), budget.function);
+  if (!pattern.ok()) return pattern.status();
+  const std::string_view unit = view.profile->strings[view.profile->sample_types[*metric].unit];
+  const auto limit = LimitIn(budget, unit);
+  if (!limit.ok()) return limit.status();
+  const auto stacks = Stacks::Build(view.profile, {*metric}, options.stacks, view.variances);
+  if (!stacks.ok()) return stacks.status();
+  std::vector<bool> matches;
+  for (const FrameNode& node : stacks->nodes()) matches.push_back(pattern->empty() || pattern->Matches(node.name));
+  int64_t value = 0;
+  double variance = 0;
+  for (size_t i = 0; i < stacks->size(); ++i) {
+    const auto frames = stacks->FramesOf(i);
+    if (!pattern->empty() && std::none_of(frames.begin(), frames.end(), [&](uint32_t node) { return matches[node]; }))
+      continue;
+    value = WrappedSum(value, stacks->ValuesOf(i)[0]);
+    variance += stacks->VarianceOf(i, 0);
+  }
+  const double half_width = HalfWidthOf(variance);
+  Outcome outcome{
+      .name = budget.function.empty() ? budget.metric : fmt::format("{}:{}", budget.metric, budget.function),
+      .value = FormatValue(value, unit, options.unit),
+      .limit = FormatValue(*limit, unit, options.unit)};
+  if (stacks->has_variances()) {
+    outcome.value += " ± " + FormatValue(static_cast<int64_t>(std::min(9e18, half_width)), unit, options.unit);
+  }
+  outcome.failed = value > *limit;
+  // A budget for a function that was renamed, or misspelt, would be kept for ever.
+  if (!budget.optional && !pattern->empty() && std::find(matches.begin(), matches.end(), true) == matches.end()) {
+    outcome.failed = true;
+    outcome.why = "no function of the profile matches (--max-optional allows that; holdfast top shows the names)";
+  }
+  outcome.uncertain =
+      std::abs(static_cast<double>(value) - static_cast<double>(*limit)) <= half_width && half_width > 0;
+  return outcome;
+}
+
+absl::StatusOr<double> ParsePercent(const std::string& text) {
+  std::string_view digits = text;
+  if (digits.ends_with('%')) digits.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), percent);
+  if (error != std::errc() || end != digits.data() + digits.size() || !(percent >= 0)) {
+    return absl::InvalidArgumentError(fmt::format("--fail-above {}: not a percentage. Write it as 5%.", text));
+  }
+  return percent;
+}
+
+absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostream& err,
+                          std::vector<Outcome>* outcomes) {
+  auto both = Compare(options.view, {.base = options.base}, err);
+  if (!both.ok()) return both.status();
+  SortChanges(true, &both->changes);
+  const View& view = both->view;
+  const auto compare = [&](const std::string& name, int64_t base, int64_t head, bool within_error) {
+    Outcome outcome{.name = fmt::format("{} {}", view.metric_name, name),
+                    .value = view.Value(head),
+                    .limit = fmt::format("{} + {}%", view.Value(base), percent)};
+    const double allowed = static_cast<double>(base) * (1 + percent / 100);
+    outcome.failed = static_cast<double>(head) > allowed && !within_error;
+    outcome.uncertain = static_cast<double>(head) > allowed && within_error;
+    return outcome;
+  };
+  const int64_t base_total = both->base_total, head_total = both->head_total;
+  outcomes->push_back(compare("total", base_total, head_total, both->TotalWithinError()));
+  size_t more = 0;
+  const double matters = kMatters * static_cast<double>(std::max(base_total, head_total));
+  for (const Change& change : both->changes) {
+    if (change.total() <= 0 || static_cast<double>(std::max(change.base_total, change.head_total)) < matters) continue;
+    Outcome outcome =
+        compare(change.name(), change.base_total, change.head_total, change.WithinError());
+    if (!outcome.failed && !outcome.uncertain) continue;
+    if (outcomes->size() < kMostRows) {
+      outcomes->push_back(std::move(outcome));
+    } else {
+      more += outcome.failed;
+    }
+  }
+  if (more > 0)
+    outcomes->push_back({.name = fmt::format("and {} functions more", more), .value = "", .limit = "", .failed = true});
+  return absl::OkStatus();
+}
+
+std::string Xml(std::string_view text) {
+  std::string made;
+  for (const char c : Printable(text)) {
+    switch (c) {
+      case '&':
+        made += "&amp;";
+        break;
+      case '<':
+        made += "&lt;";
+        break;
+      case '>':
+        made += "&gt;";
+        break;
+      case '"':
+        made += "&quot;";
+        break;
+      default:
+        made += c;
+    }
+  }
+  return RepairUtf8(made);
+}
+
+std::string Said(const Outcome& outcome) {
+  if (!outcome.why.empty()) return "FAIL: " + outcome.why;
+  if (outcome.failed) return outcome.uncertain ? "FAIL (within the sampling error)" : "FAIL";
+  return outcome.uncertain ? "ok (within the sampling error)" : "ok";
+}
+
+std::string Text(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (const Outcome& o : outcomes) {
+    if (o.limit.empty()) {
+      text += fmt::format("{:4}  {}\n", "FAIL", o.name);
+      continue;
+    }
+    if (!o.why.empty()) {
+      text += Printable(fmt::format("FAIL  {}: {}", o.name, o.why)) + "\n";
+      continue;
+    }
+    text += Printable(fmt::format("{:4}  {}: {}, at most {}{}", o.failed ? "FAIL" : "ok", o.name, o.value, o.limit,
+                                  o.uncertain ? "  (within the sampling error)" : "")) +
+            "\n";
+  }
+  return text;
+}
+
+std::string Markdown(const std::vector<Outcome>& outcomes) {
+  std::string text = "| budget | value | at most | |\n|---|---|---|---|\n";
+  const auto cell = [](std::string_view raw) {
+    std::string made;
+    for (const char c : Printable(raw)) {
+      if (c == '|' || c == '\\' || c == '<' || c == '`' || c == '*' || c == '_') made += '\\';
+      made += c;
+    }
+    return made;
+  };
+  for (const Outcome& o : outcomes) {
+    text += fmt::format("| {} | {} | {} | {} |\n", cell(o.name), cell(o.value), cell(o.limit),
+                        o.failed ? "**" + Said(o) + "**" : Said(o));
+  }
+  return text;
+}
+
+std::string Junit(const std::vector<Outcome>& outcomes) {
+  const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; });
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"holdfast check\" tests=\"{}\" "
+      "failures=\"{}\">\n",
+      outcomes.size(), failures);
+  for (const Outcome& o : outcomes) {
+    text += fmt::format("    <testcase classname=\"holdfast\" name=\"{}\"", Xml(o.name));
+    if (!o.failed) {
+      text += "/>\n";
+      continue;
+    }
+    text += fmt::format(">\n      <failure message=\"{}: {}\"/>\n    </testcase>\n", Xml(o.name),
+                        Xml(o.why.empty() ? fmt::format("{}, at most {}", o.value, o.limit) : o.why));
+  }
+  return text + "  </testsuite>\n</testsuites>\n";
+}
+
+}  // namespace
+
+int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) {
+  const std::string& format = options.view.format;
+  if (format != "text" && format != "markdown" && format != "junit") {
+    return Failed(
+        absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take text, markdown or junit.", format)),
+        err);
+  }
+  if (options.max.empty() && options.max_optional.empty() && options.fail_above.empty()) {
+    return Failed(absl::InvalidArgumentError(
+                      "check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, or --base FILE and --fail-above 5%."),
+                  err);
+  }
+  if (options.fail_above.empty() != options.base.empty()) {
+    return Failed(absl::InvalidArgumentError("check: --base and --fail-above belong together. Give both."), err);
+  }
+  std::vector<Outcome> outcomes;
+  std::vector<Budget> budgets;
+  for (const bool optional : {false, true}) {
+    for (const std::string& text : optional ? options.max_optional : options.max) {
+      const auto budget = ParseBudget(text, optional);
+      if (!budget.ok()) return Failed(budget.status(), err);
+      budgets.push_back(*budget);
+    }
+  }
+  if (!budgets.empty()) {
+    // Budgets of several kinds, over one folder: each finds its files by its metric.
+    for (const Budget& budget : budgets) {
+      ViewOptions own = options.view;
+      own.metric = budget.metric;
+      own.errors = true;
+      const auto view = OpenView(own, err);
+      if (!view.ok()) return Failed(view.status(), err);
+      const auto outcome = Look(budget, *view, own);
+      if (!outcome.ok()) return Failed(outcome.status(), err);
+      outcomes.push_back(*outcome);
+    }
+  }
+  if (!options.fail_above.empty()) {
+    const auto percent = ParsePercent(options.fail_above);
+    if (!percent.ok()) return Failed(percent.status(), err);
+    if (const auto looked = LookAtGrowth(options, *percent, err, &outcomes); !looked.ok()) return Failed(looked, err);
+  }
+  const std::string text = format == "markdown" ? Markdown(outcomes)
+                           : format == "junit"  ? Junit(outcomes)
+                                                : Text(outcomes);
+  if (const auto written = WriteAtomically(options.output, text, out); !written.ok()) return Failed(written, err);
+  return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; }) ? 1 : 0;
+}
+
+}  // namespace holdfast

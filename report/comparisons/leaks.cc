@@ -1,0 +1,225 @@
+#include "report/comparisons/leaks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/base/say.h"
+#include "report/profiles/metric.h"
+#include "report/base/printable.h"
+#include "report/base/progress.h"
+#include "report/base/value_units.h"
+#include "report/analysis/variance.h"
+#include "report/pprof/pprof.h"
+
+namespace holdfast {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(500);
+
+std::string HoursText(double hours) {
+  if (hours < 1.0 / 60) return fmt::format("{:.0f} s", hours * 3600);
+  if (hours < 2) return fmt::format("{:.0f} min", hours * 60);
+  if (hours < 72) return fmt::format("{:.1f} h", hours);
+  if (hours < 24 * 730) return fmt::format("{:.0f} days", hours / 24);
+  return "more than two years";
+}
+
+std::string SignedSize(double bytes) {
+  const double bounded = std::clamp(std::round(bytes), -9e18, 9e18);
+  return (bounded > 0 ? "+" : "") + FormatSize(static_cast<int64_t>(bounded));
+}
+
+class Finder {
+ public:
+  explicit Finder(const LeaksOptions& options) : options_(options) {}
+
+  absl::Status Prepare() {
+    for (const std::string& file : options_.suppressions) {
+      if (const auto read = suppressions_.AddFile(file); !read.ok()) return read;
+    }
+    if (options_.limit.empty()) return absl::OkStatus();
+    const auto limit = ParseSize(options_.limit);
+    if (!limit.ok()) return absl::InvalidArgumentError("--limit " + std::string(limit.status().message()) + ".");
+    limit_ = static_cast<double>(*limit);
+    return absl::OkStatus();
+  }
+
+  // Reads what is new. Each file's profile is dropped at once: a hundred snapshots cost no more memory than their
+  // series.
+  absl::Status Read(std::ostream& err) {
+    Progress progress("reading snapshot");
+    const auto found = FindProfiles(options_.view.files, "heap");
+    if (!found.ok()) return found.status();
+    size_t done = 0;
+    for (const FoundFile& file : *found) {
+      progress.Show(done++, found->size());
+      if (!seen_.insert(file.path).second) continue;
+      auto profile = ReadPprofFile(file.path);
+      if (!profile.ok()) {
+        if (!file.from_folder) return profile.status();
+        if (access(file.path.c_str(), F_OK) == 0) {
+          progress.Clear();
+          SayTo(err, std::string(profile.status().message()));
+        }
+        continue;
+      }
+      ProfileFile described = Describe(file.path, *profile);
+      if (file.from_folder && described.kind_stated && described.kind != "heap") continue;
+      described.profile = std::make_shared<Profile>(*std::move(profile));
+      const auto [series, added] = processes_.try_emplace(
+          described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+      if (const auto read = series->second.second.Add(described); !read.ok()) return read;
+    }
+    return absl::OkStatus();
+  }
+
+  bool HasEnough() const {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; });
+  }
+
+  std::string TooFew() const {
+    size_t most = 0;
+    for (const auto& [process, series] : processes_) most = std::max(most, series.second.snapshots());
+    return fmt::format(
+        "{}: {} snapshot{} of a process {} too few to see growth; it takes {}. Let it run on, or take them more often "
+        "with "
+        "--snapshot-every.",
+        options_.view.files[0], most, most == 1 ? "" : "s", most == 1 ? "is" : "are", kLeastSnapshots);
+  }
+
+  // Whether there is a leak.
+  bool Print(const Style& style, std::ostream& out) const {
+    ViewTable table;
+    table.columns = {{"slope", "bytes/h", Column::kRight, 8},
+                     {"slope_error", "±"},
+                     {"object_slope", "objects/h"},
+                     {"in_use", "in use"},
+                     {"objects_in_use", "objects"},
+                     {"class", "class", Column::kLeft, 9, 2},
+                     {"program", ""},
+                     {"process", ""},
+                     {"", "function ← callers", Column::kLeft, 0, 2},
+                     {"stack", ""}};
+    size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
+    double leak_slope = 0;
+    for (const auto& [process, named] : processes_) {
+      const auto& [program, series] = named;
+      if (series.snapshots() < kLeastSnapshots) {
+        ++fewer;
+        continue;
+      }
+      const Growth total = series.Total();
+      table.header.push_back(
+          fmt::format("program  {}: {} snapshots over {}", program, series.snapshots(), HoursText(series.Hours())));
+      table.header.push_back(
+          fmt::format("in use   {}, {} ± {} an hour ({})", FormatSize(series.TotalNow()), SignedSize(total.slope),
+                      FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width))), NameOf(total.growth_class)));
+      double process_leaks = 0;
+      for (const LeakSeries::Entry& entry : series.Entries()) {
+        const bool grows = entry.bytes.growth_class == GrowthClass::kGrowing;
+        if (grows && entry.suppressed) {
+          ++suppressed;
+          continue;
+        }
+        if (grows) {
+          ++leaks;
+          process_leaks += entry.bytes.slope;
+        } else if (!options_.all) {
+          continue;
+        }
+        if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
+        table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), grows));
+      }
+      leak_slope = std::max(leak_slope, process_leaks);
+      if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
+    }
+    if (fewer > 0)
+      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer, fewer == 1 ? "" : "es", kLeastSnapshots));
+    if (suppressed > 0)
+      table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
+    table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"
+                                      : fmt::format("leaks    {} stack{} grow{} all the time", leaks,
+                                                    leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
+    table.members = {{"leaks", fmt::format("{}", leaks)}, {"suppressed", fmt::format("{}", suppressed)}};
+    if (table.rows.empty() && style.format == Format::kTable) table.columns.clear();
+    holdfast::Print(table, style, out);
+    return leaks > 0;
+  }
+
+ private:
+  std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
+    const auto now = static_cast<double>(series.TotalNow());
+    if (now >= limit_) return fmt::format("{} is reached already", FormatSize(static_cast<int64_t>(limit_)));
+    // The leaks go on, what else grew may not.
+    const double slope = leak_slope > 0 ? leak_slope : total.growth_class == GrowthClass::kGrowing ? total.slope : 0;
+    if (slope <= 0)
+      return fmt::format("{} will not be reached by what grows now", FormatSize(static_cast<int64_t>(limit_)));
+    return fmt::format("{} in use is reached in {}", FormatSize(static_cast<int64_t>(limit_)),
+                       HoursText((limit_ - now) / slope));
+  }
+
+  TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
+                 const std::vector<std::string>& frames, bool grows) const {
+    const std::span shown = std::span(frames).first(std::min(options_.shown_frames, frames.size()));
+    std::string text = fmt::format("{}", fmt::join(shown, " ← "));
+    if (shown.size() < frames.size()) text += " ← …";
+    const double error = std::min(9e18, entry.bytes.half_width);
+    return {{Cell::Real(SignedSize(entry.bytes.slope), entry.bytes.slope),
+             Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
+             Cell::Real(fmt::format("{:.4g}", entry.objects.slope), entry.objects.slope),
+             Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
+             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
+             Cell::Text(NameOf(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process), Cell::Text(text),
+             Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+            grows ? 1.0 : 0.005};
+  }
+
+  const LeaksOptions& options_;
+  Suppressions suppressions_;
+  double limit_ = 0;
+  std::set<std::string> seen_;
+  std::map<std::string, std::pair<std::string, LeakSeries>> processes_;  // by identity: program, series
+};
+
+}  // namespace
+
+int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) {
+  const auto style = StyleFor(options.view.format, options.view.color);
+  if (!style.ok()) return Failed(style.status(), err);
+  Finder finder(options);
+  if (const auto prepared = finder.Prepare(); !prepared.ok()) return Failed(prepared, err);
+  std::string last;
+  while (true) {
+    if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read)))
+      return Failed(read, err);
+    if (finder.HasEnough()) {
+      std::ostringstream text;
+      const bool leaks = finder.Print(*style, text);
+      if (text.str() != last) {
+        if (options.follow && style->color) out << "\x1b[H\x1b[2J";
+        if (options.follow && !style->color && !last.empty()) out << "\n";
+        out << text.str() << std::flush;
+        last = text.str();
+      }
+      if (!options.follow) return leaks ? 1 : 0;
+      if (!out) return 3;  // nobody reads any more
+    } else if (!options.follow) {
+      return Failed(absl::FailedPreconditionError(finder.TooFew()), err);
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,37 @@
+// `holdfast leaks`: which stacks hold more and more memory, over the snapshots of a process.
+//
+// For each stack the bytes and objects in use of every snapshot are a series; report/analysis/growth.h fits a line to each and
+// says what kind of series it is. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their
+// slope, so that a sure small leak comes before an unsure large one. A stack is the names of its functions (`depth`:
+// only of the innermost so many), so that it is the same in every snapshot, whatever was loaded in between. Exit codes:
+// 0, 1 (at least one leak), 2 (wrong usage), 3 (could not do it, such as too few snapshots).
+#ifndef HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
+#define HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "report/analysis/leak_series.h"
+#include "report/profiles/profile_set.h"
+#include "report/analysis/suppressions.h"
+#include "report/views/selection.h"
+
+namespace holdfast {
+
+struct LeaksOptions {
+  ViewOptions view;  // files, filters, unit, format; node_count: how many leaks
+  size_t depth = 0;  // functions of a stack that tell it from others, from the leaf; 0 = all
+  size_t shown_frames = 6;
+  std::string limit = "";  // when will this much be in use?
+  std::vector<std::string> suppressions = {};
+  bool all = false;     // also what does not grow
+  bool follow = false;  // go on with each new snapshot
+};
+
+int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_COMPARISONS_LEAKS_H_

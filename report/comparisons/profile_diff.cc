@@ -1,0 +1,294 @@
+#include "report/comparisons/profile_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "report/analysis/flat_table.h"
+#include "report/base/progress.h"
+#include "report/profiles/stack_keys.h"
+
+namespace holdfast {
+namespace {
+
+constexpr double kSigmas = 3;
+
+// One side: its files, read and chosen.
+struct Side {
+  ProfileSet set;
+  std::vector<const ProfileFile*> files;
+};
+
+// What is kept of one.
+struct Sums {
+  struct Function {
+    NodeCells cells;
+    int64_t self, total;
+    double self_variance, total_variance;
+  };
+  struct StackError {
+    uint64_t key;
+    double variance;
+  };
+  View view;
+  std::string path = {}, kind = {}, types = {}, process = {};  // of the first file; process "" when they are of several
+  bool cumulative = false;
+  int64_t whole = 0, selected = 0;
+  double variance = 0;
+  bool variances_known = false;
+  absl::flat_hash_map<std::string, Function> functions = {};  // by what makes them the same
+  std::vector<StackError> stacks = {};                        // where a snapshot of the same process may follow
+};
+
+absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const ViewOptions& options,
+                              std::ostream& err) {
+  Progress progress("reading profile");
+  auto set = ReadProfileSet(
+      arguments, {.kind = options.kind, .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
+  progress.Clear();
+  if (!set.ok()) return set.status();
+  Side side{*std::move(set), {}};
+  ViewOptions own = options;
+  own.files = arguments;
+  auto files = FilesThatCount(&side.set, own, err);
+  if (!files.ok()) return files.status();
+  side.files = *std::move(files);
+  return side;
+}
+
+// Of one folder: the oldest and the newest snapshot of each process.
+absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, std::ostream& err) {
+  auto set = ReadProfileSet(options.files, {.keep = Keep::kAll, .kind = options.kind});
+  if (!set.ok()) return set.status();
+  std::pair<Side, Side> sides;
+  std::ostream nowhere(nullptr);  // which files count is another question here
+  if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
+  for (const ProfileGroup& group : set->groups) {
+    if (group.files.size() < 2 || group.process.empty()) continue;
+    sides.first.files.push_back(&group.files.front());
+    sides.second.files.push_back(&group.files.back());
+  }
+  if (sides.first.files.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: nothing to compare: no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
+        options.files[0]));
+  }
+  sides.first.set = *std::move(set);
+  return sides;
+}
+
+std::string ProcessOf(const Side& side) {
+  std::string process = side.files[0]->process;
+  for (const ProfileFile* file : side.files) {
+    if (file->process != process) return "";
+  }
+  return process;
+}
+
+// What makes a node the same one on both sides: as LocationNodes tells nodes of one profile apart.
+std::string KeyOf(const FrameNode& node, const Profile& profile, const std::string& by) {
+  const bool has_object = !node.objects.empty();
+  if (node.is_label) return "\2" + node.name;
+  if (by == "object" && has_object) return std::string(profile.strings[node.objects[0]]);
+  if ((by == "function" || by == "line") && node.function == 0 && has_object) {
+    return fmt::format("\1{}", profile.strings[node.objects[0]]);
+  }
+  return node.name;
+}
+
+// Finds the stacks of the head among those of the base: in files of one process they come in one order, nearly.
+class StackErrors {
+ public:
+  explicit StackErrors(const std::vector<Sums::StackError>& stacks) : stacks_(stacks) {}
+  double VarianceOf(uint64_t key) {  // 0 where the base has no such stack
+    if (next_ >= stacks_.size() || stacks_[next_].key != key) {
+      if (by_key_.empty()) {
+        by_key_.reserve(stacks_.size());
+        for (uint32_t i = 0; i < stacks_.size(); ++i) by_key_.try_emplace(stacks_[i].key, i);
+      }
+      const auto found = by_key_.find(key);
+      if (found == by_key_.end()) return 0;
+      next_ = found->second;
+    }
+    return stacks_[next_++].variance;
+  }
+
+ private:
+  const std::vector<Sums::StackError>& stacks_;
+  size_t next_ = 0;
+  absl::flat_hash_map<uint64_t, uint32_t> by_key_;
+};
+
+// Adds up one side. `base` is the side that was there before.
+absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
+                            const CompareOptions& how) {
+  ViewOptions own = options;
+  own.errors = true;
+  auto view = ViewOf(side.files, own);
+  if (!view.ok()) return view.status();
+  Sums sums{.view = *std::move(view)};
+  const ProfileFile& first = *side.files[0];
+  sums.path = first.path;
+  sums.kind = first.kind;
+  sums.types = first.types;
+  sums.process = ProcessOf(side);
+  sums.cumulative = first.cumulative();
+  const auto stacks = Stacks::Build(sums.view.profile, {sums.view.metric}, options.stacks, sums.view.variances);
+  if (!stacks.ok()) return stacks.status();
+  sums.view.variances = {};
+  sums.whole = how.base_label.empty() ? stacks->Whole(0) : stacks->Selected(0);
+  const double scale = how.normalize && base != nullptr && sums.whole != 0
+                           ? static_cast<double>(base->whole) / static_cast<double>(sums.whole)
+                           : 1;
+  const auto scaled = [scale](int64_t value) {
+    return scale == 1 ? value : static_cast<int64_t>(std::llround(static_cast<double>(value) * scale));
+  };
+  sums.selected = scaled(stacks->Selected(0));
+  sums.variances_known = stacks->has_variances() || sums.whole == 0;
+  if (stacks->has_variances()) sums.variance = stacks->SelectedVariance(0) * scale * scale;
+  const FlatTable flat(*stacks);
+
+  // Blocks of one process: how much less is uncertain than if both sides were independent.
+  std::vector<double> less_self(stacks->nodes().size()), less_total(stacks->nodes().size());
+  if (stacks->has_variances() && !sums.process.empty() && sums.cumulative) {
+    const std::vector<uint64_t> keys = StackKeys(*stacks);
+    if (base != nullptr && base->process == sums.process && base->cumulative) {
+      StackErrors before(base->stacks);
+      std::vector<uint32_t> seen(stacks->nodes().size());
+      for (uint32_t i = 0; i < stacks->size(); ++i) {
+        const double less = 2 * std::min(stacks->VarianceOf(i, 0) * scale * scale, before.VarianceOf(keys[i]));
+        if (less == 0) continue;
+        sums.variance -= less;
+        const auto frames = stacks->FramesOf(i);
+        for (const uint32_t node : frames) {
+          if (std::exchange(seen[node], i + 1) != i + 1) less_total[node] += less;
+        }
+        if (!frames.empty()) less_self[frames[0]] += less;
+      }
+    }
+    if (base == nullptr) {
+      sums.stacks.reserve(keys.size());
+      for (size_t i = 0; i < keys.size(); ++i) sums.stacks.push_back({keys[i], stacks->VarianceOf(i, 0)});
+    }
+  }
+  for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {
+    if (flat.Self(node) == 0 && flat.Total(node) == 0) continue;
+    sums.functions.try_emplace(KeyOf(stacks->nodes()[node], stacks->profile(), options.stacks.by),
+                               Sums::Function{CellsOf(*stacks, node), scaled(flat.Self(node)), scaled(flat.Total(node)),
+                                              flat.SelfVariance(node) * scale * scale - less_self[node],
+                                              flat.TotalVariance(node) * scale * scale - less_total[node]});
+  }
+  sums.view.profile.reset();
+  return sums;
+}
+
+void AddChange(const Sums::Function* base, const Sums::Function* head, std::vector<Change>* changes) {
+  Change change;
+  if (base != nullptr) {
+    change.base_self = base->self;
+    change.base_total = base->total;
+    change.self_variance += base->self_variance;
+    change.total_variance += base->total_variance;
+  }
+  if (head != nullptr) {
+    change.head_self = head->self;
+    change.head_total = head->total;
+    change.self_variance += head->self_variance;
+    change.total_variance += head->total_variance;
+  }
+  if (change.self() == 0 && change.total() == 0) return;
+  change.self_variance = std::max(0.0, change.self_variance);
+  change.total_variance = std::max(0.0, change.total_variance);
+  change.cells = head != nullptr ? head->cells : base->cells;
+  changes->push_back(std::move(change));
+}
+
+}  // namespace
+
+int64_t Change::self() const { return WrappedDifference(head_self, base_self); }
+int64_t Change::total() const { return WrappedDifference(head_total, base_total); }
+bool Change::WithinError() const {
+  return total_variance > 0 && static_cast<double>(Magnitude(total())) <= kSigmas * std::sqrt(total_variance) &&
+         static_cast<double>(Magnitude(self())) <= kSigmas * std::sqrt(std::max(self_variance, total_variance));
+}
+bool Comparison::TotalWithinError() const {
+  return variance > 0 &&
+         static_cast<double>(Magnitude(WrappedDifference(head_total, base_total))) <= kSigmas * std::sqrt(variance);
+}
+
+absl::StatusOr<Comparison> Compare(const ViewOptions& options, const CompareOptions& how, std::ostream& err) {
+  const bool by_label = !how.base_label.empty() || !how.head_label.empty();
+  const bool one_folder = !by_label && how.base.empty() && options.files.size() == 1;
+  std::pair<Side, Side> sides;
+  std::vector<std::string> base_files = how.base, head_files = options.files;
+  if (by_label) {
+    if (how.base_label.empty() || how.head_label.empty() || !how.base.empty() || !options.stacks.tag_focus.empty()) {
+      return absl::InvalidArgumentError(
+          "diff: --base-label and --head-label go together, without --base and --tagfocus: holdfast diff --base-label "
+          "wait=mutex --head-label wait=condition FILE.");
+    }
+    base_files = head_files;
+  } else if (one_folder) {
+    auto both = FirstAndLast(options, err);
+    if (!both.ok()) return both.status();
+    sides = *std::move(both);
+  } else if (how.base.empty()) {
+    if (options.files.size() != 2) {
+      return absl::InvalidArgumentError(
+          "diff: takes a base and a head. Name more than one file of a side with --base FILE … and HEAD ….");
+    }
+    base_files = {options.files[0]};
+    head_files = {options.files[1]};
+  }
+  // Read, added up and dropped one after the other.
+  const auto sums_of = [&](const std::vector<std::string>& files, Side side,
+                           const Sums* before) -> absl::StatusOr<Sums> {
+    ViewOptions own = options;
+    if (by_label) own.stacks.tag_focus = before == nullptr ? how.base_label : how.head_label;
+    if (!one_folder) {
+      auto read = ReadSide(files, options, err);
+      if (!read.ok()) return read.status();
+      side = *std::move(read);
+    }
+    if (before != nullptr && before->types != side.files[0]->types) {
+      return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
+                                                    side.files[0]->path, side.files[0]->kind, before->path,
+                                                    before->kind));
+    }
+    return SumsOf(side, own, before, how);
+  };
+  // The first side of a folder holds the files of both.
+  const Side first{{}, sides.first.files};
+  const auto before = sums_of(base_files, first, nullptr);
+  if (!before.ok()) return before.status();
+  auto after = sums_of(head_files, std::move(sides.second), &*before);
+  if (!after.ok()) return after.status();
+  if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks))) return NothingLeft();
+  Comparison both{.view = std::move(after->view), .base_total = before->selected, .head_total = after->selected};
+  both.errors_known = before->variances_known && after->variances_known;
+  both.variance = std::max(0.0, before->variance + after->variance);
+  for (const auto& [key, function] : before->functions) {
+    const auto found = after->functions.find(key);
+    AddChange(&function, found == after->functions.end() ? nullptr : &found->second, &both.changes);
+  }
+  for (const auto& [key, function] : after->functions) {
+    if (!before->functions.contains(key)) AddChange(nullptr, &function, &both.changes);
+  }
+  return both;
+}
+
+void SortChanges(bool by_total, std::vector<Change>* changes) {
+  std::sort(changes->begin(), changes->end(), [&](const Change& a, const Change& b) {
+    const auto key = [by_total](const Change& change) {
+      const uint64_t self = Magnitude(change.self()), total = Magnitude(change.total());
+      return by_total ? std::pair(total, self) : std::pair(self, total);
+    };
+    const auto a_key = key(a), b_key = key(b);
+    return a_key != b_key ? a_key > b_key : a.name() < b.name();
+  });
+}
+
+}  // namespace holdfast

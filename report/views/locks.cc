@@ -1,0 +1,184 @@
+#include "report/views/locks.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "fmt/format.h"
+#include "report/base/say.h"
+#include "report/analysis/lock_list.h"
+#include "report/base/pattern.h"
+#include "report/base/printable.h"
+#include "report/profiles/profile_set.h"
+#include "report/views/text_table.h"
+#include "report/base/value_units.h"
+#include "report/pprof/lock_comment_limits.h"
+
+namespace holdfast {
+namespace {
+
+struct OneProfile {
+  const ProfileFile* file;
+  LockList list;
+};
+
+Cell Time(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
+
+ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
+  ViewTable table;
+  table.columns = {{"kind", "kind", Column::kLeft},
+                   {"contentions", "waits", Column::kRight, 0, 2},
+                   {"delay_ns", "total", Column::kRight, 0, 2},
+                   {"mean_ns", "mean", Column::kRight, 0, 2},
+                   {"longest_ns", "longest", Column::kRight, 0, 2},
+                   {"top_holder", "top holder", Column::kLeft, 0, 2},
+                   {"top_waiter", "top waiter", Column::kLeft, 0, 2},
+                   {"name", "lock", Column::kLeft, 0, 2},
+                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2}};
+  std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
+  double everything = 0;
+  bool capped = false;
+  for (const OneProfile& one : profiles) {
+    capped = capped || one.list.locks.size() >= kMostLocksWritten;
+    for (const LockList::Lock& lock : one.list.locks) {
+      locks.emplace_back(&one, &lock);
+      everything += static_cast<double>(lock.delay_ns);
+    }
+  }
+  std::stable_sort(locks.begin(), locks.end(),
+                   [](const auto& a, const auto& b) {
+                     const bool event_a = IsHeldByNobody(*a.second), event_b = IsHeldByNobody(*b.second);
+                     return event_a != event_b ? event_b : a.second->delay_ns > b.second->delay_ns;
+                   });
+  if (count != 0 && locks.size() > count) {
+    table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
+    locks.resize(count);
+  }
+  for (const auto& [one, lock] : locks) {
+    const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
+    table.rows.push_back(
+        {{Cell::Text(KindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+          Time(lock->delay_ns), Time(mean), Time(lock->longest_ns),
+          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kHolder)),
+          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kWaiter)),
+          Cell::Text(NameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
+         everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
+  }
+  return table;
+}
+
+// Of the pairs in which one side's stack has a function that matches: the other side's functions, by delay.
+ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
+  const bool holders = given == LockSide::kHolder;
+  struct Sum {
+    double contentions = 0, delay_ns = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Sum> sums;
+  double everything = 0;
+  for (const OneProfile& one : profiles) {
+    const Profile& profile = *one.file->profile;
+    for (const LockList::Pair& pair : one.list.pairs) {
+      const int mine = holders ? pair.holder : pair.waiter, other = holders ? pair.waiter : pair.holder;
+      if (mine == LockList::kUnknown || pair.holder == LockList::kUnknown) continue;
+      const auto& stack = one.list.stacks[static_cast<size_t>(mine)];
+      const std::vector<std::string> functions = FunctionsOf(profile, stack);
+      if (std::none_of(functions.begin(), functions.end(),
+                       [&](const std::string& name) { return pattern.Matches(name); }))
+        continue;
+      const auto lock = std::find_if(one.list.locks.begin(), one.list.locks.end(),
+                                     [&](const LockList::Lock& l) { return l.number == pair.lock; });
+      if (lock == one.list.locks.end()) continue;
+      const std::string name = other == LockList::kUnknown
+                                   ? "[not captured]"
+                                   : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)]);
+      Sum& sum = sums[{name, FunctionOf(profile, stack), NameOf(profile, one.list, *lock)}];
+      sum.contentions += pair.contentions;
+      sum.delay_ns += pair.delay_ns;
+      everything += pair.delay_ns;
+    }
+  }
+  std::vector<std::pair<std::tuple<std::string, std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.delay_ns > b.second.delay_ns; });
+  ViewTable table;
+  table.columns = {{"delay_ns", "delay", Column::kRight},
+                   {"contentions", "holds", Column::kRight, 0, 2},
+                   {holders ? "waiter" : "holder", holders ? "waiter" : "holder", Column::kLeft, 0, 2},
+                   {holders ? "holder" : "waiter", holders ? "holder" : "waiter", Column::kLeft, 0, 2},
+                   {"lock", "lock", Column::kLeft, 0, 2}};
+  if (count != 0 && rows.size() > count) {
+    table.header.push_back(fmt::format("showing  {} of {}", count, rows.size()));
+    rows.resize(count);
+  }
+  for (const auto& [names, sum] : rows) {
+    table.rows.push_back(
+        {{Time(static_cast<int64_t>(sum.delay_ns)), Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions),
+          Cell::Text(std::get<0>(names)), Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
+         everything > 0 ? sum.delay_ns / everything : 0});
+  }
+  return table;
+}
+
+}  // namespace
+
+int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) {
+  const auto wrong = [&err](const absl::Status& status, int code) {
+    SayTo(err, std::string(status.message()));
+    return code;
+  };
+  const auto style = StyleFor(options.format, options.color);
+  if (!style.ok()) return wrong(style.status(), kWrongUsage);
+  if (!options.holder.empty() && !options.waiter.empty()) {
+    return wrong(
+        absl::InvalidArgumentError("--holder and --waiter: give one of them. The other side is what is listed."),
+        kWrongUsage);
+  }
+  const auto pattern = options.holder.empty() ? Pattern::Compile("--waiter", options.waiter)
+                                              : Pattern::Compile("--holder", options.holder);
+  if (!pattern.ok()) return wrong(pattern.status(), kWrongUsage);
+  const auto set = ReadProfileSet(options.files, {});
+  if (!set.ok()) return wrong(set.status(), kCouldNot);
+  for (const std::string& warning : set->warnings) SayTo(err, warning);
+
+  // Both kinds of one process's files say the same of its locks.
+  std::vector<OneProfile> profiles;
+  std::map<std::string, int64_t> seen;
+  for (const ProfileGroup& group : set->groups) {
+    const ProfileFile* file = group.NewestCumulative();
+    if (file == nullptr || file->profile == nullptr || (group.kind != "mutex" && group.kind != "block")) continue;
+    const auto [place, added] = seen.emplace(group.process, file->time_nanos);
+    if (!added && !group.process.empty()) {
+      const auto other = std::find_if(profiles.begin(), profiles.end(),
+                                      [&](const OneProfile& one) { return one.file->process == group.process; });
+      if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
+      *other = {file, ReadLockList(*file->profile)};
+      continue;
+    }
+    LockList list = ReadLockList(*file->profile);
+    if (!list.locks.empty()) profiles.push_back({file, std::move(list)});
+  }
+  if (profiles.empty()) {
+    return wrong(
+        absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
+                                        options.files[0])),
+        kCouldNot);
+  }
+  if (options.holder.empty() && options.waiter.empty()) {
+    Print(LockTable(profiles, options.count), *style, out);
+  } else {
+    const bool holders = !options.holder.empty();
+    const ViewTable table =
+        OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
+    if (table.rows.empty()) {
+      return wrong(absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
+                                                   holders ? "--holder " + options.holder : "--waiter " + options.waiter,
+                                                   holders ? "holder of a lock" : "waiter for a lock with a known holder")),
+                   kCouldNot);
+    }
+    Print(table, *style, out);
+  }
+  return kFine;
+}
+
+}  // namespace holdfast
