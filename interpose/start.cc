@@ -86,6 +86,16 @@ bool SomebodyElseIsAtWork(const char* const* environment) {
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
 }
 
+// What a user tells us is not for what a setuid program starts as root: it is taken out of the environment there, as the
+// dynamic linker does it with its own variables.
+void ForgetOurVariables(const char** environment) {
+  const char** kept = environment;
+  for (; *environment != nullptr; ++environment) {
+    if (strncmp(*environment, "HOLDFAST_", 9) != 0) *kept++ = *environment;
+  }
+  *kept = nullptr;
+}
+
 // A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
 // allocator as malloc and free do.
 bool AllocatorCanAlign() {
@@ -140,6 +150,7 @@ HOLDFAST_COLD bool ReadySlow() {
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
   const char* const* environment = words + 1 + argument_count + 1;
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
+  if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork(environment));
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};

@@ -16,6 +16,7 @@
 #include "sampler/spawn_exporter.h"
 #include "sampler/stack_table.h"
 #include "sampler/syscalls.h"
+#include "sampler/table_owner.h"
 #include "sampler/text.h"
 
 namespace holdfast {
@@ -135,13 +136,23 @@ bool OwnedByUs() {
 // Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
 bool StartExporter() {
   if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
-  if (ExporterServes(process.location.folder, process.options.out)) return true;
+  switch (ServiceOf(process.location.folder, process.options.out)) {
+    case Service::kServed:
+    case Service::kByRoot:  // it is at work in a moment, or gone: no other may write there
+      return true;
+    case Service::kBarred:
+      return false;
+    case Service::kNobody:
+      break;
+  }
   // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
   // the end of all. That child, or who comes later, starts an exporter.
   if (ChildrenGoElsewhere()) return false;
-  const char* arguments[] = {process.exporter, "exporter", "--out", process.options.out,
-                             "--tables", process.location.folder, nullptr};
-  if (!SpawnExporter(process.exporter, arguments, nullptr)) process.exporter[0] = '\0';
+  TextBuffer<24> max_disk;
+  max_disk.AddNumber(process.options.max_disk_bytes);
+  const char* arguments[] = {process.exporter, "exporter",   "--out",         process.options.out, "--tables",
+                             process.location.folder, "--max-disk", max_disk.text(), nullptr};
+  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named)) process.exporter[0] = '\0';
   return process.exporter[0] != '\0';
 }
 
@@ -298,9 +309,24 @@ Table* GetTable() {
   return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
 }
 
+namespace {
+
+// Out of the environment, which a program may write over: nginx does, with its title.
+template <size_t kCapacity>
+const char* Kept(const char* text, char (&copy)[kCapacity]) {
+  if (text != nullptr) CopyText(copy, kCapacity, text);
+  return text != nullptr ? copy : nullptr;
+}
+constinit char kept_tables[sizeof TableLocation::folder] = {};
+constinit char kept_runtime_dir[sizeof TableLocation::folder] = {};
+
+}  // namespace
+
 void StartRecording(const char* const* environment, const char* library_path, bool dormant) {
   ReadOptions(environment, &process.options);
   Options& options = process.options;
+  options.tables = Kept(options.tables, kept_tables);
+  options.runtime_dir = Kept(options.runtime_dir, kept_runtime_dir);
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) return;
@@ -309,18 +335,19 @@ void StartRecording(const char* const* environment, const char* library_path, bo
     options.lock_interval_ns = 0;
   }
   if (options.exporter) {
-    if (options.exporter_path != nullptr) {
+    // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
+    char library[sizeof process.exporter];
+    CopyAbsolutePath(library, sizeof library, library_path);
+    int slashes = 0;
+    size_t end = TextLength(library);
+    while (end > 0 && slashes < 3) slashes += library[--end] == '/';
+    library[end] = '\0';
+    TextBuffer<sizeof process.exporter> path;
+    CopyText(process.exporter, sizeof process.exporter, path.Add(library).Add("/bin/holdfast").text());
+    // `run` names the same one: what is as good as the library that we are needs no proof.
+    if (options.exporter_path != nullptr && !TextEquals(options.exporter_path, process.exporter)) {
+      process.exporter_is_named = true;
       CopyAbsolutePath(process.exporter, sizeof process.exporter, options.exporter_path);
-    } else {
-      // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
-      char library[sizeof process.exporter];
-      CopyAbsolutePath(library, sizeof library, library_path);
-      int slashes = 0;
-      size_t end = TextLength(library);
-      while (end > 0 && slashes < 3) slashes += library[--end] == '/';
-      library[end] = '\0';
-      TextBuffer<sizeof process.exporter> path;
-      CopyText(process.exporter, sizeof process.exporter, path.Add(library).Add("/bin/holdfast").text());
     }
   }
   MakeOwnershipPage();
@@ -398,6 +425,75 @@ void ForbidClock(bool forbidden) {
 void BeforeNewNamespace() {
   ThreadState& thread = thread_state;
   if (table() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
+}
+
+namespace {
+
+constinit std::atomic<bool> gave_up_root{false};
+
+// With the thread muted: the table, once it is made to the end.
+Table* FinishedTable() {
+  Table* made = GetTable();
+  // Another thread may still be starting the exporter.
+  AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+  return made;
+}
+
+}  // namespace
+
+void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
+  gave_up_root.store(false, std::memory_order_relaxed);
+  if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
+  if (RawSyscall(SYS_geteuid) != 0) return;
+  uint32_t now_real = 0, now_effective = 0, now_saved = 0;
+  RawSyscall(SYS_getresuid, &now_real, &now_effective, &now_saved);
+  if (real == kSameUser) real = now_real;
+  if (effective == kSameUser) effective = now_effective;
+  if (saved == kSameUser) saved = now_saved;
+  if (effective == 0) return;
+  const bool for_good = real != 0 && saved != 0;
+  OwnedByUs();  // a forked child finds out that it is one
+  if (InBorrowedMemory()) {
+    // A vfork child: it is about to execute what will have a table of its own.
+    if (for_good && process.location.folder[0] != '\0') MarkUser(process.location.folder, process.options.out, effective);
+    return;
+  }
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  Table* made = FinishedTable();
+  if (made != nullptr && for_good && made->header()->uid == 0) {
+    const SignalsBlocked blocked;
+    // The mark first: the exporter sees the new name at once, and must find whose tables it may take.
+    MarkUser(process.location.folder, process.options.out, effective);
+    GiveTableTo(effective, made, &process.location);
+    gave_up_root.store(true, std::memory_order_relaxed);
+  }
+  Unmute(thread);
+}
+
+// Where the folder is the user's own, root's exporter leaves it to that user's.
+void AfterUserChange() {
+  if (!gave_up_root.exchange(false, std::memory_order_relaxed)) return;
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  {
+    const SignalsBlocked blocked;
+    StartExporter();
+  }
+  Unmute(thread);
+}
+
+void BeforeNewRoot() {
+  if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
+  OwnedByUs();
+  ThreadState& thread = thread_state;
+  if (InBorrowedMemory() || RawSyscall(SYS_geteuid) != 0 || !EnterSlow(thread)) return;
+  Mute(thread);
+  Table* made = FinishedTable();
+  if (made != nullptr && made->header()->uid == 0) MarkOutOfReach(made, process.location);
+  Unmute(thread);
 }
 
 void BeforeUnload() {

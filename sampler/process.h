@@ -32,6 +32,7 @@ struct Process {
   bool forked = false;
   TableLocation location{};
   char exporter[640] = {};                 // path of the `holdfast` tool; empty = none is to be started
+  bool exporter_is_named = false;          // by a variable, and another than the one beside the library
 };
 
 extern HOLDFAST_HIDDEN Process process;

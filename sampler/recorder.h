@@ -51,6 +51,13 @@ void BeforeNewNamespace();
 // AfterFork is not called (then parent and child share that one gap).
 void BeforeFork();
 void AfterFork();
+// The program is about to change its user ids to these (kSameUser: not this one), and did so. Where root gives up its rights,
+// what needs them is done before: see table_owner.h. Any thread, also in a vfork child and in a signal handler.
+inline constexpr uint32_t kSameUser = UINT32_MAX;
+void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved);
+void AfterUserChange();
+// Another root is on its way, from where no table can be made.
+void BeforeNewRoot();
 // dlclose is called; it returned. Any thread, balanced.
 void BeforeUnload();
 void AfterUnload();

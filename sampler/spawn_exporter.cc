@@ -56,7 +56,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kStackBytes = 8 << 10;
-constexpr int kMostArguments = 8;
+constexpr int kMostArguments = 12;
 
 struct Spawn {
   // Copies: in the middle that stays, nothing but this object is left of the program's memory.
@@ -65,13 +65,15 @@ struct Spawn {
   const char* arguments[kMostArguments + 1];
   const char* const* environment;
   bool middle_stays;
+  bool named_by_others;
   volatile bool failed;
 };
 
 alignas(16) constinit char middle_stack[kStackBytes];
 alignas(16) constinit char exporter_stack[kStackBytes];
 constinit Spawn spawn{};
-constinit const char* const kEmptyEnvironment[] = {nullptr};
+// Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
+constinit const char* const kOwnEnvironment[] = {"HOLDFAST_ENABLE=0", nullptr};
 
 [[noreturn]] void End(int status) {
   while (true) RawSyscall(SYS_exit_group, status);
@@ -105,6 +107,16 @@ void KeepOnlyOurs() {
   RawSyscall(SYS_munmap, high.end, kHighest - high.end);
 }
 
+// Looks at the very file that is executed: the path may lead elsewhere a moment later.
+void ExecuteIfTrusted() {
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, spawn.path, O_PATH | O_CLOEXEC);
+  struct stat info;
+  if (SyscallFailed(fd) || SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) return;
+  if (info.st_uid != 0 && info.st_uid != static_cast<uint32_t>(RawSyscall(SYS_geteuid))) return;
+  if ((info.st_mode & S_IWOTH) != 0) return;
+  RawSyscall(SYS_execveat, fd, "", spawn.arguments, spawn.environment, AT_EMPTY_PATH);
+}
+
 void RunExporter(void*) {
   // The program may live with a tiny stack; the exporter does not.
   const rlimit stack = {8 << 20, 8 << 20};
@@ -118,7 +130,11 @@ void RunExporter(void*) {
   RawSyscall(SYS_chdir, "/");
   const uint64_t none = 0;
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
-  RawSyscall(SYS_execve, spawn.path, spawn.arguments, spawn.environment);
+  if (spawn.named_by_others) {
+    ExecuteIfTrusted();
+  } else {
+    RawSyscall(SYS_execve, spawn.path, spawn.arguments, spawn.environment);
+  }
   spawn.failed = true;
   End(127);
 }
@@ -130,8 +146,8 @@ void RunMiddle(void*) {
     CloseEverything();
     RawSyscall(SYS_chdir, "/");
     // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
-    // that stays only ever hands on an empty one or the tool's own (whose middle keeps its memory).
-    if (spawn.environment == kEmptyEnvironment) {
+    // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
+    if (spawn.environment == kOwnEnvironment) {
       KeepOnlyOurs();
     }
   }
@@ -161,7 +177,7 @@ bool Prepare(const char* path, const char* const* arguments, const char* const* 
     if (count == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
   }
   spawn.arguments[count] = nullptr;
-  spawn.environment = environment != nullptr ? environment : kEmptyEnvironment;
+  spawn.environment = environment != nullptr ? environment : kOwnEnvironment;
   spawn.failed = false;
   return spawn.path != nullptr;
 }
@@ -184,8 +200,9 @@ bool Start() {
 
 }  // namespace
 
-bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment) {
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment, bool named_by_others) {
   if (!Prepare(path, arguments, environment)) return false;
+  spawn.named_by_others = named_by_others;
   int subreaper = 0;
   RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
   spawn.middle_stays = subreaper != 0 || RawSyscall(SYS_getpid) == 1;
@@ -209,14 +226,30 @@ void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* p
   CopyText(path, capacity, text.text());
 }
 
-bool ExporterServes(const char* tables, const char* out) {
+// A file of another user's proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
+Service ServiceOf(const char* tables, const char* out) {
+  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
   char path[700];
-  ExporterLockPath(tables, out, static_cast<uint32_t>(RawSyscall(SYS_geteuid)), path, sizeof path);
-  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (SyscallFailed(fd)) return false;
-  const bool held = RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/;
+  ExporterLockPath(tables, out, uid, path, sizeof path);
+  struct stat info;
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (SyscallFailed(fd)) {
+    // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
+    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW))) return Service::kNobody;
+    return info.st_uid == uid ? Service::kNobody : Service::kBarred;
+  }
+  Service service = Service::kNobody;
+  if (!SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) {
+    if (info.st_uid != uid && info.st_uid != 0) {
+      if (uid != 0) service = Service::kBarred;
+    } else if (RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/) {
+      service = Service::kServed;
+    } else if (uid != 0 && info.st_uid == 0) {
+      service = Service::kByRoot;
+    }
+  }
   RawSyscall(SYS_close, fd);
-  return held;
+  return service;
 }
 
 }  // namespace holdfast

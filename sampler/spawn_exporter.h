@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// Starts `path` with `arguments` (null-terminated, at most 8 of them) and `environment` (null: an empty one). False: it
+// Starts `path` with `arguments` (null-terminated, at most 12 of them) and `environment` (null: one that keeps the library out). False: it
 // could not be started. Returns once it runs, after about a millisecond.
 //
 //   usual      program ─clone(exit signal 0)→ middle ─→ exporter      the middle ends at once, is reaped here by its
@@ -19,14 +19,26 @@ namespace holdfast {
 //   reaper                                                            see it (exit signal 0, never execs), it keeps no
 //                                                                     descriptor and no memory but a page of stack, and
 //                                                                     it ends with the exporter.
-bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment);
+//
+// `named_by_others`: the path comes from a variable, which may come from another user: a setuid program hands its
+// environment on to what it starts as root. Then only a file of root's or of this user's own is executed, which others may
+// not write.
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
+                   bool named_by_others = false);
 
 // Whether children of the calling thread are born into another pid namespace than its own (unshare, setns). The first of them
 // is that namespace's process 1: when it ends, no other can ever be started there. False where there is no /proc.
 bool ChildrenGoElsewhere();
 
-// Whether an exporter holds the lock of this output folder.
-bool ExporterServes(const char* tables, const char* out);
+// Who exports this user's tables of an output folder: told by the lock file and whose it is.
+enum class Service {
+  kNobody,  // no exporter; one may be started
+  kServed,  // an exporter holds the lock
+  kByRoot,  // the file is root's mark that its exporter takes this user's tables (table_owner.h), but none is at work
+  kBarred,  // another user has put a file there: no exporter of this user can come to hold the lock
+};
+Service ServiceOf(const char* tables, const char* out);
+inline bool ExporterServes(const char* tables, const char* out) { return ServiceOf(tables, out) == Service::kServed; }
 
 // Writes "<tables>/holdfast.<uid>.<hash of out>.lock" into `path`.
 void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity);

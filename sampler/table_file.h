@@ -28,6 +28,9 @@ Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, boo
 enum class Room { kNone, kScarce, kPlenty };
 Room RoomForTables(uint64_t bytes);
 
+// The tables that RoomForTables counts are this user's from now on.
+void TablesAreOf(uint32_t uid);
+
 // Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
 void RingBell(const TableLocation& location);
 

@@ -1,14 +1,17 @@
 #include "report/commands/commands.h"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
@@ -16,6 +19,10 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/export/process_exporter.h"
 #include "report/table/table_folder.h"
+#include "report/base/folder_owner.h"
+#include "report/base/say.h"
+#include "report/export/served_users.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 namespace {
@@ -23,6 +30,7 @@ namespace {
 struct CollectOptions {
   std::string out;
   std::vector<std::string> tables;
+  std::vector<std::string> users;
   bool live = false;
 };
 
@@ -33,6 +41,14 @@ class Collector {
       : options_(options), folder_(std::filesystem::absolute(options.out).lexically_normal().string()) {}
 
   int Run() {
+    for (const std::string& text : options_.users) {
+      const absl::StatusOr<uid_t> user = UserOf(text);
+      if (!user.ok()) {
+        Say(std::string(user.status().message()));
+        return kCouldNot;
+      }
+      users_.insert(*user);
+    }
     for (const std::string& path : options_.tables) {
       const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
       if (!folder.ok()) {
@@ -49,6 +65,16 @@ class Collector {
   }
 
  private:
+  // "www-data" or "33".
+  static absl::StatusOr<uid_t> UserOf(const std::string& text) {
+    if (geteuid() != 0) return absl::PermissionDeniedError("--user: only root can read other users' tables. Do this as that user, or as root.");
+    uid_t user = 0;
+    if (absl::SimpleAtoi(text, &user)) return user;
+    const passwd* entry = getpwnam(text.c_str());
+    if (entry == nullptr) return absl::NotFoundError(fmt::format("--user {}: there is no such user. Name one, or a number.", Printable(text)));
+    return entry->pw_uid;
+  }
+
   static std::string Count(int number, const char* one, const char* many) {
     return fmt::format("{} {}", number, number == 1 ? one : many);
   }
@@ -66,21 +92,53 @@ class Collector {
 
   void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
     std::map<std::string, std::vector<TableFile>> by_out;
-    for (const std::string& name : ListTableNames(folder)) {
-      absl::StatusOr<TableFile> table = TableFile::Open(folder, name);
-      if (table.ok()) {
-        if (every_out || IsFolder(table->out())) by_out[table->out()].push_back(*std::move(table));
-      } else if (every_out && !absl::IsNotFound(table.status())) {
-        Fail(path + "/" + name, table.status(), "It was left where it is.");
+    const auto look = [&](uid_t user) {
+      for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
+        absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
+        if (table.ok()) {
+          if (!every_out && !IsFolder(table->out())) continue;
+          if (user != geteuid() && !users_.contains(user) && !HasMark(path, table->out(), user)) {
+            ++not_taken_[user];
+          } else {
+            by_out[table->out()].push_back(*std::move(table));
+          }
+        } else if (every_out && user == geteuid() && !absl::IsNotFound(table.status())) {
+          Fail(path + "/" + name, table.status(), "It was left where it is.");
+        }
       }
-    }
+    };
+    look(geteuid());
+    for (const uid_t user : OtherUsersOfTables(folder)) look(user);
     for (auto& [out, tables] : by_out) {
       ExporterLock lock(path, out);
-      if (lock.Take()) {
-        for (TableFile& table : tables) CollectTable(folder, std::move(table));
-      } else {
+      const bool taken = lock.Take();
+      // Root's mark: root's exporter takes them, or root's collect.
+      if (!taken && (!lock.Barred() || HasMark(path, out, geteuid()))) {
         served_ += static_cast<int>(tables.size());
+        continue;
       }
+      if (!taken) {
+        Say(fmt::format("{}: belongs to another user, and keeps exporters away. Remove it, or let tables lie in a folder of your own (--tables).",
+                        Printable(lock.path())));
+      }
+      std::set<uid_t> others;
+      for (TableFile& table : tables) {
+        if (const uid_t user = table.user(); user != geteuid()) others.insert(user);
+        CollectTable(folder, std::move(table));
+      }
+      RemoveMarks(path, folder, out, others);
+    }
+  }
+
+  // Of users that have no table of this folder any more.
+  void RemoveMarks(const std::string& path, const FileDescriptor& folder, const std::string& out, const std::set<uid_t>& users) {
+    for (const uid_t user : users) {
+      bool any = false;
+      for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
+        const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
+        any = any || !table.ok() || table->out() == out;
+      }
+      if (!any) RemoveMark(path, out, user);
     }
   }
 
@@ -119,6 +177,10 @@ class Collector {
     if (live_ > 0) line += fmt::format("; {} still running (--live takes those too)", live_);
     if (unknown_ > 0)
       line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
+    for (const auto& [user, count] : not_taken_) {
+      line += fmt::format("; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
+                          Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
+    }
     if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
     fmt::print(stderr, "{}.\n", line);
   }
@@ -127,6 +189,8 @@ class Collector {
   std::string folder_;  // DIR, absolute
   std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
   Symbolizer symbolizer_;
+  std::set<uid_t> users_;           // whose tables are taken because somebody said so
+  std::map<uid_t, int> not_taken_;  // other users' tables that name the folder, too
   int files_ = 0, processes_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
   bool failed_ = false;
 };
@@ -147,6 +211,11 @@ void AddCollectCommand(CLI::App& app, Invocation* invocation) {
       ->required();
   command->add_option("--tables", options->tables,
                       "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
+  command->add_option("--user", options->users,
+                      "As root, also take tables of this user that name DIR (what root's\n"
+                      "programs became is taken without being asked)")
+      ->type_name("USER")
+      ->allow_extra_args(false);
   command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
   command->callback([options, invocation] {
     if (options->tables.empty()) {

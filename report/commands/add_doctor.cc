@@ -140,6 +140,10 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
   if (ExporterServes(process.folder.c_str(), process.table.out().c_str())) {
     findings->Ok("profiles", fmt::format("go to {}", process.out()));
+  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str()) == Service::kBarred) {
+    findings->Note("profiles", fmt::format("another user's file lies where the exporter of {} has its lock, and keeps it away: holdfast dump "
+                                           "{} writes them now. Let tables lie in a folder of your own (--tables)",
+                                           process.out(), process.pid.value_or(0)));
   } else {
     findings->Note("profiles", fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the end",
                                            process.out(), process.pid.value_or(0)));

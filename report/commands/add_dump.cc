@@ -90,6 +90,10 @@ class Dumper {
     const uint32_t pid = process.table.owner().pid;
     const absl::StatusOr<OutputFolder> folder = OutputFolder::Open(path);
     if (!folder.ok()) {
+      // Root's, of a program of root's that is another user now, as we are: its exporter is root's.
+      if (options_.out.empty() && absl::IsPermissionDenied(folder.status()) && AskExporter(process).value_or(false)) {
+        return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name, Printable(path), geteuid()));
+      }
       return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
                               std::string(folder.status().message())));
     }
@@ -124,7 +128,10 @@ class Dumper {
   // False: there is none (any more).
   static absl::StatusOr<bool> AskExporter(const ProcessTable& process) {
     const std::string out = process.table.out();
-    const auto serves = [&] { return ExporterServes(process.folder.c_str(), out.c_str()); };
+    const auto serves = [&] {
+      const Service service = ServiceOf(process.folder.c_str(), out.c_str());
+      return service == Service::kServed || service == Service::kByRoot;
+    };
     if (!serves()) return false;
     const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
     if (!request.ok()) return request.status();

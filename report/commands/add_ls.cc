@@ -71,6 +71,11 @@ int RunLs(const std::vector<std::string>& folders) {
   bool corrupt = false;
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
+    if (absl::IsAborted(snapshot.status())) {
+      Say(fmt::format("{}/{}: {}, and is not read with root's rights. Its exporter writes its profiles; holdfast dump {} asks for them now.",
+                      table.folder, table.table.name(), std::string(snapshot.status().message()), table.table.owner().pid));
+      continue;
+    }
     if (!snapshot.ok()) {
       corrupt = true;
       Say(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder, table.table.name(),

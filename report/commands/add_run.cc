@@ -79,6 +79,7 @@ class Run {
   int StayAsParent();
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
+  uint64_t MaxDisk() const;
   // As it was given, or in our own environment, for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
 
@@ -163,9 +164,12 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   const absl::StatusOr<std::string> path = OutPath(pid);
   if (!path.ok()) return Fail(path.status());
   if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
+  if (!out_.weakness().empty() && !options_.quiet) {
+    Say(fmt::format("{}: {}. Profiles are kept there all the same; a folder of your own is safer.", out_.path(), out_.weakness()));
+  }
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
-  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_) && !options_.quiet) {
+  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_, MaxDisk()) && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
                     "holdfast collect {}",
@@ -240,6 +244,13 @@ int Run::StayAsParent() {
   EndLike(status);
 }
 
+uint64_t Run::MaxDisk() const {
+  const auto given = options_.variables.find("HOLDFAST_MAX_DISK");
+  const std::string value = given != options_.variables.end() ? given->second : Variable("HOLDFAST_MAX_DISK");
+  uint64_t bytes = 0;
+  return ParseSize(value.c_str(), &bytes) ? bytes : Options().max_disk_bytes;
+}
+
 std::string Run::Interval(const char* variable, std::string (*format)(const std::string&),
                           const std::string& usual) const {
   const auto given = options_.variables.find(variable);
@@ -270,8 +281,8 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
       FormatTimeNs(kDefaultLockIntervalNs));
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
-  const std::vector<std::string> left =
-      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_); });
+  const std::vector<TableLeft> left =
+      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_, MaxDisk()); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
   if (options_.html) WriteReport(child);

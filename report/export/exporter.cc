@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/export/process_exporter.h"
 #include "report/table/table_folder.h"
+#include "report/export/served_users.h"
+#include "report/table/process_info.h"
 #include "sampler/layout.h"
 
 namespace holdfast {
@@ -35,6 +38,9 @@ constexpr int64_t kTick = 100 * kMs;      // how often the words of live tables 
 constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
 constexpr int64_t kGrace = 200 * kMs;     // without a table before the exporter ends: a shell's next command may follow
 constexpr int64_t kDay = 24 * 3600 * kSecond;
+constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
+constexpr int64_t kSlow = 5 * kSecond;  // for reading a table with another user's rights, that may be stopped by that user
+constexpr int kMostSlow = 3;
 constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
 constexpr int64_t kUnseenRest =
     10 * kSecond;  // after the orderly end of a process that we cannot see, before its last look
@@ -54,12 +60,14 @@ struct Served {
   int failures = 0;
   bool gone = false;      // its process ended or runs another image
   bool finished = false;  // nothing more to do
+  uid_t user = geteuid();  // whose table it is
+  bool became_another = false;
 };
 
 class Exporter {
  public:
   Exporter(const ExporterOptions& options, FileDescriptor tables)
-      : options_(options), tables_(std::move(tables)), output_(OutputFolder::Open(options.out)) {
+      : options_(options), tables_(std::move(tables)), output_(OutputFolder::Open(options.out)), users_(options.tables, options.out) {
     if (output_.ok()) output_->RemoveStaleTemporaries();
     events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
@@ -83,8 +91,12 @@ class Exporter {
       }
       for (const auto& served : served_) Attend(*served, NowNs());
       std::erase_if(served_, [](const auto& served) { return served->finished; });
-      if (!served_.empty() || ParentLives()) idle_since = NowNs();
-      if (NowNs() - idle_since >= kGrace) return;
+      std::erase_if(became_others_, Ended);
+      if (!served_.empty() || !became_others_.empty() || ParentLives()) idle_since = NowNs();
+      if (NowNs() - idle_since >= kGrace) {
+        FindNewTables();  // a last time while the marks are there
+        if (served_.empty()) return;
+      }
       Wait();
     }
   }
@@ -94,9 +106,12 @@ class Exporter {
 
   // Whether a table came while the lock was being given up.
   bool HasWork() {
+    users_.TakeBack(tables_);
     FindNewTables();
     return !served_.empty();
   }
+  // Before the lock is given up.
+  void ReleaseUsers() { users_.Release(); }
 
  private:
   static FileDescriptor OpenProcess(pid_t pid) {
@@ -113,7 +128,8 @@ class Exporter {
   // True when something happened to a table of this user; others may be busy in the same folder.
   bool DrainEvents() const {
     alignas(inotify_event) char buffer[4096];
-    const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
+    // Root also serves users that it learns of here.
+    const std::string prefix = geteuid() == 0 ? kTablePrefix : absl::StrCat(kTablePrefix, geteuid(), ".");
     bool any = false;
     for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
       for (const char* at = buffer; at < buffer + got;) {
@@ -126,42 +142,78 @@ class Exporter {
   }
 
   void FindNewTables() {
+    users_.Look(tables_);
+    if (geteuid() == 0 && output_.ok()) users_.VouchForDescendants(tables_, RootsProcesses(), *output_);
     std::set<std::string> there;
-    for (const std::string& name : ListTableNames(tables_)) {
-      if (known_.contains(name)) {
+    users_.ForEach([&](uid_t user) {
+      for (const std::string& name : ListTableNames(tables_, kTableSuffix, user)) {
+        if (known_.contains(name)) {
+          there.insert(name);
+          continue;
+        }
+        absl::StatusOr<TableFile> table = TableFile::Open(tables_, name, user);
+        // Out of descriptors: at the next look.
+        if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
+        if (table.ok() && table->out() == options_.out && !WasRenamed(*table, user) && !TakesAnother(user)) continue;
         there.insert(name);
-        continue;
+        if (!table.ok() || table->out() != options_.out || WasRenamed(*table, user)) continue;
+        Add(*std::move(table), user);
       }
-      absl::StatusOr<TableFile> table = TableFile::Open(tables_, name);
-      // Out of descriptors: at the next look.
-      if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
-      there.insert(name);
-      if (!table.ok() || table->out() != options_.out) continue;
-      Add(*std::move(table));
-    }
+    });
     known_ = std::move(there);
   }
 
-  void Add(TableFile table) {
-    auto served = std::make_unique<Served>(Served{.exporter = TableExporter(std::move(table)), .process = {}});
+  // Of which it is sure that they are root's, or were.
+  std::vector<TableOwner> RootsProcesses() const {
+    std::vector<TableOwner> processes;
+    if (ParentLives()) processes.emplace_back().pid = static_cast<uint32_t>(options_.parent);
+    for (const auto& served : served_) {
+      if (served->user == 0 && served->process.valid() && !Ended(served->process)) processes.push_back(served->exporter.table().owner());
+    }
+    return processes;
+  }
+
+  // One of ours, whose program became another user.
+  bool WasRenamed(const TableFile& table, uid_t user) {
+    for (const auto& served : served_) {
+      if (served->exporter.table().inode() != table.inode()) continue;
+      served->exporter.Renamed(table.name());
+      served->user = user;
+      return true;
+    }
+    return false;
+  }
+
+  // Another user could make any number of tables; what is too much waits until others have ended.
+  bool TakesAnother(uid_t user) const {
+    return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
+                                  return served->user == user;
+                                }) < kMostOfAnother;
+  }
+
+  void Add(TableFile table, uid_t user) {
+    auto served = std::make_unique<Served>(
+        Served{.exporter = TableExporter(std::move(table), options_.max_disk_bytes), .process = {}, .user = user});
     const TableFile& added = served->exporter.table();
     added.SetExporterPid(getpid());
     if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
     // After the process was opened: its pid may come back as another one at any time.
     served->gone = added.liveness() == Liveness::kDead;
-    if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + AsPeriod(added.snapshot_every_ns());
+    if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + PeriodOf(*served);
     // exec keeps the pid: of two images of one process the older is gone.
     for (const auto& other : served_) {
       const TableOwner& old = other->exporter.table().owner();
-      if (!old.SameProcess(added.owner())) continue;
+      // What another user's table says of itself is said of that user's processes only.
+      if (!old.SameProcess(added.owner()) || other->user != user) continue;
       (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
     }
     served_.push_back(std::move(served));
   }
 
   // A hostile header may ask for anything.
-  static int64_t AsPeriod(uint64_t ns) {
-    return static_cast<int64_t>(std::clamp<uint64_t>(ns, kMs, uint64_t{1} << 60));
+  static int64_t PeriodOf(const Served& served) {
+    const uint64_t least = served.user == geteuid() ? kMs : kSecond;
+    return static_cast<int64_t>(std::clamp<uint64_t>(served.exporter.table().snapshot_every_ns(), least, uint64_t{1} << 60));
   }
 
   static void LookAtProcess(Served& served) {
@@ -177,9 +229,26 @@ class Exporter {
     // place, say) is made again.
     if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
     if (!output_.ok()) return false;
+    const auto rights = served.exporter.table().ReadWith();
+    if (rights.has_value() && !MayServe(served, rights->user)) return false;
+    const int64_t start = NowNs();
     const auto written = served.exporter.Export(*output_, symbolizer_);
     if (!written.ok()) last_failure_ = written.status();
+    if (rights.has_value() && NowNs() - start > kSlow) ++slow_[rights->user];
     return written.ok();
+  }
+
+  // Not a table that was root's and now is a user's of whom no mark tells: that user's own exporter takes it. And not one of
+  // a user who held us up before, on purpose perhaps: it stays, for `holdfast collect`.
+  bool MayServe(Served& served, uid_t user) {
+    if (slow_[user] >= kMostSlow) {
+      served.finished = true;
+      return false;
+    }
+    if (served.exporter.table().user() == 0 || users_.Has(user)) return true;
+    users_.Look(tables_);
+    served.finished = !users_.Has(user);
+    return !served.finished;
   }
 
   void Attend(Served& served, int64_t now) {
@@ -206,15 +275,24 @@ class Exporter {
     if (served.next_snapshot != 0 && now >= served.next_snapshot) {
       Export(served);
       // From now on, not from the due time: a slow export must not lead to one after the other.
-      served.next_snapshot = NowNs() + AsPeriod(table.snapshot_every_ns());
+      served.next_snapshot = NowNs() + PeriodOf(served);
     }
   }
 
   void Finish(Served& served) {
+    // It may have executed another program as another user, whose table is still to come.
+    if (!served.became_another && geteuid() == 0 && served.process.valid() && !Ended(served.process)) {
+      served.became_another = true;
+      const auto user = UserOfProcess(served.exporter.table().owner());
+      if (user.has_value() && *user != 0) {
+        became_others_.push_back(FileDescriptor(dup(served.process.get())));
+        if (served.user == geteuid() && output_.ok()) users_.Vouch(tables_, *user, *output_);
+      }
+    }
     if (Export(served)) {
       unlinkat(tables_.get(), served.exporter.table().name().c_str(), 0);
       served.finished = true;
-    } else if (++served.failures >= kMostFailures) {
+    } else if (!served.finished && ++served.failures >= kMostFailures) {
       served.finished = true;  // the table stays, for `holdfast collect`
     }
   }
@@ -223,6 +301,7 @@ class Exporter {
     std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
     if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
     int64_t timeout = served_.empty() && ParentLives() ? kLookAround : kTick;
+    for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
     for (const auto& served : served_) {
       if (served->process.valid() && !Ended(served->process)) entries.push_back({served->process.get(), POLLIN, 0});
       if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
@@ -236,7 +315,10 @@ class Exporter {
   FileDescriptor events_;
   FileDescriptor parent_;
   Symbolizer symbolizer_{DebugFiles::Options{.max_unpacked = 64 << 20}};  // compressed debug information takes time
+  ServedUsers users_;
   std::vector<std::unique_ptr<Served>> served_;
+  std::vector<FileDescriptor> became_others_;
+  std::map<uid_t, int> slow_;  // how often reading with a user's rights took long
   absl::Status last_failure_;
   std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's
 };
@@ -269,6 +351,7 @@ absl::Status RunExporter(const ExporterOptions& options) {
   Exporter exporter(options, *std::move(tables));
   do {
     exporter.Serve();
+    exporter.ReleaseUsers();
     lock.Release();
   } while (exporter.HasWork() && lock.Take());
   return exporter.status();

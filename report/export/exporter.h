@@ -28,6 +28,8 @@ struct ExporterOptions {
   std::string out;  // absolute, as the tables' headers have it
   std::string tables;
   pid_t parent = 0;  // stays as long as this process lives, also without a table; 0 = none
+  // Cap on the folder, as the user said it to who started the exporter: the tables' own word may be hostile.
+  uint64_t max_disk_bytes = 1 << 30;
 };
 
 // Serves until nothing is left to do. Ok also when another exporter serves already.

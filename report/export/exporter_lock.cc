@@ -28,14 +28,16 @@ ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
 
 bool ExporterLock::Take() {
   const uint64_t own = OwnNamespace();
-  held_elsewhere_ = false;
+  held_elsewhere_ = barred_ = false;
   // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
   for (int attempt = 0; attempt < 5; ++attempt) {
     FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
     struct stat held, named;
     if (!file.valid() || fstat(file.get(), &held) != 0 || held.st_uid != geteuid()) {
       // Somebody else's, in the way by accident or on purpose. Root may take it away; who may not gives up.
-      if (lstat(path_.c_str(), &named) != 0 || named.st_uid == geteuid() || unlink(path_.c_str()) != 0) return false;
+      if (lstat(path_.c_str(), &named) != 0 || named.st_uid == geteuid()) return false;
+      barred_ = unlink(path_.c_str()) != 0;
+      if (barred_) return false;
       continue;
     }
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {

@@ -20,12 +20,16 @@ class ExporterLock {
   // After Take() was false: whether the one that holds it lives in another pid namespace. It may be a container within
   // ours, and end with it at any moment.
   bool HeldElsewhere() const { return held_elsewhere_; }
+  // After Take() was false: a file of another user's lies in its place, and may for ever.
+  bool Barred() const { return barred_; }
+  const std::string& path() const { return path_; }
   // Removes the file and gives up the lock.
   void Release();
 
  private:
   std::string path_;
   FileDescriptor file_;  // valid while the lock is held; the file says in which pid namespace its holder is
+  bool barred_ = false;
   bool held_elsewhere_ = false;
 };
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/base/folder_owner.h"
 #include "sampler/layout.h"
 
 namespace holdfast {
@@ -102,13 +102,22 @@ std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint
 }
 
 absl::StatusOr<OutputFolder> OutputFolder::Open(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
+  const int error = MakeFolders(path);
+  absl::StatusOr<FileDescriptor> folder = OpenOwnFolder(path);
+  if (!folder.ok()) {
+    const absl::Status why =
+        error != 0 && !absl::IsPermissionDenied(folder.status()) ? absl::ErrnoToStatus(error, path) : folder.status();
+    return absl::Status(why.code(), absl::StrCat("output folder ", why.message()));
+  }
   OutputFolder output;
   output.path_ = path;
-  output.folder_ = FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!output.folder_.valid())
-    return absl::ErrnoToStatus(error ? error.value() : errno, absl::StrCat("output folder ", path));
+  output.folder_ = *std::move(folder);
+  return output;
+}
+
+OutputFolder OutputFolder::Into(Place place) {
+  OutputFolder output;
+  output.place_ = std::move(place);
   return output;
 }
 
@@ -127,7 +136,8 @@ std::vector<OutputFolder::Entry> OutputFolder::List() const {
     struct stat info;
     if (!name.has_value() || fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     entries.push_back({*std::move(name), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode)});
+                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode),
+                       info.st_uid == geteuid()});
   });
   return entries;
 }
@@ -161,12 +171,18 @@ uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
 }
 
 absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
+  if (place_) return place_(name, write);
   const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), kTemporarySuffix);
   // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
   FileDescriptor file(
       openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
+  // What root writes belongs to whom the folder belongs to.
+  struct stat info;
+  if (geteuid() == 0 && fstat(folder_.get(), &info) == 0 && info.st_uid != 0) {
+    [[maybe_unused]] const int given = fchown(file.get(), info.st_uid, info.st_gid);  // else it stays root's: no harm
+  }
   absl::Status status = write(file.get());
   if (status.ok()) {
     while (true) {
@@ -190,26 +206,24 @@ absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::fun
 
 void OutputFolder::Remove(const ProfileName& name) const { unlinkat(folder_.get(), name.ToString().c_str(), 0); }
 
-int OutputFolder::Shrink(uint64_t max_bytes) const {
-  if (max_bytes == 0) return 0;
-  std::vector<Entry> entries = List();
+std::vector<ProfileName> OutputFolder::Shrink(uint64_t max_bytes, const std::vector<ProfileName>& own) const {
+  std::vector<ProfileName> removed;
+  if (max_bytes == 0) return removed;
+  const std::vector<Entry> entries = List();
   uint64_t total = 0;
-  std::map<std::tuple<std::string, uint32_t, std::string>, uint32_t> newest;
-  std::erase_if(entries, [](const Entry& entry) { return !entry.regular; });
+  std::map<std::string, uint64_t> bytes;
   for (const Entry& entry : entries) {
+    if (!entry.regular) continue;
     total += entry.bytes;
-    uint32_t& seq = newest[{entry.name.program, entry.name.pid, entry.name.kind}];
-    seq = std::max(seq, entry.name.seq);
+    bytes[entry.name.ToString()] = entry.bytes;
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.modified_ns < b.modified_ns; });
-  int removed = 0;
-  for (const Entry& entry : entries) {
+  for (const ProfileName& name : own) {
     if (total <= max_bytes) break;
-    if (newest[{entry.name.program, entry.name.pid, entry.name.kind}] == entry.name.seq) continue;
-    Remove(entry.name);
-    total -= entry.bytes;
-    ++removed;
+    const auto found = bytes.find(name.ToString());
+    if (found == bytes.end()) continue;
+    Remove(name);
+    total -= found->second;
+    removed.push_back(name);
   }
   return removed;
 }

@@ -40,10 +40,15 @@ std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint
 
 class OutputFolder {
  public:
-  // Makes the folder, and those above it, when missing.
+  // Makes the folder, and those above it, when missing, for this user alone; see folder_owner.h for whose it may be.
   static absl::StatusOr<OutputFolder> Open(const std::string& path);
 
+  // One that hands each profile on to `place` and holds no file.
+  using Place = std::function<absl::StatusOr<ProfileName>(const ProfileName&, const std::function<absl::Status(int)>&)>;
+  static OutputFolder Into(Place place);
+
   const std::string& path() const { return path_; }
+  const FileDescriptor& folder() const { return folder_; }
   // Whether somebody removed the folder: nothing can be written into it any more.
   bool IsRemoved() const;
 
@@ -52,6 +57,7 @@ class OutputFolder {
     uint64_t bytes = 0;
     int64_t modified_ns = 0;
     bool regular = true;  // a regular file: nothing else is ever read or removed
+    bool own = true;      // this user's: what others put there may be hostile
   };
   // Everything that is named as a profile.
   std::vector<Entry> List() const;
@@ -69,9 +75,9 @@ class OutputFolder {
   // Removes what writers that were killed left behind more than an hour ago.
   void RemoveStaleTemporaries() const;
 
-  // Removes the oldest snapshots until all profiles together take at most `max_bytes`; never the newest of a program,
-  // pid and kind. 0 = no limit. How many were removed.
-  int Shrink(uint64_t max_bytes) const;
+  // Removes of `own`, the snapshots that may go, oldest first, until all profiles in the folder together take at most
+  // `max_bytes`, or none is left. Nothing else is ever removed. 0 = no limit. Which were removed.
+  std::vector<ProfileName> Shrink(uint64_t max_bytes, const std::vector<ProfileName>& own) const;
 
  private:
   template <typename Function>
@@ -79,6 +85,7 @@ class OutputFolder {
 
   std::string path_;
   FileDescriptor folder_;
+  Place place_;
 };
 
 }  // namespace holdfast

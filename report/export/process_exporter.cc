@@ -1,12 +1,19 @@
 #include "report/export/process_exporter.h"
 
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/export/lock_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/pprof/pprof.h"
+#include "report/base/without_rights.h"
 
 namespace holdfast {
 namespace {
@@ -20,6 +27,19 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
     }
   }
   return hash;
+}
+
+// More than any profile of a table that holds 64 MiB.
+constexpr uint64_t kMostForeignBytes = 64 << 20;
+
+absl::Status CopyWhole(int from, int to) {
+  char buffer[64 << 10];
+  for (off_t at = 0;;) {
+    const ssize_t got = pread(from, buffer, sizeof buffer, at);
+    if (got == 0) return absl::OkStatus();
+    if (got < 0 || write(to, buffer, static_cast<size_t>(got)) != got) return absl::ErrnoToStatus(errno, "cannot write");
+    at += got;
+  }
 }
 
 std::vector<int64_t> Totals(const Profile& profile) {
@@ -41,7 +61,7 @@ void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot
   const std::string program = ProgramForFileName(snapshot.process.program);
   const std::string process = ProcessId(snapshot.process);
   for (const OutputFolder::Entry& entry : output.List()) {
-    if (!entry.regular || entry.name.program != program || entry.name.pid != snapshot.process.pid ||
+    if (!entry.regular || !entry.own || entry.name.program != program || entry.name.pid != snapshot.process.pid ||
         entry.modified_ns < snapshot.process.start_wall_ns) {
       continue;
     }
@@ -69,10 +89,33 @@ void TableExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) 
   }
 }
 
+void TableExporter::Shrink(const OutputFolder& output) {
+  std::vector<Written> may_go;
+  for (const Kind& kind : kinds_) {
+    if (!kind.files.empty()) may_go.insert(may_go.end(), kind.files.begin(), kind.files.end() - 1);
+  }
+  std::stable_sort(may_go.begin(), may_go.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
+  std::vector<ProfileName> names;
+  for (const Written& file : may_go) names.push_back(file.name);
+  for (const ProfileName& removed : output.Shrink(max_disk_bytes_.value_or(tables_max_disk_bytes_), names)) {
+    for (Kind& kind : kinds_) {
+      removed_snapshots_ += std::erase_if(kind.files, [&](const Written& file) { return file.name.ToString() == removed.ToString(); });
+    }
+  }
+}
+
 absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer,
                                                                const Deadline& lines_by) {
+  const std::optional<TableFile::Rights> rights = table_.ReadWith();
+  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by) : ExportHere(output, symbolizer, lines_by);
+}
+
+absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputFolder& output, Symbolizer& symbolizer,
+                                                                   const Deadline& lines_by) {
   const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
+  keep_ = snapshot->keep;
+  tables_max_disk_bytes_ = snapshot->max_disk_bytes;
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(snapshot->process.program);
@@ -106,7 +149,70 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolde
     written.push_back(*std::move(got));
     Thin(output, snapshot->keep, &state);
   }
-  if (!written.empty()) removed_snapshots_ += static_cast<uint64_t>(output.Shrink(snapshot->max_disk_bytes));
+  if (!written.empty()) Shrink(output);
+  return written;
+}
+
+// What the child hands over, in memory that both share. It may have been taken over by the table that it read: nothing
+// here is followed, only copied.
+struct TableExporter::HandedOver {
+  struct OfKind {
+    bool written;
+    uint64_t fingerprint;
+  } kinds[kProfileKinds];
+  uint32_t keep;
+};
+
+absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
+                                                                   Symbolizer& symbolizer, const Deadline& lines_by) {
+  void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
+  const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
+                                                                  [](HandedOver* all) { munmap(all, sizeof *all); });
+  std::array<FileDescriptor, kProfileKinds> files;
+  std::vector<int> keep = {table_.descriptor()};
+  for (FileDescriptor& file : files) {
+    file = FileDescriptor(memfd_create("holdfast", MFD_CLOEXEC));
+    if (!file.valid()) return absl::ErrnoToStatus(errno, "memory");
+    keep.push_back(file.get());
+  }
+  const absl::Status read = RunWithoutRights(rights.user, rights.group, keep, kMostForeignBytes, [&] {
+    adopted_ = true;  // what lies in the folder is not for it to see
+    const OutputFolder into = OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
+      const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), name.kind);
+      const absl::Status status = write(files[kind - kProfileKindNames].get());
+      if (!status.ok()) return status;
+      handed->kinds[kind - kProfileKindNames].written = true;
+      return name;
+    });
+    if (!ExportHere(into, symbolizer, lines_by).ok()) return false;
+    for (int i = 0; i < kProfileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+    handed->keep = keep_;
+    return true;
+  });
+  if (!read.ok()) return read;
+  std::vector<ProfileName> written;
+  ProfileName name;
+  name.program = ProgramForFileName(table_.program());
+  name.pid = table_.owner().pid;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    if (!handed->kinds[i].written) continue;
+    if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
+    name.kind = kProfileKindNames[i];
+    absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return CopyWhole(files[i].get(), fd); });
+    if (!got.ok()) {
+      ++failed_writes_;
+      return got.status();
+    }
+    name.seq = got->seq;
+    kinds_[i].fingerprint = handed->kinds[i].fingerprint;
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    kinds_[i].files.push_back({*got, now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec, {}});
+    written.push_back(*std::move(got));
+    Thin(output, handed->keep, &kinds_[i]);
+  }
+  if (!written.empty()) Shrink(output);
   return written;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,20 +23,32 @@ class TableExporter {
  public:
   static constexpr std::chrono::milliseconds kLinesTime{400};  // of all kinds of one snapshot
 
-  explicit TableExporter(TableFile table) : table_(std::move(table)) {}
+  explicit TableExporter(TableFile table, std::optional<uint64_t> max_disk_bytes = std::nullopt)
+      : table_(std::move(table)), max_disk_bytes_(max_disk_bytes) {}
 
   const TableFile& table() const { return table_; }
+  void Renamed(const std::string& name) { table_.Renamed(name); }
 
   // Writes a profile of each kind that has something new since its last one. All kinds of one snapshot share a seq.
   // Returns the files that were written; on failure the next call writes what is missing. Old snapshots of this process
   // are thinned by its own `keep`, the folder by its `max_disk_bytes`; both and failed writes are told in the comments
   // of the next file.
+  // `max_disk_bytes` of the folder is the user's word to who exports; the table's own is taken where that said nothing.
+  // As root, a table whose program is another user is read by a child with that user's rights, and what that hands over is
+  // written here, as a profile of the program that the table named when it was found.
   // Source lines are looked up until `lines_by`: the program may wait for its last files, for 2 s in all. What is not
   // in time is in the next snapshot, or is left to `holdfast symbolize`.
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime));
 
  private:
+  struct HandedOver;
+  absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, Symbolizer& symbolizer, const Deadline& lines_by);
+  absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
+                                                      Symbolizer& symbolizer, const Deadline& lines_by);
+  // Of this process only, and never the newest of a kind.
+  void Shrink(const OutputFolder& output);
+
   struct Written {
     ProfileName name;
     int64_t time_ns = 0;
@@ -56,6 +69,9 @@ class TableExporter {
   std::array<Kind, kProfileKinds> kinds_;
   bool adopted_ = false;
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0;
+  std::optional<uint64_t> max_disk_bytes_;
+  uint64_t tables_max_disk_bytes_ = 0;  // as the table has it
+  uint32_t keep_ = 0;
 };
 
 }  // namespace holdfast

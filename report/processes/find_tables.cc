@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -177,7 +178,15 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
 
 absl::Status BecomeUserOf(pid_t pid) {
   struct stat info;
-  if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0 || info.st_uid == 0) return absl::OkStatus();
+  if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return absl::OkStatus();
+  // The folder is root's where the process may not be traced, as is who has given up root's rights.
+  if (info.st_uid == 0) {
+    const std::optional<uid_t> user = UserOfProcess(pid);
+    if (!user.has_value() || *user == 0) return absl::OkStatus();
+    const passwd* entry = getpwuid(*user);
+    info.st_uid = *user;
+    info.st_gid = entry != nullptr ? entry->pw_gid : 65534;
+  }
   // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
   if (setgroups(0, nullptr) != 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
       setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {

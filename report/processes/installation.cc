@@ -15,6 +15,7 @@
 
 #include "fmt/format.h"
 #include "report/table/table_folder.h"
+#include "report/base/folder_owner.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -114,17 +115,11 @@ absl::Status OutFolder::Make(const std::string& path) {
   constexpr std::string_view kNext = "Choose another output folder by --out.";
   if (path.size() >= kMostPathBytes)
     return Failed(path, "the path of the output folder is too long (1023 bytes)", kNext);
-  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string part = path.substr(0, end);
-    if (mkdir(part.c_str(), 0777) == 0) {
-      made_.push_back(part);
-    } else if (errno != EEXIST && (end == std::string::npos || access(part.c_str(), F_OK) != 0)) {
-      const absl::Status status =
-          Failed(path, fmt::format("the output folder cannot be made ({})", strerror(errno)), kNext);
-      RemoveIfEmpty();
-      return status;
-    }
-    if (end == std::string::npos) break;
+  if (const int error = MakeFolders(path, &made_); error != 0) {
+    const absl::Status status =
+        Failed(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
+    RemoveIfEmpty();
+    return status;
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -136,6 +131,9 @@ absl::Status OutFolder::Make(const std::string& path) {
     RemoveIfEmpty();
     return status;
   }
+  const absl::StatusOr<FileDescriptor> folder = OpenOwnFolder(path);
+  if (!folder.ok()) return absl::PermissionDeniedError(fmt::format("{}. {}", std::string(folder.status().message()), kNext));
+  weakness_ = WhatOthersMayDo(*folder);
   return absl::OkStatus();
 }
 
@@ -151,16 +149,17 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables) {
-  const std::string parent = std::to_string(getpid());
-  const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(), "--tables",
-                             tables.c_str(),   "--parent", parent.c_str(), nullptr};
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, uint64_t max_disk_bytes) {
+  const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
+  const char* arguments[] = {own_path.c_str(), "exporter",     "--out",      out.c_str(),      "--tables", tables.c_str(),
+                             "--parent",       parent.c_str(), "--max-disk", max_disk.c_str(), nullptr};
   // What is meant for the program is not for the exporter.
   std::vector<const char*> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
     if (!variable.starts_with("LD_") && !variable.starts_with("HOLDFAST_")) environment.push_back(*entry);
   }
+  environment.push_back("HOLDFAST_ENABLE=0");  // for the library where it is in /etc/ld.so.preload
   environment.push_back(nullptr);
   if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
   for (int waited_ms = 0; waited_ms < 2000; ++waited_ms) {

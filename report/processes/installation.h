@@ -34,15 +34,17 @@ class OutFolder {
   const std::string& path() const { return path_; }
   std::vector<std::string> Names() const;  // of what lies in it
   void RemoveIfEmpty();                    // only what Make made
+  const std::string& weakness() const { return weakness_; }  // what others may do there (folder_owner.h)
 
  private:
   std::string path_;
+  std::string weakness_;
   std::vector<std::string> made_;
 };
 
 // Starts `own_path exporter` as nobody's child (see sampler/spawn_exporter.h), and waits (2 s at most) until it serves
 // `out`. False: none serves.
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables);
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, uint64_t max_disk_bytes);
 
 }  // namespace holdfast
 

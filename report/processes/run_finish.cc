@@ -14,6 +14,8 @@
 #include "report/export/output_folder.h"
 #include "report/base/printable.h"
 #include "report/table/table_folder.h"
+#include "report/base/folder_owner.h"
+#include "report/export/served_users.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -30,11 +32,12 @@ int64_t NowMs() {
   return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
 }
 
-std::vector<std::string> TablesOf(const FinishedRun& run, Liveness liveness) {
-  std::vector<std::string> found;
-  for (const FoundTable& table : ListTables(run.tables)) {
-    if (table.out == run.out && table.liveness == liveness)
-      found.push_back(fmt::format("{}/{}", run.tables, table.name));
+std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
+  std::vector<TableLeft> found;
+  for (const FoundTable& table : ListTablesOfAll(run.tables)) {
+    if (table.out != run.out || table.liveness != liveness) continue;
+    found.push_back({fmt::format("{}/{}", run.tables, table.name), table.owner.pid, table.user,
+                     table.user != geteuid() && !HasMark(run.tables, run.out, table.user)});
   }
   return found;
 }
@@ -99,14 +102,15 @@ std::string HowToSeeMore(const FinishedRun& run) {
 
 }  // namespace
 
-std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
                                        const std::function<void()>& restart_exporter) {
   const int64_t start_ms = NowMs();
   bool said = run.quiet, restarted = false;
   while (true) {
-    std::vector<std::string> left = TablesOf(run, Liveness::kDead);
+    std::vector<TableLeft> left = TablesOf(run, Liveness::kDead);
     const int64_t waited_ms = NowMs() - start_ms;
-    if (left.empty() || !run.has_exporter || waited_ms > kMostMs) return left;
+    const bool comes = !std::all_of(left.begin(), left.end(), [](const TableLeft& table) { return table.is_foreign; });
+    if (!comes || !run.has_exporter || waited_ms > kMostMs) return left;
     if (!restarted && !ExporterServes(run.tables.c_str(), run.out.c_str())) {
       restarted = true;
       restart_exporter();
@@ -122,7 +126,7 @@ std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& sign
 size_t StillProfiled(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
 
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<std::string>& tables_left, size_t still_profiled) {
+                    const std::vector<TableLeft>& tables_left, size_t still_profiled) {
   const std::vector<ProcessFiles> processes = NewFiles(run, names_now);
   std::string text;
   if (!processes.empty()) {
@@ -142,21 +146,38 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
                         Printable(ShellQuoted(FromHere(fmt::format("{}/{}", run.out, first.ToString())))));
   }
   const bool has_main = !processes.empty() && processes[0].pid == static_cast<uint32_t>(run.pid);
-  const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const std::string& table) {
-    return table.find(fmt::format("/holdfast.{}.{}.", geteuid(), run.pid)) != std::string::npos;
+  const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const TableLeft& table) {
+    return table.pid == static_cast<uint32_t>(run.pid);
   });
   if (!has_main && main_left == tables_left.end()) {
     text += fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program), run.pid,
                         HowToSeeMore(run));
   }
-  if (!tables_left.empty()) {
+  std::vector<TableLeft> own;
+  std::map<uid_t, std::vector<TableLeft>> foreign;
+  for (const TableLeft& table : tables_left) (table.is_foreign ? foreign[table.user] : own).push_back(table);
+  const auto collect = [&](const std::string& options) {
+    return fmt::format("    holdfast collect {}{}{}\n", options, Printable(ShellQuoted(FromHere(run.out))),
+                       run.tables == "/dev/shm" ? "" : Printable(" --tables " + ShellQuoted(run.tables)));
+  };
+  const auto name = [&text](const std::vector<TableLeft>& tables) {
+    for (const TableLeft& table : tables) text += fmt::format("    {}\n", Printable(table.path));
+  };
+  if (!own.empty()) {
     text += fmt::format("holdfast: {} not written as profiles ({}):\n",
-                        Count(tables_left.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
-    for (const std::string& table : tables_left) text += fmt::format("    {}\n", Printable(table));
-    text += fmt::format("holdfast: to make profiles of {}{}:\n    holdfast collect {}{}\n",
-                        tables_left.size() == 1 ? "it" : "them", run.has_exporter ? ", once that is mended" : "",
-                        Printable(ShellQuoted(FromHere(run.out))),
-                        run.tables == "/dev/shm" ? "" : Printable(" --tables " + ShellQuoted(run.tables)));
+                        Count(own.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
+    name(own);
+    text += fmt::format("holdfast: to make profiles of {}{}:\n", own.size() == 1 ? "it" : "them",
+                        run.has_exporter ? ", once that is mended" : "");
+    text += collect("");
+  }
+  for (const auto& [user, tables] : foreign) {
+    text += fmt::format("holdfast: {} of {} not written as profiles (nothing shows that a program of root's became that user):\n",
+                        Count(tables.size(), "table", "tables"), Printable(UserName(user)));
+    name(tables);
+    text += fmt::format("holdfast: to make profiles of {}, if you know {}:\n", tables.size() == 1 ? "it" : "them",
+                        tables.size() == 1 ? "it" : "them");
+    text += collect(fmt::format("--user {} ", user));
   }
   if (still_profiled > 0) {
     text += fmt::format("holdfast: {} on, profiled into {}.\n", Count(still_profiled, "process runs", "processes run"),

@@ -25,10 +25,18 @@ struct FinishedRun {
   bool quiet = false;
 };
 
+// A table of a dead process that is not written as profiles.
+struct TableLeft {
+  std::string path;
+  uint32_t pid = 0;         // as it says itself
+  uid_t user = 0;
+  bool is_foreign = false;  // another user's, and no mark shows that a program of root's became that one: left alone
+};
+
 // Until no table of a dead process with this output folder is left: at most 5 s, less when `signals` says so.
 // Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that was started may be
-// gone. Returns the paths of the tables that are left.
-std::vector<std::string> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+// gone. Returns the tables that are left.
+std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
                                        const std::function<void()>& restart_exporter);
 
 // How many live processes have a table with this output folder.
@@ -36,7 +44,7 @@ size_t StillProfiled(const FinishedRun& run);
 
 // The lines to print.
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<std::string>& tables_left, size_t still_profiled);
+                    const std::vector<TableLeft>& tables_left, size_t still_profiled);
 
 }  // namespace holdfast
 

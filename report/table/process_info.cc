@@ -34,6 +34,7 @@ uint64_t PidNamespaceOf(absl::string_view process) {
 
 struct Stat {
   char state = '?';
+  pid_t parent = 0;
   uint64_t threads = 0, start_ticks = 0, start_stack = 0;
 };
 
@@ -44,7 +45,7 @@ std::optional<Stat> ReadStat(pid_t pid) {
   // fields[0] is field 3 of proc(5).
   const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
   Stat stat;
-  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[17], &stat.threads) ||
+  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
       !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
     return std::nullopt;
   }
@@ -86,6 +87,46 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
     if (HasInnerPid(pid, owner.pid)) return pid;
   }
   return std::nullopt;
+}
+
+std::optional<uid_t> UserOfProcess(const TableOwner& owner) {
+  const std::optional<pid_t> pid = FindProcess(owner);
+  if (!pid.has_value()) return std::nullopt;
+  const std::optional<Stat> stat = ReadStat(*pid);
+  if (!stat.has_value() || (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks)) return std::nullopt;
+  return UserOfProcess(*pid);
+}
+
+std::optional<uid_t> UserOfProcess(pid_t pid) {
+  // "Uid:\t0\t33\t33\t33": real, effective, saved, for files.
+  const std::string status = ReadProc(pid, "status");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, "Uid:")) continue;
+    uid_t user = 0;
+    for (const absl::string_view id : absl::StrSplit(line, '\t', absl::SkipEmpty())) {
+      // Who can become root again is root.
+      if (!absl::SimpleAtoi(id, &user) || user == 0) return 0;
+    }
+    return user;
+  }
+  return std::nullopt;
+}
+
+bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors) {
+  constexpr int kMostGenerations = 64;
+  const uint64_t space = PidNamespaceOf("self");
+  if (space != owner.pid_ns) return false;
+  auto pid = static_cast<pid_t>(owner.pid);
+  const std::string maps = ReadProc(pid, "maps");
+  if (maps.find("/" + owner.table_name) == std::string::npos || UserOfProcess(pid) != user) return false;
+  for (int i = 0; i < kMostGenerations && pid > 0; ++i) {
+    for (const TableOwner& ancestor : ancestors) {
+      if (static_cast<uint32_t>(pid) == ancestor.pid && (ancestor.pid_ns == 0 || ancestor.pid_ns == space)) return true;
+    }
+    const std::optional<Stat> stat = ReadStat(pid);
+    pid = stat.has_value() ? stat->parent : 0;
+  }
+  return false;
 }
 
 Liveness LivenessOf(const TableOwner& owner) {

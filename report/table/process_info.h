@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace holdfast {
 
@@ -28,10 +29,18 @@ struct TableOwner {
   }
 };
 
+// The user that the process is now, for good: 0 as long as it can become root again. Nothing when it is not seen.
+std::optional<uid_t> UserOfProcess(const TableOwner& owner);
+std::optional<uid_t> UserOfProcess(pid_t pid);
+
 enum class Liveness { kAlive, kDead, kUnknown };
 
 // The owner's pid as we see it; nothing when it is not (or no longer) among the processes that we see.
 std::optional<pid_t> FindProcess(const TableOwner& owner);
+
+// Whether the process that made the table has it mapped, is this user, and was started by one of `ancestors` or is one: told
+// by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
+bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
 
 // Whether the process runs, still as the image that made the table, by what /proc says. See also TableFile::liveness.
 Liveness LivenessOf(const TableOwner& owner);

@@ -18,9 +18,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "sampler/layout.h"
 
 namespace holdfast {
@@ -60,7 +64,7 @@ int64_t WallNs() {
 
 }  // namespace
 
-absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name) {
+absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name, uid_t user) {
   TableFile table;
   // Not blocking: a pipe that somebody put there under our name must not hold us up.
   table.file_ =
@@ -69,7 +73,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   struct stat info;
   if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
   if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
-  if (info.st_uid != geteuid()) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
+  if (info.st_uid != user) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
   const int fd = table.file_.get();
   if (Field<uint64_t>(fd, offsetof(TableHeader, magic), 0) != kTableMagic) {
     return absl::UnavailableError("not a table, or still being made");
@@ -97,10 +101,29 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   return table;
 }
 
+std::optional<TableFile::Rights> TableFile::ReadWith() const {
+  constexpr uid_t kNobody = 65534;
+  struct stat info;
+  if (geteuid() != 0 || fstat(file_.get(), &info) != 0) return std::nullopt;
+  if (info.st_uid != 0) return Rights{info.st_uid, info.st_gid != 0 ? info.st_gid : kNobody};
+  if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};  // sampler/table_owner.h: MarkOutOfReach
+  // By other ways than libc's: a system call of its own.
+  const std::optional<uid_t> user = UserOfProcess(owner_);
+  if (!user.has_value() || *user == 0) return std::nullopt;
+  return Rights{*user, kNobody};
+}
+
+void TableFile::Renamed(const std::string& name) { name_ = owner_.table_name = name; }
+
 int64_t TableFile::modified_ns() const {
   struct stat info;
   if (fstat(file_.get(), &info) != 0) return WallNs();
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+}
+
+uid_t TableFile::user() const {
+  struct stat info;
+  return fstat(file_.get(), &info) == 0 ? info.st_uid : geteuid();
 }
 
 uint64_t TableFile::inode() const {
@@ -155,6 +178,8 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
+  // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
+  if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
   return ReadSnapshot(copy.get(), end, wall_ns);
 }
 
@@ -255,12 +280,12 @@ absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
   return folder;
 }
 
-std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix) {
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix, uid_t user) {
   std::vector<std::string> names;
   const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (copy < 0) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  const std::string prefix = absl::StrCat(kTablePrefix, geteuid(), ".");
+  const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
   while (const dirent* entry = readdir(listing.get())) {
     if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix))
       names.emplace_back(entry->d_name);
@@ -268,15 +293,42 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   return names;
 }
 
+std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
+  std::set<uid_t> users;
+  const int copy = geteuid() == 0 ? openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (copy < 0) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) {
+    absl::string_view name = entry->d_name;
+    uid_t user = 0;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) continue;
+    if (absl::SimpleAtoi(name.substr(0, name.find('.')), &user) && user != 0) users.insert(user);
+  }
+  return {users.begin(), users.end()};
+}
+
+namespace {
+
+void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>* found) {
+  for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
+    if (table.ok()) found->push_back({name, table->out(), table->program(), table->owner(), table->liveness(), user});
+  }
+}
+
+}  // namespace
+
 std::vector<FoundTable> ListTables(const std::string& path) {
   std::vector<FoundTable> found;
+  if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(path); folder.ok()) AddTables(*folder, geteuid(), &found);
+  return found;
+}
+
+std::vector<FoundTable> ListTablesOfAll(const std::string& path) {
+  std::vector<FoundTable> found = ListTables(path);
   const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
   if (!folder.ok()) return found;
-  for (const std::string& name : ListTableNames(*folder)) {
-    const absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
-    if (!table.ok()) continue;
-    found.push_back({name, table->out(), table->program(), table->owner(), table->liveness()});
-  }
+  for (const uid_t user : OtherUsersOfTables(*folder)) AddTables(*folder, user, &found);
   return found;
 }
 

@@ -6,7 +6,11 @@
 #ifndef HOLDFAST_REPORT_TABLE_TABLE_FOLDER_H_
 #define HOLDFAST_REPORT_TABLE_TABLE_FOLDER_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +29,19 @@ struct ControlWords {
 
 class TableFile {
  public:
-  // `name` is the file's name in `folder`. NotFound when it is gone, PermissionDenied when it is not ours, Unavailable
-  // while it is being made.
-  static absl::StatusOr<TableFile> Open(const FileDescriptor& folder, const std::string& name);
+  // `name` is the file's name in `folder`. NotFound when it is gone, PermissionDenied when it is not that user's,
+  // Unavailable while it is being made.
+  static absl::StatusOr<TableFile> Open(const FileDescriptor& folder, const std::string& name, uid_t user = geteuid());
+
+  // As root: whose rights its records may be read with, where root's would be too many: the program is another user now,
+  // and may be hostile to root. Nothing: this user's own.
+  struct Rights {
+    uid_t user;
+    gid_t group;
+  };
+  std::optional<Rights> ReadWith() const;
+  // It has another name by now: its program became another user.
+  void Renamed(const std::string& name);
 
   const std::string& name() const { return name_; }
   const TableOwner& owner() const { return owner_; }
@@ -35,6 +49,8 @@ class TableFile {
   const std::string& program() const { return program_; }
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
   uint64_t inode() const;
+  uid_t user() const;  // whose the file is now
+  int descriptor() const { return file_.get(); }
   int64_t modified_ns() const;  // of the file, wall clock
 
   // Whether the process that made it still runs as that image. Besides /proc it looks whether anybody still maps the
@@ -77,15 +93,22 @@ struct FoundTable {
   std::string program;
   TableOwner owner;
   Liveness liveness = Liveness::kUnknown;
+  uid_t user = geteuid();
 };
 
 // Where tables lie when nobody says otherwise: /dev/shm and XDG_RUNTIME_DIR, as far as they are there.
 std::vector<std::string> DefaultTableFolders();
 
 // Names of this user's table files in `folder` (also those that cannot be read), or of others of ours by their suffix.
-std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix);
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix,
+                                        uid_t user = geteuid());
 // The readable ones. An unreadable folder holds none.
 std::vector<FoundTable> ListTables(const std::string& folder);
+// The other users that have tables there, by the names of these. Nothing unless we are root, who alone can read them.
+std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder);
+// As ListTables, with the tables of all users as far as we may open them. Of the others' only what stands at their heads is
+// read, and it is their word.
+std::vector<FoundTable> ListTablesOfAll(const std::string& folder);
 
 absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path);
 

@@ -37,7 +37,8 @@ class ExporterTest : public ::testing::Test {
  protected:
   // Forks first: the fake targets are made before the exporter runs as a thread of this process.
   void Start(std::optional<std::string> out = std::nullopt) {
-    options_ = {.out = out.value_or(out_), .tables = tables_.path()};
+    options_.out = out.value_or(out_);
+    options_.tables = tables_.path();
     exporter_ = std::thread([this] { status_ = RunExporter(options_); });
   }
   absl::Status Ended() {
@@ -163,6 +164,30 @@ TEST_F(ExporterTest, WritesAtEachIntervalAndKeepsSoMany) {
   EXPECT_TRUE(Ended().ok());
   EXPECT_THAT(Files(), ElementsAre(Name(pid, 4), Name(pid, 5), Name(pid, 6)));
   EXPECT_EQ(ReadPprofFile(out_ + "/" + Name(pid, 6))->CommentValue("removed snapshots"), "2");
+}
+
+// A table may be hostile: it neither opens the folder for more than the user said, nor has others' files removed.
+TEST_F(ExporterTest, TheCapIsTheExportersWordAndNotTheTables) {
+  FakeTarget target(tables_.path(), out_, [](MadeTable& table) {
+    Every(20'000'000)(table);
+    table.head().max_disk_bytes = 0;  // it says: any number
+  });
+  const pid_t pid = target.pid();
+  std::filesystem::create_directories(out_);
+  const std::string theirs = ProfileName{"other", 7, 1, "heap"}.ToString();
+  std::ofstream(out_ + "/" + theirs) << "precious";
+  options_.max_disk_bytes = 1;
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    for (int seq = 1; seq <= 3; ++seq) {
+      ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(out_ + "/" + Name(pid, seq)); })) << seq;
+      if (seq < 3) AddAllocation(mapped);
+    }
+  }
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 3), theirs));
 }
 
 TEST_F(ExporterTest, AnotherExportersFilesOfTheSameProcessCountForKeepAndNoOthers) {

@@ -124,26 +124,30 @@ TEST_F(OutputFolderTest, SeqGoesOnAboveTheHighestOfAnyKind) {
   EXPECT_EQ(output_->NextSeq("a", 1), 21u);
 }
 
-TEST_F(OutputFolderTest, ShrinkRemovesTheOldestButNeverTheNewestOfAProcessAndKind) {
+TEST_F(OutputFolderTest, ShrinkRemovesTheOldestOfWhatIsOwnAndNothingElse) {
   folder_.Write("other.txt", std::string(100, 'x'));
-  const auto put = [&](const ProfileName& name, int age) {
-    Put(name);
-    const timespec times[2] = {{1000000 - age, 0}, {1000000 - age, 0}};
-    utimensat(AT_FDCWD, folder_.File(name.ToString()).c_str(), times, 0);
-  };
-  put({"old", 1, 1, "heap"}, 100);  // the oldest, and the only one of its process
-  put({"a", 2, 1, "heap"}, 90);
-  put({"a", 2, 2, "heap"}, 80);
-  put({"a", 2, 3, "heap"}, 70);
-  put({"a", 2, 2, "block"}, 60);
-  EXPECT_EQ(output_->Shrink(0), 0);
-  EXPECT_EQ(output_->Shrink(20), 0);
-  EXPECT_EQ(output_->Shrink(16), 1);
+  folder_.Write("notes.7.0001.heap.pb.gz", std::string(100, 'x'));  // named as ours, and somebody's
+  const std::vector<ProfileName> own = {{"a", 2, 1, "heap"}, {"a", 2, 2, "heap"}};
+  Put({"old", 1, 1, "heap"});  // another program's
+  for (const ProfileName& name : own) Put(name);
+  Put({"a", 2, 3, "heap"});
+  EXPECT_THAT(output_->Shrink(0, own), IsEmpty());
+  EXPECT_THAT(output_->Shrink(116, own), IsEmpty());
+  EXPECT_EQ(output_->Shrink(112, own).size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(folder_.File("a.2.0001.heap.pb.gz")));
-  EXPECT_EQ(output_->Shrink(1), 1);
-  EXPECT_EQ(output_->List().size(), 3u);
-  EXPECT_TRUE(std::filesystem::exists(folder_.File("old.1.0001.heap.pb.gz")));
-  EXPECT_TRUE(std::filesystem::exists(folder_.File("other.txt")));
+  EXPECT_EQ(output_->Shrink(1, own).size(), 1u);
+  EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.2.0003.heap.pb.gz", "notes.7.0001.heap.pb.gz", "old.1.0001.heap.pb.gz", "other.txt"));
+}
+
+TEST_F(OutputFolderTest, IsMadeForItsUserAloneWhateverTheUmask) {
+  const mode_t before = umask(0);
+  EXPECT_TRUE(OutputFolder::Open(folder_.File("open/to/nobody")).ok());
+  umask(before);
+  for (const char* path : {"open", "open/to", "open/to/nobody"}) {
+    struct stat info;
+    ASSERT_EQ(stat(folder_.File(path).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0700u) << path;
+  }
 }
 
 TEST_F(OutputFolderTest, WhatKilledWritersLeftIsRemovedAfterAnHour) {

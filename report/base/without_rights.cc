@@ -1,0 +1,70 @@
+#include "report/base/without_rights.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+
+namespace holdfast {
+namespace {
+
+constexpr rlim_t kMostCpuSeconds = 10;
+
+bool KeepOnly(std::vector<int> keep) {
+  std::sort(keep.begin(), keep.end());
+  unsigned next = 0;
+  for (const int fd : keep) {
+    const auto kept = static_cast<unsigned>(fd);
+    if (kept > next && close_range(next, kept - 1, 0) != 0) return false;
+    next = kept + 1;
+  }
+  return close_range(next, ~0u, 0) == 0;
+}
+
+bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
+  const auto limit = [](auto resource, rlim_t most) {
+    const rlimit both = {most, most};
+    return setrlimit(resource, &both) == 0;
+  };
+  // The groups first: afterwards we may not.
+  return limit(RLIMIT_FSIZE, most_bytes) && limit(RLIMIT_CPU, kMostCpuSeconds) && limit(RLIMIT_CORE, 0) &&
+         setgroups(0, nullptr) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0 &&
+         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && geteuid() == user;
+}
+
+}  // namespace
+
+absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& keep, uint64_t most_bytes,
+                              const std::function<bool()>& work, int most_ms) {
+  const pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (child == 0) {
+    _exit(KeepOnly(keep) && GiveUpRights(user, group, most_bytes) && work() ? 0 : 1);
+  }
+  int status = 0;
+  for (int waited_ms = 0;; waited_ms += 2) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR) return absl::ErrnoToStatus(errno, "wait");
+    if (waited_ms >= most_ms) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return absl::DeadlineExceededError(absl::StrCat("reading it as user ", user, " took more than ", most_ms, " ms"));
+    }
+    const timespec pause = {0, 2'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("it cannot be read as user ", user));
+}
+
+}  // namespace holdfast
