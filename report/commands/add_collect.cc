@@ -19,7 +19,7 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/export/process_exporter.h"
 #include "report/table/table_folder.h"
-#include "report/base/folder_owner.h"
+#include "report/table/folder_owner.h"
 #include "report/base/say.h"
 #include "report/export/served_users.h"
 #include "sampler/layout.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "report/base/folder_owner.h"
+#include "report/table/folder_owner.h"
 #include "sampler/layout.h"
 
 namespace holdfast {

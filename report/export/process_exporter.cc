@@ -13,7 +13,7 @@
 #include "report/export/lock_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/pprof/pprof.h"
-#include "report/base/without_rights.h"
+#include "report/export/without_rights.h"
 
 namespace holdfast {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "fmt/format.h"
 #include "report/table/table_folder.h"
-#include "report/base/folder_owner.h"
+#include "report/table/folder_owner.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {

@@ -14,7 +14,7 @@
 #include "report/export/output_folder.h"
 #include "report/base/printable.h"
 #include "report/table/table_folder.h"
-#include "report/base/folder_owner.h"
+#include "report/table/folder_owner.h"
 #include "report/export/served_users.h"
 #include "sampler/spawn_exporter.h"
 

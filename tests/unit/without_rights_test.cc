@@ -1,4 +1,4 @@
-#include "report/base/without_rights.h"
+#include "report/export/without_rights.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

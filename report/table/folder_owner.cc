@@ -1,4 +1,4 @@
-#include "report/base/folder_owner.h"
+#include "report/table/folder_owner.h"
 
 #include <fcntl.h>
 #include <pwd.h>

@@ -1,6 +1,6 @@
 // Work on what may be hostile to root, done by a child that has given up root's rights.
-#ifndef HOLDFAST_REPORT_BASE_WITHOUT_RIGHTS_H_
-#define HOLDFAST_REPORT_BASE_WITHOUT_RIGHTS_H_
+#ifndef HOLDFAST_REPORT_EXPORT_WITHOUT_RIGHTS_H_
+#define HOLDFAST_REPORT_EXPORT_WITHOUT_RIGHTS_H_
 
 #include <sys/types.h>
 
@@ -20,4 +20,4 @@ absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& k
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_BASE_WITHOUT_RIGHTS_H_
+#endif  // HOLDFAST_REPORT_EXPORT_WITHOUT_RIGHTS_H_

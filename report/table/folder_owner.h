@@ -1,7 +1,7 @@
 // Whose the output folder is: it is made for its user alone, and one that somebody else may have put there on purpose is
 // not used. Profiles hold command lines and paths; who owns a folder sees the names in it, and can remove and replace.
-#ifndef HOLDFAST_REPORT_BASE_FOLDER_OWNER_H_
-#define HOLDFAST_REPORT_BASE_FOLDER_OWNER_H_
+#ifndef HOLDFAST_REPORT_TABLE_FOLDER_OWNER_H_
+#define HOLDFAST_REPORT_TABLE_FOLDER_OWNER_H_
 
 #include <sys/types.h>
 
@@ -31,4 +31,4 @@ std::string UserName(uid_t user);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_BASE_FOLDER_OWNER_H_
+#endif  // HOLDFAST_REPORT_TABLE_FOLDER_OWNER_H_
