@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "report/base/base_name.h"
+#include "report/base/utf8.h"
 #include "report/html/report_builder.h"
+#include "report/profiles/frame_origin.h"
 
 namespace holdfast {
 namespace {
@@ -111,39 +114,77 @@ std::vector<uint32_t> HtmlData::SortTree(std::string* tree) {
   return numbers;
 }
 
-std::string HtmlData::Encode() {
-  SortFunctionsAndFrames();
-  std::vector<std::string> sections;
-  absl::flat_hash_map<std::string, uint32_t> file_of;
-  std::string lengths, text, files, start_lines;
-  const auto put_string = [&](const std::string& string) {
-    PutVarint(Utf16Length(string), &lengths);
-    text += string;
-  };
-  for (const Function& function : functions_) put_string(function.name);
-  for (const Function& function : functions_) {
-    uint32_t file = 0;
-    if (!function.file.empty()) {
-      const auto [place, added] = file_of.emplace(function.file, functions_.size() + file_of.size());
-      if (added) put_string(function.file);
-      file = place->second + 1;
+// The program of some process in the report.
+bool HtmlData::IsProgram(std::string_view object) const {
+  constexpr std::string_view kExecutable = "executable: ";
+  return std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
+    for (const std::string& comment : series.comments) {
+      if (comment.starts_with(kExecutable)) return BaseName(object) == BaseName(comment.substr(kExecutable.size()));
     }
-    PutVarint(file, &files);
-    PutVarint(static_cast<uint64_t>(std::max<int64_t>(0, function.start_line)), &start_lines);
-  }
-  sections.push_back(std::move(lengths));
-  sections.push_back(std::move(text));
-  sections.push_back(files + start_lines);
+    return BaseName(object) == series.program;
+  });
+}
 
+// Names of files and packages go to `strings`, behind those of the functions.
+std::string HtmlData::FunctionColumns(std::vector<std::string>* strings) const {
+  absl::flat_hash_map<std::string, size_t> place_of;
+  const auto string_of = [&](const std::string& string) {
+    const auto [place, added] = place_of.emplace(string, strings->size());
+    if (added) strings->push_back(string);
+    return place->second;
+  };
+  std::vector<uint32_t> object_of(functions_.size());  // of several the first
+  for (const Frame& frame : frames_) {
+    if (object_of[frame.function] == 0) object_of[frame.function] = frame.object;
+  }
+  std::vector<bool> is_program = {false};
+  for (const auto& [path, build_id] : objects_) is_program.push_back(IsProgram(path));
+  std::string files, start_lines, objects, packages, origins;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const Function& function = functions_[i];
+    const uint32_t object = object_of[i];
+    const std::string_view path = object == 0 ? std::string_view() : objects_[object - 1].first;
+    const std::string_view name = function.nameless ? std::string_view() : function.name;
+    PutVarint(function.file.empty() ? 0 : string_of(function.file) + 1, &files);
+    PutVarint(static_cast<uint64_t>(std::max<int64_t>(0, function.start_line)), &start_lines);
+    PutVarint(object, &objects);
+    PutVarint(string_of(RepairUtf8(PackageOf(name, path, function.file))), &packages);
+    PutVarint(static_cast<uint64_t>(OriginOf(name, path, is_program[object])), &origins);
+  }
+  return files + start_lines + objects + packages + origins;
+}
+
+std::string HtmlData::FrameColumns() const {
+  // By function or by object: either is enough.
+  std::vector<bool> system_functions, system_objects = {false};
+  for (const Function& function : functions_) system_functions.push_back(IsSystemFrame(function.name, ""));
+  for (const auto& [path, build_id] : objects_) system_objects.push_back(IsSystemFrame("", path));
   std::string functions, lines, objects;
   uint32_t before = 0;
   for (const Frame& frame : frames_) {
     PutVarint(frame.function - before, &functions);  // sorted by it
     before = frame.function;
     PutVarint(static_cast<uint64_t>(frame.line), &lines);
-    PutVarint(uint64_t{frame.object} << 1 | (frame.is_inlined ? 1 : 0), &objects);
+    const bool is_system = system_functions[frame.function] || system_objects[frame.object];
+    PutVarint(uint64_t{frame.object} << 2 | (is_system ? 2 : 0) | (frame.is_inlined ? 1 : 0), &objects);
   }
-  sections.push_back(functions + lines + objects);
+  return functions + lines + objects;
+}
+
+std::string HtmlData::Encode() {
+  SortFunctionsAndFrames();
+  std::vector<std::string> sections, strings;
+  for (const Function& function : functions_) strings.push_back(function.name);
+  const std::string function_columns = FunctionColumns(&strings);
+  std::string lengths, text;
+  for (const std::string& string : strings) {
+    PutVarint(Utf16Length(string), &lengths);
+    text += string;
+  }
+  sections.push_back(std::move(lengths));
+  sections.push_back(std::move(text));
+  sections.push_back(function_columns);
+  sections.push_back(FrameColumns());
 
   const std::vector<uint32_t> numbers = SortTree(&sections.emplace_back());
 

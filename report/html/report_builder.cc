@@ -131,18 +131,22 @@ bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile
       path = profile.strings[mapping.file];
       object = ObjectOf(path, profile.strings[mapping.build_id]);
     }
-    const std::string unnamed = path.empty() ? "<unknown>" : fmt::format("[{}]", BaseName(path));
+    const std::string nameless = path.empty() ? "<unknown>" : fmt::format("[{}]", BaseName(path));
+    const auto function_of = [&](std::string_view name, std::string_view file, int64_t start_line) {
+      const uint32_t function = FunctionOf(name.empty() ? nameless : name, file, start_line);
+      if (name.empty()) functions_[function].nameless = true;
+      return function;
+    };
     const auto lines = profile.LinesOf(location);
     for (size_t k = lines.size(); k-- > 0;) {
       const Profile::Function& function = profile.functions[lines[k].function];
-      const std::string_view name = profile.strings[function.name];
-      frames[i].push_back(FrameOf({.function = FunctionOf(name.empty() ? std::string_view(unnamed) : name,
-                                                          profile.strings[function.filename], function.start_line),
+      frames[i].push_back(FrameOf({.function = function_of(profile.strings[function.name],
+                                                           profile.strings[function.filename], function.start_line),
                                    .object = object,
                                    .line = std::max<int64_t>(0, lines[k].line),
                                    .is_inlined = k + 1 < lines.size()}));
     }
-    if (lines.empty()) frames[i].push_back(FrameOf({.function = FunctionOf(unnamed, "", 0), .object = object}));
+    if (lines.empty()) frames[i].push_back(FrameOf({.function = function_of("", "", 0), .object = object}));
   }
   if (is_newest) AddLocks(profile, frames, series);
   for (size_t i = 0; i < profile.samples.size(); ++i) {

@@ -3,8 +3,10 @@
 //
 //   "HFR1", u32 length, JSON      everything small: processes, snapshots, metrics, totals, labels; lengths of sections
 //   strings                       varint lengths in UTF-16 units (so that one decoded text can be cut), then UTF-8;
-//                                 string i is the name of function i, sorted; file names follow
-//   functions, frames             columns of varints; a frame is (function, line, object, inlined?), sorted by them
+//                                 string i is the name of function i, sorted; names of files and packages follow
+//   functions, frames             columns of varints. A function: file, first line, object, package, whose code it is; a
+//                                 frame: function, line, object, whether it is the system's and inlined, sorted by them.
+//                                 What is the system's and what a package, report/profiles/frame_origin.h says
 //   tree                          all stacks as one tree in preorder, root first: levels to climb, frame
 //   for each series               rows (node, set of labels); then for each snapshot and metric one column of values:
 //                                 differences to the snapshot before, zigzag varints, runs of zeros as 0 and a length
@@ -84,6 +86,7 @@ class HtmlData {
   struct Function {
     std::string name, file;
     int64_t start_line = 0;
+    bool nameless = false;  // `name` is made of its object's: [libfoo.so]
   };
   struct Snapshot {
     std::string file;
@@ -131,6 +134,9 @@ class HtmlData {
   void AddLocks(const Profile& profile, const std::vector<std::vector<uint32_t>>& frames, Series* series);
   Series* SeriesOf(const std::string& file, bool is_base, const Profile& profile);
   void SortFunctionsAndFrames();
+  bool IsProgram(std::string_view object) const;
+  std::string FunctionColumns(std::vector<std::string>* strings) const;
+  std::string FrameColumns() const;
   std::vector<uint32_t> SortTree(std::string* tree);
   std::string GrowthsAsJson() const;
   std::string Meta(const std::vector<size_t>& section_lengths) const;

@@ -70,4 +70,10 @@ bool IsSystemFrame(std::string_view function, std::string_view object) {
                      [&](std::string_view start) { return function.starts_with(start) || name.starts_with(start); });
 }
 
+FrameOrigin OriginOf(std::string_view function, std::string_view object, bool is_program) {
+  if (IsSystemFrame(function, object)) return FrameOrigin::kSystem;
+  if (function.empty() || object.empty()) return FrameOrigin::kUnknown;
+  return is_program ? FrameOrigin::kUser : FrameOrigin::kLibrary;
+}
+
 }  // namespace holdfast

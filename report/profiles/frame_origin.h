@@ -1,13 +1,15 @@
-// What a frame belongs to: a package, and whether it is the system's. Pure functions, any thread.
+// What a frame belongs to: a package, and whether it is the system's. Pure functions, any thread. Every view asks here;
+// the HTML page gets the answers as columns (report/html/report_builder.h).
 //
-//   app::json::parse(std::string const&)   libfoo.so    package app       user
+//   app::json::parse(std::string const&)   libfoo.so    package app       library
 //   std::vector<int>::push_back(int&&)     server       package std       system: libstdc++'s internals
 //   core::ops::function::call_once         server       package core      system: Rust's
 //   __libc_start_call_main                 libc.so.6    package libc.so.6 system
-//   main                                   server       package server    user
+//   main                                   server       package server    user, as server is the program
 #ifndef HOLDFAST_REPORT_PROFILES_FRAME_ORIGIN_H_
 #define HOLDFAST_REPORT_PROFILES_FRAME_ORIGIN_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,12 @@ std::string PackageOf(std::string_view function, std::string_view object, std::s
 // kernel's vdso, and what C++'s and Rust's own libraries put into the program (std::, __gnu_cxx::, operator new,
 // core::, alloc::).
 bool IsSystemFrame(std::string_view function, std::string_view object);
+
+// Whose code it is. The numbers stand in HTML reports.
+enum class FrameOrigin : uint8_t { kUser = 0, kLibrary = 1, kSystem = 2, kUnknown = 3 };
+
+// System as above; unknown without a name or an object; else the program's or a library's.
+FrameOrigin OriginOf(std::string_view function, std::string_view object, bool is_program);
 
 }  // namespace holdfast
 

@@ -222,6 +222,26 @@ TEST_F(Views, PackagesOfNames) {
   EXPECT_FALSE(IsSystemFrame("main", "/usr/lib/libcurl.so.4"));
 }
 
+// tests/web/core_test.mjs holds the HTML report and `holdfast top` to the same table.
+TEST_F(Views, WhatFramesBelongToIsWhatTheTableSays) {
+  std::ifstream table(HOLDFAST_TESTS "/golden/frame_origins.txt");
+  constexpr std::string_view kOrigins[] = {"user", "library", "system", "unknown"};
+  int rows = 0;
+  for (std::string line; std::getline(table, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream columns(line + "\t");
+    std::string function, object, file, package, origin;
+    for (std::string* column : {&function, &object, &file, &package, &origin}) std::getline(columns, *column, '\t');
+    EXPECT_EQ(PackageOf(function, object, file), package) << line;
+    EXPECT_EQ(IsSystemFrame(function, object), origin == "system") << line;
+    EXPECT_EQ(kOrigins[static_cast<size_t>(OriginOf(function, object, object == "/usr/bin/app"))], origin) << line;
+    ++rows;
+  }
+  EXPECT_GE(rows, 30);
+  EXPECT_EQ(OriginOf("", "/usr/lib/libc.so.6", false), FrameOrigin::kSystem);
+  EXPECT_EQ(OriginOf("", "/usr/bin/app", true), FrameOrigin::kUnknown) << "a function without a name";
+}
+
 TEST_F(Views, ListShowsLinesBesideTheirSource) {
   const std::string source = folder_.Write("main.cc", "int main() {\n  f();\n  g();\n}\n");
   Profile p = StackProfile({Stack{"main;f", 10}, Stack{"main", 5}});

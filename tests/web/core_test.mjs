@@ -2,7 +2,7 @@
 // summed. Run by ctest with HOLDFAST_TOOL and HOLDFAST_WEB (the build folder of the page) set.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -153,7 +153,7 @@ test("Folding gives system frames to their caller; inlined functions can be swit
     },
   ]);
   const { columns } = core.valuesFor(r, choice);
-  const folded = core.buildTree(r, columns, { ...none, fold: core.systemFrames(r) });
+  const folded = core.buildTree(r, columns, { ...none, fold: r.frameSystem });
   // Of a stack that is all the system's the outermost frame stays, as in `--fold system`.
   assert.deepEqual(table(folded, r.names), { main: [10, 30], outer: [0, 20], middle: [0, 20], inner: [20, 20], clone3: [5, 5] });
   assert.deepEqual(table(core.buildTree(r, columns, { ...none, fold: r.frameInlined }), r.names).outer, [20, 20]);
@@ -301,11 +301,39 @@ test("Values that are large, many or negative come through", () => {
   assert.deepEqual([at(0), at(1), at(2)], [large + 300, large + 1, 128]);
 });
 
-test("Names of packages and short names", () => {
-  assert.equal(core.namespaceOf("void abc::Table<int, std::less<int> >::Grow(char)"), "abc");
-  assert.equal(core.namespaceOf("main"), "");
-  assert.equal(core.namespaceOf("foo(std::string)"), "");
-  assert.equal(core.namespaceOf("<alloc::vec::Vec<T> as Drop>::drop"), "");
+// Its rows are those of tests/unit/views_test.cc too.
+test("What frames belong to: the page, holdfast top and the table say the same", () => {
+  const text = readFileSync(new URL("../golden/frame_origins.txt", import.meta.url), "utf8");
+  const rows = text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) => line.split("\t"));
+  assert.ok(rows.length >= 30);
+  const samples = rows.map(([name, object, file], i) => heap([{ name: `root${i}` }, { name, object, file }], i + 1));
+  const files = write([{ samples }]);
+  const r = read(files);
+  for (const [name, , , place, origin] of rows) {
+    const func = r.names.indexOf(name);
+    assert.deepEqual([r.functionPackage[func], core.origins[r.functionOrigin[func]]], [place, origin], name);
+    for (let i = 0; i < r.frameFunction.length; ++i) if (r.frameFunction[i] === func) assert.equal(r.frameSystem[i] === 1, origin === "system", name);
+  }
+  const top = (...options) => {
+    const json = execFileSync(process.env.HOLDFAST_TOOL, ["top", "-n", "0", "--format", "json", ...options, ...files], { encoding: "utf8" });
+    return Object.fromEntries(JSON.parse(json).rows.map((row) => [row.function ?? row.package, row.self]));
+  };
+  const { columns } = core.valuesFor(r, choice);
+  const folded = core.functionTable(core.buildTree(r, columns, { ...none, fold: r.frameSystem }));
+  assert.deepEqual(Object.fromEntries(folded.map((row) => [r.names[row.func], row.self[0]])), top("--fold", "system"));
+  const packages = {};
+  for (const row of core.functionTable(core.buildTree(r, columns, none))) packages[r.functionPackage[row.func]] = (packages[r.functionPackage[row.func]] ?? 0) + row.self[0];
+  assert.deepEqual(packages, top("--by", "package"));
+});
+
+test("A library that counts as the reader's own is the user's, and nothing else changes", () => {
+  const r = report([{ samples: [heap(["main", { name: "grow", object: "/opt/libmine.so" }, { name: "std::f()", object: "/opt/libmine.so" }, { name: "malloc", object: "/usr/lib/libc.so.6" }], 1)] }]);
+  const origins = (mine) => Object.fromEntries(Array.from(core.originsOf(r, mine), (origin, i) => [r.names[i], core.origins[origin]]));
+  assert.deepEqual(origins([]), { main: "user", grow: "library", "std::f()": "system", malloc: "system" });
+  assert.deepEqual(origins(["libmine.so"]), { ...origins([]), grow: "user" });
+});
+
+test("Short names", () => {
   assert.equal(core.shortName("std::vector<std::pair<int, long>, std::allocator<int> >::push_back(int const&)"), "std::vector<…>::push_back");
 });
 

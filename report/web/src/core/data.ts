@@ -73,9 +73,12 @@ export interface Report {
   frameFunction: Int32Array;
   frameLine: Int32Array;
   frameObject: Int32Array; // 0: not known, else 1 + index into `objects`
+  frameSystem: Uint8Array; // 1: of libc, the loader, a language's own library …: what folding gives to its caller
   frameInlined: Uint8Array;
   objects: [path: string, buildId: string][];
   functionObject: Int32Array; // the first object that holds the function, as frameObject
+  functionPackage: string[]; // namespace, else object, else folder of the source file
+  functionOrigin: Uint8Array; // whose code it is, as in `origins` (classify.ts)
   parent: Int32Array;
   frame: Int32Array; // −1 at the root
   labelSets: Label[][];
@@ -146,6 +149,9 @@ export function parseReport(bytes: Uint8Array): Report {
     files.push(file === 0 ? "" : strings[file - 1]!);
   }
   const startLines = cursor.column(functions);
+  const functionObject = cursor.column(functions);
+  const functionPackage = Array.from(cursor.column(functions), (string) => strings[string]!);
+  const functionOrigin = Uint8Array.from(cursor.column(functions));
 
   const frames: number = meta.frames;
   cursor = new Cursor(sections[next++]!);
@@ -153,12 +159,12 @@ export function parseReport(bytes: Uint8Array): Report {
   for (let i = 1; i < frames; ++i) frameFunction[i]! += frameFunction[i - 1]!;
   const frameLine = cursor.column(frames);
   const frameObject = cursor.column(frames);
+  const frameSystem = new Uint8Array(frames);
   const frameInlined = new Uint8Array(frames);
-  const functionObject = new Int32Array(functions);
   for (let i = 0; i < frames; ++i) {
     frameInlined[i] = frameObject[i]! & 1;
-    frameObject[i]! >>>= 1;
-    if (functionObject[frameFunction[i]!] === 0) functionObject[frameFunction[i]!] = frameObject[i]!;
+    frameSystem[i] = (frameObject[i]! >> 1) & 1;
+    frameObject[i]! >>>= 2;
   }
 
   const nodes: number = meta.nodes;
@@ -210,8 +216,11 @@ export function parseReport(bytes: Uint8Array): Report {
     frameFunction,
     frameLine,
     frameObject,
+    frameSystem,
     frameInlined,
     functionObject,
+    functionPackage,
+    functionOrigin,
     objects: meta.objects,
     parent,
     frame,

@@ -1,5 +1,5 @@
 // What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
-import { baseName, objectOf, originsOf, origins, packageOf, shortName, systemFrames, type Origin } from "../core/classify";
+import { baseName, objectOf, originsOf, origins, shortName, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
 import { callerTree, functionTable, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, nodesOf, type Leak } from "../core/leaks";
@@ -35,7 +35,6 @@ export class Model {
   readonly labelValues: Map<string, string[]>; // of string labels, for the filter
   private memory = new Map<string, { key: string; value: unknown }[]>();
   private short: (string | undefined)[] = [];
-  private packages: (string | undefined)[] = [];
 
   constructor(readonly report: Report) {
     this.metrics = metricsOf(report);
@@ -152,10 +151,8 @@ export class Model {
 
   folded(state: State): Uint8Array | null {
     if (!state.fold && state.inlined) return null;
-    const system = state.fold ? this.memo("system", "", () => systemFrames(this.report)) : null;
-    return Uint8Array.from(this.report.frameInlined, (inlined, i) =>
-      (system !== null && system[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0,
-    );
+    const { frameSystem, frameInlined } = this.report;
+    return frameInlined.map((inlined, i) => ((state.fold && frameSystem[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0));
   }
 
   inverted(state: State): FlameTree {
@@ -262,7 +259,7 @@ export class Model {
   }
 
   packageName(func: number): string {
-    return func < 0 ? "" : (this.packages[func] ??= packageOf(this.report, func));
+    return func < 0 ? "" : this.report.functionPackage[func]!;
   }
 
   /** Packages by what their functions have themselves, the largest first. */
