@@ -1,28 +1,20 @@
 #include "report/elf/build_id_index.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "report/elf/debug_file_finder.h"
-#include "report/elf/elf_notes.h"
+#include "report/elf/elf_file.h"
 
 namespace holdfast {
 namespace {
 
 std::string BuildIdOfFile(const std::string& path) {
   const auto fd = OpenRegular(path);
-  char magic[SELFMAG];
-  if (!fd.ok() || pread(fd->get(), magic, sizeof magic, 0) != sizeof magic || std::memcmp(magic, ELFMAG, SELFMAG) != 0) {
-    return {};
-  }
-  elf_version(EV_CURRENT);
-  Elf* elf = elf_begin(fd->get(), ELF_C_READ, nullptr);  // never mapped: see report/dwarf/section.h
-  std::string id = elf != nullptr && elf_kind(elf) == ELF_K_ELF ? BuildIdOf(elf) : "";
-  elf_end(elf);
-  return id;
+  const std::unique_ptr<ElfFile> elf = fd.ok() ? ElfFile::Open(fd->get()) : nullptr;
+  return elf != nullptr ? elf->BuildId() : "";
 }
 
 }  // namespace

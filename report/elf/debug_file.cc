@@ -1,62 +1,40 @@
 #include "report/elf/debug_file.h"
 
 #include <elf.h>
-#include <gelf.h>
-#include <libelf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/elf/elf_notes.h"
+#include "report/elf/elf_file.h"
 
 namespace holdfast {
 namespace {
 
 class Reader {
  public:
-  Reader(DebugFile* file, uint64_t max_unpacked) : file_(*file), left_(max_unpacked) {
-    elf_version(EV_CURRENT);
-    elf_ = elf_begin(file_.fd.get(), ELF_C_READ, nullptr);  // never mapped: see report/dwarf/section.h
-  }
-  ~Reader() { elf_end(elf_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  Reader(DebugFile* file, uint64_t max_unpacked) : file_(*file), left_(max_unpacked) {}
 
   absl::Status Read() {
-    GElf_Ehdr header;
-    size_t names = 0;
-    if (elf_ == nullptr || elf_kind(elf_) != ELF_K_ELF || gelf_getehdr(elf_, &header) == nullptr) {
-      return absl::InvalidArgumentError("not an ELF file");
-    }
-    if (header.e_machine != EM_X86_64 || gelf_getclass(elf_) != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
-      return absl::InvalidArgumentError("not an x86-64 ELF file");
-    }
-    if (elf_getshdrstrndx(elf_, &names) != 0) return absl::OkStatus();  // no sections
-    struct stat status;
-    if (fstat(file_.fd.get(), &status) != 0) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
-    const auto file_size = static_cast<uint64_t>(status.st_size);
-    for (Elf_Scn* section = elf_nextscn(elf_, nullptr); section != nullptr; section = elf_nextscn(elf_, section)) {
-      GElf_Shdr shdr;
-      if (gelf_getshdr(section, &shdr) == nullptr) continue;
-      if (shdr.sh_type == SHT_NOTE && file_.build_id.empty()) file_.build_id = BuildIdOfNotes(section, shdr);
-      if (shdr.sh_type == SHT_SYMTAB) file_.has_symtab = true;
-      const char* name = elf_strptr(elf_, names, shdr.sh_name);
-      if (name == nullptr || shdr.sh_type == SHT_NOBITS || shdr.sh_size == 0 || shdr.sh_offset >= file_size) continue;
-      shdr.sh_size = std::min<uint64_t>(shdr.sh_size, file_size - shdr.sh_offset);
-      if (absl::Status status = Take(name, shdr); !status.ok()) return status;
+    const std::unique_ptr<ElfFile> elf = ElfFile::Open(file_.fd.get());
+    if (elf == nullptr) return absl::InvalidArgumentError("not an ELF file");
+    if (!elf->is_x86_64()) return absl::InvalidArgumentError("not an x86-64 ELF file");
+    file_.build_id = elf->BuildId();
+    for (Elf64_Shdr section : elf->sections()) {
+      if (section.sh_type == SHT_SYMTAB) file_.has_symtab = true;
+      if (section.sh_type == SHT_NOBITS || section.sh_size == 0 || section.sh_offset >= elf->size()) continue;
+      section.sh_size = std::min<uint64_t>(section.sh_size, elf->size() - section.sh_offset);
+      if (absl::Status status = Take(elf->NameOf(section), section); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Take(std::string_view name, const GElf_Shdr& header) {
+  absl::Status Take(std::string_view name, const Elf64_Shdr& header) {
     if (name == ".gnu_debuglink" || name == ".gnu_debugaltlink") {
       TakeLink(name, header);
       return absl::OkStatus();
@@ -86,7 +64,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<dwarf::Section> Unpack(const GElf_Shdr& header, bool zdebug) {
+  absl::StatusOr<dwarf::Section> Unpack(const Elf64_Shdr& header, bool zdebug) {
     // .zdebug_*: "ZLIB" and the size in 8 bytes, big-endian.
     unsigned char begin[sizeof(Elf64_Chdr)] = {};
     const size_t header_size = zdebug ? 12 : sizeof(Elf64_Chdr);
@@ -113,7 +91,7 @@ class Reader {
     return dwarf::Section::Inflate(file_.fd.get(), header.sh_offset + header_size, header.sh_size - header_size, size);
   }
 
-  void TakeLink(std::string_view name, const GElf_Shdr& header) {
+  void TakeLink(std::string_view name, const Elf64_Shdr& header) {
     std::string bytes;
     if (header.sh_size > 4096 ||
         !dwarf::Section::InFile(file_.fd.get(), header.sh_offset, header.sh_size).Read(0, header.sh_size, &bytes)) {
@@ -132,7 +110,6 @@ class Reader {
 
   DebugFile& file_;
   uint64_t left_;
-  Elf* elf_ = nullptr;
 };
 
 }  // namespace

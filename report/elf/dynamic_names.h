@@ -1,8 +1,8 @@
 // What `holdfast doctor` wants to know of an executable or shared library: which names it defines and needs, whether it
 // has symbols and a build id.
 //
-// The file is hostile: read by read(2) through libelf, never mapped, only when it is a regular file; tables above the
-// limits of ElfSymbols are refused. Any thread.
+// The file is hostile: read as elf_file.h does, only when it is a regular file; tables above the limits of ElfSymbols are
+// refused. Any thread.
 #ifndef HOLDFAST_REPORT_ELF_DYNAMIC_NAMES_H_
 #define HOLDFAST_REPORT_ELF_DYNAMIC_NAMES_H_
 

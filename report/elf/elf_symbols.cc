@@ -1,14 +1,13 @@
 #include "report/elf/elf_symbols.h"
 
 #include <elf.h>
-#include <gelf.h>
-#include <libelf.h>
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "fmt/format.h"
-#include "report/elf/elf_notes.h"
+#include "report/elf/elf_file.h"
 #include "report/elf/symbol_ranges.h"
 #include "report/elf/xz.h"
 
@@ -16,56 +15,42 @@ namespace holdfast {
 
 class ElfReader {
  public:
-  explicit ElfReader(int fd) {
-    elf_version(EV_CURRENT);
-    // ELF_C_READ, never ELF_C_READ_MMAP: see the header.
-    elf_ = elf_begin(fd, ELF_C_READ, nullptr);
-  }
-  ~ElfReader() {
-    elf_end(embedded_);
-    elf_end(elf_);
-  }
-  ElfReader(const ElfReader&) = delete;
-  ElfReader& operator=(const ElfReader&) = delete;
+  explicit ElfReader(int fd) : elf_(ElfFile::Open(fd)) {}
 
   absl::StatusOr<std::unique_ptr<ElfSymbols>> Read(std::string_view build_id) {
-    GElf_Ehdr header;
-    if (elf_ == nullptr || elf_kind(elf_) != ELF_K_ELF || gelf_getehdr(elf_, &header) == nullptr) {
-      return absl::InvalidArgumentError("not an ELF file");
-    }
-    if (header.e_machine != EM_X86_64 || gelf_getclass(elf_) != ELFCLASS64) {
-      return absl::InvalidArgumentError("not an x86-64 ELF file");
-    }
-    ReadSegments();
-    ReadSections();
+    if (elf_ == nullptr) return absl::InvalidArgumentError("not an ELF file");
+    if (!elf_->is_x86_64()) return absl::InvalidArgumentError("not an x86-64 ELF file");
+    result_->build_id_ = elf_->BuildId();
     if (result_->build_id_ != build_id) {
       const auto shown = [](std::string_view id) { return id.empty() ? std::string_view("none") : id; };
       return absl::FailedPreconditionError(fmt::format("another build id ({}) than the program had loaded ({})",
                                                        shown(result_->build_id_), shown(build_id)));
     }
+    TakeSegments();
     std::vector<Table> tables;
-    if (symtab_ != nullptr && AddTable(elf_, symtab_, &tables).ok()) MakeRanges(tables);
+    if (const Elf64_Shdr* symtab = FirstOf(*elf_, SHT_SYMTAB); symtab != nullptr) {
+      if (AddTable(*elf_, *symtab, &tables).ok()) MakeRanges(tables);
+    }
     result_->has_symtab_ = !result_->ranges_.empty();
     if (!result_->has_symtab_) {
       tables.clear();
       result_->names_.clear();
-      if (dynsym_ != nullptr) {
-        if (absl::Status status = AddTable(elf_, dynsym_, &tables); !status.ok()) return status;
+      if (const Elf64_Shdr* dynsym = FirstOf(*elf_, SHT_DYNSYM); dynsym != nullptr) {
+        if (absl::Status status = AddTable(*elf_, *dynsym, &tables); !status.ok()) return status;
       }
-      if (Elf_Scn* symbols = OpenEmbedded(); symbols != nullptr) (void)AddTable(embedded_, symbols, &tables);
+      const std::unique_ptr<ElfFile> embedded = OpenEmbedded();
+      const Elf64_Shdr* symtab = embedded == nullptr ? nullptr : FirstOf(*embedded, SHT_SYMTAB);
+      if (symtab != nullptr) (void)AddTable(*embedded, *symtab, &tables);
       MakeRanges(tables);
     }
     return std::move(result_);
   }
 
  private:
-  void ReadSegments() {
-    size_t count = 0;
-    if (elf_getphdrnum(elf_, &count) != 0) return;
-    // A file has one or two that are executable; of a file with thousands each symbol would look at all.
-    for (size_t i = 0; i < count && result_->segments_.size() < 16; ++i) {
-      GElf_Phdr segment;
-      if (gelf_getphdr(elf_, static_cast<int>(i), &segment) == nullptr) return;
+  void TakeSegments() {
+    for (const Elf64_Phdr& segment : elf_->segments()) {
+      // A file has one or two that are executable; of a file with thousands each symbol would look at all.
+      if (result_->segments_.size() == 16) return;
       if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
           segment.p_vaddr + segment.p_memsz > segment.p_vaddr) {
         result_->segments_.push_back({segment.p_vaddr, segment.p_memsz, segment.p_offset});
@@ -74,72 +59,45 @@ class ElfReader {
   }
 
   struct Table {
-    Elf* elf;
-    Elf_Data* symbols;
+    std::span<const Elf64_Shdr> sections;
+    std::vector<Elf64_Sym> symbols;
     uint32_t names;  // where its names begin in names_
     uint64_t names_size;
   };
 
-  void ReadSections() {
-    size_t names = 0;
-    const bool named = elf_getshdrstrndx(elf_, &names) == 0;
-    for (Elf_Scn* section = elf_nextscn(elf_, nullptr); section != nullptr; section = elf_nextscn(elf_, section)) {
-      GElf_Shdr header;
-      if (gelf_getshdr(section, &header) == nullptr) continue;
-      if (header.sh_type == SHT_SYMTAB && symtab_ == nullptr) symtab_ = section;
-      if (header.sh_type == SHT_DYNSYM && dynsym_ == nullptr) dynsym_ = section;
-      if (header.sh_type == SHT_NOTE && result_->build_id_.empty())
-        result_->build_id_ = BuildIdOfNotes(section, header);
-      const char* name = named && header.sh_type == SHT_PROGBITS ? elf_strptr(elf_, names, header.sh_name) : nullptr;
-      if (name != nullptr && std::strcmp(name, ".gnu_debugdata") == 0) debugdata_ = section;
-    }
-  }
-
-  // The bytes of a section, or null: damaged, compressed, or too large for what it is.
-  static Elf_Data* DataOf(Elf_Scn* section, const GElf_Shdr& header, uint64_t most) {
-    if (header.sh_type == SHT_NOBITS || (header.sh_flags & SHF_COMPRESSED) != 0 || header.sh_size > most)
-      return nullptr;
-    Elf_Data* data = elf_getdata(section, nullptr);
-    return data != nullptr && data->d_buf != nullptr ? data : nullptr;
+  static const Elf64_Shdr* FirstOf(const ElfFile& elf, uint32_t type) {
+    const auto sections = elf.sections();
+    const auto found = std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.sh_type == type; });
+    return found == sections.end() ? nullptr : &*found;
   }
 
   // Mini debug information: an ELF file of its own, packed with xz into a section, whose .symtab has the functions that
-  // .dynsym does not have. Its symbol table, or null.
-  Elf_Scn* OpenEmbedded() {
-    GElf_Shdr header;
-    if (debugdata_ == nullptr || gelf_getshdr(debugdata_, &header) == nullptr) return nullptr;
-    Elf_Data* data = DataOf(debugdata_, header, ElfSymbols::kMaxSymbolBytes);
-    if (data == nullptr) return nullptr;
-    auto unpacked = UnpackXz({static_cast<const char*>(data->d_buf), data->d_size}, ElfSymbols::kMaxSymbolBytes);
+  // .dynsym does not have. Or null.
+  std::unique_ptr<ElfFile> OpenEmbedded() {
+    const Elf64_Shdr* debugdata = nullptr;
+    for (const Elf64_Shdr& section : elf_->sections()) {
+      if (section.sh_type == SHT_PROGBITS && elf_->NameOf(section) == ".gnu_debugdata") debugdata = &section;
+    }
+    if (debugdata == nullptr) return nullptr;
+    const auto packed = elf_->BytesOf(*debugdata, ElfSymbols::kMaxSymbolBytes);
+    if (!packed) return nullptr;
+    auto unpacked = UnpackXz(*packed, ElfSymbols::kMaxSymbolBytes);
     if (!unpacked.ok()) return nullptr;
-    embedded_bytes_ = *std::move(unpacked);
-    embedded_ = elf_memory(embedded_bytes_.data(), embedded_bytes_.size());
-    GElf_Ehdr ehdr;
-    if (embedded_ == nullptr || elf_kind(embedded_) != ELF_K_ELF || gelf_getehdr(embedded_, &ehdr) == nullptr ||
-        ehdr.e_machine != EM_X86_64 || gelf_getclass(embedded_) != ELFCLASS64) {
-      return nullptr;
-    }
-    for (Elf_Scn* section = elf_nextscn(embedded_, nullptr); section != nullptr;
-         section = elf_nextscn(embedded_, section)) {
-      if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_SYMTAB) return section;
-    }
-    return nullptr;
+    std::unique_ptr<ElfFile> embedded = ElfFile::InMemory(*std::move(unpacked));
+    return embedded != nullptr && embedded->is_x86_64() ? std::move(embedded) : nullptr;
   }
 
-  absl::Status AddTable(Elf* elf, Elf_Scn* section, std::vector<Table>* tables) {
-    GElf_Shdr header, names_header;
-    if (gelf_getshdr(section, &header) == nullptr) return Damaged();
-    Elf_Scn* names_section = elf_getscn(elf, header.sh_link);
-    if (names_section == nullptr || gelf_getshdr(names_section, &names_header) == nullptr ||
-        names_header.sh_type != SHT_STRTAB) {
+  absl::Status AddTable(const ElfFile& elf, const Elf64_Shdr& section, std::vector<Table>* tables) {
+    auto table = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
+    if (!table || !elf.HasBytes(*table->names, ElfSymbols::kMaxNameBytes)) return Damaged();
+    std::string& names = result_->names_;
+    const size_t begin = names.size(), size = table->names->sh_size;
+    names.resize(begin + size + 1);  // a zero behind them
+    if (!elf.Read(table->names->sh_offset, size, names.data() + begin)) {
+      names.resize(begin);
       return Damaged();
     }
-    Elf_Data* symbols = DataOf(section, header, ElfSymbols::kMaxSymbolBytes);
-    Elf_Data* names = DataOf(names_section, names_header, ElfSymbols::kMaxNameBytes);
-    if (symbols == nullptr || names == nullptr) return Damaged();
-    tables->push_back({elf, symbols, static_cast<uint32_t>(result_->names_.size()), names->d_size});
-    result_->names_.append(static_cast<const char*>(names->d_buf), names->d_size);
-    result_->names_.push_back('\0');
+    tables->push_back({elf.sections(), std::move(table->symbols), static_cast<uint32_t>(begin), size});
     return absl::OkStatus();
   }
 
@@ -147,19 +105,15 @@ class ElfReader {
   void MakeRanges(const std::vector<Table>& tables) {
     SymbolRanges ranges;
     for (const Table& table : tables) {
-      for (size_t i = 0; i < table.symbols->d_size / sizeof(Elf64_Sym); ++i) {
-        GElf_Sym symbol;
-        if (gelf_getsym(table.symbols, static_cast<int>(i), &symbol) == nullptr) break;
-        AddSymbol(table, symbol, &ranges);
-      }
+      for (const Elf64_Sym& symbol : table.symbols) AddSymbol(table, symbol, &ranges);
     }
     for (const SymbolRanges::Range& range : ranges.Flatten()) {
       result_->ranges_.push_back({range.start, range.end, range.name});
     }
   }
 
-  void AddSymbol(const Table& table, const GElf_Sym& symbol, SymbolRanges* ranges) {
-    const int type = GELF_ST_TYPE(symbol.st_info);
+  void AddSymbol(const Table& table, const Elf64_Sym& symbol, SymbolRanges* ranges) {
+    const int type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx == SHN_UNDEF || symbol.st_name == 0 || symbol.st_name >= table.names_size) return;
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return;
     const ElfSymbols::Segment* segment = SegmentOf(symbol.st_value);
@@ -168,17 +122,17 @@ class ElfReader {
     // The section bounds what a symbol can hold. A file with more than 65,279 sections has none we could name cheaply:
     // there the segment does.
     uint64_t limit = segment->address + segment->size;
-    GElf_Shdr section;
-    const bool known =
-        symbol.st_shndx < SHN_LORESERVE && gelf_getshdr(elf_getscn(table.elf, symbol.st_shndx), &section) != nullptr;
-    if (known && (section.sh_flags & SHF_EXECINSTR) != 0 && symbol.st_value - section.sh_addr < section.sh_size) {
-      limit = std::min(limit, section.sh_addr + section.sh_size);
+    const Elf64_Shdr* section = symbol.st_shndx < std::min<size_t>(SHN_LORESERVE, table.sections.size())
+                                    ? &table.sections[symbol.st_shndx]
+                                    : nullptr;
+    if (section != nullptr && (section->sh_flags & SHF_EXECINSTR) != 0 && symbol.st_value - section->sh_addr < section->sh_size) {
+      limit = std::min(limit, section->sh_addr + section->sh_size);
     } else if (type == STT_NOTYPE) {
       return;  // a label in data
     }
     const char* name = result_->names_.data() + table.names + symbol.st_name;
     if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$')) return;  // assembler's own labels
-    const int binding = GELF_ST_BIND(symbol.st_info);
+    const int binding = ELF64_ST_BIND(symbol.st_info);
     ranges->Add({.start = symbol.st_value,
                  .size = std::min<uint64_t>(symbol.st_size, limit - symbol.st_value),
                  .limit = limit,
@@ -198,12 +152,7 @@ class ElfReader {
 
   static absl::Status Damaged() { return absl::DataLossError("damaged symbol table"); }
 
-  Elf* elf_ = nullptr;
-  Elf_Scn* symtab_ = nullptr;
-  Elf_Scn* dynsym_ = nullptr;
-  Elf_Scn* debugdata_ = nullptr;
-  Elf* embedded_ = nullptr;
-  std::string embedded_bytes_;
+  const std::unique_ptr<ElfFile> elf_;
   std::unique_ptr<ElfSymbols> result_ = std::make_unique<ElfSymbols>();
 };
 

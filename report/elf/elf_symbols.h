@@ -6,9 +6,8 @@
 // is not weak, is global, fewest leading underscores, shortest, alphabet. A symbol without a size holds what no other
 // does, up to the next symbol or the end of its section.
 //
-// The file is hostile: it is read with read(2) (a mapping of a file that is cut short meanwhile would be SIGBUS), only
-// when it is a regular file, and offsets, sizes and counts are checked; tables above the limits below are refused (the
-// largest known, Chromium's, has 2 million symbols: 48 MB and 200 MB of names), and longer names are none.
+// The file is hostile: it is read as elf_file.h does, and only when it is a regular file; tables above the limits below are
+// refused (the largest known, Chromium's, has 2 million symbols: 48 MB and 200 MB of names), and longer names are none.
 // After Load everything is in memory (24 bytes a symbol and its name) and the file closed. Immutable: any thread.
 #ifndef HOLDFAST_REPORT_ELF_ELF_SYMBOLS_H_
 #define HOLDFAST_REPORT_ELF_ELF_SYMBOLS_H_

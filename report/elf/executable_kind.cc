@@ -7,14 +7,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/elf/elf_file.h"
 
 namespace holdfast {
 namespace {
@@ -24,31 +26,6 @@ constexpr size_t kFirstBytes = 256;
 constexpr uint64_t kMostDynamicBytes = 1 << 20;
 constexpr uint64_t kMostStringBytes = 32 << 20;
 constexpr uint64_t kMostInterpreterBytes = 4096;  // PATH_MAX, as the kernel
-
-// Up to `size` bytes at `offset`; fewer where the file ends.
-std::string ReadAt(int fd, uint64_t offset, uint64_t size) {
-  if (offset > INT64_MAX - size) return "";
-  struct stat info;
-  if (fstat(fd, &info) != 0 || offset >= static_cast<uint64_t>(info.st_size)) return "";
-  std::string bytes(std::min(size, static_cast<uint64_t>(info.st_size) - offset), '\0');
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = pread(fd, bytes.data() + filled, bytes.size() - filled, static_cast<off_t>(offset + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    filled += static_cast<size_t>(got);
-  }
-  bytes.resize(filled);
-  return bytes;
-}
-
-template <typename T>
-std::vector<T> ReadArray(int fd, uint64_t offset, uint64_t bytes) {
-  const std::string raw = ReadAt(fd, offset, bytes);
-  std::vector<T> result(raw.size() / sizeof(T));
-  if (!result.empty()) memcpy(result.data(), raw.data(), result.size() * sizeof(T));
-  return result;
-}
 
 std::string MachineName(uint16_t machine) {
   switch (machine) {
@@ -94,15 +71,18 @@ struct Dynamic {
   uint64_t own_name = UINT64_MAX;
 };
 
-Dynamic ReadDynamic(int fd, const std::vector<Elf64_Phdr>& segments) {
+Dynamic ReadDynamic(const ElfFile& elf) {
   Dynamic result;
+  const auto segments = elf.segments();
   const auto dynamic_segment =
       std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
   if (dynamic_segment == segments.end()) return result;
-  const auto dynamic =
-      ReadArray<Elf64_Dyn>(fd, dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
+  const std::string dynamic =
+      elf.ReadUpTo(dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
   uint64_t strings_address = 0, strings_bytes = 0;
-  for (const Elf64_Dyn& entry : dynamic) {
+  Elf64_Dyn entry;
+  for (size_t at = 0; dynamic.size() - at >= sizeof entry; at += sizeof entry) {
+    memcpy(&entry, dynamic.data() + at, sizeof entry);
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_STRTAB) strings_address = entry.d_un.d_ptr;
     if (entry.d_tag == DT_STRSZ) strings_bytes = entry.d_un.d_val;
@@ -114,7 +94,7 @@ Dynamic ReadDynamic(int fd, const std::vector<Elf64_Phdr>& segments) {
     const uint64_t within = strings_address - segment.p_vaddr;
     if (within >= segment.p_filesz || segment.p_offset > INT64_MAX - within) continue;
     result.strings =
-        ReadAt(fd, segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
+        elf.ReadUpTo(segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
   }
   return result;
 }
@@ -132,41 +112,27 @@ std::string FindSanitizer(const Dynamic& dynamic) {
   return "";
 }
 
-ProgramFile ReadElf(int fd, const std::string& first) {
+ProgramFile ReadElf(int fd, std::string_view first) {
   ProgramFile file{.kind = ProgramFile::Kind::kBadElf};
-  // Class, byte order, type and machine lie at the same place in every kind of ELF file.
-  if (first.size() < sizeof(Elf32_Ehdr)) return file;
-  const auto little_endian = first[EI_DATA] == ELFDATA2LSB;
-  const auto two_bytes = [&](size_t at) {
-    const auto low = static_cast<uint8_t>(first[little_endian ? at : at + 1]);
-    const auto high = static_cast<uint8_t>(first[little_endian ? at + 1 : at]);
-    return static_cast<uint16_t>(low | high << 8);
-  };
-  const uint16_t type = two_bytes(offsetof(Elf64_Ehdr, e_type));
-  if ((type != ET_EXEC && type != ET_DYN) || (first[EI_CLASS] != ELFCLASS32 && first[EI_CLASS] != ELFCLASS64))
-    return file;
-  file.is_64_bit = first[EI_CLASS] == ELFCLASS64;
-  file.machine = MachineName(two_bytes(offsetof(Elf64_Ehdr, e_machine)));
-  if (!file.is_64_bit || !file.machine.empty() || !little_endian) {
+  const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd, first);
+  if (elf == nullptr || (elf->type() != ET_EXEC && elf->type() != ET_DYN)) return file;
+  file.is_64_bit = elf->is_64_bit();
+  file.machine = MachineName(elf->machine());
+  if (!file.is_64_bit || !file.machine.empty() || !elf->is_little_endian()) {
     file.kind = ProgramFile::Kind::kElf;
     return file;
   }
-  Elf64_Ehdr header;
-  if (first.size() < sizeof header) return file;
-  memcpy(&header, first.data(), sizeof header);
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0) return file;  // as the kernel
-  const auto segments = ReadArray<Elf64_Phdr>(fd, header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
-  if (segments.size() != header.e_phnum) return file;
-  for (const Elf64_Phdr& segment : segments) {
+  if (elf->segments().empty()) return file;  // as the kernel
+  for (const Elf64_Phdr& segment : elf->segments()) {
     if (segment.p_type != PT_INTERP) continue;
     if (segment.p_filesz < 2 || segment.p_filesz > kMostInterpreterBytes) return file;
-    const std::string path = ReadAt(fd, segment.p_offset, segment.p_filesz);
+    const std::string path = elf->ReadUpTo(segment.p_offset, segment.p_filesz);
     if (path.size() != segment.p_filesz || path.back() != '\0') return file;
     file.interpreter = TextAt(path, 0);
     break;
   }
   file.kind = ProgramFile::Kind::kElf;
-  const Dynamic dynamic = ReadDynamic(fd, segments);
+  const Dynamic dynamic = ReadDynamic(*elf);
   if (file.interpreter.empty()) {
     file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
   } else {
@@ -201,10 +167,14 @@ ProgramFile ReadProgramFile(const std::string& path) {
   // Not blocking: the path may be a pipe.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return {.kind = ProgramFile::Kind::kUnreadable};
-  const std::string first = ReadAt(file.get(), 0, kFirstBytes);
+  std::array<char, kFirstBytes> bytes;
+  struct stat info;
+  const ssize_t got =
+      fstat(file.get(), &info) == 0 && info.st_size > 0 ? pread(file.get(), bytes.data(), bytes.size(), 0) : 0;
+  const std::string_view first(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
   if (first.starts_with(ELFMAG)) return ReadElf(file.get(), first);
   if (first.starts_with("#!")) return ReadScript(first);
-  return {.kind = first.find('\0') == std::string::npos ? ProgramFile::Kind::kText : ProgramFile::Kind::kOther};
+  return {.kind = first.find('\0') == std::string_view::npos ? ProgramFile::Kind::kText : ProgramFile::Kind::kOther};
 }
 
 }  // namespace holdfast

@@ -1,21 +1,18 @@
 #include "report/export/lock_names.h"
 
-#include <gelf.h>
-#include <libelf.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
-#include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/elf/demangle.h"
-#include "report/elf/elf_notes.h"
+#include "report/elf/elf_file.h"
 #include "report/export/lock_comments.h"
 #include "report/symbolize/mapping_layout.h"
 
@@ -30,25 +27,20 @@ struct Wanted {
 };
 
 constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20;
+constexpr size_t kMostName = 4096;
 
-void FindNames(Elf* elf, std::vector<Wanted>* wanted) {
-  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr; section = elf_nextscn(elf, section)) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) ||
-        header.sh_size > kMostSymbolBytes) {
-      continue;
-    }
-    Elf_Data* data = elf_getdata(section, nullptr);
-    if (data == nullptr || data->d_buf == nullptr) continue;
-    for (size_t i = 0; i < data->d_size / sizeof(Elf64_Sym); ++i) {
-      GElf_Sym symbol;
-      if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
-      if (GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
+void FindNames(const ElfFile& elf, std::vector<Wanted>* wanted) {
+  for (const Elf64_Shdr& section : elf.sections()) {
+    if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
+    const auto table = elf.SymbolsOf(section, kMostSymbolBytes);
+    if (!table) continue;
+    for (const Elf64_Sym& symbol : table->symbols) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
       for (Wanted& one : *wanted) {
         if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
-        const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
-        if (name == nullptr || *name == '\0' || std::string_view(name).size() > 4096) continue;
-        one.name = std::string_view(name).substr(0, std::string_view(name).find('@', 1));
+        const std::string name = elf.TextAt(*table->names, symbol.st_name, kMostName);
+        if (name.empty()) continue;
+        one.name = name.substr(0, name.find('@', 1));
         one.offset = one.elf_address - symbol.st_value;
       }
     }
@@ -57,16 +49,11 @@ void FindNames(Elf* elf, std::vector<Wanted>* wanted) {
 
 // Only where the file has this build id.
 void FindNamesIn(int fd, std::string_view build_id, std::vector<Wanted>* wanted) {
-  elf_version(EV_CURRENT);
-  Elf* elf = elf_begin(fd, ELF_C_READ, nullptr);
-  if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64 && BuildIdOf(elf) == build_id) {
-    FindNames(elf, wanted);
-  }
-  elf_end(elf);
+  const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
+  if (elf != nullptr && elf->is_readable() && elf->BuildId() == build_id) FindNames(*elf, wanted);
 }
 
-// Only a regular file: the path comes from a table that anyone of the same user may have written. read(2), no mapping:
-// a file that is cut short meanwhile would be SIGBUS.
+// Only a regular file: the path comes from a table that anyone of the same user may have written.
 void FindNamesAt(const std::string& path, std::string_view build_id, std::vector<Wanted>* wanted) {
   if (!path.starts_with('/')) return;
   if (const auto fd = OpenRegular(path); fd.ok()) FindNamesIn(fd->get(), build_id, wanted);
