@@ -189,9 +189,6 @@ std::string HtmlData::Encode() {
   const std::vector<uint32_t> numbers = SortTree(&sections.emplace_back());
 
   for (Series& series : series_) {
-    std::sort(series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
-      return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
-    });
     for (auto& [node, labels] : series.rows) node = numbers[node];
     for (LockPair& pair : series.pairs) {
       pair.holder = numbers[pair.holder];

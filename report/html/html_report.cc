@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
@@ -21,6 +22,7 @@
 #include "report/base/progress.h"
 #include "report/base/value_units.h"
 #include "report/html/web_template.h"
+#include "report/pprof/pprof.h"
 
 namespace holdfast {
 namespace {
@@ -86,8 +88,8 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Htm
   ReadSetOptions options;
   options.keep = Keep::kNone;
   std::vector<std::string> twice;
-  options.each = [&](const ProfileFile& file) {
-    if (!data->Add(file.path, is_base, *file.profile)) {
+  options.each = [&](const ProfileFile& file, bool newest) {
+    if (!data->Add(file, is_base, newest)) {
       twice.push_back(file.path);
     } else if (leaks != nullptr) {
       leaks->See(file);
@@ -97,6 +99,13 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Htm
   const auto set = ReadProfileSet(arguments, options);
   progress.Clear();
   if (!set.ok()) return set.status();
+  for (const std::string& path : data->Arrange(*set, is_base)) {
+    auto profile = ReadPprofFile(path);
+    if (!profile.ok()) return profile.status();
+    ProfileFile file = Describe(path, *profile);
+    file.profile = std::make_shared<Profile>(*std::move(profile));
+    data->TakeDetails(file, is_base);
+  }
   for (const std::string& warning : set->warnings) SayTo(err, warning);
   for (const std::string& file : twice) {
     err << fmt::format("holdfast: {}: left out, the same snapshot as another file.\n", Printable(file));

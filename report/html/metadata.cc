@@ -158,12 +158,7 @@ bool HtmlData::CanCompare() const {
 std::vector<std::string> HtmlData::NewestFiles() const {
   std::vector<std::string> files;
   for (const Series& series : series_) {
-    if (series.is_base) continue;
-    const auto newest =
-        std::max_element(series.snapshots.begin(), series.snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
-          return std::tie(a.time_nanos, a.file) < std::tie(b.time_nanos, b.file);
-        });
-    files.push_back(newest->file);
+    if (!series.is_base) files.push_back(series.snapshots.back().file);
   }
   return files;
 }

@@ -1,6 +1,8 @@
 #include "report/html/report_builder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "fmt/format.h"
@@ -69,25 +71,20 @@ uint32_t HtmlData::LabelSetOf(const Profile& profile, const Profile::Sample& sam
   return place->second;
 }
 
-HtmlData::Series* HtmlData::SeriesOf(const std::string& file, bool is_base, const Profile& profile) {
-  const std::string kind = KindOf(profile);
-  std::string types;
-  for (const auto& type : profile.sample_types) {
-    types += fmt::format("{}/{} ", profile.strings[type.type], profile.strings[type.unit]);
-  }
-  std::string process(profile.CommentValue("process"));
-  if (process.empty() || profile.duration_nanos != 0) process = "file " + file;
+HtmlData::Series* HtmlData::SeriesOf(const ProfileFile& file, bool is_base) {
+  const std::string process = file.adds_up() ? "file " + file.path : file.process;
   for (Series& series : series_) {
     if (std::tie(series.is_base, series.kind, series.types, series.process) ==
-        std::tie(is_base, kind, types, process)) {
+        std::tie(is_base, file.kind, file.types, process)) {
       return &series;
     }
   }
   Series& series = series_.emplace_back();
   series.is_base = is_base;
-  series.kind = kind;
-  series.types = types;
+  series.kind = file.kind;
+  series.types = file.types;
   series.process = process;
+  const Profile& profile = *file.profile;
   for (const auto& type : profile.sample_types) {
     series.metrics.emplace_back(profile.strings[type.type], profile.strings[type.unit]);
   }
@@ -95,89 +92,108 @@ HtmlData::Series* HtmlData::SeriesOf(const std::string& file, bool is_base, cons
   return &series;
 }
 
-bool HtmlData::Add(const std::string& file, bool is_base, const Profile& profile) {
-  Series* series = SeriesOf(file, is_base, profile);
+namespace {
+
+Stacks StacksOf(const ProfileFile& file) {
+  std::vector<size_t> columns(file.profile->sample_types.size());
+  std::iota(columns.begin(), columns.end(), 0);
+  return Stacks::Build(file.profile, std::move(columns), {.single_frames = true}).value();  // without filters it can't fail
+}
+
+}  // namespace
+
+std::vector<uint32_t> HtmlData::FramesOf(const Stacks& stacks) {
+  const Profile& profile = stacks.profile();
+  std::vector<uint32_t> frames;
+  for (const FrameNode& node : stacks.nodes()) {
+    uint32_t object = 0;
+    if (node.mapping != Profile::kNone) {
+      const Profile::Mapping& mapping = profile.mappings[node.mapping];
+      object = ObjectOf(profile.strings[mapping.file], profile.strings[mapping.build_id]);
+    }
+    const int64_t start_line =
+        node.profile_function == Profile::kNone ? 0 : profile.functions[node.profile_function].start_line;
+    const uint32_t function = FunctionOf(node.name, profile.strings[node.file], start_line);
+    if (node.function == 0) functions_[function].nameless = true;
+    frames.push_back(FrameOf({.function = function,
+                              .object = object,
+                              .line = std::max<int64_t>(0, node.line),
+                              .is_inlined = node.is_inlined}));
+  }
+  return frames;
+}
+
+bool HtmlData::Add(const ProfileFile& file, bool is_base, bool newest) {
+  const Profile& profile = *file.profile;
+  Series* series = SeriesOf(file, is_base);
   for (const Snapshot& snapshot : series->snapshots) {
-    if (snapshot.time_nanos == profile.time_nanos) return false;
+    if (snapshot.time_nanos == file.time_nanos) return false;
   }
   Snapshot& snapshot = series->snapshots.emplace_back();
-  snapshot.file = file;
-  snapshot.time_nanos = profile.time_nanos;
+  snapshot.file = file.path;
+  snapshot.time_nanos = file.time_nanos;
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
   snapshot.columns.resize(series->metrics.size());
-  const bool is_newest = profile.time_nanos > series->newest_nanos || series->snapshots.size() == 1;
-  if (is_newest) {
-    series->newest_nanos = profile.time_nanos;
-    series->sampling = SamplingOf(profile);
-    series->losses = LossesOf(profile);
-    series->period = profile.period;
-    series->program = profile.CommentValue("program");
-    if (series->program.empty() && !profile.mappings.empty()) {
-      series->program = BaseName(profile.strings[profile.mappings[0].file]);
-    }
-    series->pid = profile.CommentValue("pid");
-    series->comments.clear();
-    for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
-  }
 
-  // Frames of each location, outermost first.
-  std::vector<std::vector<uint32_t>> frames(profile.locations.size());
-  for (size_t i = 0; i < profile.locations.size(); ++i) {
-    const Profile::Location& location = profile.locations[i];
-    uint32_t object = 0;
-    std::string_view path;
-    if (location.mapping != Profile::kNone) {
-      const Profile::Mapping& mapping = profile.mappings[location.mapping];
-      path = profile.strings[mapping.file];
-      object = ObjectOf(path, profile.strings[mapping.build_id]);
-    }
-    const std::string nameless = path.empty() ? "<unknown>" : fmt::format("[{}]", BaseName(path));
-    const auto function_of = [&](std::string_view name, std::string_view file, int64_t start_line) {
-      const uint32_t function = FunctionOf(name.empty() ? nameless : name, file, start_line);
-      if (name.empty()) functions_[function].nameless = true;
-      return function;
-    };
-    const auto lines = profile.LinesOf(location);
-    for (size_t k = lines.size(); k-- > 0;) {
-      const Profile::Function& function = profile.functions[lines[k].function];
-      frames[i].push_back(FrameOf({.function = function_of(profile.strings[function.name],
-                                                           profile.strings[function.filename], function.start_line),
-                                   .object = object,
-                                   .line = std::max<int64_t>(0, lines[k].line),
-                                   .is_inlined = k + 1 < lines.size()}));
-    }
-    if (lines.empty()) frames[i].push_back(FrameOf({.function = function_of("", "", 0), .object = object}));
-  }
-  if (is_newest) AddLocks(profile, frames, series);
-  for (size_t i = 0; i < profile.samples.size(); ++i) {
+  const Stacks stacks = StacksOf(file);
+  const std::vector<uint32_t> frames = FramesOf(stacks);
+  if (newest || series->snapshots.size() == 1) AddDetails(file, stacks, frames, series);
+  for (size_t i = 0; i < stacks.size(); ++i) {
     uint32_t node = kRoot;
-    const auto stack = profile.FramesOf(profile.samples[i]);
-    for (size_t k = stack.size(); k-- > 0;) {
-      for (const uint32_t frame : frames[stack[k]]) node = NodeOf(node, frame);
-    }
-    const uint32_t labels = LabelSetOf(profile, profile.samples[i]);
+    const auto stack = stacks.FramesOf(i);
+    for (size_t k = stack.size(); k-- > 0;) node = NodeOf(node, frames[stack[k]]);
+    const uint32_t labels = LabelSetOf(profile, profile.samples[stacks.SampleOf(i)]);
     const auto [place, added] = series->row_of.emplace(uint64_t{node} << 32 | labels, series->rows.size());
     if (added) series->rows.emplace_back(node, labels);
-    const auto values = profile.ValuesOf(i);
+    const auto values = stacks.ValuesOf(i);
     for (size_t m = 0; m < values.size(); ++m) {
       auto& column = snapshot.columns[m];
       if (column.size() < series->rows.size()) column.resize(series->rows.size());
-      column[place->second] =
-          static_cast<int64_t>(static_cast<uint64_t>(column[place->second]) + static_cast<uint64_t>(values[m]));
+      column[place->second] = WrappedSum(column[place->second], values[m]);
     }
   }
   return true;
 }
 
-uint32_t HtmlData::NodeOfStack(const std::vector<std::vector<uint32_t>>& frames, const std::vector<uint32_t>& stack) {
-  uint32_t node = kRoot;
-  for (size_t k = stack.size(); k-- > 0;) {
-    for (const uint32_t frame : frames[stack[k]]) node = NodeOf(node, frame);
+std::vector<std::string> HtmlData::Arrange(const ProfileSet& set, bool is_base) {
+  std::map<std::string_view, size_t> age;  // within its group
+  for (const ProfileGroup& group : set.groups) {
+    for (size_t i = 0; i < group.files.size(); ++i) age[group.files[i].path] = i;
   }
-  return node;
+  std::vector<std::string> newest;
+  for (Series& series : series_) {
+    if (series.is_base != is_base) continue;
+    std::stable_sort(series.snapshots.begin(), series.snapshots.end(),
+                     [&](const Snapshot& a, const Snapshot& b) { return age[a.file] < age[b.file]; });
+    if (series.snapshots.back().file != series.details_of) newest.push_back(series.snapshots.back().file);
+  }
+  return newest;
 }
 
-void HtmlData::AddLocks(const Profile& profile, const std::vector<std::vector<uint32_t>>& frames, Series* series) {
+void HtmlData::TakeDetails(const ProfileFile& file, bool is_base) {
+  const Stacks stacks = StacksOf(file);
+  AddDetails(file, stacks, FramesOf(stacks), SeriesOf(file, is_base));
+}
+
+void HtmlData::AddDetails(const ProfileFile& file, const Stacks& stacks, const std::vector<uint32_t>& frames,
+                          Series* series) {
+  const Profile& profile = *file.profile;
+  series->details_of = file.path;
+  series->sampling = SamplingOf(profile);
+  series->losses = LossesOf(profile);
+  series->period = profile.period;
+  series->program = profile.CommentValue("program");
+  if (series->program.empty() && !profile.mappings.empty()) {
+    series->program = BaseName(profile.strings[profile.mappings[0].file]);
+  }
+  series->pid = profile.CommentValue("pid");
+  series->comments.clear();
+  for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
+  AddLocks(stacks, frames, series);
+}
+
+void HtmlData::AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series) {
+  const Profile& profile = stacks.profile();
   const LockList list = ReadLockList(profile);
   series->locks.clear();
   series->pairs.clear();
@@ -202,10 +218,14 @@ void HtmlData::AddLocks(const Profile& profile, const std::vector<std::vector<ui
     added.lock = pair.lock;
     added.contentions = pair.contentions;
     added.delay_ns = pair.delay_ns;
-    const auto name = [&](int stack, uint32_t* node, uint32_t* function) {
-      if (stack < 0 || static_cast<size_t>(stack) >= list.stacks.size()) return;
-      *node = NodeOfStack(frames, list.stacks[static_cast<size_t>(stack)]);
-      *function = function_of(holdfast::FunctionOf(profile, list.stacks[static_cast<size_t>(stack)]));
+    const auto name = [&](int number, uint32_t* node, uint32_t* function) {
+      if (number < 0 || static_cast<size_t>(number) >= list.stacks.size()) return;
+      const std::vector<uint32_t>& stack = list.stacks[static_cast<size_t>(number)];
+      for (size_t k = stack.size(); k-- > 0;) {
+        const auto nodes = stacks.NodesOf(stack[k]);
+        for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
+      }
+      *function = function_of(holdfast::FunctionOf(profile, stack));
     };
     name(pair.holder, &added.holder, &added.holder_function);
     name(pair.waiter, &added.waiter, &added.waiter_function);

@@ -11,9 +11,11 @@
 //   for each series               rows (node, set of labels); then for each snapshot and metric one column of values:
 //                                 differences to the snapshot before, zigzag varints, runs of zeros as 0 and a length
 //
-// A series is one process and kind, its snapshots by time. Files that do not say whose they are and differences
-// (duration not 0) are a series each, as they are always added up: the rules of report/views/top.h. Functions are told apart
-// by name, as TopTable does, so that a page shows the same numbers as `holdfast top`.
+// The road is that of every view: ProfileSet says which files belong together, which is newest and which always add up,
+// FilteredStacks what a stack is (without what the profile itself wants dropped). Only adding up is left to the page, where a
+// reader chooses moments, processes and labels. A series is one process and kind, its snapshots from the oldest to the
+// newest; files that always add up are a series each. Functions are told apart by name, so that a page shows the same
+// numbers as `holdfast top`.
 //
 // 1,000,000 nodes: about 2 s and 300 MB. Values above 2^53 lose their last digits in a browser. One thread at a time.
 #ifndef HOLDFAST_REPORT_HTML_REPORT_BUILDER_H_
@@ -31,6 +33,8 @@
 #include "report/analysis/growth.h"
 #include "report/html/html_source.h"
 #include "report/pprof/profile.h"
+#include "report/profiles/filtered_stacks.h"
+#include "report/profiles/profile_set.h"
 
 namespace holdfast {
 
@@ -38,8 +42,14 @@ class HtmlData {
  public:
   HtmlData();
 
-  // `file` names it for people. `is_base`: the side to compare with. False: the same snapshot is in it already.
-  bool Add(const std::string& file, bool is_base, const Profile& profile);
+  // `is_base`: the side to compare with. `newest`: of its process and kind, so far. False: the same snapshot is in it
+  // already.
+  bool Add(const ProfileFile& file, bool is_base, bool newest);
+
+  // Brings the snapshots of one side into the order of the set that they were read from. Returns the files that turned out
+  // to be the newest of their series: TakeDetails wants them once more.
+  std::vector<std::string> Arrange(const ProfileSet& set, bool is_base);
+  void TakeDetails(const ProfileFile& file, bool is_base);
 
   // Lines of source around those that the frames name, where the files can be read here.
   void AddSources(size_t max_bytes);
@@ -117,7 +127,7 @@ class HtmlData {
     std::vector<std::pair<uint32_t, uint32_t>> rows;  // node, set of labels
     absl::flat_hash_map<uint64_t, uint32_t> row_of;
     // Of the newest snapshot.
-    int64_t newest_nanos = INT64_MIN;
+    std::string details_of;  // its file
     std::string sampling, program, pid;
     int64_t period = 0;
     std::vector<std::string> comments, losses;
@@ -130,9 +140,11 @@ class HtmlData {
   uint32_t ObjectOf(std::string_view path, std::string_view build_id);
   uint32_t NodeOf(uint32_t parent, uint32_t frame);
   uint32_t LabelSetOf(const Profile& profile, const Profile::Sample& sample);
-  uint32_t NodeOfStack(const std::vector<std::vector<uint32_t>>& frames, const std::vector<uint32_t>& stack);
-  void AddLocks(const Profile& profile, const std::vector<std::vector<uint32_t>>& frames, Series* series);
-  Series* SeriesOf(const std::string& file, bool is_base, const Profile& profile);
+  // The report's frames, by node of `stacks`.
+  std::vector<uint32_t> FramesOf(const Stacks& stacks);
+  void AddDetails(const ProfileFile& file, const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series);
+  void AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series);
+  Series* SeriesOf(const ProfileFile& file, bool is_base);
   void SortFunctionsAndFrames();
   bool IsProgram(std::string_view object) const;
   std::string FunctionColumns(std::vector<std::string>* strings) const;

@@ -43,7 +43,7 @@ class StacksBuilder {
   }
 
   absl::StatusOr<Stacks> Build() {
-    const bool by_label = !IsLevel(options_.by);
+    const bool by_label = !options_.single_frames && !IsLevel(options_.by);
     if (by_label) {
       std::set<std::string_view> keys = LabelKeys(p_);
       by_thread_start_ = options_.by == "thread" && !keys.contains("thread");
@@ -66,7 +66,7 @@ class StacksBuilder {
     size_t frames = 0;
     for (const Profile::Sample& sample : p_.samples) frames += sample.frames;
     ReserveHuge(&made_.frames_, frames);
-    collapse_ = options_.by != "function" && options_.by != "line";
+    collapse_ = !options_.single_frames && options_.by != "function" && options_.by != "line";
     for (size_t i = 0; i < p_.samples.size(); ++i) {
       const Profile::Sample& sample = p_.samples[i];
       const auto values = p_.ValuesOf(i);
@@ -87,6 +87,7 @@ class StacksBuilder {
       made_.stacks_.push_back({first, static_cast<uint32_t>(made_.frames_.size() - first), static_cast<uint32_t>(i)});
       AddValues(i, values);
     }
+    nodes->Take(&made_.first_location_node_, &made_.location_nodes_);
     return std::move(made_);
   }
 

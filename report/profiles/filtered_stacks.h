@@ -4,7 +4,7 @@
 // line, a file, an object, a package. A stack is a list of nodes, leaf first, and one value for each chosen column.
 //
 //   Profile ──(drop frames, focus, ignore, hide, show, show_from, tags, fold)──► Stacks ──► FlatTable, CallGraph,
-//   CallTree
+//   CallTree, HtmlData
 //
 // The rules of filters are those of `go tool pprof` (tests compare row by row):
 //   focus, ignore   keep or drop whole stacks by a function, source file or object in them
@@ -37,6 +37,9 @@ struct StackOptions {
   // function, line, file, object, package; anything else is a label, whose value becomes the outermost node. thread,
   // where the profile has no such label: what the thread was started with (thread_start.h).
   std::string by = "function";
+  // Nodes are single frames, whatever `by` says: function, line, object, whether inlined. For the HTML page, which adds
+  // up by functions itself.
+  bool single_frames = false;
 };
 
 struct FrameNode {
@@ -45,6 +48,9 @@ struct FrameNode {
   int64_t line = 0;               // of its first location, 0: not known
   std::vector<StringId> objects;  // paths, the first few
   bool is_label = false;          // a label's value, no frame
+  // Of its first location: indices into the profile, kNone: not known.
+  uint32_t profile_function = Profile::kNone, mapping = Profile::kNone;
+  bool is_inlined = false;
 };
 
 class Stacks {
@@ -71,6 +77,11 @@ class Stacks {
     return variances_.empty() ? 0 : variances_[stack * columns_ + column];
   }
   bool has_variances() const { return !variances_.empty(); }
+  // The nodes of one of the profile's locations, innermost first, after the filters by name.
+  std::span<const uint32_t> NodesOf(uint32_t location) const {
+    return {location_nodes_.data() + first_location_node_[location],
+            location_nodes_.data() + first_location_node_[location + 1]};
+  }
   // The index of the sample in the profile.
   size_t SampleOf(size_t stack) const { return stacks_[stack].sample; }
 
@@ -91,6 +102,7 @@ class Stacks {
   std::vector<FrameNode> nodes_;
   std::vector<Stack> stacks_;
   std::vector<uint32_t> frames_;
+  std::vector<uint32_t> first_location_node_, location_nodes_;
   std::vector<int64_t> values_, selected_, whole_;
   std::vector<double> variances_, selected_variance_;
 };

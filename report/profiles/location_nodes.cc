@@ -153,9 +153,9 @@ void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
     if (!nameless && lines.empty()) hidden = true;
   }
   if (!hidden) {
-    if (nameless) at_.push_back(NodeOf(nullptr, at.mapping, nodes));
+    if (nameless) at_.push_back(NodeOf(nullptr, at.mapping, false, nodes));
     if (!options_.inlines && lines.size() > 1) lines.erase(lines.begin(), lines.end() - 1);
-    for (const Profile::Line& line : lines) at_.push_back(NodeOf(&line, at.mapping, nodes));
+    for (const Profile::Line& line : lines) at_.push_back(NodeOf(&line, at.mapping, &line != &lines.back(), nodes));
   }
   const size_t count = at_.size() - first_.back();
   if (count <= 1 && only_.size() == location) only_.push_back(count == 1 ? at_.back() : Profile::kNone);
@@ -165,10 +165,11 @@ void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
 uint32_t LocationNodes::FoldedNode(uint32_t location, std::vector<FrameNode>* nodes) {
   const Profile::Location& at = profile_.locations[location];
   const auto lines = profile_.LinesOf(at);
-  return NodeOf(lines.empty() ? nullptr : &lines.back(), at.mapping, nodes);
+  return NodeOf(lines.empty() ? nullptr : &lines.back(), at.mapping, false, nodes);
 }
 
-uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<FrameNode>* nodes) {
+uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool is_inlined,
+                               std::vector<FrameNode>* nodes) {
   const StringId object = mapping == Profile::kNone ? 0 : profile_.mappings[mapping].file;
   const Profile::Function* function = line == nullptr ? nullptr : &profile_.functions[line->function];
   const StringId name = function == nullptr ? 0 : function->name, file = function == nullptr ? 0 : function->filename;
@@ -176,7 +177,12 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, std:
                          object_text = profile_.strings[object];
   const std::string nameless = object == 0 ? std::string("<unknown>") : fmt::format("[{}]", BaseName(object_text));
   std::string shown, key;
-  if (options_.by == "object") {
+  if (options_.single_frames) {
+    shown = name == 0 ? nameless : std::string(name_text);
+    const auto [function_index, number] =
+        line == nullptr ? std::pair(Profile::kNone, int64_t{0}) : std::pair(line->function, line->line);
+    key = fmt::format("{} {} {} {}", function_index, number, mapping, is_inlined);
+  } else if (options_.by == "object") {
     shown = nameless;
     if (object != 0) shown = BaseName(object_text);
     key = object_text;
@@ -196,7 +202,8 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, std:
   const auto [place, added] = by_name_.emplace(std::move(key), static_cast<uint32_t>(nodes->size()));
   if (added) {
     nodes->push_back(
-        {.name = std::move(shown), .function = name, .file = file, .line = line ? line->line : 0, .objects = {}});
+        {.name = std::move(shown), .function = name, .file = file, .line = line ? line->line : 0, .objects = {},
+         .profile_function = line ? line->function : Profile::kNone, .mapping = mapping, .is_inlined = is_inlined});
   }
   auto& objects = (*nodes)[place->second].objects;
   if (object != 0 && objects.size() < Stacks::kMaxObjects &&

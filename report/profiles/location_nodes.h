@@ -37,6 +37,12 @@ class LocationNodes {
   // The node of a location that was folded away, for stacks of which nothing else is left.
   uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
 
+  // What NodesOf has, as two columns; last.
+  void Take(std::vector<uint32_t>* first, std::vector<uint32_t>* nodes) {
+    *first = std::move(first_);
+    *nodes = std::move(at_);
+  }
+
   bool has_focus() const { return !focus_.empty() || !ignore_.empty(); }
   bool has_show_from() const { return !show_from_.empty(); }
   bool prunes() const { return !drop_.empty(); }
@@ -47,7 +53,8 @@ class LocationNodes {
   void Look(uint32_t location, std::vector<FrameNode>* nodes);
   bool Prunes(StringId name);
   std::vector<Profile::Line> Remaining(uint32_t location, Flags* flags);
-  uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, std::vector<FrameNode>* nodes);
+  // `line`: null where a location has none. Inlined: into another of the same location.
+  uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, bool is_inlined, std::vector<FrameNode>* nodes);
 
   // A pattern with its answers for each function and mapping.
   class Cached {

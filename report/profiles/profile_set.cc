@@ -79,15 +79,32 @@ class Grouper {
  public:
   explicit Grouper(Keep keep) : keep_(keep) {}
 
-  void Add(ProfileFile file, std::shared_ptr<Profile> profile) {
+  // Calls `each` as ReadSetOptions has it.
+  void Add(const ProfileFile& file, const std::function<void(const ProfileFile&, bool newest)>& each) {
     const auto key = std::tuple(file.process, file.kind, file.process.empty() ? file.types : std::string());
     const auto [place, added] = index_.emplace(key, set_.groups.size());
     if (added) set_.groups.push_back({file.process, file.kind, file.program, {}});
     ProfileGroup& group = set_.groups[place->second];
-    if (keep_ != Keep::kNone) file.profile = std::move(profile);
-    group.files.push_back(std::move(file));
+    ProfileFile& kept = group.files.emplace_back(file);
+    if (keep_ == Keep::kNone) kept.profile.reset();
     SortByAge(&group.files);
+    const ProfileFile* newest = group.NewestCumulative();
+    if (each) each(file, newest != nullptr && newest->path == file.path);
     if (keep_ == Keep::kNewest && !group.process.empty()) DropOlder(&group);
+  }
+
+  // Files of another folder may have changed what is the oldest of those before: then the newest was dropped.
+  absl::Status ReadDropped() {
+    if (keep_ != Keep::kNewest) return absl::OkStatus();
+    for (ProfileGroup& group : set_.groups) {
+      for (ProfileFile& file : group.files) {
+        if (file.profile != nullptr || !group.Counts(file)) continue;
+        auto profile = ReadPprofFile(file.path);
+        if (!profile.ok()) return profile.status();
+        file.profile = std::make_shared<Profile>(*std::move(profile));
+      }
+    }
+    return absl::OkStatus();
   }
 
   ProfileSet Take() { return std::move(set_); }
@@ -209,9 +226,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
     }
     ++kept;
     described.profile = std::make_shared<Profile>(*std::move(profile));
-    if (options.each) options.each(described);
-    std::shared_ptr<Profile> shared = std::move(described.profile);
-    grouper.Add(std::move(described), std::move(shared));
+    grouper.Add(described, options.each);
   }
   if (options.progress) options.progress(done, found->size());
   if (kept == 0) {
@@ -220,6 +235,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
     return absl::NotFoundError(fmt::format("{}: no profile could be read. Give the folder that holdfast run named.",
                                            arguments.empty() ? "" : arguments[0]));
   }
+  if (const absl::Status status = grouper.ReadDropped(); !status.ok()) return status;
   ProfileSet set = grouper.Take();
   set.warnings = std::move(warnings);
   return set;

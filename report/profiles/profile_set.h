@@ -40,6 +40,9 @@ struct ProfileFile {
 
   // Holds all that earlier files of its process held.
   bool cumulative() const { return duration_nanos == 0; }
+  // Whether it always counts, beside all others: a difference, or a file that does not say whose it is. Of the others the
+  // newest of each process counts.
+  bool adds_up() const { return process.empty() || !cumulative(); }
 };
 
 struct ProfileGroup {
@@ -49,6 +52,8 @@ struct ProfileGroup {
   const ProfileFile& newest() const { return files.back(); }
   // The file that stands for the process: the newest that is cumulative, or nullptr.
   const ProfileFile* NewestCumulative() const;
+  // Whether the file counts where one state is shown.
+  bool Counts(const ProfileFile& file) const { return file.adds_up() || &file == NewestCumulative(); }
 };
 
 struct ProfileSet {
@@ -70,8 +75,9 @@ enum class Keep {
 struct ReadSetOptions {
   Keep keep = Keep::kNewest;
   std::string kind = "";  // only this one; "": all. In folders, files of other kinds are not even opened
-  // Called with each file before its profile may be dropped, and with how many are done of how many.
-  std::function<void(const ProfileFile&)> each = {};
+  // Called with each file before its profile may be dropped, and with how many are done of how many. `newest`: of those
+  // of its process and kind that were read so far.
+  std::function<void(const ProfileFile&, bool newest)> each = {};
   std::function<void(size_t done, size_t all)> progress = {};
 };
 

@@ -107,13 +107,12 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
   std::vector<const ProfileFile*> files;
   std::vector<std::string> left_out;
   for (const ProfileGroup& group : set->groups) {
-    const ProfileFile* newest = group.process.empty() ? nullptr : group.NewestCumulative();
     for (const ProfileFile& file : group.files) {
-      if (newest == nullptr || !file.cumulative() || &file == newest) {
+      if (group.Counts(file)) {
         files.push_back(&file);
       } else {
         left_out.push_back(fmt::format("{}: left out, a snapshot of the same process as {}, which holds all of it.",
-                                       file.path, newest->path));
+                                       file.path, group.NewestCumulative()->path));
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
 #include "report/html/report_builder.h"
@@ -102,15 +103,21 @@ TEST(JsonText, EscapesAndRepairs) {
   EXPECT_EQ(json.text(), "{\"a\\\"b\":[-1,\"\\u000a\\\\\\u0001\",null,true],\"bad\":\"\uFFFD\"}");
 }
 
+ProfileFile FileOf(const std::string& path, const std::shared_ptr<Profile>& profile) {
+  ProfileFile file = Describe(path, *profile);
+  file.profile = profile;
+  return file;
+}
+
 TEST(HtmlData, TheSameSnapshotIsTakenOnce) {
-  Profile profile;
-  profile.sample_types.push_back({profile.strings.Intern("inuse_space"), profile.strings.Intern("bytes")});
-  profile.time_nanos = 1000;
-  profile.AddComment("process: a/b/1/2/0");
+  const auto profile = std::make_shared<Profile>();
+  profile->sample_types.push_back({profile->strings.Intern("inuse_space"), profile->strings.Intern("bytes")});
+  profile->time_nanos = 1000;
+  profile->AddComment("process: a/b/1/2/0");
   HtmlData data;
-  EXPECT_TRUE(data.Add("a.pb.gz", false, profile));
-  EXPECT_FALSE(data.Add("copy.pb.gz", false, profile));
-  EXPECT_TRUE(data.Add("a.pb.gz", true, profile)) << "the base is another side";
+  EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), false, true));
+  EXPECT_FALSE(data.Add(FileOf("copy.pb.gz", profile), false, true));
+  EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), true, true)) << "the base is another side";
   EXPECT_THAT(data.NewestFiles(), testing::ElementsAre("a.pb.gz"));
   EXPECT_EQ(data.Encode().substr(0, 4), "HFR1");
 }

@@ -29,6 +29,25 @@ std::vector<std::string> Names(const ProfileGroup& group) {
   return names;
 }
 
+// One folder is in the order of its numbers, several are by time: the clock was set back between one's files.
+TEST(ProfileSet, TheNewestIsThereWhenAnotherFolderChangesTheOrder) {
+  const Folder one, two;
+  one.Write("app.1.0001.heap.pb.gz", Of("one", 200));
+  one.Write("app.1.0002.heap.pb.gz", Of("one", 100));
+  two.Write("app.1.0001.heap.pb.gz", Of("one", 50));
+  const auto alone = ReadProfileSet({one.path()}, {});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->groups[0].NewestCumulative()->time_nanos, 100);
+  const auto set = ReadProfileSet({one.path(), two.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  const ProfileFile* newest = set->groups[0].NewestCumulative();
+  EXPECT_EQ(newest->time_nanos, 200);
+  ASSERT_NE(newest->profile, nullptr) << "it was dropped as an older one, before the other folder was read";
+  EXPECT_EQ(newest->profile->time_nanos, 200);
+  EXPECT_TRUE(set->groups[0].Counts(*newest));
+  EXPECT_FALSE(set->groups[0].Counts(set->groups[0].files[0]));
+}
+
 TEST(ProfileSet, AFolderIsSortedIntoProcessesAndKinds) {
   Folder folder;
   folder.Write("app.1.0002.heap.pb.gz", Of("one", 20));

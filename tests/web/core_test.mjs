@@ -214,6 +214,34 @@ test("Several processes: the newest of each, added up", () => {
   assert.deepEqual(core.totalsOverTime(r, core.findMetric(r, "heap/inuse_space"), "", [1000, 1500, 2000]), [10, 15, 35]);
 });
 
+const topTotals = (...files) => {
+  const json = execFileSync(process.env.HOLDFAST_TOOL, ["top", "-n", "0", "--format", "json", ...files], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  return Object.fromEntries(JSON.parse(json).rows.map((row) => [row.function, [row.self, row.total]]));
+};
+const pageTotals = (r) => table(core.buildTree(r, core.valuesFor(r, choice).columns, none), r.names);
+
+test("The newest of a process is the one of holdfast top, also where the clock was set back", () => {
+  const [one, two] = ["one", "two"].map((name) => mkdtempSync(join(folder, name)));
+  const put = (where, number, ms, bytes) =>
+    writeProfile(join(where, `app.42.000${number}.heap.pb.gz`), { ms, samples: [heap(["main", "a"], bytes)], comments: [`number ${bytes}`] });
+  put(one, 1, 200_000, 111);
+  put(one, 2, 100_000, 222);
+  put(two, 1, 50_000, 333);
+  for (const [folders, newest] of [[[one], 222], [[one, two], 111], [[two, one], 111]]) {
+    const r = read(folders);
+    assert.deepEqual(pageTotals(r), { main: [0, newest], a: [newest, newest] });
+    assert.deepEqual(pageTotals(r), topTotals(...folders));
+    assert.ok(r.series[0].comments.includes(`number ${newest}`), "and what it says about itself");
+  }
+});
+
+test("What a profile itself wants dropped is dropped, as in holdfast top", () => {
+  const samples = [heap(["main", "grow", "malloc", "inner"], 10), heap(["main", "malloc"], 5), heap(["main"], 1), heap(["malloc", "inner"], 3)];
+  const files = write([{ samples, dropFrames: "malloc" }]);
+  assert.deepEqual(pageTotals(read(files)), { main: [6, 16], grow: [10, 10], malloc: [0, 3], inner: [3, 3] });
+  assert.deepEqual(pageTotals(read(files)), topTotals(...files));
+});
+
 test("Base and head: removed frames are there, normalising scales, the error is that of both", () => {
   const interval = 1000;
   const r = report(

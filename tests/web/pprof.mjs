@@ -68,6 +68,7 @@ export function encodeProfile({
   interval = 1,
   comments = [],
   process = `box/1/${pid}/7/0`,
+  dropFrames = "", // an expression
   level = 6,
   encoding = "utf8", // of all strings
 }) {
@@ -141,8 +142,9 @@ export function encodeProfile({
   const commentIds = all.map(string);
   const period = new Message().number(1, string(kind === "heap" ? "space" : "contentions")).number(2, string(kind === "heap" ? "bytes" : "count"));
   const defaultType = string({ heap: "inuse_space", cpu: "cpu" }[kind] ?? "delay");
+  const drop = string(dropFrames);
   for (const text of strings) out.part(6, Buffer.from(text, encoding));
-  out.number(9, ms * 1e6).message(11, period).number(12, kind === "heap" ? interval : 1);
+  out.number(7, drop).number(9, ms * 1e6).message(11, period).number(12, kind === "heap" ? interval : 1);
   out.packed(13, commentIds).number(14, defaultType);
   return gzipSync(out.done(), { level });
 }
