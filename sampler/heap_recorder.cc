@@ -174,6 +174,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
     AddFree(recorded, row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
   }
   own_time.Add();
+  // Where nearly everything is sampled, at every 32nd sample.
+  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) TendExporter(recorded);
   Unmute(thread);
 }
 

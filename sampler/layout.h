@@ -27,6 +27,13 @@ inline constexpr uint32_t kLayoutVersion = 9;
 inline constexpr char kTablePrefix[] = "holdfast.";
 inline constexpr char kTableSuffix[] = ".table";
 
+// A folder as the kernel knows it: in another container, or after chroot, its path may name another one. 0, 0: not known.
+struct FolderId {
+  uint64_t device, inode;
+  bool known() const { return inode != 0; }
+  bool operator==(const FolderId&) const = default;
+};
+
 using Offset = uint32_t;  // in units of kUnit bytes
 inline constexpr uint32_t kUnit = 8;
 
@@ -279,7 +286,8 @@ inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kInte
 
 // Who fills which control word:
 //   target → exporter   exit_request (1: an orderly end, waiting for `exported`), snapshot_request
-//   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid
+//   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
+//                       (+1 for each kBeatNs, or third of a shorter snapshot_every_ns, that it lives)
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
@@ -310,15 +318,18 @@ struct TableHeader {
   std::atomic<uint32_t> snapshot_request;
   std::atomic<uint32_t> snapshot_done;
   std::atomic<int32_t> exporter_pid;
+  std::atomic<uint32_t> exporter_beat;
 
   // Options, as the target took them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end
   uint64_t max_disk_bytes;
   uint64_t max_memory_bytes;
   uint64_t seed;
+  FolderId out_id;               // of the output folder, when the table was made
   uint32_t keep;                 // snapshots of each kind; 0 = all; kKeepThinned = the default thinning
   uint32_t profiles;             // bit of each ProfileKind
   uint32_t verbose;
+  uint32_t merge;                // 1: a process that leaves a single snapshot shares its program's file
   std::atomic<uint32_t> heap_interval_count;
   std::atomic<uint32_t> lock_interval_count;
   IntervalChange heap_intervals[kIntervals];   // the newest stands at [count − 1]
@@ -352,6 +363,14 @@ struct TableHeader {
 };
 
 inline constexpr uint32_t kKeepThinned = 0xffffffff;
+
+// How often a living exporter counts exporter_beat up, and how long it may stand still before the target looks whether it has
+// lost its exporter: within an interval, if that is no shorter than 300 ms.
+inline constexpr int64_t kBeatNs = 1'000'000'000;
+inline constexpr int64_t PatienceNs(uint64_t snapshot_every_ns) {
+  if (snapshot_every_ns == 0 || snapshot_every_ns >= 3 * kBeatNs) return 3 * kBeatNs;
+  return snapshot_every_ns < 300'000'000 ? 300'000'000 : static_cast<int64_t>(snapshot_every_ns);
+}
 
 }  // namespace holdfast
 

@@ -110,11 +110,38 @@ bool ParseProfiles(const char* text, uint32_t* profiles) {
 // One line on standard error: the only thing that the shim ever prints unasked.
 void ComplainOf(const char* name, const char* value, const char* takes) {
   TextBuffer<512> line;
-  line.Add("holdfast: ").Add(name).Add("=").Add(value).Add(": not ").Add(takes).Add("; the default is used.\n");
+  line.Add("holdfast: ").Add(name).Add("=");
+  for (int i = 0; i < 200 && value[i] != '\0'; ++i) line.Add(value[i]);
+  if (TextLength(value) > 200) line.Add("...");
+  line.Add(": ").Add(takes).Add(".\n");
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
+bool Contains(const char* text, const char* end, const char* part) {
+  for (; text < end; ++text) {
+    if (TextStartsWith(text, part) && text + TextLength(part) <= end) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool IsKnownVariable(const char* name) {
+  constexpr const char* kNames[] = {"OUT",    "HEAP_INTERVAL",  "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP", "MAX_DISK",
+                                    "MAX_MEMORY", "TABLES",     "PROFILES",      "SIGNAL",         "CHILDREN",
+                                    "MERGE_CHILDREN", "LOCK_LABEL", "SEED",      "ENABLE",         "VERBOSE",
+                                    "ROOT",   "EXPORTER"};
+  name += 9;  // HOLDFAST_
+  const char* end = name;
+  while (*end != '\0' && *end != '=') ++end;
+  for (const char* known : kNames) {
+    if (TextStartsWith(name, known) && TextLength(known) == static_cast<size_t>(end - name)) return true;
+  }
+  for (const char* others : {"TEST_", "REAL_", "BENCH_", "PORT"}) {
+    if (TextStartsWith(name, others)) return true;
+  }
+  return Contains(name, end, "_SERVICE_") || Contains(name, end, "_PORT");
+}
 
 bool ParseSize(const char* text, uint64_t* bytes) { return ParseQuantity(text, kSizeUnits, bytes); }
 
@@ -131,6 +158,8 @@ void ReadOptions(const char* const* environment, Options* options) {
   constexpr const char kSizeHelp[] = "a size (B, KiB, MiB, GiB, KB, MB, GB)";
   constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
   uint64_t number = 0;
+  bool by_run = false;  // which has named misspelt variables already, once for all its processes
+  for (const char* const* entry = environment; *entry != nullptr; ++entry) by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
   for (; *environment != nullptr; ++environment) {
     const char* entry = *environment;
     if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;
@@ -191,27 +220,44 @@ void ReadOptions(const char* const* environment, Options* options) {
       } else {
         options->root_pid = static_cast<int>(number);
       }
+    } else if (is("MERGE_CHILDREN")) {
+      if (!ParseYesNo(value, &options->merge)) takes = "yes or no";
     } else if (is("EXPORTER")) {
       options->exporter = !TextEquals(value, "no");
       if (options->exporter && *value != '\0') options->exporter_path = value;
     }
-    if (takes != nullptr) ComplainOf(name.text(), value, takes);
+    if (takes != nullptr) {
+      TextBuffer<128> problem;
+      ComplainOf(name.text(), value, problem.Add("not ").Add(takes).Add("; the default is used").text());
+    } else if (!by_run && !IsKnownVariable(entry)) {
+      ComplainOf(name.text(), value, "no such variable, it is ignored; holdfast run --help names them");
+    }
   }
-  CopyAbsolutePath(options->out, sizeof options->out, out);
+  if (!CopyAbsolutePath(options->out, sizeof options->out, out)) {
+    ComplainOf("HOLDFAST_OUT", out, "longer than 1023 bytes; the default is used, the working folder");
+    CopyAbsolutePath(options->out, sizeof options->out, ".");
+  }
 }
 
-void CopyAbsolutePath(char* to, size_t capacity, const char* path) {
+bool CopyAbsolutePath(char* to, size_t capacity, const char* path) {
   char here[kLongestPath];
   TextBuffer<kLongestPath> absolute;
+  size_t bytes = 0;  // without its end
   if (*path != '/') {
     const long length = RawSyscall(SYS_getcwd, here, sizeof here);
     if (!SyscallFailed(length)) absolute.Add(here);
     if (TextStartsWith(path, "./")) path += 2;
-    if (!TextEquals(path, ".") && *path != '\0') absolute.Add("/").Add(path);
+    bytes = absolute.length();
+    if (!TextEquals(path, ".") && *path != '\0') {
+      absolute.Add("/").Add(path);
+      bytes += 1 + TextLength(path);
+    }
   } else {
     absolute.Add(path);
+    bytes = TextLength(path);
   }
   CopyText(to, capacity, absolute.text());
+  return bytes < kLongestPath && bytes < capacity;
 }
 
 }  // namespace holdfast

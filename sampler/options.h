@@ -32,6 +32,7 @@ struct Options {
   bool enable = true;
   bool children = true;
   bool lock_label = false;       // lock samples are kept apart by lock
+  bool merge = false;            // HOLDFAST_MERGE_CHILDREN
   bool exporter = true;          // HOLDFAST_EXPORTER=no
   const char* exporter_path = nullptr;
   const char* tables = nullptr;  // null: the default places
@@ -42,8 +43,13 @@ struct Options {
 // `environment` ends with a null pointer. Strings in the result point into it.
 void ReadOptions(const char* const* environment, Options* options);
 
-// `path` as it is from now on, wherever the program goes. Longer than kLongestPath: cut.
-void CopyAbsolutePath(char* to, size_t capacity, const char* path);
+// Whether a variable that begins with HOLDFAST_ is one of ours, or is set by others than people: by our tests, or by
+// Kubernetes for a service of the name ("HOLDFAST_PORT", "HOLDFAST_AGENT_SERVICE_HOST"). Anything else is misspelt.
+// `name` may end with '=' and a value.
+bool IsKnownVariable(const char* name);
+
+// `path` as it is from now on, wherever the program goes. False: it is longer than `capacity`, and was cut.
+bool CopyAbsolutePath(char* to, size_t capacity, const char* path);
 
 // "512KiB" → 524288; B, KiB, MiB, GiB, KB, MB, GB; no unit = bytes. False: not a size.
 bool ParseSize(const char* text, uint64_t* bytes);

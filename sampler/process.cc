@@ -113,6 +113,7 @@ void BeginChild() {
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;
   process.location = {};
+  process.out_id = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent or its siblings (see BeforeFork).
   uint64_t seed = process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
   process.seed = process.options.seed == 0 ? 0 : NextRandom(&seed);
@@ -131,29 +132,6 @@ bool OwnedByUs() {
   BeginChild();
   ownership->store(kOurs, std::memory_order_release);
   return true;
-}
-
-// Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
-bool StartExporter() {
-  if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
-  switch (ServiceOf(process.location.folder, process.options.out)) {
-    case Service::kServed:
-    case Service::kByRoot:  // it is at work in a moment, or gone: no other may write there
-      return true;
-    case Service::kBarred:
-      return false;
-    case Service::kNobody:
-      break;
-  }
-  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
-  // the end of all. That child, or who comes later, starts an exporter.
-  if (ChildrenGoElsewhere()) return false;
-  TextBuffer<24> max_disk;
-  max_disk.AddNumber(process.options.max_disk_bytes);
-  const char* arguments[] = {process.exporter, "exporter",   "--out",         process.options.out, "--tables",
-                             process.location.folder, "--max-disk", max_disk.text(), nullptr};
-  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named)) process.exporter[0] = '\0';
-  return process.exporter[0] != '\0';
 }
 
 // With HOLDFAST_VERBOSE: one line when recording begins.
@@ -192,7 +170,8 @@ Table* MakeTableNow() {
   }
   Table* made = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
-    made = MakeTable(process.options, table_address, table_bytes, process.forked, &process.location);
+    process.out_id = OutFolderId(process.options.out, process.exporter[0] != '\0');
+    made = MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location);
   }
   if (made == nullptr || !MakeSpecialStacks(made)) {
     // No place to keep anything: step aside for good, the program runs on as if we were not there.
@@ -210,8 +189,12 @@ Table* MakeTableNow() {
   // which other threads record already. This thread records its own sample only afterwards.
   current_table.store(made);
   MoveBeforeTable(made);
+  BeginBeat();
   StartExporter();
-  if (process.options.verbose > 0) TellStart();
+  if (process.options.verbose > 0) {
+    TellStart();
+    TellUnwritable();
+  }
   table_state.store(kMade, std::memory_order_release);
   return made;
 }
@@ -391,7 +374,7 @@ void AwaitLastProfile() {
     const timespec pause = {0, 100'000'000};
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
     // Nobody there who could answer: it could not start, or died. The table stays for `holdfast collect`.
-    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out)) return;
+    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out, process.out_id)) return;
   }
 }
 

@@ -31,6 +31,7 @@ struct Process {
   int pid = 0;                             // of the process that this state belongs to; a vfork child has another
   bool forked = false;
   TableLocation location{};
+  FolderId out_id{};                       // of the output folder, as the table's header has it
   char exporter[640] = {};                 // path of the `holdfast` tool; empty = none is to be started
   bool exporter_is_named = false;          // by a variable, and another than the one beside the library
 };
@@ -45,6 +46,17 @@ bool EnterSlow(ThreadState& thread);
 Table* GetTable();
 // The same, for a thread that is not muted yet.
 Table* GetTableMuted(ThreadState& thread);
+
+// Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
+bool StartExporter();
+// A table of its own has been made, whose exporter is to be watched from now on.
+void BeginBeat();
+// With HOLDFAST_VERBOSE: one line where profiles cannot be written.
+void TellUnwritable();
+// After a sample, by every thread: looks (a load, at times the clock) whether the exporter's beat stands still, and starts
+// another exporter where there is none any more. It may have been killed long before this process ends, and if that is by
+// SIGKILL nobody would write what is in the table.
+void TendExporter(Table* recorded);
 
 // Adds to what is counted while there is no table. Also right when another thread publishes the table meanwhile: nothing
 // is left behind, nothing is counted twice.

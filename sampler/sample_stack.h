@@ -49,6 +49,8 @@ class OwnTime {
     counter_ = &table->header()->counters[thread.shard].sample_ns;
     start_ns_ = MonotonicNs();
   }
+  // Whether this is one of them; the others need no clock.
+  bool measured() const { return counter_ != nullptr; }
   void Add() const {
     if (LIKELY(counter_ == nullptr)) return;
     // 0 is no time: where the program has forbidden itself to read the clock in between.

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "sampler/layout.h"
+
 namespace holdfast {
 
 // Starts `path` with `arguments` (null-terminated, at most 12 of them) and `environment` (null: one that keeps the library out). False: it
@@ -37,11 +39,19 @@ enum class Service {
   kByRoot,  // the file is root's mark that its exporter takes this user's tables (table_owner.h), but none is at work
   kBarred,  // another user has put a file there: no exporter of this user can come to hold the lock
 };
-Service ServiceOf(const char* tables, const char* out);
-inline bool ExporterServes(const char* tables, const char* out) { return ServiceOf(tables, out) == Service::kServed; }
+// `id`: of the folder, as its tables' headers have it.
+Service ServiceOf(const char* tables, const char* out, FolderId id);
+inline bool ExporterServes(const char* tables, const char* out, FolderId id) { return ServiceOf(tables, out, id) == Service::kServed; }
 
-// Writes "<tables>/holdfast.<uid>.<hash of out>.lock" into `path`.
-void ExporterLockPath(const char* tables, const char* out, uint32_t uid, char* path, uint64_t capacity);
+// Writes "<tables>/holdfast.<uid>.<hash>.lock" into `path`. The hash is of `out`, of `id` (two containers may each have a
+// folder of that path) and of the layout's version: an exporter of another one cannot read our tables.
+void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
+                      uint32_t version = kLayoutVersion);
+// Root's mark for another user, that lies where that user's lock would be: without the folder's id, which that user may not
+// be able to see (/root/profiles).
+inline void MarkPath(const char* tables, const char* out, uint32_t user, char* path, uint64_t capacity) {
+  ExporterLockPath(tables, out, FolderId{}, user, path, capacity);
+}
 
 }  // namespace holdfast
 

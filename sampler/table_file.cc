@@ -118,7 +118,7 @@ void FillText(TableHeader& head, const Options& options) {
   }
 }
 
-void FillHeader(TableHeader& head, const Options& options, bool forked) {
+void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId out_id) {
   head.version = kLayoutVersion;
   head.header_bytes = sizeof(TableHeader);
   head.pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
@@ -136,6 +136,8 @@ void FillHeader(TableHeader& head, const Options& options, bool forked) {
   head.max_disk_bytes = options.max_disk_bytes;
   head.max_memory_bytes = options.max_memory_bytes;
   head.seed = options.seed;
+  head.out_id = out_id;
+  head.merge = options.merge && options.root_pid != static_cast<int>(head.pid);
   head.keep = options.keep;
   head.profiles = options.profiles;
   head.verbose = options.verbose;
@@ -174,7 +176,7 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
 }
 
 Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked,
-                   TableLocation* location) {
+                   FolderId out_id, TableLocation* location) {
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (SyscallFailed(folder_fd)) return nullptr;
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
@@ -200,6 +202,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
     fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   }
   if (fd >= 0) {
+    RawSyscall(SYS_fchmod, fd, 0600);  // a umask of 0777 leaves a file that its own exporter may not open
     void* mapped = nullptr;
     uint64_t mapped_bytes = 0;
     if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
@@ -231,7 +234,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
     }
     if (mapped != nullptr) {
       auto& head = *static_cast<TableHeader*>(mapped);
-      FillHeader(head, options, forked);
+      FillHeader(head, options, forked, out_id);
       head.image = image;
       head.cap_bytes = cap;
       head.used.store(sizeof(TableHeader) / kUnit, std::memory_order_relaxed);
@@ -256,7 +259,8 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
 
 }  // namespace
 
-Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, TableLocation* location) {
+Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
+                 TableLocation* location) {
   static_assert(sizeof(TableHeader) % kUnit == 0);
   const char* folders[3] = {options.tables, nullptr, nullptr};
   if (options.tables == nullptr) {
@@ -266,13 +270,30 @@ Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, boo
   }
   for (const char* folder : folders) {
     if (folder == nullptr || *folder == '\0') continue;
-    if (Table* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, location)) {
+    if (Table* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location)) {
       current_location = *location;
       current_uid = made->header()->uid;
       return made;
     }
   }
   return nullptr;
+}
+
+FolderId OutFolderId(char* path, bool make) {
+  struct stat info;
+  const auto is_there = [&] {
+    return !SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, 0)) && (info.st_mode & S_IFMT) == S_IFDIR;
+  };
+  if (is_there()) return {info.st_dev, info.st_ino};
+  for (char* at = path; make && *at != '\0'; ++at) {
+    const char behind = at[1];
+    if (behind != '/' && behind != '\0') continue;
+    at[1] = '\0';
+    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700))) RawSyscall(SYS_fchmodat, AT_FDCWD, path, 0700);  // whatever the umask
+    at[1] = behind;
+  }
+  if (!make || !is_there()) return {};
+  return {info.st_dev, info.st_ino};
 }
 
 Room RoomForTables(uint64_t bytes) {

@@ -31,7 +31,7 @@ void MarkUser(const char* tables, const char* out, uint32_t user) {
   struct stat info;
   if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, out, &info, 0)) && info.st_uid == user) return;
   char path[700];
-  ExporterLockPath(tables, out, user, path, sizeof path);
+  MarkPath(tables, out, user, path, sizeof path);
   // Two rounds: what lies there may be another user's, and is taken away.
   for (int round = 0; round < 2; ++round) {
     const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -3,6 +3,7 @@
 
 #include "sampler/lock_records.h"
 #include "sampler/lock_sampling.h"
+#include "sampler/process.h"
 #include "sampler/raw_memory.h"
 #include "sampler/recorder.h"
 #include "sampler/sample_stack.h"
@@ -33,6 +34,7 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   if (wait->slot != nullptr) PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
   Unmute(thread);
   wait->capture_end_ns = MonotonicNs();
 }

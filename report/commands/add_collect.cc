@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -28,17 +29,18 @@ namespace holdfast {
 namespace {
 
 struct CollectOptions {
-  std::string out;
+  std::string from;  // DIR
+  std::string out;   // -o; "": where the program wanted them
   std::vector<std::string> tables;
   std::vector<std::string> users;
-  bool live = false;
+  bool live = false, discard = false;
 };
 
 // Collects, and counts what it did.
 class Collector {
  public:
   explicit Collector(const CollectOptions& options)
-      : options_(options), folder_(std::filesystem::absolute(options.out).lexically_normal().string()) {}
+      : options_(options), folder_(std::filesystem::absolute(options.from).lexically_normal().string()), id_(FolderIdOf(folder_)) {}
 
   int Run() {
     for (const std::string& text : options_.users) {
@@ -84,23 +86,28 @@ class Collector {
     fmt::print(stderr, "holdfast: {} ({}). {}\n", Printable(what), Printable(std::string(status.message())), next);
   }
 
-  bool IsFolder(const std::string& other) const {
+  // Whether DIR is where the table's profiles were to go. The same path may name another folder in another container.
+  bool IsFor(const TableFile& table) const {
+    if (table.out_id().known() && id_.known() && table.out_id() == id_) return true;
     std::error_code error;
-    return std::filesystem::path(other).lexically_normal() == folder_ ||
-           std::filesystem::equivalent(other, folder_, error);
+    const bool same_path = std::filesystem::path(table.out()).lexically_normal() == folder_ ||
+                           (!table.out_id().known() && std::filesystem::equivalent(table.out(), folder_, error));
+    // Of another device and inode: removed and made again since, if the program ran where we do.
+    return same_path && (!table.out_id().known() || !id_.known() || table.owner().IsOfOurNamespace());
   }
 
   void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
-    std::map<std::string, std::vector<TableFile>> by_out;
+    std::map<std::tuple<std::string, uint64_t, uint64_t>, std::vector<TableFile>> by_out;
     const auto look = [&](uid_t user) {
       for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
         absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
         if (table.ok()) {
-          if (!every_out && !IsFolder(table->out())) continue;
+          if (!every_out && !IsFor(*table)) continue;
           if (user != geteuid() && !users_.contains(user) && !HasMark(path, table->out(), user)) {
             ++not_taken_[user];
           } else {
-            by_out[table->out()].push_back(*std::move(table));
+            const FolderId id = table->OutIdHere();
+            by_out[{table->out(), id.device, id.inode}].push_back(*std::move(table));
           }
         } else if (every_out && user == geteuid() && !absl::IsNotFound(table.status())) {
           Fail(path + "/" + name, table.status(), "It was left where it is.");
@@ -109,8 +116,9 @@ class Collector {
     };
     look(geteuid());
     for (const uid_t user : OtherUsersOfTables(folder)) look(user);
-    for (auto& [out, tables] : by_out) {
-      ExporterLock lock(path, out);
+    for (auto& [place, tables] : by_out) {
+      const std::string& out = std::get<0>(place);
+      ExporterLock lock(path, out, FolderId{std::get<1>(place), std::get<2>(place)});
       const bool taken = lock.Take();
       // Root's mark: root's exporter takes them, or root's collect.
       if (!taken && (!lock.Barred() || HasMark(path, out, geteuid()))) {
@@ -150,17 +158,22 @@ class Collector {
     }
     const std::string name = table.name();
     const std::string what = fmt::format("{} (process {}, table {})", table.program(), table.owner().pid, name);
-    auto [output, is_new] = outputs_.try_emplace(table.out(), absl::NotFoundError(""));
+    if (options_.discard) {
+      if (liveness == Liveness::kDead && unlinkat(folder.get(), name.c_str(), 0) == 0) ++discarded_;
+      return;
+    }
+    const std::string& place = options_.out.empty() ? table.out() : options_.out;
+    auto [output, is_new] = outputs_.try_emplace(place, absl::NotFoundError(""));
     // Made when there is something to put into it.
-    if (is_new) output->second = OutputFolder::Open(table.out());
+    if (is_new) output->second = OutputFolder::Open(place);
     if (!output->second.ok()) {
-      Fail(what, output->second.status(), "The table was left where it is.");
+      Fail(what, output->second.status(), kLeft);
       return;
     }
     TableExporter exporter(std::move(table));
     const auto written = exporter.Export(*output->second, symbolizer_, Deadline::Never());
     if (!written.ok()) {
-      Fail(what, written.status(), "The table was left where it is.");
+      Fail(what, written.status(), kLeft);
       return;
     }
     ++processes_;
@@ -172,11 +185,14 @@ class Collector {
   }
 
   void Report() const {
-    std::string line = fmt::format("holdfast: {}: {} from {}", options_.out, Count(files_, "profile", "profiles"),
-                                   Count(processes_, "process", "processes"));
-    if (live_ > 0) line += fmt::format("; {} still running (--live takes those too)", live_);
-    if (unknown_ > 0)
-      line += fmt::format("; {} of which it cannot be seen whether they run (--live takes those too)", unknown_);
+    std::string line =
+        options_.discard
+            ? fmt::format("holdfast: {}: {} of ended processes thrown away", options_.from, Count(discarded_, "table", "tables"))
+            : fmt::format("holdfast: {}: {} from {}", options_.out.empty() ? options_.from : options_.out,
+                          Count(files_, "profile", "profiles"), Count(processes_, "process", "processes"));
+    const char* hint = options_.discard ? "" : " (--live takes those too)";
+    if (live_ > 0) line += fmt::format("; {} still running{}", live_, hint);
+    if (unknown_ > 0) line += fmt::format("; {} of which it cannot be seen whether they run{}", unknown_, hint);
     for (const auto& [user, count] : not_taken_) {
       line += fmt::format("; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
                           Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
@@ -186,12 +202,15 @@ class Collector {
   }
 
   const CollectOptions& options_;
+  static constexpr char kLeft[] = "The table was left where it is: -o writes elsewhere, --discard throws it away.";
+
   std::string folder_;  // DIR, absolute
+  FolderId id_;
   std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
   Symbolizer symbolizer_;
   std::set<uid_t> users_;           // whose tables are taken because somebody said so
   std::map<uid_t, int> not_taken_;  // other users' tables that name the folder, too
-  int files_ = 0, processes_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
+  int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
   bool failed_ = false;
 };
 
@@ -206,8 +225,11 @@ void AddCollectCommand(CLI::App& app, Invocation* invocation) {
       "files, and removes the tables. DIR may also be a folder of tables: then all of those are taken, and each\n"
       "program's profiles go to its own output folder.\n\n"
       "  HOLDFAST_EXPORTER=no HOLDFAST_OUT=/tmp/p LD_PRELOAD=…/libholdfast.so ./server\n"
-      "  holdfast collect /tmp/p");
-  command->add_option("DIR", options->out, "Output folder that the programs were started with, or a folder of tables")
+      "  holdfast collect /tmp/p\n"
+      "  holdfast collect -o here /full/disk       what could not be written there\n"
+      "  holdfast collect --discard /tmp/p         frees the memory, writes nothing");
+  command->add_option("-o,--out", options->out, "Write them here, not where the program was told to")->type_name("DIR");
+  command->add_option("DIR", options->from, "Output folder that the programs were started with, or a folder of tables")
       ->required();
   command->add_option("--tables", options->tables,
                       "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
@@ -217,7 +239,11 @@ void AddCollectCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("USER")
       ->allow_extra_args(false);
   command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
+  command->add_flag("--discard", options->discard, "Throw the tables of ended programs away, and write nothing")
+      ->excludes("--live")
+      ->excludes("--out");
   command->callback([options, invocation] {
+    if (!options->out.empty()) options->out = std::filesystem::absolute(options->out).lexically_normal().string();
     if (options->tables.empty()) {
       for (const std::string& folder : DefaultTableFolders()) {
         if (std::filesystem::is_directory(folder)) options->tables.push_back(folder);

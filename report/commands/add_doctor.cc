@@ -138,9 +138,9 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
   findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
                                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
-  if (ExporterServes(process.folder.c_str(), process.table.out().c_str())) {
+  if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
     findings->Ok("profiles", fmt::format("go to {}", process.out()));
-  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str()) == Service::kBarred) {
+  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) == Service::kBarred) {
     findings->Note("profiles", fmt::format("another user's file lies where the exporter of {} has its lock, and keeps it away: holdfast dump "
                                            "{} writes them now. Let tables lie in a folder of your own (--tables)",
                                            process.out(), process.pid.value_or(0)));

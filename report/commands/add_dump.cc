@@ -129,7 +129,7 @@ class Dumper {
   static absl::StatusOr<bool> AskExporter(const ProcessTable& process) {
     const std::string out = process.table.out();
     const auto serves = [&] {
-      const Service service = ServiceOf(process.folder.c_str(), out.c_str());
+      const Service service = ServiceOf(process.folder.c_str(), out.c_str(), process.table.OutIdHere());
       return service == Service::kServed || service == Service::kByRoot;
     };
     if (!serves()) return false;

@@ -5,11 +5,17 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "report/export/exporter.h"
+#include "report/export/resident_memory.h"
 
 namespace holdfast {
 namespace {
@@ -27,6 +33,8 @@ void LeaveInheritedBounds() {
   const sched_param usual = {};
   sched_setscheduler(0, SCHED_OTHER, &usual);
   setpriority(PRIO_PROCESS, 0, 5);
+  umask(0077);  // the program's may leave files that even we cannot open
+  SetBadness(kBadnessAtRest);
 }
 
 void BecomeQuiet() {
@@ -52,9 +60,16 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
   command->group("");  // not in the list of commands
   command->add_option("--out", options->out, "Output folder, absolute")->required();
   command->add_option("--tables", options->tables, "Folder of the table files")->required();
+  auto id = std::make_shared<std::string>();
+  command->add_option("--out-id", *id, "Device and inode of the output folder, as the program sees it: DEVICE:INODE");
   command->add_option("--parent", options->parent, "Stay as long as this process lives");
   command->add_option("--max-disk", options->max_disk_bytes, "Cap on the output folder in bytes; 0 = none");
-  command->callback([options, invocation] {
+  command->callback([options, id, invocation] {
+    const std::vector<std::string> numbers = absl::StrSplit(*id, ':');
+    if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &options->out_id.device) ||
+        !absl::SimpleAtoi(numbers[1], &options->out_id.inode)) {
+      options->out_id = {};
+    }
     LeaveInheritedBounds();
     BecomeQuiet();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // executed by its descriptor it would be called by that number

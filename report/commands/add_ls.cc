@@ -82,7 +82,7 @@ int RunLs(const std::vector<std::string>& folders) {
                       std::string(snapshot.status().message())));
       continue;
     }
-    const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str());
+    const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
     if (table.liveness == Liveness::kDead && !served) dead_out = table.out();
     lines.push_back({fmt::format("{}", table.pid.value_or(static_cast<pid_t>(table.table.owner().pid))), StateOf(table),
                      Age(now_ns - table.table.owner().start_monotonic_ns),

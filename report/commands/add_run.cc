@@ -112,6 +112,13 @@ int Run::Prepare() {
     if (!options_.quiet) Say("HOLDFAST_ENABLE=0: nothing is recorded.");
   }
 
+  for (const char* const* entry = environ; *entry != nullptr && !options_.quiet; ++entry) {
+    if (std::string_view(*entry).starts_with("HOLDFAST_") && !IsKnownVariable(*entry)) {
+      const std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
+      Say(fmt::format("{}: no such variable, it is ignored. holdfast run --help names them.", Printable(name)));
+    }
+  }
+
   // An option goes before its variable.
   out_given_ = options_.out.empty() ? Variable("HOLDFAST_OUT") : options_.out;
   if (options_.tables.empty()) options_.tables = Variable("HOLDFAST_TABLES");

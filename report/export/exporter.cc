@@ -15,19 +15,28 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "report/export/ended_files.h"
 #include "report/export/exporter_lock.h"
 #include "report/base/file_descriptor.h"
+#include "report/table/memory_room.h"
 #include "report/export/output_folder.h"
+#include "report/export/program_files.h"
+#include "report/export/resident_memory.h"
+#include "report/export/sweep_tables.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/export/process_exporter.h"
 #include "report/table/table_folder.h"
 #include "report/export/served_users.h"
 #include "report/table/process_info.h"
 #include "sampler/layout.h"
+#include "sampler/spawn_exporter.h"
 
 namespace holdfast {
 namespace {
@@ -37,7 +46,6 @@ constexpr int64_t kSecond = 1000 * kMs;
 constexpr int64_t kTick = 100 * kMs;      // how often the words of live tables are read: a bell may not ring (chroot)
 constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
 constexpr int64_t kGrace = 200 * kMs;     // without a table before the exporter ends: a shell's next command may follow
-constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
 constexpr int64_t kSlow = 5 * kSecond;  // for reading a table with another user's rights, that may be stopped by that user
 constexpr int kMostSlow = 3;
@@ -58,11 +66,18 @@ struct Served {
   uint32_t requests_answered = 0;
   int64_t exit_answered = 0;  // when; 0 = it did not ask
   int failures = 0;
+  uint32_t beat = 0;
+  int64_t next_beat = 0;
+  bool shared = false;    // in the sum of its program, which is still to be written
   bool gone = false;      // its process ended or runs another image
   bool finished = false;  // nothing more to do
   uid_t user = geteuid();  // whose table it is
   bool became_another = false;
 };
+
+bool IsFor(const TableFile& table, const ExporterOptions& options) {
+  return table.out() == options.out && (!table.out_id().known() || !options.out_id.known() || table.out_id() == options.out_id);
+}
 
 class Exporter {
  public:
@@ -90,6 +105,7 @@ class Exporter {
         }
       }
       for (const auto& served : served_) Attend(*served, NowNs());
+      WriteShared();
       std::erase_if(served_, [](const auto& served) { return served->finished; });
       std::erase_if(became_others_, Ended);
       if (!served_.empty() || !became_others_.empty() || ParentLives()) idle_since = NowNs();
@@ -97,6 +113,7 @@ class Exporter {
         FindNewTables();  // a last time while the marks are there
         if (served_.empty()) return;
       }
+      Rest();
       Wait();
     }
   }
@@ -154,9 +171,15 @@ class Exporter {
         absl::StatusOr<TableFile> table = TableFile::Open(tables_, name, user);
         // Out of descriptors: at the next look.
         if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
-        if (table.ok() && table->out() == options_.out && !WasRenamed(*table, user) && !TakesAnother(user)) continue;
+        const bool is_for_us = table.ok() && IsFor(*table, options_) && !WasRenamed(*table, user);
+        if (is_for_us && !TakesAnother(user)) continue;
+        // Named after another user id, in a user namespace: its own exporter serves it while it runs.
+        if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&
+            (table->liveness() != Liveness::kDead || IsServedElsewhere(name))) {
+          continue;
+        }
         there.insert(name);
-        if (!table.ok() || table->out() != options_.out || WasRenamed(*table, user)) continue;
+        if (!is_for_us) continue;
         Add(*std::move(table), user);
       }
     });
@@ -191,14 +214,24 @@ class Exporter {
                                 }) < kMostOfAnother;
   }
 
+  // Of "holdfast.0.4242.…": whether the exporter of user 0 holds its lock.
+  bool IsServedElsewhere(const std::string& name) const {
+    uint32_t user = 0;
+    const size_t start = sizeof kTablePrefix - 1;
+    return absl::SimpleAtoi(name.substr(start, name.find('.', start) - start), &user) &&
+           IsLockHeld(options_.tables, options_.out, options_.out_id, user);
+  }
+
   void Add(TableFile table, uid_t user) {
     auto served = std::make_unique<Served>(
         Served{.exporter = TableExporter(std::move(table), options_.max_disk_bytes), .process = {}, .user = user});
     const TableFile& added = served->exporter.table();
+    served->exporter.set_ended(&ended_);
     added.SetExporterPid(getpid());
     if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
     // After the process was opened: its pid may come back as another one at any time.
     served->gone = added.liveness() == Liveness::kDead;
+    served->next_beat = NowNs() + BeatPeriod(added);  // most processes of a build have ended by then
     if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + PeriodOf(*served);
     // exec keeps the pid: of two images of one process the older is gone.
     for (const auto& other : served_) {
@@ -208,6 +241,10 @@ class Exporter {
       (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
     }
     served_.push_back(std::move(served));
+  }
+
+  static int64_t BeatPeriod(const TableFile& table) {
+    return std::min<int64_t>(kBeatNs, PatienceNs(table.snapshot_every_ns()) / 3);
   }
 
   // A hostile header may ask for anything.
@@ -224,18 +261,79 @@ class Exporter {
                                                   NowNs() - served.exit_answered > kUnseenRest);
   }
 
-  bool Export(Served& served) {
+  bool HasOutput() {
     // A folder that could not be made or opened may be there by now; one that was removed (between two runs into the same
     // place, say) is made again.
     if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
-    if (!output_.ok()) return false;
+    return output_.ok();
+  }
+
+  void BeginWork() {
+    if (last_work_ == 0) SetBadness(kBadnessAtWork);
+    // What is compressed takes time.
+    if (symbolizer_ == nullptr) symbolizer_ = std::make_unique<Symbolizer>(DebugFiles::Options{.max_unpacked = 64 << 20});
+    last_work_ = NowNs();
+  }
+
+  // Lets go of all that the last snapshots needed, once nothing has been to do for a while.
+  void Rest() {
+    if (last_work_ == 0 || NowNs() - last_work_ < (memory_is_limited_ ? kTick : kLookAround)) return;
+    last_work_ = 0;
+    symbolizer_.reset();
+    if (output_.ok()) output_->ForgetListing();
+    SetBadness(kBadnessAtRest);
+    GiveBackMemory();  // last: what runs after it comes back
+  }
+
+  // Whether there is room for what one more snapshot takes.
+  bool HasRoomFor(const TableFile& table) {
+    const std::optional<MemoryRoom> room = MemoryRoomOf("self");
+    memory_is_limited_ = room.has_value();
+    if (!room.has_value() || symbolizer_ != nullptr) return true;  // it has taken most of it already
+    return room->left_bytes >= kSnapshotBytes + static_cast<int64_t>(4 * table.bytes());
+  }
+
+  // `shares`: into the sum of its program. It has ended, and left no file of its own.
+  bool Export(Served& served, bool shares = false) {
+    if (!HasOutput()) return false;
     const auto rights = served.exporter.table().ReadWith();
     if (rights.has_value() && !MayServe(served, rights->user)) return false;
+    BeginWork();
     const int64_t start = NowNs();
-    const auto written = served.exporter.Export(*output_, symbolizer_);
-    if (!written.ok()) last_failure_ = written.status();
+    const absl::Status done = shares ? served.exporter.Share(*output_, *symbolizer_, &shared_)
+                                     : served.exporter.Export(*output_, *symbolizer_).status();
+    if (!done.ok()) last_failure_ = done;
     if (rights.has_value() && NowNs() - start > kSlow) ++slow_[rights->user];
-    return written.ok();
+    last_work_ = NowNs();
+    return done.ok();
+  }
+
+  static bool Shares(const Served& served) {
+    const TableFile& table = served.exporter.table();
+    // What another user's table says is read with that user's rights, for a file of its own.
+    return table.merge() && !served.exporter.has_files() && table.owner().pid != 1 && !table.ReadWith().has_value();
+  }
+
+  // The tables of the processes in them are removed once the files are there.
+  void WriteShared() {
+    const auto is_shared = [](const auto& served) { return served->shared; };
+    const bool others = std::any_of(served_.begin(), served_.end(), [&](const auto& served) { return !is_shared(served); });
+    if (std::none_of(served_.begin(), served_.end(), is_shared) || (others && NowNs() < next_shared_)) return;
+    BeginWork();
+    if (!HasOutput()) return;
+    const absl::Status written = shared_.Write(*output_);
+    next_shared_ = NowNs() + kSecond;
+    if (!written.ok()) last_failure_ = written;
+    for (const auto& served : served_) {
+      if (!served->shared) continue;
+      if (written.ok()) {
+        unlinkat(tables_.get(), served->exporter.table().name().c_str(), 0);
+        served->finished = true;
+      } else if (++served->failures >= kMostFailures) {
+        served->finished = true;
+      }
+    }
+    std::erase_if(served_, [](const auto& served) { return served->finished; });
   }
 
   // Not a table that was root's and now is a user's of whom no mark tells: that user's own exporter takes it. And not one of
@@ -253,8 +351,13 @@ class Exporter {
 
   void Attend(Served& served, int64_t now) {
     const TableFile& table = served.exporter.table();
+    if (served.shared) return;
     if (Ended(served.process)) served.gone = true;
     if (served.gone) return Finish(served);
+    if (now >= served.next_beat) {
+      table.SetBeat(++served.beat);
+      served.next_beat = now + BeatPeriod(table);
+    }
     const absl::StatusOr<ControlWords> words = table.ReadWords();
     if (!words.ok()) {
       served.finished = true;  // not a table any more: nothing can be had from it
@@ -262,8 +365,9 @@ class Exporter {
     }
     if (words->exit_request != 0 && served.exit_answered == 0) {
       // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
-      // there.
-      if (Export(served) && table.owner().pid == 1) unlinkat(tables_.get(), table.name().c_str(), 0);
+      // there. Of any other, for which there is no room while it lives, or that shares a file, the profile comes afterwards.
+      const bool now_or_never = table.owner().pid == 1;
+      if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never) unlinkat(tables_.get(), table.name().c_str(), 0);
       table.AnswerExit();  // also after a failure: waiting would not help the target
       served.exit_answered = NowNs();
     }
@@ -273,7 +377,11 @@ class Exporter {
       served.requests_answered = words->snapshot_request;
     }
     if (served.next_snapshot != 0 && now >= served.next_snapshot) {
-      Export(served);
+      if (HasRoomFor(table)) {
+        Export(served);
+      } else {
+        served.exporter.PutOff();
+      }
       // From now on, not from the due time: a slow export must not lead to one after the other.
       served.next_snapshot = NowNs() + PeriodOf(served);
     }
@@ -289,11 +397,15 @@ class Exporter {
         if (served.user == geteuid() && output_.ok()) users_.Vouch(tables_, *user, *output_);
       }
     }
-    if (Export(served)) {
+    const bool shares = Shares(served);
+    if (Export(served, shares)) {
+      if ((served.shared = shares)) return;
       unlinkat(tables_.get(), served.exporter.table().name().c_str(), 0);
       served.finished = true;
+      served.exporter.HandOver(&ended_);
     } else if (!served.finished && ++served.failures >= kMostFailures) {
       served.finished = true;  // the table stays, for `holdfast collect`
+      left_[served.user].Add(tables_, served.exporter.table().name(), served.exporter.table().bytes());
     }
   }
 
@@ -314,8 +426,15 @@ class Exporter {
   absl::StatusOr<OutputFolder> output_;
   FileDescriptor events_;
   FileDescriptor parent_;
-  Symbolizer symbolizer_{DebugFiles::Options{.max_unpacked = 64 << 20}};  // compressed debug information takes time
   ServedUsers users_;
+  const std::string own_prefix_ = absl::StrCat(kTablePrefix, geteuid(), ".");
+  std::unique_ptr<Symbolizer> symbolizer_;  // null: at rest
+  int64_t last_work_ = 1;                   // 0: nothing since it last rested. At first there is its own start to let go of
+  bool memory_is_limited_ = false;
+  ProgramFiles shared_;
+  int64_t next_shared_ = 0;
+  std::map<uid_t, LeftTables> left_;  // by user: one's do not push another's out
+  EndedFiles ended_;
   std::vector<std::unique_ptr<Served>> served_;
   std::vector<FileDescriptor> became_others_;
   std::map<uid_t, int> slow_;  // how often reading with a user's rights took long
@@ -323,28 +442,28 @@ class Exporter {
   std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's
 };
 
-}  // namespace
-
-namespace {
-
-bool HasTables(const FileDescriptor& tables, const std::string& out) {
+bool HasTables(const FileDescriptor& tables, const ExporterOptions& options) {
   for (const std::string& name : ListTableNames(tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(tables, name);
-    if (table.ok() && table->out() == out) return true;
+    if (table.ok() && IsFor(*table, options)) return true;
   }
   return false;
 }
 
 }  // namespace
 
-absl::Status RunExporter(const ExporterOptions& options) {
-  absl::StatusOr<FileDescriptor> tables = OpenFolder(options.tables);
+absl::Status RunExporter(const ExporterOptions& given) {
+  absl::StatusOr<FileDescriptor> tables = OpenFolder(given.tables);
   if (!tables.ok()) return tables.status();
-  ExporterLock lock(options.tables, options.out);
+  ExporterOptions options = given;
+  if (!options.out_id.known()) {
+    if (const absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out); output.ok()) options.out_id = output->id();
+  }
+  ExporterLock lock(options.tables, options.out, options.out_id);
   while (!lock.Take()) {
     // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
     // namespace's own exporter ends with it. So who was started outside stays until the work is done.
-    if (!lock.HeldElsewhere() || !HasTables(*tables, options.out)) return absl::OkStatus();
+    if (!lock.HeldElsewhere() || !HasTables(*tables, options)) return absl::OkStatus();
     poll(nullptr, 0, static_cast<int>(kTick / kMs));
   }
   SweepOldTables(options.tables);
@@ -355,41 +474,6 @@ absl::Status RunExporter(const ExporterOptions& options) {
     lock.Release();
   } while (exporter.HasWork() && lock.Take());
   return exporter.status();
-}
-
-namespace {
-
-bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
-
-// A table whose maker died before it had a name, or the lock of an exporter that was killed.
-bool IsLeftover(const FileDescriptor& folder, const std::string& name) {
-  const FileDescriptor file(
-      openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info;
-  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid())
-    return false;
-  return OlderThanADay(info.st_mtim.tv_sec * kSecond) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-}
-
-}  // namespace
-
-int SweepOldTables(const std::string& path) {
-  const absl::StatusOr<FileDescriptor> tables = OpenFolder(path);
-  if (!tables.ok()) return 0;
-  int removed = 0;
-  for (const std::string& name : ListTableNames(*tables)) {
-    const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
-    // The clock of the day may have jumped ahead: no table is old whose process began less than a day ago.
-    if (!table.ok() || !OlderThanADay(table->modified_ns()) || NowNs() - table->owner().start_monotonic_ns <= kDay) continue;
-    if (table->liveness() != Liveness::kDead) continue;
-    removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
-  }
-  for (const char* suffix : {".new", ".lock"}) {
-    for (const std::string& name : ListTableNames(*tables, suffix)) {
-      if (IsLeftover(*tables, name)) removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
-    }
-  }
-  return removed;
 }
 
 }  // namespace holdfast

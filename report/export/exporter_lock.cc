@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "report/table/table_folder.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -20,11 +21,14 @@ uint64_t OwnNamespace() {
 
 }  // namespace
 
-ExporterLock::ExporterLock(const std::string& tables, const std::string& out) {
+ExporterLock::ExporterLock(const std::string& tables, const std::string& out, FolderId id) {
   char path[700];
-  ExporterLockPath(tables.c_str(), out.c_str(), geteuid(), path, sizeof path);
+  ExporterLockPath(tables.c_str(), out.c_str(), id, geteuid(), path, sizeof path);
   path_ = path;
 }
+
+ExporterLock::ExporterLock(const std::string& tables, const std::string& out)
+    : ExporterLock(tables, out, FolderIdOf(out)) {}
 
 bool ExporterLock::Take() {
   const uint64_t own = OwnNamespace();
@@ -63,6 +67,13 @@ void ExporterLock::Release() {
   if (!file_.valid()) return;
   unlink(path_.c_str());  // while it is locked: what is removed is ours
   file_.Close();
+}
+
+bool IsLockHeld(const std::string& tables, const std::string& out, FolderId id, uint32_t user) {
+  char path[700];
+  ExporterLockPath(tables.c_str(), out.c_str(), id, user, path, sizeof path);
+  const FileDescriptor file(open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  return file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 }  // namespace holdfast

@@ -7,12 +7,15 @@
 #include <string>
 
 #include "report/base/file_descriptor.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 
 class ExporterLock {
  public:
-  ExporterLock(const std::string& tables, const std::string& out);
+  // `id`: of the folder, as its tables' headers have it.
+  ExporterLock(const std::string& tables, const std::string& out, FolderId id);
+  ExporterLock(const std::string& tables, const std::string& out);  // of the folder that is there now
   ~ExporterLock() { Release(); }
 
   // False: another one holds it, or the file cannot be had. Waits some milliseconds at most.
@@ -32,6 +35,9 @@ class ExporterLock {
   bool barred_ = false;
   bool held_elsewhere_ = false;
 };
+
+// Whether another user's exporter (by the user id that it has in its own namespace) holds the lock of this folder.
+bool IsLockHeld(const std::string& tables, const std::string& out, FolderId id, uint32_t user);
 
 }  // namespace holdfast
 

@@ -3,15 +3,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
-#include <memory>
-#include <set>
-#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -111,6 +109,7 @@ absl::StatusOr<OutputFolder> OutputFolder::Open(const std::string& path) {
   }
   OutputFolder output;
   output.path_ = path;
+  output.writer_ = static_cast<uint32_t>(getpid());
   output.folder_ = *std::move(folder);
   return output;
 }
@@ -129,16 +128,78 @@ void OutputFolder::ForEachName(Function function) const {
   while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
 }
 
+FolderId OutputFolder::id() const {
+  struct stat info;
+  if (fstat(folder_.get(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+void OutputFolder::Forget(Listing* listing, const std::string& file) {
+  const auto found = listing->by_name.find(file);
+  if (found == listing->by_name.end()) return;
+  const Entry& entry = found->second;
+  if (entry.regular) listing->bytes -= entry.bytes;
+  const auto files = listing->by_process.find({entry.name.program, entry.name.pid});
+  files->second.erase(file);
+  if (files->second.empty()) listing->by_process.erase(files);
+  listing->by_name.erase(found);
+}
+
+void OutputFolder::Update(Listing* listing, const std::string& file) const {
+  if (!ParseProfileName(file).has_value()) return;
+  Forget(listing, file);
+  Add(listing, file);
+}
+
+void OutputFolder::Add(Listing* listing, const std::string& file) const {
+  std::optional<ProfileName> name = ParseProfileName(file);
+  struct stat info;
+  if (!name.has_value() || fstatat(folder_.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+  const Entry entry = {*std::move(name), static_cast<uint64_t>(info.st_size),
+                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode),
+                       info.st_uid == geteuid()};
+  if (entry.regular) listing->bytes += entry.bytes;
+  listing->by_process[{entry.name.program, entry.name.pid}].insert(file);
+  listing->by_name.emplace(file, entry);
+}
+
+OutputFolder::Listing& OutputFolder::Current() const {
+  if (listing_ != nullptr && listing_->changes.valid()) {
+    alignas(inotify_event) char buffer[16384];
+    bool whole = true;
+    for (ssize_t got; (got = read(listing_->changes.get(), buffer, sizeof buffer)) > 0;) {
+      for (const char* at = buffer; at < buffer + got;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(at);
+        whole = whole && (event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) == 0;
+        if (event->len > 0) Update(listing_.get(), event->name);
+        at += sizeof(inotify_event) + event->len;
+      }
+    }
+    if (whole) return *listing_;
+  }
+  listing_ = std::make_unique<Listing>();
+  FileDescriptor changes(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  // Before the folder is listed: what comes meanwhile is told, and found a second time.
+  if (changes.valid() && inotify_add_watch(changes.get(), absl::StrCat("/proc/self/fd/", folder_.get()).c_str(),
+                                           IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
+    listing_->changes = std::move(changes);
+  }
+  ForEachName([&](const char* file) { Add(listing_.get(), file); });
+  return *listing_;
+}
+
 std::vector<OutputFolder::Entry> OutputFolder::List() const {
   std::vector<Entry> entries;
-  ForEachName([&](const char* file) {
-    std::optional<ProfileName> name = ParseProfileName(file);
-    struct stat info;
-    if (!name.has_value() || fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-    entries.push_back({*std::move(name), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode),
-                       info.st_uid == geteuid()});
-  });
+  for (const auto& [file, entry] : Current().by_name) entries.push_back(entry);
+  return entries;
+}
+
+std::vector<OutputFolder::Entry> OutputFolder::ListOf(const std::string& program, uint32_t pid) const {
+  const Listing& listing = Current();
+  std::vector<Entry> entries;
+  const auto found = listing.by_process.find({program, pid});
+  if (found == listing.by_process.end()) return entries;
+  for (const std::string& file : found->second) entries.push_back(listing.by_name.at(file));
   return entries;
 }
 
@@ -164,15 +225,13 @@ bool OutputFolder::IsRemoved() const {
 
 uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
   uint32_t highest = 0;
-  for (const Entry& entry : List()) {
-    if (entry.name.program == program && entry.name.pid == pid) highest = std::max(highest, entry.name.seq);
-  }
+  for (const Entry& entry : ListOf(program, pid)) highest = std::max(highest, entry.name.seq);
   return highest + 1;
 }
 
 absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
   if (place_) return place_(name, write);
-  const std::string temporary = absl::StrCat(kTemporaryPrefix, getpid(), ".", name.ToString(), kTemporarySuffix);
+  const std::string temporary = absl::StrCat(kTemporaryPrefix, writer_, ".", name.ToString(), kTemporarySuffix);
   // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
   FileDescriptor file(
@@ -209,20 +268,14 @@ void OutputFolder::Remove(const ProfileName& name) const { unlinkat(folder_.get(
 std::vector<ProfileName> OutputFolder::Shrink(uint64_t max_bytes, const std::vector<ProfileName>& own) const {
   std::vector<ProfileName> removed;
   if (max_bytes == 0) return removed;
-  const std::vector<Entry> entries = List();
-  uint64_t total = 0;
-  std::map<std::string, uint64_t> bytes;
-  for (const Entry& entry : entries) {
-    if (!entry.regular) continue;
-    total += entry.bytes;
-    bytes[entry.name.ToString()] = entry.bytes;
-  }
+  Listing& listing = Current();
   for (const ProfileName& name : own) {
-    if (total <= max_bytes) break;
-    const auto found = bytes.find(name.ToString());
-    if (found == bytes.end()) continue;
+    if (listing.bytes <= max_bytes) break;
+    const std::string file = name.ToString();
+    const auto found = listing.by_name.find(file);
+    if (found == listing.by_name.end() || !found->second.regular) continue;
     Remove(name);
-    total -= found->second;
+    Forget(&listing, file);
     removed.push_back(name);
   }
   return removed;

@@ -5,18 +5,26 @@
 // goes on above the highest present, since in containers every run has pid 1.
 // The folder is opened once: whatever happens to its path later, files go where they went before. Files are 0600: a
 // command line in a profile may hold a secret.
+//
+// What lies in it is listed once; from then on the kernel tells what comes and goes (inotify), so that the work for one more
+// file does not grow with the files that are there. Where it cannot tell, the folder is listed again each time.
 #ifndef HOLDFAST_REPORT_EXPORT_OUTPUT_FOLDER_H_
 #define HOLDFAST_REPORT_EXPORT_OUTPUT_FOLDER_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "report/base/file_descriptor.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 
@@ -49,6 +57,9 @@ class OutputFolder {
 
   const std::string& path() const { return path_; }
   const FileDescriptor& folder() const { return folder_; }
+  FolderId id() const;
+  // What all profiles in the folder take together.
+  uint64_t bytes() const { return Current().bytes; }
   // Whether somebody removed the folder: nothing can be written into it any more.
   bool IsRemoved() const;
 
@@ -61,6 +72,11 @@ class OutputFolder {
   };
   // Everything that is named as a profile.
   std::vector<Entry> List() const;
+  // What is named as a profile of this program and pid.
+  std::vector<Entry> ListOf(const std::string& program, uint32_t pid) const;
+
+  // Frees what is known of them, until it is asked for again.
+  void ForgetListing() const { listing_.reset(); }
 
   // One above the highest seq of this program and pid.
   uint32_t NextSeq(const std::string& program, uint32_t pid) const;
@@ -80,12 +96,27 @@ class OutputFolder {
   std::vector<ProfileName> Shrink(uint64_t max_bytes, const std::vector<ProfileName>& own) const;
 
  private:
+  using Process = std::pair<std::string, uint32_t>;  // program, pid
+  struct Listing {
+    std::map<std::string, Entry> by_name;  // of the file
+    std::map<Process, std::set<std::string>> by_process;
+    uint64_t bytes = 0;
+    FileDescriptor changes;  // inotify; invalid: the listing holds only for now
+  };
+
   template <typename Function>
   void ForEachName(Function function) const;
+  // As the folder is now.
+  Listing& Current() const;
+  void Update(Listing* listing, const std::string& file) const;
+  void Add(Listing* listing, const std::string& file) const;
+  static void Forget(Listing* listing, const std::string& file);
 
   std::string path_;
   FileDescriptor folder_;
   Place place_;
+  uint32_t writer_ = 0;  // pid of who opened it: part of temporary names
+  mutable std::unique_ptr<Listing> listing_;
 };
 
 }  // namespace holdfast

@@ -60,11 +60,8 @@ void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);
   const std::string process = ProcessId(snapshot.process);
-  for (const OutputFolder::Entry& entry : output.List()) {
-    if (!entry.regular || !entry.own || entry.name.program != program || entry.name.pid != snapshot.process.pid ||
-        entry.modified_ns < snapshot.process.start_wall_ns) {
-      continue;
-    }
+  for (const OutputFolder::Entry& entry : output.ListOf(program, snapshot.process.pid)) {
+    if (!entry.regular || !entry.own || entry.modified_ns < snapshot.process.start_wall_ns) continue;
     const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), entry.name.kind);
     if (kind == std::end(kProfileKindNames)) continue;
     const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(entry.name));
@@ -89,7 +86,8 @@ void TableExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) 
   }
 }
 
-void TableExporter::Shrink(const OutputFolder& output) {
+void TableExporter::Shrink(const OutputFolder& output, uid_t user) {
+  const uint64_t max_bytes = max_disk_bytes_.value_or(tables_max_disk_bytes_);
   std::vector<Written> may_go;
   for (const Kind& kind : kinds_) {
     if (!kind.files.empty()) may_go.insert(may_go.end(), kind.files.begin(), kind.files.end() - 1);
@@ -97,11 +95,19 @@ void TableExporter::Shrink(const OutputFolder& output) {
   std::stable_sort(may_go.begin(), may_go.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
   std::vector<ProfileName> names;
   for (const Written& file : may_go) names.push_back(file.name);
-  for (const ProfileName& removed : output.Shrink(max_disk_bytes_.value_or(tables_max_disk_bytes_), names)) {
+  for (const ProfileName& removed : output.Shrink(max_bytes, names)) {
     for (Kind& kind : kinds_) {
       removed_snapshots_ += std::erase_if(kind.files, [&](const Written& file) { return file.name.ToString() == removed.ToString(); });
     }
   }
+  if (ended_ != nullptr) removed_snapshots_ += ended_->Shrink(output, max_bytes, user);
+}
+
+void TableExporter::HandOver(EndedFiles* ended) const {
+  std::vector<Written> all;
+  for (const Kind& kind : kinds_) all.insert(all.end(), kind.files.begin(), kind.files.end());
+  std::stable_sort(all.begin(), all.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
+  for (const Written& file : all) ended->Add(file.user, file.name);
 }
 
 absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer,
@@ -136,6 +142,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputF
     if (kind != ProfileKind::kHeap) NameLocks(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
+    if (put_off_ > 0) profile.AddComment(absl::StrCat("snapshots put off: ", put_off_, " (little memory was left)"));
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
     name.kind = kProfileKindNames[i];
     absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
@@ -149,7 +156,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputF
     written.push_back(*std::move(got));
     Thin(output, snapshot->keep, &state);
   }
-  if (!written.empty()) Shrink(output);
+  if (!written.empty()) Shrink(output, geteuid());
   return written;
 }
 
@@ -208,12 +215,32 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFi
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    kinds_[i].files.push_back({*got, now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec, {}});
+    kinds_[i].files.push_back({*got, now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec, {}, rights.user});
     written.push_back(*std::move(got));
     Thin(output, handed->keep, &kinds_[i]);
   }
-  if (!written.empty()) Shrink(output);
+  if (!written.empty()) Shrink(output, rights.user);
   return written;
+}
+
+bool TableExporter::has_files() const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return !kind.files.empty(); });
+}
+
+absl::Status TableExporter::Share(const OutputFolder& output, Symbolizer& symbolizer, ProgramFiles* shared) {
+  const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  const Deadline lines_by = Deadline::In(kLinesTime);
+  for (int i = 0; i < kProfileKinds; ++i) {
+    const auto kind = static_cast<ProfileKind>(i);
+    if ((snapshot->profiles & (1u << i)) == 0) continue;
+    Profile profile = BuildProfile(*snapshot, kind);
+    if (profile.samples.empty()) continue;
+    Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+    const absl::Status added = shared->Add(output, ProgramForFileName(snapshot->process.program), kProfileKindNames[i], profile);
+    if (!added.ok()) return added;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace holdfast

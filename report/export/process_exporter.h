@@ -2,17 +2,22 @@
 #ifndef HOLDFAST_REPORT_EXPORT_PROCESS_EXPORTER_H_
 #define HOLDFAST_REPORT_EXPORT_PROCESS_EXPORTER_H_
 
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "report/base/time_budget.h"
+#include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
+#include "report/export/program_files.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/table_folder.h"
 #include "report/export/profile_builder.h"
@@ -40,19 +45,29 @@ class TableExporter {
   // in time is in the next snapshot, or is left to `holdfast symbolize`.
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime));
+  // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
+  absl::Status Share(const OutputFolder& output, Symbolizer& symbolizer, ProgramFiles* shared);
+  bool has_files() const;
+  // Told in the next file: a snapshot that was due was not made, for want of memory.
+  void PutOff() { ++put_off_; }
+  // What also may go where the folder is full, of processes that have ended.
+  void set_ended(EndedFiles* ended) { ended_ = ended; }
+  // The process has ended, and no more files come: all of its may go when others need the room.
+  void HandOver(EndedFiles* ended) const;
 
  private:
   struct HandedOver;
   absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, Symbolizer& symbolizer, const Deadline& lines_by);
   absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
                                                       Symbolizer& symbolizer, const Deadline& lines_by);
-  // Of this process only, and never the newest of a kind.
-  void Shrink(const OutputFolder& output);
+  // First of this process, never the newest of a kind; then of processes of `user` that have ended.
+  void Shrink(const OutputFolder& output, uid_t user);
 
   struct Written {
     ProfileName name;
     int64_t time_ns = 0;
     std::vector<int64_t> totals;  // of each metric; only of files that were adopted
+    uid_t user = geteuid();       // who the program was when this was read
   };
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows that the last file was made of
@@ -68,10 +83,11 @@ class TableExporter {
   TableFile table_;
   std::array<Kind, kProfileKinds> kinds_;
   bool adopted_ = false;
-  uint64_t failed_writes_ = 0, removed_snapshots_ = 0;
+  uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;
   std::optional<uint64_t> max_disk_bytes_;
   uint64_t tables_max_disk_bytes_ = 0;  // as the table has it
   uint32_t keep_ = 0;
+  EndedFiles* ended_ = nullptr;
 };
 
 }  // namespace holdfast

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
+#include "report/table/memory_room.h"
 #include "report/processes/installation.h"
 #include "report/table/table_folder.h"
 #include "report/base/value_units.h"
@@ -125,12 +126,10 @@ void DescribeLimits(const std::string& process, Findings* findings) {
   if (const auto count = LimitOf(process, "Max processes"); count.has_value() && *count < 16) {
     note(fmt::format("RLIMIT_NPROC is {}: the exporter counts as one process, for a moment as three", *count));
   }
-  if (const std::string bytes = CgroupValue(process, "memory.max"); !bytes.empty()) {
-    int64_t value = 0;
-    if (absl::SimpleAtoi(bytes, &value)) {
-      note(fmt::format("the cgroup may use {} of memory: the table (at most 64MiB) and the exporter count against it",
-                       FormatSize(value)));
-    }
+  if (const std::optional<MemoryRoom> room = MemoryRoomOf(process); room.has_value()) {
+    note(fmt::format("the cgroup may use {} of memory ({}), and {} of that are left: the table (at most 64MiB, --max-memory) and the "
+                     "exporter (4MiB at rest, about {} while it writes; a snapshot that finds less is put off) count against it",
+                     FormatSize(room->limit_bytes), room->limit_name, FormatSize(room->left_bytes), FormatSize(kSnapshotBytes)));
   }
   if (const std::string count = CgroupValue(process, "pids.max"); !count.empty()) {
     note(fmt::format("the cgroup may hold {} processes and holds {}: the exporter is one more", count,

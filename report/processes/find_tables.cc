@@ -146,7 +146,7 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
     for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
       if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
         return absl::NotFoundError(
-            fmt::format("process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}", pid,
+            fmt::format("process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}  (-o DIR: elsewhere)", pid,
                         Printable(table.table.out())));
       }
     }

@@ -151,8 +151,10 @@ void OutFolder::RemoveIfEmpty() {
 
 bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, uint64_t max_disk_bytes) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
+  const FolderId folder = FolderIdOf(out);
+  const std::string id = fmt::format("{}:{}", folder.device, folder.inode);
   const char* arguments[] = {own_path.c_str(), "exporter",     "--out",      out.c_str(),      "--tables", tables.c_str(),
-                             "--parent",       parent.c_str(), "--max-disk", max_disk.c_str(), nullptr};
+                             "--parent",       parent.c_str(), "--max-disk", max_disk.c_str(), "--out-id", id.c_str(), nullptr};
   // What is meant for the program is not for the exporter.
   std::vector<const char*> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {
@@ -163,7 +165,7 @@ bool StartExporter(const std::string& own_path, const std::string& out, const st
   environment.push_back(nullptr);
   if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
   for (int waited_ms = 0; waited_ms < 2000; ++waited_ms) {
-    if (ExporterServes(tables.c_str(), out.c_str())) return true;
+    if (ExporterServes(tables.c_str(), out.c_str(), folder)) return true;
     const timespec pause = {0, 1'000'000};
     nanosleep(&pause, nullptr);
   }

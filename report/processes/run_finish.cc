@@ -34,7 +34,10 @@ int64_t NowMs() {
 
 std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
   std::vector<TableLeft> found;
+  const FolderId id = FolderIdOf(run.out);
   for (const FoundTable& table : ListTablesOfAll(run.tables)) {
+    // Of the same path, and not another container's folder.
+    if (table.out_id.known() && id.known() && table.out_id != id) continue;
     if (table.out != run.out || table.liveness != liveness) continue;
     found.push_back({fmt::format("{}/{}", run.tables, table.name), table.owner.pid, table.user,
                      table.user != geteuid() && !HasMark(run.tables, run.out, table.user)});
@@ -111,7 +114,7 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
     const int64_t waited_ms = NowMs() - start_ms;
     const bool comes = !std::all_of(left.begin(), left.end(), [](const TableLeft& table) { return table.is_foreign; });
     if (!comes || !run.has_exporter || waited_ms > kMostMs) return left;
-    if (!restarted && !ExporterServes(run.tables.c_str(), run.out.c_str())) {
+    if (!restarted && !ExporterServes(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out))) {
       restarted = true;
       restart_exporter();
     }
@@ -133,7 +136,8 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     text += fmt::format("holdfast: profiles of {} in {}:\n", Count(processes.size(), "process", "processes"),
                         Printable(FromHere(run.out)));
     for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
-      text += fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
+      text += processes[i].pid == 0 ? fmt::format("  {} (its short processes together)\n", Printable(processes[i].program))
+                                    : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
     if (processes.size() > kMostProcessesShown) {

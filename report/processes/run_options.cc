@@ -117,6 +117,10 @@ const std::vector<Setting>& Settings() {
       {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
       {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
+      {"merge-children", "HOLDFAST_MERGE_CHILDREN", "yes|no", "no",
+       "One file for all short processes of a program (builds,\n"
+       "shells); those that outlive an interval keep their own",
+       YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},

@@ -1,12 +1,11 @@
 #include "report/table/process_info.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -14,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/base/file_descriptor.h"
 
 namespace holdfast {
 namespace {
@@ -21,10 +21,12 @@ namespace {
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel: fixed
 
 std::string ReadProc(pid_t pid, absl::string_view name) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/", name));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  // Without iostreams: the exporter asks each second, and would keep their code resident.
+  const FileDescriptor file(open(absl::StrCat("/proc/", pid, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(file.get(), buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+  return text;
 }
 
 uint64_t PidNamespaceOf(absl::string_view process) {
@@ -69,22 +71,31 @@ bool HasInnerPid(pid_t pid, uint32_t inner) {
 }
 
 // By the name, which holds a random number. Costs some 100 µs and holds up the process's mmap meanwhile.
-bool Maps(pid_t pid, const std::string& table_name) {
+bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
   const std::string maps = ReadProc(pid, "maps");
-  if (maps.empty()) return true;  // not ours to read: assume the best
+  if (maps.empty()) return if_hidden;  // not ours to read
   return maps.find("/" + table_name) != std::string::npos;
 }
 
 }  // namespace
 
+bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
+
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
-  if (owner.pid_ns == 0 || PidNamespaceOf("self") == owner.pid_ns) return static_cast<pid_t>(owner.pid);
+  if (owner.IsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (proc == nullptr) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
     pid_t pid;
     if (!absl::SimpleAtoi(entry->d_name, &pid) || PidNamespaceOf(entry->d_name) != owner.pid_ns) continue;
     if (HasInnerPid(pid, owner.pid)) return pid;
+  }
+  // Saved and restored (CRIU) it is in another namespace than it was, and known by the table that it still has mapped. A
+  // forked child may have that too, and has another pid.
+  rewinddir(proc.get());
+  while (const dirent* entry = readdir(proc.get())) {
+    pid_t pid;
+    if (absl::SimpleAtoi(entry->d_name, &pid) && HasInnerPid(pid, owner.pid) && Maps(pid, owner.table_name, false)) return pid;
   }
   return std::nullopt;
 }
@@ -135,10 +146,14 @@ Liveness LivenessOf(const TableOwner& owner) {
   const std::optional<Stat> stat = ReadStat(*pid);
   if (!stat.has_value()) return access("/proc/self/stat", R_OK) == 0 ? Liveness::kDead : Liveness::kUnknown;
   if (!Runs(*stat)) return Liveness::kDead;
-  if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks) return Liveness::kDead;
+  // Another process, of a pid that came back; unless it has the table mapped: seen from another time namespace, or after it
+  // was saved and restored, a process began at another tick than it found itself.
+  if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks && !Maps(*pid, owner.table_name, false)) {
+    return Liveness::kDead;
+  }
   // The two also differ in a program that was started through ld.so; 0 or 1 stand where we may not know.
   if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end &&
-      !Maps(*pid, owner.table_name)) {
+      !Maps(*pid, owner.table_name, true)) {
     return Liveness::kDead;
   }
   return Liveness::kAlive;

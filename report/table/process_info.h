@@ -24,6 +24,8 @@ struct TableOwner {
   int64_t start_monotonic_ns = 0;
   std::string table_name;        // of the file, as it stands in the process's memory map
 
+  bool IsOfOurNamespace() const;  // of processes
+
   bool SameProcess(const TableOwner& other) const {
     return pid == other.pid && pid_ns == other.pid_ns && start_ticks == other.start_ticks;
   }

@@ -74,30 +74,35 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
   if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
   if (info.st_uid != user) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
-  const int fd = table.file_.get();
-  if (Field<uint64_t>(fd, offsetof(TableHeader, magic), 0) != kTableMagic) {
+  // All that is asked for here, in one reading: in a build this is done for thousands of processes.
+  constexpr size_t kHeadBytes = offsetof(TableHeader, counters);
+  alignas(TableHeader) char bytes[kHeadBytes] = {};
+  ReadRange(table.file_.get(), bytes, 0, kHeadBytes);  // of a file that was cut, what is there
+  const auto field = [&bytes]<typename T>(size_t offset, T fallback) {
+    memcpy(&fallback, bytes + offset, sizeof fallback);
+    return fallback;
+  };
+  if (field(offsetof(TableHeader, magic), uint64_t{0}) != kTableMagic) {
     return absl::UnavailableError("not a table, or still being made");
   }
-  const auto version = Field<uint32_t>(fd, offsetof(TableHeader, version), 0);
+  const auto version = field(offsetof(TableHeader, version), uint32_t{0});
   if (version != kLayoutVersion) {
     return absl::FailedPreconditionError(absl::StrCat("layout version ", version, ", this holdfast reads ",
                                                       kLayoutVersion, ": use the holdfast that profiled the program"));
   }
   table.name_ = name;
-  char text[sizeof(TableHeader::out)];
-  static_assert(sizeof(TableHeader::program) <= sizeof text);
-  const auto read_text = [&](size_t offset, size_t size) {
-    return ReadRange(fd, text, offset, offset + size) ? std::string(text, strnlen(text, size)) : std::string();
-  };
-  table.out_ = read_text(offsetof(TableHeader, out), sizeof(TableHeader::out));
-  table.program_ = read_text(offsetof(TableHeader, program), sizeof(TableHeader::program));
-  table.owner_.pid = Field<uint32_t>(fd, offsetof(TableHeader, pid), 0);
-  table.owner_.pid_ns = Field<uint64_t>(fd, offsetof(TableHeader, pid_ns), 0);
-  table.owner_.start_ticks = Field<uint64_t>(fd, offsetof(TableHeader, start_ticks), 0);
-  table.owner_.stack_end = Field<uint64_t>(fd, offsetof(TableHeader, stack_end), 0);
-  table.owner_.start_monotonic_ns = Field<int64_t>(fd, offsetof(TableHeader, start_monotonic_ns), 0);
+  const auto text = [&bytes](size_t offset, size_t size) { return std::string(bytes + offset, strnlen(bytes + offset, size)); };
+  table.out_ = text(offsetof(TableHeader, out), sizeof(TableHeader::out));
+  table.program_ = text(offsetof(TableHeader, program), sizeof(TableHeader::program));
+  table.owner_.pid = field(offsetof(TableHeader, pid), uint32_t{0});
+  table.owner_.pid_ns = field(offsetof(TableHeader, pid_ns), uint64_t{0});
+  table.owner_.start_ticks = field(offsetof(TableHeader, start_ticks), uint64_t{0});
+  table.owner_.stack_end = field(offsetof(TableHeader, stack_end), uint64_t{0});
+  table.owner_.start_monotonic_ns = field(offsetof(TableHeader, start_monotonic_ns), int64_t{0});
   table.owner_.table_name = name;
-  table.snapshot_every_ns_ = Field<uint64_t>(fd, offsetof(TableHeader, snapshot_every_ns), 0);
+  table.snapshot_every_ns_ = field(offsetof(TableHeader, snapshot_every_ns), uint64_t{0});
+  table.out_id_ = field(offsetof(TableHeader, out_id), FolderId{});
+  table.merge_ = field(offsetof(TableHeader, merge), uint32_t{0}) == 1;
   return table;
 }
 
@@ -125,6 +130,13 @@ uid_t TableFile::user() const {
   struct stat info;
   return fstat(file_.get(), &info) == 0 ? info.st_uid : geteuid();
 }
+
+uint64_t TableFile::bytes() const {
+  struct stat info;
+  return fstat(file_.get(), &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
+}
+
+FolderId TableFile::OutIdHere() const { return out_id_.known() ? out_id_ : FolderIdOf(out_); }
 
 uint64_t TableFile::inode() const {
   struct stat info;
@@ -183,16 +195,16 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   return ReadSnapshot(copy.get(), end, wall_ns);
 }
 
-bool TableFile::SomebodyMapsIt() const {
+bool SomebodyWrites(const FileDescriptor& file) {
   // A read lease is granted only while nobody has the file open for writing, and a writable mapping counts as that.
   // Who opens it meanwhile breaks the lease by a signal: by one that nobody minds.
-  fcntl(file_.get(), F_SETSIG, SIGURG);
-  if (fcntl(file_.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or no lease can be had here
-  fcntl(file_.get(), F_SETLEASE, F_UNLCK);
+  fcntl(file.get(), F_SETSIG, SIGURG);
+  if (fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or no lease can be had here
+  fcntl(file.get(), F_SETLEASE, F_UNLCK);
   return false;
 }
 
-Liveness TableFile::liveness() const { return SomebodyMapsIt() ? LivenessOf(owner_) : Liveness::kDead; }
+Liveness TableFile::liveness() const { return SomebodyWrites(file_) ? LivenessOf(owner_) : Liveness::kDead; }
 
 void TableFile::WriteWord(size_t offset, uint32_t value) const {
   const FileDescriptor file(
@@ -216,6 +228,8 @@ void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(Tabl
 void TableFile::SetExporterPid(int32_t pid) const {
   WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
 }
+
+void TableFile::SetBeat(uint32_t beat) const { WriteWord(offsetof(TableHeader, exporter_beat), beat); }
 
 // An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
@@ -287,10 +301,21 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
   const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
   while (const dirent* entry = readdir(listing.get())) {
-    if (absl::StartsWith(entry->d_name, prefix) && absl::EndsWith(entry->d_name, suffix))
-      names.emplace_back(entry->d_name);
+    const char* name = entry->d_name;
+    if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) continue;
+    struct stat info;
+    if (absl::StartsWith(name, prefix) ||
+        (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) && info.st_uid == user)) {
+      names.emplace_back(name);
+    }
   }
   return names;
+}
+
+FolderId FolderIdOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};
+  return {info.st_dev, info.st_ino};
 }
 
 std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
@@ -312,7 +337,7 @@ namespace {
 void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>* found) {
   for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-    if (table.ok()) found->push_back({name, table->out(), table->program(), table->owner(), table->liveness(), user});
+    if (table.ok()) found->push_back({name, table->out(), table->out_id(), table->program(), table->owner(), table->liveness(), user});
   }
 }
 

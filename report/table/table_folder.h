@@ -46,7 +46,12 @@ class TableFile {
   const std::string& name() const { return name_; }
   const TableOwner& owner() const { return owner_; }
   const std::string& out() const { return out_; }
+  // The folder of that path where the program runs. Not known: the one that is there by our own eyes.
+  FolderId out_id() const { return out_id_; }
+  FolderId OutIdHere() const;
   const std::string& program() const { return program_; }
+  bool merge() const { return merge_; }
+  uint64_t bytes() const;  // of memory that the file takes
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
   uint64_t inode() const;
   uid_t user() const;  // whose the file is now
@@ -65,6 +70,7 @@ class TableFile {
   void AnswerExit() const;
   void AnswerSnapshot(uint32_t request) const;
   void SetExporterPid(int32_t pid) const;
+  void SetBeat(uint32_t beat) const;
 
   // ---- Wishes of a user, from the tool ----
 
@@ -76,13 +82,14 @@ class TableFile {
   absl::StatusOr<bool> ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const;
 
  private:
-  bool SomebodyMapsIt() const;
   void WriteWord(size_t offset, uint32_t value) const;
   absl::StatusOr<FileDescriptor> OpenForWriting() const;
 
   FileDescriptor file_;  // for reading only: one open for writing would look like a mapping
   std::string name_, out_, program_;
   TableOwner owner_;
+  FolderId out_id_{};
+  bool merge_ = false;
   uint64_t snapshot_every_ns_ = 0;
 };
 
@@ -90,6 +97,7 @@ class TableFile {
 struct FoundTable {
   std::string name;
   std::string out;
+  FolderId out_id{};
   std::string program;
   TableOwner owner;
   Liveness liveness = Liveness::kUnknown;
@@ -99,7 +107,8 @@ struct FoundTable {
 // Where tables lie when nobody says otherwise: /dev/shm and XDG_RUNTIME_DIR, as far as they are there.
 std::vector<std::string> DefaultTableFolders();
 
-// Names of this user's table files in `folder` (also those that cannot be read), or of others of ours by their suffix.
+// Names of this user's table files in `folder` (also those that cannot be read), or of others of ours by their suffix. A
+// program in a user namespace may have named its file after the id that it has in there.
 std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix = kTableSuffix,
                                         uid_t user = geteuid());
 // The readable ones. An unreadable folder holds none.
@@ -109,6 +118,12 @@ std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder);
 // As ListTables, with the tables of all users as far as we may open them. Of the others' only what stands at their heads is
 // read, and it is their word.
 std::vector<FoundTable> ListTablesOfAll(const std::string& folder);
+
+// As in a table's header; not known where there is no such folder.
+FolderId FolderIdOf(const std::string& path);
+
+// Whether anybody has this file, which is open here for reading only, open or mapped for writing; also where that cannot be known.
+bool SomebodyWrites(const FileDescriptor& file);
 
 absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path);
 

@@ -14,19 +14,20 @@ namespace {
 
 class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch> {
  protected:
-  static constexpr char kLimit[] = "100663296";  // 96 MiB: a program of a few, the table, and the exporter
-
   void SetUp() override {
     Profiled::SetUp();
+    Limit("100663296");  // 96 MiB: a program of a few, the table, and the exporter
+  }
+  void Limit(const char* bytes) {
     const std::string name = "/holdfast-test." + std::to_string(getpid());
     struct Version {
       const char *parent, *limit, *swap, *swap_limit;
     };
-    for (const Version& version : {Version{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.memsw.limit_in_bytes", kLimit},
+    for (const Version& version : {Version{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.memsw.limit_in_bytes", bytes},
                                    Version{"/sys/fs/cgroup", "/memory.max", "/memory.swap.max", "0"}}) {
       group_ = version.parent + name;
       if (mkdir(group_.c_str(), 0755) != 0) continue;
-      if (Write(version.limit, kLimit)) {
+      if (Write(version.limit, bytes)) {
         Write(version.swap, version.swap_limit);  // where swap is counted
         return;
       }
@@ -52,6 +53,8 @@ class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch
     return command;
   }
 
+  const std::string& group() const { return group_; }
+
  private:
   std::string group_;
 };
@@ -63,6 +66,27 @@ TEST_P(OutOfMemory, TheLastProfileIsThere) {
   EXPECT_EQ(r.status, bare.status) << r.Describe();
   EXPECT_EQ(r.out, bare.out);
   ExpectKnownHeap(r.out);
+  ExpectAllWhole();
+}
+
+// A container of 64 MiB for a program of 44, which it survives bare: snapshots for which there is no room are put off.
+TEST_P(OutOfMemory, AProgramThatFitsBareFitsWithSnapshots) {
+  rmdir(group().c_str());
+  Limit("67108864");
+  const RunResult bare = Execute(InGroup(CommandFor(Launch::kBare, {"fills_most", "44"})));
+  ASSERT_TRUE(bare.exited(0)) << bare.Describe();
+  Command command = InGroup(CommandFor(GetParam(), {"fills_most", "44"}, {{"heap-interval", "4KiB"}, {"snapshot-every", "100ms"}}));
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  for (int line = 1; line <= 30; ++line) {
+    running.Write("line\n");
+    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(line))) << running.Wait().Describe();
+  }
+  const RunResult r = running.Wait();
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_GE(NewestHeap()[0].CommentNumber("snapshots put off"), 1) << NewestHeap()[0].Summary();
   ExpectAllWhole();
 }
 INSTANTIATE_TEST_SUITE_P(BothWays, OutOfMemory, ::testing::Values(Launch::kPreload, Launch::kExec), LaunchName);

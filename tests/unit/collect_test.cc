@@ -110,6 +110,47 @@ TEST_F(Collect, ATableThatCannotBeReadIsNamedAndStays) {
   EXPECT_TRUE(std::filesystem::exists(target.path()));
 }
 
+TEST_F(Collect, WritesElsewhereWhenAsked) {
+  folder_.Write("out", "precious");
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  target.Kill();
+  const Result failed = Run(out_);
+  EXPECT_EQ(failed.exit_code, 3);
+  EXPECT_THAT(failed.err, HasSubstr("-o writes elsewhere, --discard throws it away"));
+  const std::string other = folder_.File("other");
+  const Result result = Run("-o " + other + " " + out_);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(other + "/made." + std::to_string(pid)));
+  EXPECT_FALSE(std::filesystem::exists(target.path()));
+}
+
+TEST_F(Collect, ThrowsTablesOfEndedProcessesAway) {
+  FakeTarget target(tables_.path(), out_), live(tables_.path(), out_);
+  target.Kill();
+  const Result result = Run("--discard " + out_);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("1 table of ended processes thrown away; 1 still running"));
+  EXPECT_FALSE(std::filesystem::exists(target.path()));
+  EXPECT_TRUE(std::filesystem::exists(live.path()));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
+// Two containers may share /dev/shm and each have a folder of that path.
+TEST_F(Collect, TakesNoTableOfAnotherFolderOfThatPath) {
+  std::filesystem::create_directory(out_);
+  FakeTarget target(tables_.path(), out_, [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().out_id = {1, 2};
+    table.head().pid_ns = 12345;
+  });
+  target.Kill();
+  const Result result = Run(out_);
+  EXPECT_THAT(result.err, HasSubstr("0 profiles from 0 processes"));
+  EXPECT_TRUE(std::filesystem::exists(target.path()));
+}
+
 TEST_F(Collect, AnOutputFolderThatCannotBeMadeKeepsTheTable) {
   folder_.Write("out", "precious");
   FakeTarget target(tables_.path(), out_);

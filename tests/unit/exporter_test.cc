@@ -1,6 +1,7 @@
 #include "report/export/exporter.h"
 
 #include <gmock/gmock.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,8 @@
 
 #include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
+#include "report/export/sweep_tables.h"
+#include "sampler/spawn_exporter.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 
@@ -356,12 +359,108 @@ TEST_F(ExporterTest, DeadTablesOlderThanADayAreSweptLiveAndYoungOnesNot) {
   young.Kill();
   jumped.Kill();
   const timespec times[2] = {{1000000, 0}, {1000000, 0}};
-  for (const std::string& path : {old.path(), live.path(), jumped.path(), tables_.File(prefix + "1.1.0000000000000001.new"),
-                                  tables_.File(prefix + "0000000000000001.lock")}) {
+  for (const std::string& path : {old.path(), live.path(), jumped.path()}) {
     ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
   EXPECT_EQ(SweepOldTables(tables_.path()), 3);
   EXPECT_THAT(Tables(), ::testing::UnorderedElementsAre(young.path(), live.path(), jumped.path()));
+}
+
+TEST_F(ExporterTest, WhatIsBeingMadeOrLockedIsNoLeftover) {
+  const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
+  const std::string made = tables_.File(prefix + "1.1.0000000000000001.new");
+  tables_.Write(prefix + "1.1.0000000000000001.new", "at work");
+  tables_.Write("holdfast.12345.1.1.0000000000000002.new", "killed, in a user namespace");
+  ExporterLock lock(tables_.path(), out_);
+  ASSERT_TRUE(lock.Take());
+  {
+    std::ofstream maker(made, std::ios::app);
+    EXPECT_EQ(SweepOldTables(tables_.path()), 1);
+    EXPECT_TRUE(std::filesystem::exists(made));
+  }
+  EXPECT_EQ(SweepOldTables(tables_.path()), 1);
+  EXPECT_FALSE(std::filesystem::exists(made));
+  ExporterLock other(tables_.path(), out_);
+  EXPECT_FALSE(other.Take());
+}
+
+TEST_F(ExporterTest, AFolderOfThatPathElsewhereIsNotServed) {
+  std::filesystem::create_directory(out_);
+  FakeTarget other(tables_.path(), out_, [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().out_id = {1, 2};  // in another container
+  });
+  other.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_THAT(Tables(), ElementsAre(other.path()));
+}
+
+TEST_F(ExporterTest, AnExporterOfAnotherLayoutServesNobodyOfThisOne) {
+  char own[700], other[700];
+  ExporterLockPath(tables_.path().c_str(), out_.c_str(), {}, geteuid(), own, sizeof own);
+  ExporterLockPath(tables_.path().c_str(), out_.c_str(), {}, geteuid(), other, sizeof other, kLayoutVersion - 1);
+  EXPECT_STRNE(own, other);
+  const int held = open(other, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  EXPECT_FALSE(ExporterServes(tables_.path().c_str(), out_.c_str(), {}));
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  target.Kill();
+  Start();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  close(held);
+}
+
+TEST_F(ExporterTest, ItsBeatGoesOn) {
+  FakeTarget target(tables_.path(), out_, Every(300'000'000));
+  Start();
+  EXPECT_TRUE(Eventually([&] { return MappedTable(target.path()).header()->exporter_beat >= 3; }));
+  target.Kill();
+  EXPECT_TRUE(Ended().ok());
+}
+
+// 16 MiB in all: the tables of a folder that can take nothing are left, but not without end.
+TEST_F(ExporterTest, OfTablesThatCannotBeExportedTheNewestAreLeft) {
+  folder_.Write("out", "a file in its place");
+  std::vector<std::unique_ptr<FakeTarget>> targets;
+  for (int i = 0; i < 5; ++i) {
+    targets.push_back(std::make_unique<FakeTarget>(tables_.path(), out_, [](MadeTable& table) {
+      FakeTarget::AddOneRow(table);
+    }));
+    const int fd = open(targets.back()->path().c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(fallocate(fd, 0, 0, 5 << 20), 0);
+    close(fd);
+  }
+  Start();
+  ASSERT_TRUE(Eventually([&] { return MappedTable(targets.back()->path()).header()->exporter_pid != 0; }));
+  for (const auto& target : targets) target->Kill();
+  EXPECT_FALSE(Ended().ok());
+  EXPECT_EQ(Tables().size(), 3u);
+}
+
+TEST_F(ExporterTest, ShortProcessesShareTheFileOfTheirProgram) {
+  const auto sharing = [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().merge = 1;
+    strcpy(table.head().host, "box");
+  };
+  for (int turn = 1; turn <= 2; ++turn) {  // the second exporter goes on from the first one's file
+    std::vector<std::unique_ptr<FakeTarget>> targets;
+    for (int i = 0; i < 3; ++i) targets.push_back(std::make_unique<FakeTarget>(tables_.path(), out_, sharing));
+    for (const auto& target : targets) target->Kill();
+    Start();
+    EXPECT_TRUE(Ended().ok()) << status_;
+    ASSERT_EQ(Files().size(), 1u) << turn;
+    const absl::StatusOr<Profile> sum = ReadPprofFile(out_ + "/" + Files()[0]);
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ(ParseProfileName(Files()[0])->pid, 0u);
+    EXPECT_EQ(sum->Total(0), 15 * turn);
+    EXPECT_EQ(sum->CommentValue("merged"), turn == 1 ? "sum of 3 processes" : "sum of 6 processes");
+    EXPECT_THAT(Tables(), IsEmpty());
+  }
 }
 
 }  // namespace

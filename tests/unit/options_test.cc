@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <string>
@@ -33,6 +34,31 @@ TEST(Options, DefaultsAreThoseOfTheContract) {
   char here[1024];
   ASSERT_NE(getcwd(here, sizeof here), nullptr);
   EXPECT_STREQ(options.out, here);
+}
+
+TEST(Options, AMisspeltVariableIsNamed) {
+  ::testing::internal::CaptureStderr();
+  Read({"HOLDFAST_HEAP_INTERVALL=1", "HOLDFAST_OUT=/x", "HOLDFAST_TEST_FULL=1", "HOLDFAST_PORT=tcp://10.0.0.1:80",
+        "HOLDFAST_AGENT_SERVICE_HOST=10.0.0.1", "HOLDFAST_OUTER=1"});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "holdfast: HOLDFAST_HEAP_INTERVALL=1: no such variable, it is ignored; holdfast run --help names them.\n"
+            "holdfast: HOLDFAST_OUTER=1: no such variable, it is ignored; holdfast run --help names them.\n");
+  // `holdfast run` has named it, once for all its processes.
+  ::testing::internal::CaptureStderr();
+  Read({"HOLDFAST_HEAP_INTERVALL=1", "HOLDFAST_ROOT=1"});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Options, AnOutputFolderThatIsTooLongIsNotCut) {
+  char here[1024];
+  ASSERT_NE(getcwd(here, sizeof here), nullptr);
+  const std::string fits = "HOLDFAST_OUT=/" + std::string(1022, 'x'), too_long = fits + "x";
+  EXPECT_EQ(strlen(Read({fits.c_str()}).out), 1023u);
+  ::testing::internal::CaptureStderr();
+  EXPECT_STREQ(Read({too_long.c_str()}).out, here);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("longer than 1023 bytes; the default is used"), std::string::npos) << said;
+  EXPECT_EQ(said.back(), '\n');
 }
 
 TEST(Options, EveryUnitOfSizeAndTime) {

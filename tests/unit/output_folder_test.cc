@@ -1,7 +1,9 @@
+#include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,6 +150,62 @@ TEST_F(OutputFolderTest, IsMadeForItsUserAloneWhateverTheUmask) {
     ASSERT_EQ(stat(folder_.File(path).c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 07777, 0700u) << path;
   }
+}
+
+// Of processes that have ended the oldest files go, of one user those that its own processes wrote.
+TEST_F(OutputFolderTest, ShrinkKeepsTheLimitOverManyProcesses) {
+  EndedFiles ended;
+  for (uint32_t pid = 1; pid <= 5; ++pid) {
+    const ProfileName name = {"a", pid, 1, "heap"};
+    Put(name);
+    ended.Add(pid == 1 ? 33 : 0, name);
+  }
+  Put({"a", 6, 1, "heap"});          // runs
+  Put({"somebodys", 7, 1, "heap"});  // another exporter's, or nobody's
+  const uint64_t each = output_->bytes() / 7;
+  EXPECT_EQ(ended.Shrink(*output_, 0, 0), 0u);
+  EXPECT_EQ(ended.Shrink(*output_, 7 * each, 0), 0u);
+  EXPECT_EQ(ended.Shrink(*output_, 5 * each, 0), 2u);
+  EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.1.0001.heap.pb.gz", "a.4.0001.heap.pb.gz", "a.5.0001.heap.pb.gz",
+                                                       "a.6.0001.heap.pb.gz", "somebodys.7.0001.heap.pb.gz"));
+  EXPECT_EQ(ended.Shrink(*output_, 1, 0), 2u);
+  EXPECT_EQ(ended.Shrink(*output_, 1, 0), 0u);
+  EXPECT_TRUE(std::filesystem::exists(folder_.File("a.1.0001.heap.pb.gz")));
+  EXPECT_EQ(ended.Shrink(*output_, 1, 33), 1u);
+  EXPECT_EQ(output_->List().size(), 2u);
+}
+
+// The kernel tells who reads the list of a folder.
+TEST_F(OutputFolderTest, IsListedOnceHoweverManyFilesCome) {
+  Put({"a", 1, 1, "heap"});
+  EXPECT_EQ(output_->NextSeq("a", 1), 2u);
+  const int readings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  ASSERT_GE(inotify_add_watch(readings, folder_.path().c_str(), IN_ACCESS | IN_ONLYDIR), 0);
+  for (uint32_t pid = 2; pid < 50; ++pid) {
+    EXPECT_EQ(output_->NextSeq("a", pid), 1u);
+    Put({"a", pid, 1, "heap"});
+    output_->ListOf("a", pid);
+    output_->Shrink(1 << 30, {{"a", pid, 1, "heap"}});
+  }
+  char event[4096];
+  EXPECT_EQ(read(readings, event, sizeof event), -1) << "listed again";
+  EXPECT_EQ(output_->List().size(), 49u);
+  // Proof that a listing would have been seen.
+  EXPECT_TRUE(OutputFolder::Open(folder_.path())->List().size() == 49u);
+  EXPECT_GT(read(readings, event, sizeof event), 0);
+  close(readings);
+}
+
+TEST_F(OutputFolderTest, KnowsWhatOthersDoInTheFolder) {
+  Put({"a", 1, 1, "heap"});
+  EXPECT_EQ(output_->NextSeq("a", 1), 2u);
+  folder_.Write("a.1.0005.heap.pb.gz", "theirs");
+  EXPECT_EQ(output_->NextSeq("a", 1), 6u);
+  std::filesystem::rename(folder_.File("a.1.0005.heap.pb.gz"), folder_.File("b.1.0009.heap.pb.gz"));
+  EXPECT_EQ(output_->NextSeq("a", 1), 2u);
+  EXPECT_EQ(output_->NextSeq("b", 1), 10u);
+  std::filesystem::remove(folder_.File("a.1.0001.heap.pb.gz"));
+  EXPECT_EQ(output_->List().size(), 1u);
 }
 
 TEST_F(OutputFolderTest, WhatKilledWritersLeftIsRemovedAfterAnHour) {

@@ -103,10 +103,24 @@ TEST_F(TableFolder, ATableThatNobodyMapsIsDeadThoughItsProcessRuns) {
 
 TEST_F(TableFolder, APidThatCameBackIsAnotherProcess) {
   FakeTarget target(folder_.path(), "/out");
-  const MappedTable held(target.path());  // as a forked child holds its parent's table
-  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
+  const std::string earlier = target.WriteTable(FakeTarget::AddOneRow, 0x2000);
+  const MappedTable held(earlier);  // as a forked child holds its parent's table
+  EXPECT_EQ(Open(earlier)->liveness(), Liveness::kAlive);
   held.header()->start_ticks += 1;
-  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kDead);
+  EXPECT_EQ(Open(earlier)->liveness(), Liveness::kDead);
+}
+
+// In another time namespace, or restored from a checkpoint, it began at another tick than it says; it has the table mapped.
+TEST_F(TableFolder, AProcessThatMapsItsTableIsAliveWheneverItBegan) {
+  FakeTarget target(folder_.path(), "/out");
+  MappedTable(target.path()).header()->start_ticks += 100'000;
+  EXPECT_EQ(Open(target.path())->liveness(), Liveness::kAlive);
+}
+
+TEST_F(TableFolder, ATableNamedAfterAnotherUserIdIsListedForItsOwner) {
+  MadeTable table;
+  table.WriteTo(folder_.File("holdfast.12345.1.1.0000000000000001.table"));  // of a program in a user namespace
+  EXPECT_THAT(ListTableNames(*OpenFolder(folder_.path())), ::testing::ElementsAre("holdfast.12345.1.1.0000000000000001.table"));
 }
 
 TEST_F(TableFolder, AStackThatBeganElsewhereIsAnotherImageUnlessTheTableIsMapped) {

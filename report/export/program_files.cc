@@ -1,0 +1,122 @@
+#include "report/export/program_files.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "fmt/format.h"
+#include "report/base/printable.h"
+#include "report/analysis/variance.h"
+#include "sampler/layout.h"
+#include "report/pprof/pprof.h"
+#include "report/export/profile_builder.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kMerged[] = "merged";
+
+// "sum of 312 processes" → 312.
+uint64_t ProcessesIn(const Profile& profile) {
+  std::string_view text = profile.CommentValue(kMerged);
+  uint64_t count = 0;
+  constexpr std::string_view kStart = "sum of ";
+  if (!text.starts_with(kStart)) return 0;
+  text.remove_prefix(kStart.size());
+  return absl::SimpleAtoi(std::string(text.substr(0, text.find(' '))), &count) ? count : 0;
+}
+
+}  // namespace
+
+absl::Status ProgramFiles::AddTo(Sum* sum, const Profile& profile, uint64_t processes) {
+  const absl::Status added = sum->merger->Add(profile, VariancesOf(profile));
+  if (!added.ok()) return added;
+  sum->processes += processes;
+  sum->time_nanos = std::max(sum->time_nanos, profile.time_nanos);
+  for (const char* name : kLossNames) {
+    const std::string key = absl::StrCat("lost ", name);
+    uint64_t count = 0;
+    if (absl::SimpleAtoi(std::string(profile.CommentValue(key)), &count)) sum->lost[key] += count;
+  }
+  if (const auto interval = profile.CommentValue("interval"); !interval.empty()) sum->intervals.emplace(interval);
+  if (sum->name.empty()) {
+    sum->name = profile.CommentValue("program");
+    const std::string_view process = profile.CommentValue("process");
+    sum->host = process.substr(0, process.find('/'));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum* sum) {
+  for (const OutputFolder::Entry& entry : output.ListOf(key.first, 0)) {
+    if (!entry.regular || entry.name.kind != key.second || (sum->has_file && entry.name.seq < sum->file.seq)) continue;
+    sum->file = entry.name;
+    sum->has_file = true;
+  }
+  if (!sum->has_file) return absl::OkStatus();
+  const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(sum->file));
+  // Somebody else's file: stays, beside ours.
+  if (!profile.ok() || ProcessesIn(*profile) == 0 || !AddTo(sum, *profile, ProcessesIn(*profile)).ok()) {
+    *sum = Sum();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramFiles::Add(const OutputFolder& output, const std::string& program, const std::string& kind,
+                               const Profile& profile) {
+  const Key key = {program, kind};
+  const auto [place, is_new] = sums_.try_emplace(key);
+  if (is_new) {
+    if (const absl::Status adopted = Adopt(output, key, &place->second); !adopted.ok()) return adopted;
+  }
+  const absl::Status added = AddTo(&place->second, profile, 1);
+  if (added.ok()) unwritten_.insert(key);
+  return added;
+}
+
+absl::Status ProgramFiles::Write(const OutputFolder& output) {
+  while (!unwritten_.empty()) {
+    const Key key = *unwritten_.begin();
+    if (const absl::Status written = WriteOne(output, key, &sums_.at(key)); !written.ok()) return written;
+    unwritten_.erase(key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, Sum* sum) {
+  const Merged merged = sum->merger->Take();
+  Profile& profile = *merged.profile;
+  profile.time_nanos = sum->time_nanos;
+  const auto add = [&profile](const std::string& text) { profile.AddComment(Printable(text)); };
+  add(absl::StrCat("kind: ", key.second));
+  // The same for each file of this program, as each holds all that the earlier ones held.
+  add(fmt::format("process: {}/0/0/0/{:016x}", sum->host, std::hash<std::string>{}(key.first)));
+  add(absl::StrCat("program: ", sum->name));
+  add(absl::StrCat("version: holdfast ", HoldfastVersion()));
+  if (sum->intervals.size() == 1) add(absl::StrCat("interval: ", *sum->intervals.begin()));
+  add(fmt::format("{}: sum of {} process{}", kMerged, sum->processes, sum->processes == 1 ? "" : "es"));
+  const size_t types = profile.sample_types.size();
+  for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {
+    double variance = 0;
+    for (size_t i = type; i < merged.variances.size(); i += types) variance += merged.variances[i];
+    add(fmt::format("total {}: {} ± {:.0f}", profile.strings[profile.sample_types[type].type], profile.Total(type),
+                    HalfWidthOf(variance)));
+  }
+  for (const auto& [what, count] : sum->lost) add(absl::StrCat(what, ": ", count));
+  if (sum->lost.empty()) add("losses: none");
+  ProfileName name = {key.first, 0, sum->has_file ? sum->file.seq + 1 : 1, key.second};
+  const absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
+  // What was taken out goes on as the first of the next sum.
+  sum->merger = std::make_unique<ProfileMerger>();
+  if (const absl::Status kept = sum->merger->Add(profile, merged.variances); !kept.ok()) return kept;
+  if (!got.ok()) return got.status();
+  if (sum->has_file) output.Remove(sum->file);
+  sum->file = *got;
+  sum->has_file = true;
+  return absl::OkStatus();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,67 @@
+#include "report/export/resident_memory.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Of mimalloc, the tool's allocator; not there in unit tests.
+extern "C" __attribute__((weak)) void mi_collect(bool force);
+
+namespace holdfast {
+namespace {
+
+int OwnBadness() {
+  std::ifstream file("/proc/self/oom_score_adj");
+  int badness = 0;
+  file >> badness;
+  return badness;
+}
+
+using Range = std::pair<uintptr_t, uintptr_t>;
+
+// Read-only mappings of files in which no page was ever written: those of the linker's relocations are not among them.
+std::vector<Range> UnchangedFilePages() {
+  std::vector<Range> ranges;
+  std::ifstream file("/proc/self/smaps");
+  Range range;
+  bool candidate = false;
+  for (std::string line; std::getline(file, line);) {
+    unsigned long start, end, offset, inode;
+    char rights[5];
+    unsigned major, minor;
+    if (sscanf(line.c_str(), "%lx-%lx %4s %lx %x:%x %lu", &start, &end, rights, &offset, &major, &minor, &inode) == 7) {
+      range = {start, end};
+      candidate = inode != 0 && rights[1] == '-' && rights[3] == 'p';
+    } else if (candidate && line.starts_with("Anonymous:")) {
+      uint64_t kib = 1;
+      if (sscanf(line.c_str(), "Anonymous: %lu", &kib) == 1 && kib == 0) ranges.push_back(range);
+      candidate = false;
+    }
+  }
+  return ranges;
+}
+
+}  // namespace
+
+void GiveBackMemory() {
+  if (mi_collect != nullptr) {
+    mi_collect(true);
+  } else {
+    malloc_trim(0);
+  }
+  for (const auto& [start, end] : UnchangedFilePages()) madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
+}
+
+void SetBadness(int badness) {
+  static const int at_start = OwnBadness();
+  std::ofstream("/proc/self/oom_score_adj") << std::max(badness, at_start);
+}
+
+}  // namespace holdfast

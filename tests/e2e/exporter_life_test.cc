@@ -1,0 +1,228 @@
+// The exporter beside the program: how much it takes, when it is killed, whose folder it serves, and what is left without it.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Options kEvery = {{"heap-interval", "1"}};
+Options With(Options options, const std::string& name, const std::string& value) {
+  options[name] = value;
+  return options;
+}
+
+class ExporterLife : public Profiled {
+ protected:
+  // The exporters of this output folder.
+  std::vector<pid_t> Exporters() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string command = ReadFile(entry.path() / "cmdline");
+      if (command.find(std::string("exporter") + '\0' + "--out" + '\0' + out() + '\0') != std::string::npos)
+        found.push_back(std::stoi(entry.path().filename()));
+    }
+    return found;
+  }
+  static int64_t StatusKib(pid_t pid, const std::string& field) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1));
+    }
+    return -1;
+  }
+  static int Badness(pid_t pid) { return std::stoi("0" + ReadFile("/proc/" + std::to_string(pid) + "/oom_score_adj")); }
+};
+
+TEST_F(ExporterLife, AtRestItHoldsLessThanFourMebibytesAndGoesBeforeTheProgram) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "snapshot-every", "0")));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 1"));
+  ASSERT_TRUE(Eventually([&] { return Exporters().size() == 1; }));
+  const pid_t exporter = Exporters().at(0);
+  for (int turn = 0; turn < 2; ++turn) {  // before its first snapshot, and after it
+    EXPECT_TRUE(Eventually([&] {
+      return Badness(exporter) == Badness(running.pid()) + 300 && StatusKib(exporter, "VmRSS") < 4096;
+    })) << Badness(exporter) << ", " << StatusKib(exporter, "VmRSS") << " KiB";
+    if (turn == 0) {
+      EXPECT_TRUE(RunTool({"dump", std::to_string(running.pid()), "--tables", tables()}).exited(0));
+      EXPECT_EQ(NewestHeap().size(), 1u);
+    }
+  }
+  running.CloseInput();
+  running.Wait();
+  EXPECT_TRUE(Settled());
+}
+
+// By its next samples, which look at the beat of the exporter in the table; the program may then be killed itself.
+TEST_F(ExporterLife, AKilledExporterIsReplacedWhileTheProgramRuns) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "snapshot-every", "500ms")));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 1"));
+  ASSERT_TRUE(Eventually([&] { return Exporters().size() == 1; }));
+  const pid_t first = Exporters().at(0);
+  kill(first, SIGKILL);
+  int lines = 1;
+  ASSERT_TRUE(Eventually([&] {
+    running.Write("line\n");
+    EXPECT_TRUE(running.WaitForOutput("done " + std::to_string(++lines)));
+    const std::vector<pid_t> now = Exporters();
+    return now.size() == 1 && now[0] != first;
+  }));
+  running.HoldInput();
+  running.Signal(SIGKILL);
+  running.Wait();
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), lines * 100);
+}
+
+TEST_F(ExporterLife, AUmaskOfAllBitsHidesNothingFromIt) {
+  Command command = CommandFor(Launch::kPreload, {"threads_exact"}, kEvery);
+  command.argv = {"/bin/sh", "-c", "umask 0777; exec \"$0\"", ProgramPath("threads_exact")};
+  if (IsRoot()) {  // who may open anything
+    constexpr int kNobody = 65534;
+    std::filesystem::create_directories(out());
+    ASSERT_EQ(chown(out().c_str(), kNobody, kNobody), 0);
+    chmod(tables().c_str(), 0777);
+    command.uid = kNobody;
+  }
+  const RunResult r = RunAndSettle(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_THAT(Tables(), ::testing::IsEmpty());
+  ExpectKnownHeap(r.out);
+}
+
+TEST_F(ExporterLife, AnUnwritableFolderIsNamedWhenAskedAndItsTablesCanBeHadOrThrownAway) {
+  Command command = CommandFor(Launch::kPreload, {"threads_exact"}, With(kEvery, "out", "/proc/holdfast"));
+  const RunResult silent = Execute(command);
+  EXPECT_EQ(silent.err, "");
+  command.env["HOLDFAST_VERBOSE"] = "1";
+  const RunResult r = Execute(command);
+  EXPECT_THAT(r.err, HasSubstr("/proc/holdfast: cannot be made; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: "
+                               "holdfast collect -o DIR /proc/holdfast\n"));
+  ASSERT_EQ(Tables().size(), 2u);
+  ASSERT_TRUE(Eventually([&] {  // once its exporter has given up
+    const RunResult collected = RunTool({"collect", "-o", out(), "/proc/holdfast", "--tables", tables()});
+    EXPECT_TRUE(collected.exited(0)) << collected.Describe();
+    return Tables().empty();
+  }));
+  EXPECT_EQ(NewestHeap().size(), 2u);
+  Execute(command);
+  ASSERT_TRUE(Eventually([&] {
+    const RunResult discarded = RunTool({"collect", "--discard", "/proc/holdfast", "--tables", tables()});
+    EXPECT_TRUE(discarded.exited(0)) << discarded.Describe();
+    return Tables().empty();
+  }));
+}
+
+TEST_F(ExporterLife, AMisspeltVariableIsNamedOnceByRun) {
+  Command command = CommandFor(Launch::kRun, {"starts_children"}, kEvery);
+  command.env["HOLDFAST_HEAP_INTERVALL"] = "1";
+  const RunResult r = RunAndSettle(command);
+  const std::string said = "holdfast: HOLDFAST_HEAP_INTERVALL: no such variable, it is ignored. holdfast run --help names them.\n";
+  const size_t at = r.err.find(said);
+  ASSERT_NE(at, std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find("HOLDFAST_HEAP_INTERVALL", at + said.size()), std::string::npos) << r.err;
+}
+
+// What the program says of its start is by the clock of its own namespace.
+TEST_F(ExporterLife, AProcessOfAnotherTimeNamespaceIsAlive) {
+  if (!Execute({.argv = {"unshare", "--time", "--boottime", "100000", "--fork", "true"}}).exited(0)) {
+    GTEST_SKIP() << "no time namespace can be made here (it needs root)";
+  }
+  Running running(CommandFor(
+      Launch::kRun, {"/usr/bin/unshare", "--time", "--boottime", "100000", "--fork", ProgramPath("waits_for_input")}, kEvery));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 1"));
+  const RunResult ls = RunTool({"ls", "--tables", tables()});
+  EXPECT_THAT(ls.out, ::testing::ContainsRegex("running .*waits_for_input")) << ls.out;
+  running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 2"));
+  running.CloseInput();
+  running.Wait();
+  ASSERT_TRUE(Settled());
+  int64_t objects = 0;
+  for (const Decoded& heap : NewestHeap()) {
+    if (heap.Names("for_each_line")) objects += heap.SumLeaf("for_each_line").at("alloc_objects");
+  }
+  EXPECT_EQ(objects, 200) << AllSummaries();
+}
+
+// Two containers of one user that share /dev/shm, and are told to write to a folder of the same path.
+TEST_F(ExporterLife, EachContainerHasItsOwnFolderOfThatPath) {
+  const std::string place = folder() + "/place", a = folder() + "/a", b = folder() + "/b";
+  for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);
+  const auto in = [&](const std::string& real) {
+    Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "out", place));
+    std::vector<std::string> argv = {"unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + place + " && exec \"$@\"", real, "env"};
+    for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+    command.env.clear();
+    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+    command.argv = argv;
+    return command;
+  };
+  Running first(in(a)), second(in(b));
+  if (!first.WaitForOutput("ready", 10)) GTEST_SKIP() << "no mount namespace can be made here (it needs root)";
+  ASSERT_TRUE(second.WaitForOutput("ready"));
+  first.Write("line\n");
+  second.Write("line\nline\n");
+  ASSERT_TRUE(first.WaitForOutput("done 1"));
+  ASSERT_TRUE(second.WaitForOutput("done 2"));
+  first.Wait();
+  second.Wait();
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(Newest(a, "heap").size(), 1u);
+  ASSERT_EQ(Newest(b, "heap").size(), 1u);
+  EXPECT_EQ(Newest(a, "heap")[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+  EXPECT_EQ(Newest(b, "heap")[0].SumLeaf("for_each_line").at("alloc_objects"), 200);
+}
+
+TEST_F(ExporterLife, ALimitOfTheFolderHoldsOverManyProcesses) {
+  constexpr uint64_t kLimit = 20'000;
+  Command command = CommandFor(Launch::kRun, {"/bin/sh"}, With(kEvery, "max-disk", std::to_string(kLimit)));
+  command.argv.push_back("-c");
+  command.argv.push_back("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do " + ProgramPath("threads_exact") + " > /dev/null; done");
+  const RunResult r = RunAndSettle(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  uint64_t bytes = 0;
+  for (const ProfileName& name : ListProfiles(out())) bytes += std::filesystem::file_size(name.path);
+  EXPECT_LE(bytes, kLimit);
+  EXPECT_GT(bytes, kLimit / 2);
+}
+
+TEST_F(ExporterLife, ShortProcessesOfABuildShareOneFileForEachProgram) {
+  Command command = CommandFor(Launch::kRun, {"/bin/sh"}, With(kEvery, "merge-children", "yes"));
+  command.argv.push_back("-c");
+  command.argv.push_back("for i in 1 2 3 4 5; do " + ProgramPath("threads_exact") + "; done");
+  const RunResult r = RunAndSettle(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  std::vector<ProfileName> of_program;
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.program == "threads_exact" && name.kind == "heap") of_program.push_back(name);
+  }
+  ASSERT_EQ(of_program.size(), 1u) << AllSummaries();
+  EXPECT_EQ(of_program[0].pid, 0);
+  const Decoded sum = Decode(of_program[0].path);
+  EXPECT_EQ(sum.error, "");
+  EXPECT_EQ(sum.Comment("merged"), "sum of 5 processes");
+  // Each of the five said the same.
+  for (const Known& known : KnownHeap(r.out.substr(0, r.out.size() / 5))) {
+    EXPECT_EQ(sum.SumLeaf(known.function).at("alloc_objects"), 5 * known.alloc_objects) << known.function;
+    EXPECT_EQ(sum.SumLeaf(known.function).at("inuse_space"), 5 * known.inuse_space) << known.function;
+  }
+  EXPECT_THAT(RunTool({"top", of_program[0].path}).out, HasSubstr("threads_exact"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
