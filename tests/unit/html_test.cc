@@ -68,7 +68,7 @@ TEST_F(HtmlTest, OnlyHtmlIsReplaced) {
 }
 
 TEST_F(HtmlTest, AReportCanBePrivate) {
-  ASSERT_TRUE(WriteHtml(Path("private.html"), "<!doctype html>", 0600).ok());
+  ASSERT_TRUE(WriteHtml(Path("private.html"), "<!doctype html>", Readers::kOwner).ok());
   struct stat status;
   ASSERT_EQ(stat(Path("private.html").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
