@@ -81,6 +81,15 @@ def resident(found):
     return [Bound("resident memory of 500,000 blocks, randomly replaced", 1, more, "≤ +1 %", f"{more:+.2f} %")]
 
 
+def peaks(found):
+    """The worst of all sizes, patterns and intervals."""
+    if not found:
+        return []
+    over, pattern, size, interval = max((*figure, size, interval) for interval, most in found.items() for size, figure in most.items())
+    return [Bound("peak memory of blocks that come and go, 16 B to 64 MiB, own tables left out", 5, over, "≤ +5 %",
+                  f"{over:+.1f} % ({size}, {pattern}, at {interval})")]
+
+
 def redis_memory(more):
     return at_most("own memory, redis under load", 8, statistics.median(more), "MiB", 1) if more else []
 
@@ -194,6 +203,6 @@ def live_samples(results, few, more):
 def of_all(results, works):
     """The bounds of whatever was measured. `results`: see results.py."""
     runs = results["runs"]
-    return [*paths(results["paths"]), *resident(results["resident"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]),
+    return [*paths(results["paths"]), *resident(results["resident"]), *peaks(results["peaks"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]),
             *instructions_of_programs(results["instructions"]), *cpu_time(runs, works.programs), *every_allocation(runs),
             *contended(runs, works.contended), *hand_off(runs, works.handed), *samples(results["units"]), *flat(runs, FLAT), *live_samples(runs, *LIVE)]

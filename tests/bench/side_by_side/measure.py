@@ -153,6 +153,7 @@ def measure(results, top, build, configurations, quick, wanted):
         results["instructions"] = count_instructions(build, inputs, scratch, compared, quick, wanted, runner.failures)
         for name, asked, work in (
                 ("resident", "resident", lambda: processes.resident(build, compared, scratch, 1 if quick else 3)),
+                ("peaks", "resident", lambda: processes.block_peaks(build, compared, scratch, quick)),
                 ("redis memory", "resident", lambda: processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)),
                 ("snapshots", "snapshot", lambda: processes.snapshots(build, scratch, *((20_000, 100_000, 8) if quick else ()))),
                 ("units", "units", lambda: unit_benchmarks(build, quick)),

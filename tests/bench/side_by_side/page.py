@@ -55,6 +55,13 @@ def floors_table(instructions):
     return "\n".join(lines) + "\n"
 
 
+def peaks_table(peaks):
+    lines = ["| blocks | " + " | ".join(f"a sample every {interval}" for interval in peaks) + " |", "|---" * (1 + len(peaks)) + "|"]
+    for size in next(iter(peaks.values())):
+        lines.append(f"| {size} | " + " | ".join(f"{most[size][0]:+.1f} ({most[size][1]})" for most in peaks.values()) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def of_programs(runs, programs, present):
     text = ["**CPU time of the program** (bare in seconds):\n\n" + report.ratios(runs, programs, present, "cpu", "CPU time", lambda v: f"{v:.2f} s")]
     servers = [work for work in programs if report.of(runs, work, "bare", "throughput")]
@@ -83,6 +90,10 @@ def tables(results, names, configurations, floor_of_locks, remarks, command):
     if micro:
         text.append("**Small patterns, ns for each operation of each thread**:\n\n" +
                     report.ratios(runs, micro, present + [c.name for c in floor], "ns", "pattern", lambda v: f"{v:.1f} ns"))
+    if results["peaks"]:
+        text.append("**Peak memory of blocks that come and go** (tests/programs/block_patterns: about 40 MiB in blocks of this size, of sizes from half to one "
+                    "and a half of it, or of all sizes up to it; randomly replaced, in a queue, in waves, and by realloc), per cent over bare, our own tables left "
+                    "out, the highest of the twelve:\n\n" + peaks_table(results["peaks"]))
     if results["units"]:
         text.append("**Units** (Google Benchmark, medians):\n\n| unit | ns |\n|---|---|\n" + "".join(f"| {name} | {value:,.0f} |\n" for name, value in results["units"].items()))
     if results["failures"]:

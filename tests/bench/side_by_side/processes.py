@@ -23,6 +23,41 @@ def resident(build, configurations, folder, rounds):
     return found
 
 
+SIZES = [16, 64, 256] + [1 << octave for octave in range(10, 25)] + [64 << 20]
+
+
+def named(size):
+    return f"{size} B" if size < 1 << 10 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+
+
+def block_peaks(build, configurations, folder, quick):
+    """Blocks that come and go (tests/programs/block_patterns): interval → size → by how many per cent the highest peak of
+    resident memory is above bare, our own tables left out, and in which pattern."""
+    plain = {c.name: c for c in configurations}
+    program = os.path.join(build, "tests/programs/block_patterns")
+
+    def peak(arguments, configuration, **options):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as tables:
+            done = subprocess.run([program, *arguments], env={**environment(configuration, folder), **options, "HOLDFAST_EXPORTER": "no", "HOLDFAST_TABLES": tables},
+                                  capture_output=True, text=True, check=True)
+        _, highest, _, own = done.stdout.split()
+        return int(highest) - int(own)
+
+    found = {"512KiB": {}, "4MiB": {}}
+    for size in SIZES[::3] if quick else SIZES:
+        for pattern in ("replace", "queue", "waves", "grow"):
+            for kind in ("equal", "varied", "mixed"):
+                if kind == "mixed" and size < 1 << 10:
+                    continue
+                arguments = [pattern, str(size), kind, str(max(40, 8 * size >> 20)), "4" if size < 256 else "2" if kind == "mixed" else "10"]
+                bare = peak(arguments, plain["bare"])
+                for interval, most in found.items():
+                    over = (peak(arguments, plain["default"], HOLDFAST_HEAP_INTERVAL=interval, HOLDFAST_SEED="1") / bare - 1) * 100
+                    if over > most.get(named(size), [-100])[0]:
+                        most[named(size)] = [over, f"{pattern}, {kind}"]
+    return found
+
+
 def redis_memory(command, rounds):
     """What redis-server keeps more under load, by scripts/memory: MiB in each round."""
     more = []
