@@ -3,7 +3,7 @@
 // The one malloc, from end to end:
 //   malloc → ChargeHeap (one subtraction) → the real malloc
 //        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
-//   free   → PassesTag (one test) → the real free
+//   free   → PassesTag (one test) → the real free (with large samples about: past the size before the block)
 //        └→ FreePerhapsSampled → PassesFilter → TakeSample, RecordFree → the real free
 #include <errno.h>
 #include <malloc.h>
@@ -123,21 +123,19 @@ __attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes)
 
 // The aligned family: one slow half for all, as they differ only in which real function allocates.
 template <typename Allocate>
-inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
-                             size_t smallest_alignment = 1) {
-  if (bytes > kHotSizeLimit || !ChargeHeap(bytes) || !HeapEventDue(bytes)) return allocate(alignment);
+HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate, size_t smallest_alignment) {
   // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
   // size; every power of two from there on is one.)
   const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
-  const bool raised = valid && alignment < kTagAlignment && TagInUse();
-  const int error = errno;
-  void* block = allocate(raised ? kTagAlignment : alignment);
-  if (block == nullptr && raised) {
-    errno = error;
-    block = allocate(alignment);
-  }
-  RecordAlloc(caller, KeepSampleable(block), bytes);
+  void* block = AllocateAlignedSampled(alignment, bytes, valid, allocate);
+  RecordAlloc(caller, block, bytes);
   return block;
+}
+template <typename Allocate>
+inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
+                             size_t smallest_alignment = 1) {
+  if (bytes > kHotSizeLimit || !ChargeHeap(bytes) || !HeapEventDue(bytes)) return allocate(alignment);
+  return AlignedSlow(caller, alignment, bytes, allocate, smallest_alignment);
 }
 
 // A block where early ones may lie, or anything before the shim is ready.
@@ -155,6 +153,8 @@ __attribute__((noinline)) void FreePerhapsSampled(void* block) {
   real.free(block);
 }
 
+HOLDFAST_COLD void* ReallocUncharged(void* block, size_t bytes) { return ReallocReal(block, bytes); }
+
 }  // namespace holdfast
 
 using namespace holdfast;
@@ -167,7 +167,7 @@ HOLDFAST_EXPORT void* malloc(size_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT void free(void* block) noexcept {
-  if (LIKELY(!PassesTag(block))) return real.free(block);
+  if (LIKELY(!PassesTag(block))) return untagged.free(block);
   return FreePerhapsSampled(block);
 }
 
@@ -180,7 +180,7 @@ HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
 
 HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
   if (LIKELY(!PassesTag(block))) {  // the tag's mask is 0 until the shim is ready
-    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
+    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return untagged.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
   if (block == nullptr) {  // every second one in some programs

@@ -77,8 +77,9 @@ inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
 
 inline void* AllocateAlignedForNew(const CallerRegisters& caller, size_t bytes, size_t alignment) {
   const bool due = MayBeSampled(bytes);
-  void* block = real.memalign(due && TagInUse() && alignment < kTagAlignment ? kTagAlignment : alignment, bytes == 0 ? 1 : bytes);
-  if (due) RecordAlloc(caller, KeepSampleable(block), bytes);
+  const auto allocate = [asked = bytes == 0 ? 1 : bytes](size_t with) { return real.memalign(with, asked); };
+  void* block = due ? AllocateAlignedSampled(alignment, bytes, true, allocate) : allocate(alignment);
+  if (due) RecordAlloc(caller, block, bytes);
   return block;
 }
 
@@ -288,25 +289,25 @@ HOLDFAST_EXPORT void* _ZnamSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t al
 }
 
 HOLDFAST_EXPORT void _ZdlPv(void* block) noexcept {
-  if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
   return DeleteSlow<&Operators::_ZdlPv>(block);
 }
 HOLDFAST_EXPORT void _ZdaPv(void* block) noexcept {
-  if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
   return DeleteSlow<&Operators::_ZdaPv>(block);
 }
 HOLDFAST_EXPORT void _ZdlPvm(void* block, size_t bytes) noexcept {
-  if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
   return DeleteSlow<&Operators::_ZdlPvm>(block, bytes);
 }
 HOLDFAST_EXPORT void _ZdaPvm(void* block, size_t bytes) noexcept {
-  if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
   return DeleteSlow<&Operators::_ZdaPvm>(block, bytes);
 }
 
 #define HOLDFAST_OTHER_DELETE(name, types, names)                   \
   HOLDFAST_EXPORT void name types noexcept {                        \
-    if (LIKELY(MayDeleteAtOnce(block))) return real.free(block);    \
+    if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);    \
     return DeleteSlow<&Operators::name> names;                      \
   }
 #define P(...) (__VA_ARGS__)

@@ -1,5 +1,6 @@
-// Where a sampled block lies. With the tag in use (sampler/sampled_filter.h) it must lie at a tagged place, so that free
-// knows all others at a glance; it is an ordinary block of the real allocator all the same, safe in any free.
+// Where a sampled block lies. With the tag in use (sampler/sampled_filter.h) it must lie at a tagged place, or be known by its
+// size (interpose/large_samples.h), so that free knows all others at a glance; it is an ordinary block of the real
+// allocator all the same, safe in any free.
 #ifndef HOLDFAST_INTERPOSE_SAMPLED_BLOCK_H_
 #define HOLDFAST_INTERPOSE_SAMPLED_BLOCK_H_
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 
+#include "interpose/large_samples.h"
 #include "interpose/parked_blocks.h"
 #include "interpose/real.h"
 #include "sampler/recorder.h"
@@ -17,7 +19,8 @@ namespace holdfast {
 // A block of up to this size may be cleared or copied to bring it to a tagged place. glibc maps every larger one
 // (DEFAULT_MMAP_THRESHOLD_MAX), which puts it at a tagged place by itself; with another allocator the tag is given up for
 // this process, and every free pays 10 instructions more from then on. A copy of 32 MiB takes some 5 ms, but happens only
-// behind a realloc that made the same copy, or cannot grow in place for the first time.
+// behind a realloc that made the same copy, or cannot grow in place for the first time. (With glibc below what is large
+// stays where it is: large_samples.h.)
 inline constexpr size_t kLargestMoved = 32 << 20;
 
 inline bool TagInUse() { return sampled_filter.tag_mask.load(std::memory_order_relaxed) != 0; }
@@ -28,8 +31,10 @@ inline void* KeepSampleable(void* block) {
   return block;
 }
 
-inline void* AllocateSampled(size_t bytes) {
+// At a tagged place, while the tag is in use.
+inline void* AllocateTagged(size_t bytes) {
   if (TagInUse()) {
+    EarnMove();
     if (void* block = TakeParked(bytes)) return block;
     const int error = errno;
     // Whole steps, so that a parked block serves every size of its step.
@@ -38,6 +43,32 @@ inline void* AllocateSampled(size_t bytes) {
     errno = error;  // out of memory for the alignment, perhaps not for the block
   }
   return KeepSampleable(real.malloc(bytes));
+}
+
+inline void* AllocateSampled(size_t bytes) {
+  if (MayBeKnownBySize(bytes) && TagInUse()) {
+    void* block = real.malloc(bytes);
+    if (block == nullptr || IsTagged(block) || StaysUntagged(block, bytes)) return block;
+    real.free(block);
+  }
+  return AllocateTagged(bytes);
+}
+
+// `allocate(alignment)`: the real function. `raisable`: that what the program asked for is an alignment at all.
+template <typename Allocate>
+inline void* AllocateAlignedSampled(size_t alignment, size_t bytes, bool raisable, Allocate allocate) {
+  if (!raisable || alignment >= kTagAlignment || !TagInUse()) return KeepSampleable(allocate(alignment));
+  if (MayBeKnownBySize(bytes)) {
+    void* block = allocate(alignment);
+    if (block == nullptr || IsTagged(block) || StaysUntagged(block, bytes)) return block;
+    real.free(block);
+  }
+  EarnMove();
+  const int error = errno;
+  void* block = allocate(kTagAlignment);
+  if (block != nullptr) return block;
+  errno = error;
+  return KeepSampleable(allocate(alignment));
 }
 
 // From here on a block may have pages that nobody has written: zero already, and to be left untouched.
@@ -57,12 +88,14 @@ inline void* ZeroWhereNeeded(void* block, size_t bytes) {
 
 inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
   if (!TagInUse()) return real.calloc(count, each);
-  if (bytes >= kMayBeUntouched) {  // mapped by the real calloc, it lies where samples may
+  const bool by_size = MayBeKnownBySize(bytes);
+  if (by_size || bytes >= kMayBeUntouched) {  // mapped by the real calloc, it lies where samples may
     void* block = real.calloc(count, each);
-    if (block == nullptr || IsTagged(block) || bytes > kLargestMoved) return KeepSampleable(block);
+    if (block == nullptr || IsTagged(block) || (by_size && StaysUntagged(block, bytes))) return block;
+    if (bytes > kLargestMoved) return KeepSampleable(block);
     real.free(block);
   }
-  void* block = AllocateSampled(bytes);
+  void* block = AllocateTagged(bytes);
   if (block == nullptr) return nullptr;
   return bytes >= kMayBeUntouched ? ZeroWhereNeeded(block, bytes) : memset(block, 0, bytes);
 }
@@ -76,14 +109,18 @@ inline void ReleaseSampled(void* block) {
 // free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
 HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
 
+// realloc, for a block that may be a sample, when the call itself is charged and none is due.
+HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
+
 // Hot although it is not: in cold code the compiler copies by `rep movsb`.
 __attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
 // of the bytes may have been written; the pages of the others stay untouched.
 inline void* MoveToSampledPlace(void* block, size_t bytes, size_t filled) {
-  if (!TagInUse() || IsTagged(block)) return block;
+  if (!TagInUse() || IsTagged(block) || (MayBeKnownBySize(bytes) && StaysUntagged(block, bytes))) return block;
   if (bytes <= kLargestMoved) {
+    EarnMove();
     const int error = errno;
     if (void* moved = real.memalign(kTagAlignment, bytes)) {
       CopyBytes(moved, block, std::min(bytes, filled));

@@ -11,6 +11,7 @@
 
 #include "interpose/defined_names.h"
 #include "interpose/early_arena.h"
+#include "interpose/large_samples.h"
 #include "interpose/real.h"
 #include "interpose/text_of_environment.h"
 
@@ -96,13 +97,21 @@ void ForgetOurVariables(const char** environment) {
   *kept = nullptr;
 }
 
+const link_map* ObjectOfFunction(auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); }
+
 // A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
 // allocator as malloc and free do.
 bool AllocatorCanAlign() {
-  const auto object_of = [](auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); };
-  const link_map* object = object_of(real.malloc);
-  return object != nullptr && object_of(real.free) == object && object_of(real.memalign) == object &&
-         object_of(real.malloc_usable_size) == object;
+  const link_map* object = ObjectOfFunction(real.malloc);
+  return object != nullptr && ObjectOfFunction(real.free) == object && ObjectOfFunction(real.memalign) == object &&
+         ObjectOfFunction(real.malloc_usable_size) == object;
+}
+
+// Every block that free gets is then glibc's, which keeps its size before it.
+bool AllocatorIsLibcs() {
+  const link_map* object = ObjectOf(dlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  return object != nullptr && ObjectOfFunction(real.malloc) == object && ObjectOfFunction(real.calloc) == object &&
+         ObjectOfFunction(real.realloc) == object;
 }
 
 // Snapshot on demand: the handler that the program had for this signal still gets it.
@@ -156,7 +165,10 @@ HOLDFAST_COLD bool ReadySlow() {
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
-  AllowTag(owns_malloc && AllocatorCanAlign());
+  untagged = {real.free, real.realloc};
+  const bool can_align = owns_malloc && AllocatorCanAlign();
+  sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
+  AllowTag(can_align);
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();

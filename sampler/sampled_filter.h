@@ -2,7 +2,8 @@
 //
 // Two tests, each of which may only err towards "perhaps":
 // 1. the tag: sampled blocks lie at multiples of 1,024 (or 16 above one, where glibc puts blocks that it maps), so a block
-//    elsewhere was not sampled. Of ordinary blocks 31 in 32 end here: one `test` and one branch.
+//    elsewhere was not sampled. Of ordinary blocks 31 in 32 end here: one `test` and one branch. (Large samples may lie
+//    anywhere with glibc below: known by their size, interpose/large_samples.h.)
 // 2. the filter: a counter for each 1,024 bytes of address space (modulo 4 GiB), 1 byte each, of sampled blocks that begin
 //    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
 // Only then is the table of live samples asked.
@@ -113,7 +114,7 @@ inline void MarkAlwaysAsk(uint8_t* counters) {
   }
 }
 
-// Test 1 lets everything pass from now on: a sample could not be put at a tagged place.
+// Test 1 lets everything pass from now on: a sample could not be put at a tagged place, nor be known otherwise.
 inline void GiveUpTag() {
   sampled_filter.tag_mask.store(0);
   sampled_filter.delete_mask.store(0);

@@ -260,9 +260,43 @@ TEST_F(Costs, RandomReplacementOfManyBlocksTakesNoMoreMemory) {
   EXPECT_LE(NumberAfter(r.out, "resident "), 1.01 * bare) << r.Describe();
 }
 
+// Blocks of every size that come and go: at most 5 % more than bare beside our own tables.
+class BlocksThatComeAndGo : public Costs, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(BlocksThatComeAndGo, TakeNoMoreMemory) {
+  double most = 0;
+  for (const std::string sizes : {"equal", "varied", "mixed"}) {
+    for (const std::string size : {"256", "4095", "32768", "262144", "1048576", "4194304"}) {
+      if (sizes == "mixed" && size != "1048576") continue;
+      const auto measured = [&](Launch launch, const Options& options) {
+        Command command = CommandFor(launch, {"block_patterns", GetParam(), size, sizes, "40", sizes == "mixed" ? "2" : "8"}, options);
+        if (launch != Launch::kBare) command.env["HOLDFAST_EXPORTER"] = "no";
+        const RunResult r = Execute(command);
+        EXPECT_TRUE(r.exited(0)) << r.Describe();
+        const double own = NumberAfter(r.out, "own ");
+        EXPECT_EQ(own > 0, launch != Launch::kBare) << "is it at work? " << r.out;
+        return NumberAfter(r.out, "peak ") - own;
+      };
+      const double bare = measured(Launch::kBare, {});
+      for (const char* interval : {"512KiB", "4MiB"}) {
+        const double over = measured(Launch::kPreload, {{"heap-interval", interval}, {"seed", "1"}}) / bare - 1;
+        EXPECT_LE(over, 0.05) << sizes << " sizes, " << size << " bytes, at " << interval << ": " << 100 * over << " % over bare";
+        most = std::max(most, over);
+      }
+    }
+  }
+  RecordProperty("most", std::to_string(100 * most) + " %");
+}
+
+INSTANTIATE_TEST_SUITE_P(Costs, BlocksThatComeAndGo, ::testing::Values("replace", "queue", "waves", "grow"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // A sampled block that realloc or calloc has put elsewhere is moved: without a touch of what the program never wrote.
 TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
-  const RunResult bare = RunAs(Launch::kBare, {"grown_blocks"}), profiled = RunAs(Launch::kPreload, {"grown_blocks"});
+  // With glibc below they would stay where they are.
+  Command above = CommandFor(Launch::kPreload, {"grown_blocks"});
+  above.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("lazy_allocator.so");
+  const RunResult bare = RunAs(Launch::kBare, {"grown_blocks"}), profiled = RunAndSettle(above);
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
   ASSERT_TRUE(profiled.exited(0)) << profiled.Describe();
   EXPECT_LT(NumberAfter(bare.out, "calloc "), 20 << 10) << "KiB; the real allocator touches them itself";

@@ -202,6 +202,21 @@ TEST_F(Heap, EveryVersionOfAFunctionIsOurs) {
   EXPECT_EQ(r.err, expected);
 }
 
+// At this interval blocks of 12 MiB are samples all, and stand for themselves.
+TEST_F(Heap, LargeSamplesStayWhereTheyAreAndEveryFreeOfThemIsSeen) {
+  const Options options = {{"heap-interval", "256KiB"}, {"seed", "1"}};
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"large_samples"}));
+  const RunResult r = RunAs(Launch::kPreload, {"large_samples"}, options);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, bare.out);
+  EXPECT_THAT(r.out, ::testing::HasSubstr("most of them untagged"));
+  ExpectKnownHeap(r.out);
+  // Below, another allocator, of whose blocks nothing is known: there they lie at tagged places.
+  Command command = CommandFor(Launch::kPreload, {"large_samples"}, options);
+  command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("lazy_allocator.so");
+  EXPECT_THAT(RunAndSettle(command).out, ::testing::HasSubstr("few of them untagged"));
+}
+
 // The shim allocates nothing, and loses no call: an allocator below it counts the program's own.
 TEST_F(Heap, AnAllocatorBelowSeesTheProgramsOwnCalls) {
   const std::string below = ProgramPath("counting_allocator.so");

@@ -165,13 +165,37 @@ PATH(mtx_beside_waiter, {
   mtx_unlock(&c11);
 })
 
+// Once a large sample lies where malloc has put it: at an interval of 1 GiB some of these do.
+void TakeLargeSamples() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  free(malloc(576 << 20));  // from here on all come from one piece
+  for (int i = 0; i < 48; ++i) {
+    Use(malloc((64 << 10) + 48));  // so that they do not all lie at one place
+    free(malloc(512 << 20));
+  }
+}
+PATH(malloc_beside_large, {
+  void* p = malloc(64);
+  Use(p);
+  free(p);
+})
+PATH(new_beside_large, {
+  void* p = ::operator new(64);
+  Use(p);
+  ::operator delete(p);
+})
+
 #define NAMED(name) {#name, warm_##name, measured_##name}
 const Path kPaths[] = {NAMED(malloc),      NAMED(ring),    NAMED(calloc),      NAMED(realloc), NAMED(reallocarray),
                        NAMED(aligned),     NAMED(posix),   NAMED(usable),      NAMED(new),     NAMED(sized),
                        NAMED(array),       NAMED(sized_array), NAMED(nothrow), NAMED(aligned_new),
                        NAMED(lock),        NAMED(recursive),   NAMED(trylock), NAMED(timedlock), NAMED(clocklock),
                        {"lock_long_after_waiter", warm_lock_long_after_waiter, measured_lock_long_after_waiter, WaitedLongAgo},
-                       {"mtx_beside_waiter", warm_mtx_beside_waiter, measured_mtx_beside_waiter, BeginWaiting, EndWaiting}};
+                       {"mtx_beside_waiter", warm_mtx_beside_waiter, measured_mtx_beside_waiter, BeginWaiting, EndWaiting},
+                       // For good, so these are the last.
+                       {"malloc_beside_large", warm_malloc_beside_large, measured_malloc_beside_large, TakeLargeSamples},
+                       {"new_beside_large", warm_new_beside_large, measured_new_beside_large, TakeLargeSamples}};
 
 }  // namespace
 
