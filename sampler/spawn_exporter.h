@@ -48,7 +48,7 @@ inline bool ExporterServes(const char* tables, const char* out, FolderId id) { r
 void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
                       uint32_t version = kLayoutVersion);
 // Root's mark for another user, that lies where that user's lock would be: without the folder's id, which that user may not
-// be able to see (/root/profiles).
+// be able to see (below a home of mode 0700).
 inline void MarkPath(const char* tables, const char* out, uint32_t user, char* path, uint64_t capacity) {
   ExporterLockPath(tables, out, FolderId{}, user, path, capacity);
 }
