@@ -107,9 +107,10 @@ void KeepOnlyOurs() {
   RawSyscall(SYS_munmap, high.end, kHighest - high.end);
 }
 
-// Looks at the very file that is executed: the path may lead elsewhere a moment later.
+// Looks at the very file that is executed: the path may lead elsewhere a moment later. It stays open, as the shell of a
+// script reads it by its descriptor.
 void ExecuteIfTrusted() {
-  const long fd = RawSyscall(SYS_openat, AT_FDCWD, spawn.path, O_PATH | O_CLOEXEC);
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, spawn.path, O_PATH);
   struct stat info;
   if (SyscallFailed(fd) || SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) return;
   if (info.st_uid != 0 && info.st_uid != static_cast<uint32_t>(RawSyscall(SYS_geteuid))) return;

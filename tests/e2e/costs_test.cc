@@ -310,7 +310,8 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
 TEST_F(Costs, OwnMemoryOfALargeProfile) {
   Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(program.WaitForOutput("ready", 100));
-  EXPECT_LE(OwnResidentKiB(program.pid()), 16 << 10);
+  // 16.8 MiB; 15.6 before lists of more than four stacks branched: 64 bytes each, for look-ups seven times faster.
+  EXPECT_LE(OwnResidentKiB(program.pid()), 18 << 10);
   EXPECT_GE(OwnResidentKiB(program.pid()), 10 << 10) << "is all of it found?";
   program.CloseInput();
   program.Wait(100);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "sampler/spawn_exporter.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -192,11 +193,12 @@ TEST_F(Users, AHostileTableMeetsNoRightsOfRoots) {
   const std::string roots = Tables()[0];
   // A mark as a program of root's leaves it, and the master's table as that user's own.
   ASSERT_TRUE(Eventually([&] { return !Lock().empty(); }));
-  const std::string lock = Lock();
   const std::string claimed = tables() + "/holdfast.65534" + roots.substr(std::string("holdfast.0").size());
   std::filesystem::copy_file(tables() + "/" + roots, claimed + ".new");
   ASSERT_EQ(chown((claimed + ".new").c_str(), kNobody, kNobody), 0);
-  WriteFile(tables() + "/holdfast.65534" + lock.substr(std::string("holdfast.0").size()), "");
+  char mark[1024];
+  MarkPath(tables().c_str(), out().c_str(), kNobody, mark, sizeof mark);
+  WriteFile(mark, "");
   std::filesystem::rename(claimed + ".new", claimed);
   // Nobody maps it, so it is a dead process's: exported and removed, and the master's stays.
   EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(claimed); }));
