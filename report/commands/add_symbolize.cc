@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/say.h"
 #include "report/symbolize/elf_addresses.h"
 #include "report/symbolize/symbolize_options.h"

@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/say.h"
 #include "report/commands/commands.h"
 #include "report/command_line/help.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/say.h"
 #include "report/export/output_folder.h"
 #include "report/base/printable.h"

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/base_name.h"
 
 namespace holdfast {
