@@ -7,7 +7,7 @@ namespace holdfast {
 namespace {
 
 constexpr int kBuffers = 64;
-constinit StackTrace buffers[kBuffers];  // 128 KiB of .bss, of which only what is used is ever backed
+constinit StackTrace buffers[kBuffers] = {};  // 128 KiB of .bss, of which only what is used is ever backed
 constinit std::atomic<uint64_t> taken{0};
 
 }  // namespace

@@ -77,8 +77,9 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
       // Preloaded alone, the first sample starts the exporter: killed in that very millisecond, the table stays behind
       // and `collect` makes the profile of it. It must not happen more often than that is likely.
       left_to_collect += static_cast<int>(Tables().size());
-      for (Victim& victim : victims) RunTool({"collect", victim.folder, "--tables", tables()});
-      ASSERT_TRUE(Tables().empty()) << ::testing::PrintToString(Tables());
+      std::string said;
+      for (Victim& victim : victims) said += RunTool({"collect", victim.folder, "--tables", tables()}).Describe();
+      ASSERT_TRUE(Tables().empty()) << ::testing::PrintToString(Tables()) << said;
     }
     for (Victim& victim : victims) {
       const SharedCounts& counts = *victim.counts;

@@ -127,7 +127,7 @@ test("What cannot be done is one line that says what to do", () => {
     assert.match(result.stderr, /^holdfast: [^\n]+\n$/);
     assert.equal(result.stdout, "");
   };
-  fails(2, /html: FILE is required/);
+  fails(2, /html: FILE is missing/);
   fails(3, /no_such_file/, join(folder, "no_such_file"));
   fails(3, /is no HTML report, so it was not replaced/, file, "-o", file);
   fails(3, /not a regular file/, file, "-o", folder);
