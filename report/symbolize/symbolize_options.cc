@@ -16,8 +16,9 @@ std::string List(const Reasons& reasons) {
   constexpr size_t kMost = 8;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   for (const auto& [path, why] : reasons) {
+    const std::string& reason = why;  // A lambda cannot capture the binding itself in clang 14.
     auto place =
-        std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& entry) { return entry.first == why; });
+        std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& entry) { return entry.first == reason; });
     if (place == by_reason.end()) place = by_reason.insert(place, {why, {}});
     place->second.emplace_back(BaseName(path));
   }
