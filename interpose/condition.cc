@@ -53,7 +53,8 @@ void EndCancelled(void* argument) {  // the mutex is the thread's again
 
 // `timed_out`: what the real function answers when it ran out of time.
 template <typename Wait>
-inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out, Wait real_wait) {
+inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
+                      Wait real_wait) {
   LockHold hold{};
   LockWait wait;
   WaitCleanup cleanup;
@@ -76,34 +77,35 @@ pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*
 using namespace holdfast;
 
 // name of the real one, in both versions: pthread_cond_wait and pthread_cond_wait_2_2_5 (real.h)
-#define HOLDFAST_CONDITION(exported, target)                                                                            \
-  extern "C" HOLDFAST_EXPORT int exported##signal(pthread_cond_t* condition) noexcept {                                  \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    if (NoneWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                                 \
-    return SignalSlowly(condition, false, [=] { return real.pthread_cond_signal##target(condition); });                 \
-  }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT int exported##broadcast(pthread_cond_t* condition) noexcept {                              \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                              \
-    return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });               \
-  }                                                                                                                     \
-  static __attribute__((noinline)) int exported##WaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex) {          \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
-                      [=] { return real.pthread_cond_wait##target(condition, mutex); });                                \
-  }                                                                                                                     \
-  static __attribute__((noinline)) int exported##TimedWaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex,       \
-                                                               const timespec* deadline) {                              \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                                   \
-                      [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });                 \
-  }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT int exported##wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {                    \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return UnlessLittleStack<exported##WaitSlow, &Real::pthread_cond_wait##target>(condition, mutex);                   \
-  }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT int exported##timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,                 \
-                                                     const timespec* deadline) {                                        \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return UnlessLittleStack<exported##TimedWaitSlow, &Real::pthread_cond_timedwait##target>(condition, mutex, deadline); \
+#define HOLDFAST_CONDITION(exported, target)                                                                      \
+  extern "C" HOLDFAST_EXPORT int exported##signal(pthread_cond_t* condition) noexcept {                           \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                           \
+    return SignalSlowly(condition, false, [=] { return real.pthread_cond_signal##target(condition); });           \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##broadcast(pthread_cond_t* condition) noexcept {                        \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                        \
+    return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });         \
+  }                                                                                                               \
+  static __attribute__((noinline)) int exported##WaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex) {    \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
+                      [=] { return real.pthread_cond_wait##target(condition, mutex); });                          \
+  }                                                                                                               \
+  static __attribute__((noinline)) int exported##TimedWaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex, \
+                                                               const timespec* deadline) {                        \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
+                      [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });           \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {              \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    return UnlessLittleStack<exported##WaitSlow, &Real::pthread_cond_wait##target>(condition, mutex);             \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,           \
+                                                     const timespec* deadline) {                                  \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    return UnlessLittleStack<exported##TimedWaitSlow, &Real::pthread_cond_timedwait##target>(condition, mutex,    \
+                                                                                             deadline);           \
   }
 HOLDFAST_CONDITION(pthread_cond_, )
 HOLDFAST_CONDITION(holdfast_2_2_5_cond_, _2_2_5)
@@ -113,18 +115,18 @@ asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
 asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
 
 // Functions whose versions are all alike: `name` and `older`, which is exported as name@version.
-#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)                         \
-  static __attribute__((noinline)) int name##Slow parameters {                                                          \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; });             \
-  }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT int name parameters {                                                                      \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                                        \
-  }                                                                                                                     \
-  extern "C" HOLDFAST_EXPORT int older parameters {                                                                     \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                                           \
-    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                                        \
-  }                                                                                                                     \
+#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)             \
+  static __attribute__((noinline)) int name##Slow parameters {                                              \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; }); \
+  }                                                                                                         \
+  extern "C" HOLDFAST_EXPORT int name parameters {                                                          \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
+  }                                                                                                         \
+  extern "C" HOLDFAST_EXPORT int older parameters {                                                         \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
+  }                                                                                                         \
   asm(".symver " #older "," #name "@" version ",remove")
 HOLDFAST_BOTH(holdfast_cond_clockwait_2_30, pthread_cond_clockwait, "GLIBC_2.30",
               (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline),
@@ -135,13 +137,13 @@ HOLDFAST_BOTH(holdfast_cnd_timedwait_2_28, cnd_timedwait, "GLIBC_2.28",
               (cnd_t * condition, mtx_t* mutex, const timespec* deadline), (condition, mutex, deadline), condition,
               Inside(mutex), thrd_timedout);
 
-#define HOLDFAST_SIGNAL(older, name, all)                                                      \
-  extern "C" HOLDFAST_EXPORT int name(cnd_t* condition) {                                      \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                  \
-    if (NoneWatched<kWokenTable>()) return real.name(condition);                               \
-    return SignalSlowly(condition, all, [=] { return real.name(condition); });                 \
-  }                                                                                            \
-  extern "C" HOLDFAST_EXPORT int older(cnd_t* condition) { return name(condition); }           \
+#define HOLDFAST_SIGNAL(older, name, all)                                            \
+  extern "C" HOLDFAST_EXPORT int name(cnd_t* condition) {                            \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                        \
+    if (NoneWatched<kWokenTable>()) return real.name(condition);                     \
+    return SignalSlowly(condition, all, [=] { return real.name(condition); });       \
+  }                                                                                  \
+  extern "C" HOLDFAST_EXPORT int older(cnd_t* condition) { return name(condition); } \
   asm(".symver " #older "," #name "@GLIBC_2.28,remove")
 HOLDFAST_SIGNAL(holdfast_cnd_signal_2_28, cnd_signal, false);
 HOLDFAST_SIGNAL(holdfast_cnd_broadcast_2_28, cnd_broadcast, true);

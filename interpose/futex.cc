@@ -76,10 +76,12 @@ static __attribute__((noinline)) long FutexSlow(long number, long a, long b, lon
 
 // futex_wake, futex_wait and futex_waitv, system calls of their own since Linux 6.7 and 5.16.
 static __attribute__((noinline)) long Futex2WakeSlow(long number, long a, long b, long c, long d, long e, long f) {
-  return Wake(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a), [=] { return real.syscall(number, a, b, c, d, e, f); });
+  return Wake(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a),
+              [=] { return real.syscall(number, a, b, c, d, e, f); });
 }
 static __attribute__((noinline)) long Futex2WaitSlow(long number, long a, long b, long c, long d, long e, long f) {
-  return Wait(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a), [=] { return real.syscall(number, a, b, c, d, e, f); });
+  return Wait(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a),
+              [=] { return real.syscall(number, a, b, c, d, e, f); });
 }
 // Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
 static __attribute__((noinline)) long FutexWaitvSlow(long number, long a, long b, long c, long d, long e, long f) {

@@ -57,7 +57,8 @@ bool StaysUntagged(const void* block, size_t bytes) {
 }
 
 void EarnMove() {
-  if (credit.load(std::memory_order_relaxed) < kMostCredit) credit.fetch_add(kCreditOfSample, std::memory_order_relaxed);
+  if (credit.load(std::memory_order_relaxed) < kMostCredit)
+    credit.fetch_add(kCreditOfSample, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

@@ -123,7 +123,8 @@ __attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes)
 
 // The aligned family: one slow half for all, as they differ only in which real function allocates.
 template <typename Allocate>
-HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate, size_t smallest_alignment) {
+HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
+                                size_t smallest_alignment) {
   // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
   // size; every power of two from there on is one.)
   const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
@@ -214,10 +215,13 @@ HOLDFAST_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes
   }
   int error = 0;
   void* block = nullptr;
-  AllocateAligned(HOLDFAST_CALLER(), alignment, bytes, [&](size_t with) {
-    error = real.posix_memalign(&block, with, bytes);
-    return error == 0 ? block : nullptr;
-  }, sizeof(void*));
+  AllocateAligned(
+      HOLDFAST_CALLER(), alignment, bytes,
+      [&](size_t with) {
+        error = real.posix_memalign(&block, with, bytes);
+        return error == 0 ? block : nullptr;
+      },
+      sizeof(void*));
   if (error == 0) *result = block;
   return error;
 }

@@ -54,7 +54,8 @@ inline bool Acquired(int result) { return result == 0 || result == EOWNERDEAD; }
 // Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts where that can be. `longest_ns`: how
 // long the program itself wants to wait at most.
 template <typename WaitToTheEnd>
-inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns, WaitToTheEnd wait_to_the_end) {
+inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns,
+                   WaitToTheEnd wait_to_the_end) {
   LockWait wait;
   WaitCleanup cleanup;
   BeginWait(caller, mutex, WaitKind::kMutex, MayWaitInParts(mutex) ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
@@ -92,8 +93,8 @@ inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Loc
 }
 
 template <typename Lock>
-inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline, const CallerRegisters& caller,
-                           Lock lock) {
+inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline,
+                           const CallerRegisters& caller, Lock lock) {
   const int tried = real.pthread_mutex_trylock(mutex);
   if (tried != EBUSY) return tried;
   const int64_t longest = NsUntil(clock, deadline);
@@ -141,7 +142,8 @@ HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIK
 template <typename Unlock, typename Watched>
 inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched watched) {
   // One that only has sums to add after its wait need not look for its lock.
-  const bool only_adds = HasNoSleepers(mutex) && lock_preparing == 0 && thread_state.ended_wait.publishing == Publishing::kDue;
+  const bool only_adds =
+      HasNoSleepers(mutex) && lock_preparing == 0 && thread_state.ended_wait.publishing == Publishing::kDue;
   if (!only_adds && WatchedSlow(mutex)) return watched();
   const int result = unlock();
   AfterUnlock(mutex);
@@ -149,8 +151,9 @@ inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched w
 }
 
 __attribute__((noinline)) int UnlockPerhapsWatchedSlow(pthread_mutex_t* mutex) {
-  return UnlockPerhapsWatched(mutex, [=] { return real.pthread_mutex_unlock(mutex); },
-                              [=] { return UnlessLittleStack<UnlockSlow, &Real::pthread_mutex_unlock>(mutex); });
+  return UnlockPerhapsWatched(
+      mutex, [=] { return real.pthread_mutex_unlock(mutex); },
+      [=] { return UnlessLittleStack<UnlockSlow, &Real::pthread_mutex_unlock>(mutex); });
 }
 
 // ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
@@ -159,17 +162,23 @@ pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*
 
 inline int C11Answer(int result) {
   switch (result) {
-    case 0: return thrd_success;
-    case ENOMEM: return thrd_nomem;
-    case ETIMEDOUT: return thrd_timedout;
-    case EBUSY: return thrd_busy;
-    default: return thrd_error;
+    case 0:
+      return thrd_success;
+    case ENOMEM:
+      return thrd_nomem;
+    case ETIMEDOUT:
+      return thrd_timedout;
+    case EBUSY:
+      return thrd_busy;
+    default:
+      return thrd_error;
   }
 }
 
 HOLDFAST_COLD int C11LockSlow(mtx_t* mutex) {
   if (!Ready()) return kTooEarly;
-  return C11Answer(LockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
+  return C11Answer(
+      LockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
 }
 
 HOLDFAST_COLD int C11TimedLockSlow(mtx_t* mutex, const timespec* deadline) {
@@ -184,8 +193,9 @@ HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
 }
 
 __attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
-  return UnlockPerhapsWatched(Inside(mutex), [=] { return real.mtx_unlock(mutex); },
-                              [=] { return UnlessLittleStack<C11UnlockSlow, &Real::mtx_unlock>(mutex); });
+  return UnlockPerhapsWatched(
+      Inside(mutex), [=] { return real.mtx_unlock(mutex); },
+      [=] { return UnlessLittleStack<C11UnlockSlow, &Real::mtx_unlock>(mutex); });
 }
 
 }  // namespace
@@ -210,7 +220,8 @@ HOLDFAST_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   return UnlessLittleStack<LockSlow, &Real::pthread_mutex_lock>(mutex);
 }
 
-HOLDFAST_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) noexcept {
+HOLDFAST_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
+                                            const timespec* deadline) noexcept {
   if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_clocklock(mutex, clock, deadline);
   return UnlessLittleStack<ClockLockSlow, &Real::pthread_mutex_clocklock>(mutex, clock, deadline);
 }
@@ -239,9 +250,7 @@ HOLDFAST_EXPORT int mtx_timedlock(mtx_t* mutex, const timespec* deadline) {
   return UnlessLittleStack<C11TimedLockSlow, &Real::mtx_timedlock>(mutex, deadline);
 }
 
-HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) {
-  return Ready() ? real.mtx_trylock(mutex) : kTooEarly;
-}
+HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) { return Ready() ? real.mtx_trylock(mutex) : kTooEarly; }
 
 HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
   if (NoneWatched() || PassesCalmly(Inside(mutex))) return real.mtx_unlock(mutex);
@@ -250,12 +259,13 @@ HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
 
 }  // extern "C"
 
-HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t* mutex), (mutex));
-HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t* mutex, const timespec* deadline),
-                     (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, "GLIBC_2.2.5",
+                     (pthread_mutex_t * mutex, const timespec* deadline), (mutex, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_mutex_clocklock, 2_30, "GLIBC_2.30",
-                     (pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline), (mutex, clock, deadline));
-HOLDFAST_OLD_VERSION(int, mtx_lock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));
-HOLDFAST_OLD_VERSION(int, mtx_timedlock, 2_28, "GLIBC_2.28", (mtx_t* mutex, const timespec* deadline), (mutex, deadline));
-HOLDFAST_OLD_VERSION(int, mtx_trylock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));
-HOLDFAST_OLD_VERSION(int, mtx_unlock, 2_28, "GLIBC_2.28", (mtx_t* mutex), (mutex));
+                     (pthread_mutex_t * mutex, clockid_t clock, const timespec* deadline), (mutex, clock, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_lock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_timedlock, 2_28, "GLIBC_2.28", (mtx_t * mutex, const timespec* deadline),
+                     (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_trylock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_unlock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));

@@ -47,9 +47,7 @@ extern "C" HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64
 namespace holdfast {
 namespace {
 
-inline bool MayBeSampled(size_t bytes) {
-  return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes);
-}
+inline bool MayBeSampled(size_t bytes) { return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes); }
 
 // A form of new of somebody's own: called muted, counted here.
 template <typename Form>
@@ -204,8 +202,12 @@ extern "C" {
 // library's matter. `allocate` is called with that frame beneath it:
 //     rsp → return address into new │ bytes │ return address into the program │ the program's frame
 HOLDFAST_HOT_DATA constinit HotNew holdfast_hot_new = {kUnusedWord, nullptr, nullptr};
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewDue(size_t bytes) { return NewDue<&Operators::_Znwm>(bytes, HOLDFAST_CALLER()); }
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayDue(size_t bytes) { return NewDue<&Operators::_Znam>(bytes, HOLDFAST_CALLER()); }
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewDue(size_t bytes) {
+  return NewDue<&Operators::_Znwm>(bytes, HOLDFAST_CALLER());
+}
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayDue(size_t bytes) {
+  return NewDue<&Operators::_Znam>(bytes, HOLDFAST_CALLER());
+}
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewFailed(size_t bytes) { return NewFailed<&Operators::_Znwm>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayFailed(size_t bytes) { return NewFailed<&Operators::_Znam>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
@@ -305,10 +307,10 @@ HOLDFAST_EXPORT void _ZdaPvm(void* block, size_t bytes) noexcept {
   return DeleteSlow<&Operators::_ZdaPvm>(block, bytes);
 }
 
-#define HOLDFAST_OTHER_DELETE(name, types, names)                   \
-  HOLDFAST_EXPORT void name types noexcept {                        \
-    if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);    \
-    return DeleteSlow<&Operators::name> names;                      \
+#define HOLDFAST_OTHER_DELETE(name, types, names)                    \
+  HOLDFAST_EXPORT void name types noexcept {                         \
+    if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block); \
+    return DeleteSlow<&Operators::name> names;                       \
   }
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OTHER_DELETE(_ZdlPvRKSt9nothrow_t, P(void* block, const void* nothrow), (block, nothrow))
@@ -317,8 +319,10 @@ HOLDFAST_OTHER_DELETE(_ZdlPvSt11align_val_t, P(void* block, size_t alignment), (
 HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_t, P(void* block, size_t alignment), (block, alignment))
 HOLDFAST_OTHER_DELETE(_ZdlPvmSt11align_val_t, P(void* block, size_t bytes, size_t alignment), (block, bytes, alignment))
 HOLDFAST_OTHER_DELETE(_ZdaPvmSt11align_val_t, P(void* block, size_t bytes, size_t alignment), (block, bytes, alignment))
-HOLDFAST_OTHER_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow), (block, alignment, nothrow))
-HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow), (block, alignment, nothrow))
+HOLDFAST_OTHER_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow),
+                      (block, alignment, nothrow))
+HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow),
+                      (block, alignment, nothrow))
 #undef P
 
 }  // extern "C"
@@ -340,6 +344,8 @@ void SkipOperators() {
 
 // Their hidden names, see operators.cc. Those of the plain forms are given above.
 #define HOLDFAST_PLAIN_NEW(name, parameters)
-#define HOLDFAST_NEW(name, parameters) extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void* holdfast_own##name parameters;
-#define HOLDFAST_DELETE(name, parameters) extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void holdfast_own##name parameters;
+#define HOLDFAST_NEW(name, parameters) \
+  extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void* holdfast_own##name parameters;
+#define HOLDFAST_DELETE(name, parameters) \
+  extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void holdfast_own##name parameters;
 #include "interpose/operators.inc"

@@ -9,8 +9,8 @@
 
 #include "sampler/recorder.h"
 
-#define HOLDFAST_OLD_VERSION(result, name, suffix, version, parameters, arguments)                                        \
-  extern "C" HOLDFAST_EXPORT result holdfast_##name##_##suffix parameters { return name arguments; }                       \
+#define HOLDFAST_OLD_VERSION(result, name, suffix, version, parameters, arguments)                   \
+  extern "C" HOLDFAST_EXPORT result holdfast_##name##_##suffix parameters { return name arguments; } \
   asm(".symver holdfast_" #name "_" #suffix "," #name "@" version ",remove")
 
 #endif  // HOLDFAST_INTERPOSE_OLD_VERSION_H_

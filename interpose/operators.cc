@@ -40,7 +40,7 @@ constinit ModuleOperators by_module[kModules]{};
 constinit std::atomic<bool> adding{false};
 
 void Find(void* scope, Operators* found) {
-#define HOLDFAST_NEW(name, parameters) found->name = reinterpret_cast<void*(*) parameters>(dlsym(scope, #name));
+#define HOLDFAST_NEW(name, parameters) found->name = reinterpret_cast<void*(*)parameters>(dlsym(scope, #name));
 #define HOLDFAST_DELETE(name, parameters) found->name = reinterpret_cast<void(*) parameters>(dlsym(scope, #name));
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW
@@ -54,13 +54,15 @@ bool IsCxxLibrarys(const void* function) {
   if (path == nullptr) return false;
   const char* slash = strrchr(path, '/');
   const char* name = slash != nullptr ? slash + 1 : path;
-  return strncmp(name, "libstdc++.so", 12) == 0 || strncmp(name, "libc++.so", 9) == 0 || strncmp(name, "libc++abi.so", 12) == 0;
+  return strncmp(name, "libstdc++.so", 12) == 0 || strncmp(name, "libc++.so", 9) == 0 ||
+         strncmp(name, "libc++abi.so", 12) == 0;
 }
 
 // Whether every form is a C++ library's own. A form that it does not have (an old library) is nobody's.
 bool AreCxxLibrarys(const Operators& found) {
   bool all = found._Znwm != nullptr && found._ZdlPv != nullptr;
-#define HOLDFAST_NEW(name, parameters) all = all && (found.name == nullptr || IsCxxLibrarys(reinterpret_cast<void*>(found.name)));
+#define HOLDFAST_NEW(name, parameters) \
+  all = all && (found.name == nullptr || IsCxxLibrarys(reinterpret_cast<void*>(found.name)));
 #define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW
@@ -72,7 +74,8 @@ bool AreCxxLibrarys(const Operators& found) {
 // and the C++ library's other forms would have called that one.
 bool ReachUs() {
   bool all = true;
-#define HOLDFAST_NEW(name, parameters) all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&holdfast_own##name);
+#define HOLDFAST_NEW(name, parameters) \
+  all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&holdfast_own##name);
 #define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW
@@ -86,7 +89,8 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   // One form may come to another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
   // forms call the plain ones. All are on behalf of who called first.
   ThreadState& thread = thread_state;
-  if (thread.in_operator || caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
+  if (thread.in_operator ||
+      caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
     if (thread.operators != nullptr) found = static_cast<const ModuleOperators*>(thread.operators)->operators;
     return found;
   }

@@ -15,7 +15,7 @@
 namespace holdfast {
 
 struct Operators {
-#define HOLDFAST_NEW(name, parameters) void*(*name) parameters;
+#define HOLDFAST_NEW(name, parameters) void*(*name)parameters;
 #define HOLDFAST_DELETE(name, parameters) void(*name) parameters;
 #include "interpose/operators.inc"
 #undef HOLDFAST_NEW

@@ -26,18 +26,21 @@ inline bool LooksFree(const sem_t* semaphore) {
 
 HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
-                   [=] { return real.sem_wait(semaphore); }, got_it);
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole, [=] { return real.sem_wait(semaphore); },
+      got_it);
 }
 HOLDFAST_COLD int SemTimedWaitSlow(sem_t* semaphore, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
-                   [=] { return real.sem_timedwait(semaphore, deadline); }, got_it);
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
+      [=] { return real.sem_timedwait(semaphore, deadline); }, got_it);
 }
 HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return WaitWhole(HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
-                   [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it);
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
+      [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it);
 }
 
 // ---- Barriers ----
@@ -46,14 +49,16 @@ HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const time
 // come does not wait. A wrong hint would count a wait too many or too few, no more.
 inline bool IsLastToCome(const pthread_barrier_t* barrier) {
   const auto* words = reinterpret_cast<const uint32_t*>(barrier);
-  const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED), before = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
+  const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED),
+                 before = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
   return came - before + 1 == words[2];
 }
 
 __attribute__((noinline)) int BarrierWait(pthread_barrier_t* barrier) {
-  return WaitWhole(HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
-                   [=] { return real.pthread_barrier_wait(barrier); },
-                   [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
+  return WaitWhole(
+      HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
+      [=] { return real.pthread_barrier_wait(barrier); },
+      [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
 }
 
 // ---- Once ----
@@ -70,7 +75,8 @@ int OwnGeneration() {
   pthread_once_t control = PTHREAD_ONCE_INIT;
   const int* nobody = nullptr;
   if (!probed.compare_exchange_strong(nobody, &control, std::memory_order_acquire)) return 0;
-  real.pthread_once(&control, [] { own_generation = __atomic_load_n(probed.load(std::memory_order_relaxed), __ATOMIC_RELAXED); });
+  real.pthread_once(&control,
+                    [] { own_generation = __atomic_load_n(probed.load(std::memory_order_relaxed), __ATOMIC_RELAXED); });
   const int found = own_generation;
   probed.store(nullptr, std::memory_order_release);
   return found;
@@ -101,7 +107,8 @@ HOLDFAST_COLD int OnceSlow(pthread_once_t* control, void (*function)()) {
   return OnceSlowly(control, function, HOLDFAST_CALLER(), [=] { return real.pthread_once(control, function); });
 }
 HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
-  OnceSlowly(reinterpret_cast<int*>(flag), function, HOLDFAST_CALLER(), [=] { return real.call_once(flag, function), 0; });
+  OnceSlowly(reinterpret_cast<int*>(flag), function, HOLDFAST_CALLER(),
+             [=] { return real.call_once(flag, function), 0; });
 }
 
 // ---- Join ----
@@ -139,8 +146,9 @@ __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
     return thrd_success;
   }
   if (tried != EBUSY) return thrd_error;
-  return WaitWhole(HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
-                   got_it);
+  return WaitWhole(
+      HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
+      got_it);
 }
 
 }  // namespace
@@ -174,7 +182,8 @@ HOLDFAST_EXPORT int pthread_once(pthread_once_t* control, void (*function)()) {
   return UnlessLittleStack<OnceSlow, &Real::pthread_once>(control, function);
 }
 HOLDFAST_EXPORT void call_once(once_flag* flag, void (*function)()) {
-  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0)) return real.call_once(flag, function);
+  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0))
+    return real.call_once(flag, function);
   UnlessLittleStack<CallOnceSlow, &Real::call_once>(flag, function);
 }
 
@@ -199,15 +208,18 @@ HOLDFAST_EXPORT int thrd_join(thrd_t thread, int* value) {
 
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OLD_VERSION(int, sem_wait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore), P(semaphore));
-HOLDFAST_OLD_VERSION(int, sem_timedwait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore, const timespec* deadline), P(semaphore, deadline));
-HOLDFAST_OLD_VERSION(int, sem_clockwait, 2_30, "GLIBC_2.30", P(sem_t* semaphore, clockid_t clock, const timespec* deadline),
-                     P(semaphore, clock, deadline));
+HOLDFAST_OLD_VERSION(int, sem_timedwait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore, const timespec* deadline),
+                     P(semaphore, deadline));
+HOLDFAST_OLD_VERSION(int, sem_clockwait, 2_30, "GLIBC_2.30",
+                     P(sem_t* semaphore, clockid_t clock, const timespec* deadline), P(semaphore, clock, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_barrier_wait, 2_2_5, "GLIBC_2.2.5", P(pthread_barrier_t* barrier), P(barrier));
-HOLDFAST_OLD_VERSION(int, pthread_once, 2_2_5, "GLIBC_2.2.5", P(pthread_once_t* control, void (*function)()), P(control, function));
+HOLDFAST_OLD_VERSION(int, pthread_once, 2_2_5, "GLIBC_2.2.5", P(pthread_once_t* control, void (*function)()),
+                     P(control, function));
 HOLDFAST_OLD_VERSION(void, call_once, 2_28, "GLIBC_2.28", P(once_flag* flag, void (*function)()), P(flag, function));
 HOLDFAST_OLD_VERSION(int, pthread_join, 2_2_5, "GLIBC_2.2.5", P(pthread_t thread, void** value), P(thread, value));
-HOLDFAST_OLD_VERSION(int, pthread_timedjoin_np, 2_3_3, "GLIBC_2.3.3", P(pthread_t thread, void** value, const timespec* deadline),
-                     P(thread, value, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_timedjoin_np, 2_3_3, "GLIBC_2.3.3",
+                     P(pthread_t thread, void** value, const timespec* deadline), P(thread, value, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_clockjoin_np, 2_31, "GLIBC_2.31",
-                     P(pthread_t thread, void** value, clockid_t clock, const timespec* deadline), P(thread, value, clock, deadline));
+                     P(pthread_t thread, void** value, clockid_t clock, const timespec* deadline),
+                     P(thread, value, clock, deadline));
 HOLDFAST_OLD_VERSION(int, thrd_join, 2_28, "GLIBC_2.28", P(thrd_t thread, int* value), P(thread, value));

@@ -26,7 +26,8 @@ inline void* TakeParked(size_t bytes) {
   if (bytes == 0 || bytes > kLargestParked) return nullptr;
   auto& place = parked_blocks[(bytes - 1) / kParkedStep];
   // Acquire: its former owner is done with it.
-  return place.load(std::memory_order_relaxed) != nullptr ? place.exchange(nullptr, std::memory_order_acquire) : nullptr;
+  return place.load(std::memory_order_relaxed) != nullptr ? place.exchange(nullptr, std::memory_order_acquire)
+                                                          : nullptr;
 }
 
 // Keeps a block of `usable` bytes. False: the place is taken, or it is too large; the block must be freed.
@@ -34,7 +35,8 @@ inline bool Park(void* block, size_t usable) {
   const size_t steps = usable / kParkedStep;
   if (steps == 0 || steps > kLargestParked / kParkedStep) return false;
   void* none = nullptr;
-  return parked_blocks[steps - 1].compare_exchange_strong(none, block, std::memory_order_release, std::memory_order_relaxed);
+  return parked_blocks[steps - 1].compare_exchange_strong(none, block, std::memory_order_release,
+                                                          std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

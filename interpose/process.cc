@@ -110,7 +110,8 @@ HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, l
   return -1;
 }
 HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
-  if (UNLIKELY(number == SYS_fork || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0))) BeforeFork();
+  if (UNLIKELY(number == SYS_fork || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
+    BeforeFork();
   return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
 }
 asm(R"(

@@ -16,7 +16,9 @@ namespace {
 
 // The first word of pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while one has it locked (or waits for the
 // readers to go), the number of readers above bit 2. All are hints: the try functions decide.
-inline uint32_t Word(const pthread_rwlock_t* lock) { return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED); }
+inline uint32_t Word(const pthread_rwlock_t* lock) {
+  return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
+}
 inline uint32_t WhatStopsReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
 inline uint32_t WhatStopsWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
 
@@ -24,7 +26,9 @@ struct Reading {
   static constexpr WaitKind kKind = WaitKind::kRwlockRead;
   static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_tryrdlock(lock); }
   static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_rdlock(lock); }
-  static int Timed(pthread_rwlock_t* lock, const timespec* until) { return real.pthread_rwlock_timedrdlock(lock, until); }
+  static int Timed(pthread_rwlock_t* lock, const timespec* until) {
+    return real.pthread_rwlock_timedrdlock(lock, until);
+  }
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockrdlock(lock, clock, until);
   }
@@ -34,7 +38,9 @@ struct Writing {
   static constexpr WaitKind kKind = WaitKind::kRwlockWrite;
   static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_trywrlock(lock); }
   static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_wrlock(lock); }
-  static int Timed(pthread_rwlock_t* lock, const timespec* until) { return real.pthread_rwlock_timedwrlock(lock, until); }
+  static int Timed(pthread_rwlock_t* lock, const timespec* until) {
+    return real.pthread_rwlock_timedwrlock(lock, until);
+  }
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockwrlock(lock, clock, until);
   }
@@ -135,11 +141,13 @@ HOLDFAST_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock, const tim
   if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_timedwrlock(lock, deadline);
   return UnlessLittleStack<TimedSlow<Writing>, &Real::pthread_rwlock_timedwrlock>(lock, deadline);
 }
-HOLDFAST_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) noexcept {
+HOLDFAST_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
+                                               const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_clockrdlock(lock, clock, deadline);
   return UnlessLittleStack<ClockSlow<Reading>, &Real::pthread_rwlock_clockrdlock>(lock, clock, deadline);
 }
-HOLDFAST_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) noexcept {
+HOLDFAST_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
+                                               const timespec* deadline) noexcept {
   if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_clockwrlock(lock, clock, deadline);
   return UnlessLittleStack<ClockSlow<Writing>, &Real::pthread_rwlock_clockwrlock>(lock, clock, deadline);
 }
@@ -154,10 +162,10 @@ HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_rdlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_wrlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedrdlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock, const timespec* deadline),
-                     P(lock, deadline));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedwrlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock, const timespec* deadline),
-                     P(lock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedrdlock, 2_2_5, "GLIBC_2.2.5",
+                     P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedwrlock, 2_2_5, "GLIBC_2.2.5",
+                     P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockrdlock, 2_30, "GLIBC_2.30",
                      P(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline), P(lock, clock, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockwrlock, 2_30, "GLIBC_2.30",

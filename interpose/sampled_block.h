@@ -113,7 +113,9 @@ HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
 HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
 
 // Hot although it is not: in cold code the compiler copies by `rep movsb`.
-__attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
+__attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) {
+  memcpy(to, from, bytes);
+}
 
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
 // of the bytes may have been written; the pages of the others stay untouched.

@@ -11,7 +11,8 @@ namespace holdfast {
 inline bool PreloadsMallocReplacingValgrind(const char* const* environment) {
   for (; *environment != nullptr; ++environment) {
     if (strncmp(*environment, "LD_PRELOAD=", 11) != 0) continue;
-    for (const char* tool : {"vgpreload_memcheck", "vgpreload_massif", "vgpreload_dhat", "vgpreload_helgrind", "vgpreload_drd"}) {
+    for (const char* tool :
+         {"vgpreload_memcheck", "vgpreload_massif", "vgpreload_dhat", "vgpreload_helgrind", "vgpreload_drd"}) {
       if (strstr(*environment, tool) != nullptr) return true;
     }
   }

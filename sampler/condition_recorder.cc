@@ -39,7 +39,8 @@ int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
 // take: the mutex would be waited for for ever. Sequentially consistent against each other: the signaller adds and then
 // looks at the waiters, a waiter leaves and then looks at the signals. One of them sees both.
 static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
-  while (Count(slot->signalled.load(std::memory_order_seq_cst)) > (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
+  while (Count(slot->signalled.load(std::memory_order_seq_cst)) >
+         (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
     if (DropSignal(slot, now_ns, 0).end_ns == 0) return;
   }
 }
@@ -64,7 +65,8 @@ DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns)
   const int64_t signalled_ns = TakeSignal(slot, false, now_ns);
   if (signalled_ns == 0) return {};
   const int64_t end_ns = signalled_ns > known_until_ns ? signalled_ns : known_until_ns;
-  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable)) RemoveWaiter(of_mutex, end_ns);
+  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable))
+    RemoveWaiter(of_mutex, end_ns);
   return {signalled_ns, end_ns};
 }
 

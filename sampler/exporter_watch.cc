@@ -43,8 +43,9 @@ bool StartExporter() {
   id.AddNumber(process.out_id.device).Add(":").AddNumber(process.out_id.inode);
   TextBuffer<24> max_disk;
   max_disk.AddNumber(process.options.max_disk_bytes);
-  const char* arguments[] = {process.exporter,        "exporter", "--out",   process.options.out, "--tables",
-                             process.location.folder, "--out-id", id.text(), "--max-disk",        max_disk.text(), nullptr};
+  const char* arguments[] = {
+      process.exporter, "exporter", "--out",      process.options.out, "--tables", process.location.folder,
+      "--out-id",       id.text(),  "--max-disk", max_disk.text(),     nullptr};
   if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named)) process.exporter[0] = '\0';
   return process.exporter[0] != '\0';
 }
@@ -56,7 +57,9 @@ void TellUnwritable() {
   TextBuffer<1536> line;
   line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": ").Add(out).Add(": cannot be ");
   line.Add(result == -EACCES || result == -EROFS ? "written" : "made");
-  line.Add("; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: holdfast collect -o DIR ").Add(out).Add("\n");
+  line.Add("; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: holdfast collect -o DIR ")
+      .Add(out)
+      .Add("\n");
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
@@ -70,7 +73,8 @@ void TendExporter(Table* recorded) {
     return;
   }
   if (now_ns - beat_seen_ns.load(std::memory_order_relaxed) < PatienceNs(process.options.snapshot_every_ns)) return;
-  if (no_system_calls.load(std::memory_order_relaxed) || looking_for_exporter.exchange(true, std::memory_order_acquire)) return;
+  if (no_system_calls.load(std::memory_order_relaxed) || looking_for_exporter.exchange(true, std::memory_order_acquire))
+    return;
   beat_seen_ns.store(now_ns, std::memory_order_relaxed);  // stopped, or without a processor: asked about again later
   if (!InBorrowedMemory()) {
     const SignalsBlocked blocked;

@@ -73,15 +73,17 @@ bool HeapEventDue(size_t bytes) {
     // Switched off: far away from the next look. Or a signal handler inside a sample of this thread: its event is lost,
     // and the next gap is drawn as after any other.
     constexpr int64_t kForGood = int64_t{1} << 40;
-    const Gap next = process.recording.load(std::memory_order_relaxed) ? DrawGap(process.options.heap_interval, &thread.random)
-                                                                        : Gap{kForGood, false};
+    const Gap next = process.recording.load(std::memory_order_relaxed)
+                         ? DrawGap(process.options.heap_interval, &thread.random)
+                         : Gap{kForGood, false};
     thread.heap_countdown = thread.heap_gap = next.length;
     thread.heap_gap_is_event = next.is_event;
     thread.interval_index = 0;  // which is the option's
     return false;
   }
   // In a child of fork: all before this block may be the parent's.
-  if (UNLIKELY(thread.epoch != before)) thread.heap_gap = thread.heap_countdown + static_cast<int64_t>(bytes != 0 ? bytes : 1);
+  if (UNLIKELY(thread.epoch != before))
+    thread.heap_gap = thread.heap_countdown + static_cast<int64_t>(bytes != 0 ? bytes : 1);
   if (bytes == 0) thread.heap_gap -= 1;  // it was charged 1, which nobody has allocated
   const auto allocated = static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
   bool due = thread.heap_gap_is_event;
@@ -109,7 +111,8 @@ bool HeapEventDue(size_t bytes) {
   // A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
   // program, also one that began switched off. Half of it: a gap begins behind the block that ended the one before. A
   // thread's first look comes at its first block.
-  if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2)) GetTableMuted(thread);
+  if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2))
+    GetTableMuted(thread);
   const bool lost = due && LittleStackLeft(kStackForRecord);
   if (UNLIKELY(lost)) LoseSample(thread);
   // This block's own bytes are counted by RecordAlloc, once it is there.
@@ -125,7 +128,8 @@ static void DrawHeapGapAnew() {
   int64_t& countdown = thread.in_operator ? thread.held_countdown : thread.heap_countdown;
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
   Table* recorded = table();
-  const uint64_t interval = recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
+  const uint64_t interval =
+      recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
   // What was allocated since the last look stays to be counted, and the next look comes no later than it would have.
   const int64_t allocated = gap - countdown;
   const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);
@@ -166,12 +170,14 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   AddAlloc(recorded, row, weight);
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
-  const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index});
+  const int level =
+      InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index});
   if (level >= 0) {
     AddToFilter(block, level);
   } else {
     recorded->Count(Loss::kLiveTableFull);
-    AddFree(recorded, row, weight);  // its free would never be seen: better a block too few in use than a leak that is none
+    AddFree(recorded, row,
+            weight);  // its free would never be seen: better a block too few in use than a leak that is none
   }
   own_time.Add();
   // Where nearly everything is sampled, at every 32nd sample.

@@ -27,8 +27,9 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
     LockSlot* slot = waiting.slot.load(std::memory_order_relaxed);
     const auto kind = static_cast<WaitKind>(waiting.kind.load(std::memory_order_relaxed));
     const int64_t start_ns = waiting.start_ns.load(std::memory_order_relaxed);
-    const bool of_condition = kind == WaitKind::kCondition &&
-                              reinterpret_cast<uint64_t>(slot->mutex.load(std::memory_order_relaxed)) == LockOfSlot(hold->slot);
+    const bool of_condition =
+        kind == WaitKind::kCondition &&
+        reinterpret_cast<uint64_t>(slot->mutex.load(std::memory_order_relaxed)) == LockOfSlot(hold->slot);
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
     // Only one thread takes it out.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
@@ -38,7 +39,8 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
     if (of_condition) {
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
       charged_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
-      if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+      if (signal.end_ns > signal.start_ns)
+        AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
       RemoveWaiter(slot, end_ns);
       TidyWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
     } else {
@@ -93,7 +95,8 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   DropAbandonedWait(recorded, thread, hold);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
   if (slot == nullptr) return;
-  if ((slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
+  if ((slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0)
+    slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
   if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
     if (WaitersOf(*slot) != 0) return;  // woken, and on their way
     AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, kOneVisitIn));
@@ -136,7 +139,8 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   PublishWait();
   Table* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
-  if (!succeeded) return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
+  if (!succeeded)
+    return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
   if (UNLIKELY(hold->charged_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
@@ -149,14 +153,14 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   LockCounters& counters = LockCountersOf(recorded, thread);
   Count(counters.holds, hold->kind, 1);
   Count(counters.hold_ns, hold->kind, charged);
-  const uint64_t interval =
-      PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
+  const uint64_t interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
   if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return;
   thread.hold_countdown -= hold->charged_ns;
   if (thread.hold_countdown > 0) return;
   Mute(thread);
   const OwnTime own_time(recorded, thread);
-  Row* row = FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
+  Row* row =
+      FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
   counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(charged, interval);
   AddLockSample(recorded, row, charged, weight);

@@ -19,9 +19,7 @@ struct Segment {
 };
 
 constexpr int kFirstOfMany = 3;  // levels below have one segment each
-constexpr uint32_t SlotsInSegment(int level) {
-  return level < kFirstOfMany ? kLiveSlots0 << level : kLiveSegmentSlots;
-}
+constexpr uint32_t SlotsInSegment(int level) { return level < kFirstOfMany ? kLiveSlots0 << level : kLiveSegmentSlots; }
 static_assert(SlotsInSegment(kFirstOfMany - 1) == kLiveSegmentSlots);
 
 uint64_t HashOf(uintptr_t address) {
@@ -44,7 +42,9 @@ Segment At(Table* table, int level, Offset offset) {
 }
 
 // Windows begin at multiples of 8 slots, a cache line of keys.
-uint32_t WindowOf(const Segment& segment, uint64_t hash) { return static_cast<uint32_t>(hash) & (segment.slots - 1) & ~7u; }
+uint32_t WindowOf(const Segment& segment, uint64_t hash) {
+  return static_cast<uint32_t>(hash) & (segment.slots - 1) & ~7u;
+}
 
 bool InsertInto(const Segment& segment, uint64_t hash, uintptr_t address, const LiveSample& sample) {
   const uint32_t first = WindowOf(segment, hash);
@@ -91,7 +91,8 @@ Offset GetSegment(Table* table, int level, std::atomic<Offset>& offset) {
 }
 
 int Begun(Table* table) {
-  return static_cast<int>(std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
+  return static_cast<int>(
+      std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
 }
 
 TakenLive TakeFrom(Table* table, int level, uint64_t hash, uintptr_t address) {

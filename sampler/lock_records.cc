@@ -15,7 +15,8 @@ WaitKind KindOfLock(WaitKind kind) { return kind == WaitKind::kRwlockRead ? Wait
 
 // The record of `list` for which `same` holds; else a new one, which `fill` makes, if there may be another.
 template <typename T, typename Same, typename Fill>
-T* FindOrAdd(Table* table, std::atomic<Offset>& list, std::atomic<uint32_t>& count, uint32_t most, Same same, Fill fill) {
+T* FindOrAdd(Table* table, std::atomic<Offset>& list, std::atomic<uint32_t>& count, uint32_t most, Same same,
+             Fill fill) {
   Offset first = list.load(std::memory_order_acquire), seen = 0;
   T* mine = nullptr;
   while (true) {
@@ -34,7 +35,8 @@ T* FindOrAdd(Table* table, std::atomic<Offset>& list, std::atomic<uint32_t>& cou
     }
     mine->next = first;
     // Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
-    if (list.compare_exchange_weak(first, table->OffsetOf(mine), std::memory_order_release, std::memory_order_acquire)) {
+    if (list.compare_exchange_weak(first, table->OffsetOf(mine), std::memory_order_release,
+                                   std::memory_order_acquire)) {
       count.fetch_add(1, std::memory_order_relaxed);
       return mine;
     }

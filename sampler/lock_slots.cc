@@ -67,8 +67,11 @@ LockSlots* GetSlots() {
 // the waiter sees that the slot is being given up.
 bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
-  if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst)) return false;
-  if (((slot.waiting.load(std::memory_order_seq_cst) | slot.signalled.load(std::memory_order_seq_cst)) & kWaitersMask) == 0) return true;
+  if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst))
+    return false;
+  if (((slot.waiting.load(std::memory_order_seq_cst) | slot.signalled.load(std::memory_order_seq_cst)) &
+       kWaitersMask) == 0)
+    return true;
   key->store(lock, std::memory_order_release);
   return false;
 }
@@ -176,7 +179,9 @@ KnownWait* KnownWaitAt(int thread_id, uint64_t place) {
 
 Leftover LeftoverOf(LockSlot* slot) {
   const auto number = slot - &lock_slots.load(std::memory_order_relaxed)->slots[0][0][0];
-  return {.ns = SettleForGood(slot), .table = number < kLockSets * kKeysInSet ? kHeldTable : kWokenTable, .record = slot->record.load(std::memory_order_relaxed),
+  return {.ns = SettleForGood(slot),
+          .table = number < kLockSets * kKeysInSet ? kHeldTable : kWokenTable,
+          .record = slot->record.load(std::memory_order_relaxed),
           .of_condition = slot->mutex.load(std::memory_order_relaxed) != nullptr};
 }
 
@@ -272,7 +277,8 @@ void TendSlots(uint32_t turn) {
     const auto idle = [&] {
       const uint64_t waiting = slot.waiting.load(std::memory_order_relaxed);
       const bool due = (slot.visits.load(std::memory_order_relaxed) & kSumsDue) != 0;
-      return (waiting & kWaitersMask) == 0 && slot.settled_ns.load(std::memory_order_relaxed) < now_ns - (due ? kIdleHeldNs : kIdleNs) &&
+      return (waiting & kWaitersMask) == 0 &&
+             slot.settled_ns.load(std::memory_order_relaxed) < now_ns - (due ? kIdleHeldNs : kIdleNs) &&
              Since(slot.mark.load(std::memory_order_relaxed), IntegralAt(waiting, 0)) == 0;
     };
     std::atomic<uint64_t>* key = &all->keys[kHeldTable][set][i];
@@ -280,8 +286,10 @@ void TendSlots(uint32_t turn) {
     const SignalsBlocked blocked;
     if (!TakeIdleKey(key, slot)) continue;
     // Looked at again: the slot may have become another lock's meanwhile.
-    if (idle()) GiveUp(all, key);
-    else key->fetch_and(~LockSlots::kBusy, std::memory_order_release);
+    if (idle())
+      GiveUp(all, key);
+    else
+      key->fetch_and(~LockSlots::kBusy, std::memory_order_release);
   }
 }
 

@@ -49,14 +49,14 @@ inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
 inline constexpr uint64_t kMostWaiters = kWaitersMask - 1023;
 
 struct alignas(64) LockSlot {
-  std::atomic<uint64_t> waiting;       // S << 14 | n
+  std::atomic<uint64_t> waiting;  // S << 14 | n
   std::atomic<uint64_t> mark;
-  std::atomic<int64_t> settled_ns;     // when it was last settled while somebody waited, or a waiter got the lock
-  std::atomic<uint32_t> visits;        // by holders since somebody last waited; with kSumsDue
-  std::atomic<Offset> record;          // LockRecord
+  std::atomic<int64_t> settled_ns;  // when it was last settled while somebody waited, or a waiter got the lock
+  std::atomic<uint32_t> visits;     // by holders since somebody last waited; with kSumsDue
+  std::atomic<Offset> record;       // LockRecord
   std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
-  std::atomic<uint64_t> signalled;     // conditions: the same form as `waiting`, of those that were signalled
-  std::atomic<const void*> mutex;      // conditions: the mutex that is let go for the wait
+  std::atomic<uint64_t> signalled;            // conditions: the same form as `waiting`, of those that were signalled
+  std::atomic<const void*> mutex;             // conditions: the mutex that is let go for the wait
 };
 static_assert(sizeof(LockSlot) == 64);
 
@@ -64,9 +64,9 @@ static_assert(sizeof(LockSlot) == 64);
 // kind of wait, the lock, the caller and the height of the stack: written last.
 // The same place may be reached by two ways: waits are then given to the one that was seen last.
 struct KnownWait {
-  std::atomic<uint64_t> place;         // 0: none
+  std::atomic<uint64_t> place;  // 0: none
   std::atomic<Offset> stack, row, pair;
-  std::atomic<uint32_t> outlasted;     // 1: the last wait there was longer than kFirstPartNs. A hint: either is right
+  std::atomic<uint32_t> outlasted;  // 1: the last wait there was longer than kFirstPartNs. A hint: either is right
 };
 static_assert(sizeof(KnownWait) == 24);
 inline constexpr int kKnownWaits = 4;
@@ -74,8 +74,8 @@ inline constexpr int kKnownWaits = 4;
 // What is kept of a thread that waits, in cache lines of its own: threads that wait for one lock often have ids in a row. Its
 // innermost wait, as CurrentWait, so that one that is gone can be told from one that still waits; and what it knows.
 struct alignas(64) WaitingThread {
-  std::atomic<int> thread_id;          // 0: it does not wait. Written last when a wait begins, first when it ends
-  std::atomic<uint32_t> kind;          // WaitKind
+  std::atomic<int> thread_id;  // 0: it does not wait. Written last when a wait begins, first when it ends
+  std::atomic<uint32_t> kind;  // WaitKind
   std::atomic<LockSlot*> slot;
   std::atomic<int64_t> start_ns;
   KnownWait known[kKnownWaits];
@@ -103,7 +103,9 @@ struct LockSlots {
 // 1 until the shim is ready, so that everything is led to the careful half. Read as a plain word, together with the word of
 // the lock itself that is 0 while it is free: one comparison for both.
 extern HOLDFAST_HIDDEN uint32_t locks_not_ready;
-HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) { return UNLIKELY((static_cast<uint32_t>(word) | locks_not_ready) != 0); }
+HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) {
+  return UNLIKELY((static_cast<uint32_t>(word) | locks_not_ready) != 0);
+}
 
 // How many slots of a table are taken: the first look of every unlock, and the last if nobody waits for any lock. Not 0
 // before the shim is ready. Written by atomic operations; read as a plain word, so that a look is one instruction.
@@ -132,7 +134,8 @@ HOLDFAST_HOT inline bool NoneWatched() {
 }
 // Whether somebody may be waiting for this one.
 inline bool WatchedSlow(const void* lock, SlotTable table = kHeldTable) {
-  return lock_set_used[table][LockSetOf(lock)].load(std::memory_order_relaxed) != 0 || lock_watch[table].taken >= kNotReady;
+  return lock_set_used[table][LockSetOf(lock)].load(std::memory_order_relaxed) != 0 ||
+         lock_watch[table].taken >= kNotReady;
 }
 
 // From here on an unwatched lock is one that nobody waits for.
@@ -152,7 +155,7 @@ KnownWait* KnownWaitAt(int thread_id, uint64_t place);
 struct Leftover {
   int64_t ns;
   SlotTable table;
-  Offset record;             // of the lock, or 0
+  Offset record;  // of the lock, or 0
   bool of_condition;
 };
 // Of a slot that nobody waits in. From then on it is taken.

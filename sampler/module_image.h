@@ -14,15 +14,15 @@ struct dl_find_object;
 namespace holdfast {
 
 struct ModuleImage {
-  static constexpr int kMostSegments = 8;   // executable ones; linkers write one, rarely two
+  static constexpr int kMostSegments = 8;  // executable ones; linkers write one, rarely two
 
-  AddressRange range;            // the whole object, holes between its segments included
+  AddressRange range;  // the whole object, holes between its segments included
   uint64_t bias = 0;
   Segment segments[kMostSegments];
   uint16_t segment_count = 0;
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;
-  AddressRange readable;         // the mapped segments around the unwind tables, without a hole
+  AddressRange readable;  // the mapped segments around the unwind tables, without a hole
 };
 
 // _dl_find_object answers with one segment of an object that has holes; the image is of the whole object all the same.

@@ -27,19 +27,21 @@ constexpr size_t kLongestPath = 4096;
 
 // How many modules may lie at one address over time: one tag is not theirs.
 constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
-constexpr uint16_t TagOf(uint16_t generation) { return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1); }
+constexpr uint16_t TagOf(uint16_t generation) {
+  return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1);
+}
 
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
-  uintptr_t dynamic;             // address of its dynamic section: the same when it comes back to the same place
+  uintptr_t dynamic;  // address of its dynamic section: the same when it comes back to the same place
   AddressRange readable;
-  uint64_t build_id;             // its hash; 0: none, so never taken for the same module again
-  const uint8_t* build_id_at;    // as it lies in the module
+  uint64_t build_id;           // its hash; 0: none, so never taken for the same module again
+  const uint8_t* build_id_at;  // as it lies in the module
   uint16_t build_id_bytes;
-  uint64_t path;                 // its hash
-  Offset record;                 // 0: the table was full
-  uint16_t generation;           // larger than that of any other module that lay here before
-  uint16_t next;                 // index + 1 of the next entry with the same hash
+  uint64_t path;        // its hash
+  Offset record;        // 0: the table was full
+  uint16_t generation;  // larger than that of any other module that lay here before
+  uint16_t next;        // index + 1 of the next entry with the same hash
   // Change as the module comes and goes.
   std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
   std::atomic<uint64_t> place;      // PlaceOf() its dynamic section
@@ -113,8 +115,7 @@ bool SameCode(const Entry& entry, uint64_t build_id, AddressRange range) {
 }
 
 bool IsLoaded(const Entry& entry, uintptr_t dynamic, uint64_t loaded_as) {
-  return entry.dynamic == dynamic && !IsUnloaded(entry) &&
-         entry.loaded_as.load(std::memory_order_relaxed) == loaded_as;
+  return entry.dynamic == dynamic && !IsUnloaded(entry) && entry.loaded_as.load(std::memory_order_relaxed) == loaded_as;
 }
 
 const Entry* FindLoaded(const link_map* map) {
@@ -173,8 +174,8 @@ Path PathOf(const link_map* map, AddressRange range) {
 // Writes the record into the table and publishes it there. 0 when there is no room.
 Offset WriteRecord(Table* now, uint16_t tag, const ModuleImage& image, const Path& path) {
   const size_t segments_bytes = image.segment_count * sizeof(Segment);
-  auto* record = static_cast<Module*>(now->Allocate(
-      static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
+  auto* record = static_cast<Module*>(
+      now->Allocate(static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
   if (record == nullptr) {
     now->Count(Loss::kModuleTableFull);
     return 0;
@@ -206,7 +207,9 @@ uint64_t KeyOf(const dl_find_object& found, uint64_t start, uint64_t end) {
   const uint64_t said[] = {LoadedAs(found.dlfo_link_map), reinterpret_cast<uintptr_t>(found.dlfo_eh_frame), start, end};
   return Hash(said, sizeof said, 0) | 1;
 }
-Passed& PassedAt(const dl_find_object& found) { return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / 4096 % std::size(passed)]; }
+Passed& PassedAt(const dl_find_object& found) {
+  return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / 4096 % std::size(passed)];
+}
 
 bool WasPassed(const dl_find_object& found, ModuleSight* sight) {
   const Passed& slot = PassedAt(found);

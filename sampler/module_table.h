@@ -23,9 +23,9 @@ namespace holdfast {
 
 // What a walk needs to know of a module.
 struct ModuleSight {
-  uint16_t tag = 0;              // kNoModuleTag: there is no room for another record
-  bool settled = false;          // false: could not be recorded just now; nothing about it may be cached
-  AddressRange readable;         // the mapped part that holds its unwind tables
+  uint16_t tag = 0;       // kNoModuleTag: there is no room for another record
+  bool settled = false;   // false: could not be recorded just now; nothing about it may be cached
+  AddressRange readable;  // the mapped part that holds its unwind tables
 };
 
 // The loaded module that `found` (from _dl_find_object) describes; records it in the current table at first sight:

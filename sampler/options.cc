@@ -12,22 +12,18 @@ struct Unit {
   const char* name;
   uint64_t factor;
 };
-constexpr Unit kSizeUnits[] = {{"", 1},          {"B", 1},          {"KiB", 1 << 10},   {"MiB", 1 << 20},
-                               {"GiB", 1 << 30}, {"KB", 1'000},     {"MB", 1'000'000},  {"GB", 1'000'000'000}};
-constexpr Unit kTimeUnits[] = {{"ns", 1},
-                               {"us", 1'000},
-                               {"ms", 1'000'000},
-                               {"s", 1'000'000'000},
-                               {"m", 60'000'000'000},
-                               {"h", 3'600'000'000'000}};
+constexpr Unit kSizeUnits[] = {{"", 1},          {"B", 1},      {"KiB", 1 << 10},  {"MiB", 1 << 20},
+                               {"GiB", 1 << 30}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
+constexpr Unit kTimeUnits[] = {
+    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}};
 
 struct SignalName {
   const char* name;
   int number;
 };
-constexpr SignalName kSignals[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},   {"QUIT", SIGQUIT},
-                                   {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"URG", SIGURG}, {"IO", SIGIO},
-                                   {"VTALRM", SIGVTALRM}, {"PWR", SIGPWR}, {"CONT", SIGCONT}};
+constexpr SignalName kSignals[] = {{"USR1", SIGUSR1},     {"USR2", SIGUSR2},   {"HUP", SIGHUP},  {"QUIT", SIGQUIT},
+                                   {"PROF", SIGPROF},     {"WINCH", SIGWINCH}, {"URG", SIGURG},  {"IO", SIGIO},
+                                   {"VTALRM", SIGVTALRM}, {"PWR", SIGPWR},     {"CONT", SIGCONT}};
 
 // Digits with at most one point, then a unit; no sign, no blanks.
 template <size_t N>
@@ -127,10 +123,10 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {"OUT",    "HEAP_INTERVAL",  "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP", "MAX_DISK",
-                                    "MAX_MEMORY", "TABLES",     "PROFILES",      "SIGNAL",         "CHILDREN",
-                                    "MERGE_CHILDREN", "LOCK_LABEL", "SEED",      "ENABLE",         "VERBOSE",
-                                    "ROOT",   "EXPORTER"};
+  constexpr const char* kNames[] = {"OUT",      "HEAP_INTERVAL",  "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
+                                    "MAX_DISK", "MAX_MEMORY",     "TABLES",        "PROFILES",       "SIGNAL",
+                                    "CHILDREN", "MERGE_CHILDREN", "LOCK_LABEL",    "SEED",           "ENABLE",
+                                    "VERBOSE",  "ROOT",           "EXPORTER"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -159,7 +155,8 @@ void ReadOptions(const char* const* environment, Options* options) {
   constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
   uint64_t number = 0;
   bool by_run = false;  // which has named misspelt variables already, once for all its processes
-  for (const char* const* entry = environment; *entry != nullptr; ++entry) by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
+  for (const char* const* entry = environment; *entry != nullptr; ++entry)
+    by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
   for (; *environment != nullptr; ++environment) {
     const char* entry = *environment;
     if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;

@@ -23,21 +23,21 @@ struct Options {
   uint64_t snapshot_every_ns = 60'000'000'000;
   uint64_t max_disk_bytes = 1 << 30;
   uint64_t max_memory_bytes = 64 << 20;
-  uint64_t seed = 0;             // 0 = random
+  uint64_t seed = 0;  // 0 = random
   uint32_t keep = kKeepThinned;
-  uint32_t profiles = 7;         // bits of ProfileKind
-  int signal = 0;                // asks for a snapshot; 0 = none
+  uint32_t profiles = 7;  // bits of ProfileKind
+  int signal = 0;         // asks for a snapshot; 0 = none
   uint32_t verbose = 0;
-  int root_pid = 0;              // HOLDFAST_ROOT
+  int root_pid = 0;  // HOLDFAST_ROOT
   bool enable = true;
   bool children = true;
-  bool lock_label = false;       // lock samples are kept apart by lock
-  bool merge = false;            // HOLDFAST_MERGE_CHILDREN
-  bool exporter = true;          // HOLDFAST_EXPORTER=no
+  bool lock_label = false;  // lock samples are kept apart by lock
+  bool merge = false;       // HOLDFAST_MERGE_CHILDREN
+  bool exporter = true;     // HOLDFAST_EXPORTER=no
   const char* exporter_path = nullptr;
-  const char* tables = nullptr;  // null: the default places
+  const char* tables = nullptr;       // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
-  char out[kLongestPath] = {};           // absolute
+  char out[kLongestPath] = {};        // absolute
 };
 
 // `environment` ends with a null pointer. Strings in the result point into it.

@@ -30,8 +30,8 @@ inline constexpr int64_t kLongestGap = 1 << 20;
 inline constexpr int64_t kUncutGap = INT64_MAX / 2;
 
 struct Gap {
-  int64_t length;            // ≥ 1
-  bool is_event;             // false: the gap was cut, draw again where it ends
+  int64_t length;  // ≥ 1
+  bool is_event;   // false: the gap was cut, draw again where it ends
 };
 
 inline Gap CutGap(Gap gap, int64_t longest) { return gap.length > longest ? Gap{longest, false} : gap; }

@@ -51,8 +51,10 @@ int64_t KernelNs() {
 // The kernel maps the time into the program only from some sources of it.
 bool ClockIsNoSystemCall() {
   char source[64];
-  if (ReadSmallFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) <= 0) return false;
-  return TextStartsWith(source, "tsc") || TextStartsWith(source, "kvm-clock") || TextStartsWith(source, "hyperv_clocksource_tsc_page");
+  if (ReadSmallFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) <= 0)
+    return false;
+  return TextStartsWith(source, "tsc") || TextStartsWith(source, "kvm-clock") ||
+         TextStartsWith(source, "hyperv_clocksource_tsc_page");
 }
 
 void MakeOwnershipPage() {
@@ -115,7 +117,8 @@ void BeginChild() {
   process.location = {};
   process.out_id = {};
   // With a seed given, a child's samples are reproducible too, and not those of its parent or its siblings (see BeforeFork).
-  uint64_t seed = process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
+  uint64_t seed =
+      process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
   process.seed = process.options.seed == 0 ? 0 : NextRandom(&seed);
   if (process.seed == 0) DrawSeed();
   process.threads = 0;
@@ -138,7 +141,9 @@ bool OwnedByUs() {
 void TellStart() {
   TextBuffer<2048> line;
   line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": a heap sample every ");
-  line.AddNumber(process.options.heap_interval).Add(" bytes, a lock sample every ").AddNumber(process.options.lock_interval_ns);
+  line.AddNumber(process.options.heap_interval)
+      .Add(" bytes, a lock sample every ")
+      .AddNumber(process.options.lock_interval_ns);
   line.Add(" ns of waiting, profiles go to ").Add(process.options.out).Add("\n");
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
@@ -178,7 +183,8 @@ Table* MakeTableNow() {
     process.recording.store(false, std::memory_order_relaxed);
     table_state.store(kImpossible, std::memory_order_release);
     if (process.options.verbose > 0) {
-      constexpr char kLine[] = "holdfast: no table file could be made (no space in memory, or no folder): nothing is recorded.\n";
+      constexpr char kLine[] =
+          "holdfast: no table file could be made (no space in memory, or no folder): nothing is recorded.\n";
       RawSyscall(SYS_write, 2, kLine, sizeof kLine - 1);
     }
     return nullptr;
@@ -240,7 +246,8 @@ namespace {
 // (1 KiB), or on another stack, far away.
 bool LeftByJump(const ThreadState& thread, uintptr_t here) {
   constexpr uintptr_t kFrames = 512, kSameStack = 256 << 10;
-  if (thread.in_operator || here + kFrames < thread.entered_at || here + kFrames - thread.entered_at >= kSameStack) return false;
+  if (thread.in_operator || here + kFrames < thread.entered_at || here + kFrames - thread.entered_at >= kSameStack)
+    return false;
   // A signal stack may lie above, within the thread's own.
   stack_t current{};
   return no_system_calls.load(std::memory_order_relaxed) || SyscallFailed(RawSyscall(SYS_sigaltstack, 0, &current)) ||
@@ -273,7 +280,8 @@ bool EnterSlow(ThreadState& thread) {
     thread.tended = static_cast<uint16_t>(thread.random);
     thread.thread_id = 0;
     thread.samples = static_cast<uint32_t>(thread.random >> 32);
-    thread.interval_index = thread.lock_index = thread.hold_index = 0;  // a child's own table begins with the interval that was in force
+    thread.interval_index = thread.lock_index = thread.hold_index =
+        0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;
   }
   return true;
@@ -314,7 +322,8 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) return;
   if ((options.profiles & (1u << static_cast<int>(ProfileKind::kHeap))) == 0) options.heap_interval = 0;
-  if ((options.profiles & ((1u << static_cast<int>(ProfileKind::kMutex)) | (1u << static_cast<int>(ProfileKind::kBlock)))) == 0) {
+  if ((options.profiles &
+       ((1u << static_cast<int>(ProfileKind::kMutex)) | (1u << static_cast<int>(ProfileKind::kBlock)))) == 0) {
     options.lock_interval_ns = 0;
   }
   if (options.exporter) {
@@ -342,7 +351,8 @@ void StartRecording(const char* const* environment, const char* library_path, bo
 void AllowTag(bool allocator_can_align) {
   const uint64_t interval = process.options.heap_interval;
   const bool rare = interval == 0 || interval >= kSmallestTagged;
-  if (!process.recording || (allocator_can_align && rare)) sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
+  if (!process.recording || (allocator_can_align && rare))
+    sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
 }
 
 int SnapshotSignal() { return process.recording.load(std::memory_order_relaxed) ? process.options.signal : 0; }
@@ -363,7 +373,7 @@ void AwaitLastProfile() {
   if (!silent && InBorrowedMemory()) return;
   TableHeader& head = *recorded->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
-  SettleLocks();  // also for who reads the table afterwards
+  SettleLocks();                                                   // also for who reads the table afterwards
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (silent || !StartExporter()) return;
   head.exit_request.store(1, std::memory_order_release);
@@ -374,7 +384,8 @@ void AwaitLastProfile() {
     const timespec pause = {0, 100'000'000};
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
     // Nobody there who could answer: it could not start, or died. The table stays for `holdfast collect`.
-    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out, process.out_id)) return;
+    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out, process.out_id))
+      return;
   }
 }
 
@@ -402,7 +413,8 @@ void AfterFailedSeccomp() {
 
 void ForbidClock(bool forbidden) {
   clock_forbidden.store(forbidden, std::memory_order_relaxed);
-  if (forbidden || !no_system_calls.load(std::memory_order_relaxed)) no_clock.store(forbidden, std::memory_order_release);
+  if (forbidden || !no_system_calls.load(std::memory_order_relaxed))
+    no_clock.store(forbidden, std::memory_order_release);
 }
 
 void BeforeNewNamespace() {
@@ -438,7 +450,8 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   OwnedByUs();  // a forked child finds out that it is one
   if (InBorrowedMemory()) {
     // A vfork child: it is about to execute what will have a table of its own.
-    if (for_good && process.location.folder[0] != '\0') MarkUser(process.location.folder, process.options.out, effective);
+    if (for_good && process.location.folder[0] != '\0')
+      MarkUser(process.location.folder, process.options.out, effective);
     return;
   }
   ThreadState& thread = thread_state;

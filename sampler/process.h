@@ -22,18 +22,18 @@ struct BeforeTable {
 
 struct Process {
   Options options;
-  std::atomic<bool> recording{false};      // false: nothing is sampled, everything passes through
-  std::atomic<uint32_t> epoch{1};          // +1 in each forked child: its threads seed anew
-  std::atomic<uint32_t> threads{0};        // ordinal of the next thread to be introduced
-  std::atomic<uint64_t> forks{0};          // how many children this process has begun to fork
+  std::atomic<bool> recording{false};  // false: nothing is sampled, everything passes through
+  std::atomic<uint32_t> epoch{1};      // +1 in each forked child: its threads seed anew
+  std::atomic<uint32_t> threads{0};    // ordinal of the next thread to be introduced
+  std::atomic<uint64_t> forks{0};      // how many children this process has begun to fork
   BeforeTable before_table;
   uint64_t seed = 0;
-  int pid = 0;                             // of the process that this state belongs to; a vfork child has another
+  int pid = 0;  // of the process that this state belongs to; a vfork child has another
   bool forked = false;
   TableLocation location{};
-  FolderId out_id{};                       // of the output folder, as the table's header has it
-  char exporter[640] = {};                 // path of the `holdfast` tool; empty = none is to be started
-  bool exporter_is_named = false;          // by a variable, and another than the one beside the library
+  FolderId out_id{};               // of the output folder, as the table's header has it
+  char exporter[640] = {};         // path of the `holdfast` tool; empty = none is to be started
+  bool exporter_is_named = false;  // by a variable, and another than the one beside the library
 };
 
 extern HOLDFAST_HIDDEN Process process;

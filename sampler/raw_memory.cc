@@ -59,7 +59,8 @@ Answer AskAbout(uintptr_t address) {
   if (no_system_calls.load(std::memory_order_relaxed)) return Answer::kNone;
   // Relaxed: two threads that find out at once find the same.
   const Probing known = probing.load(std::memory_order_relaxed);
-  if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow())) return Answer::kNone;
+  if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow()))
+    return Answer::kNone;
   if (Table* recorded = table()) {
     recorded->header()->counters[thread_state.shard].memory_probes.fetch_add(1, std::memory_order_relaxed);
   }

@@ -60,9 +60,9 @@ class StackReader {
 
   uintptr_t low_ = 0;
   uintptr_t size_ = 0;
-  uintptr_t limit_ = 0;          // nothing of this stack lies at or above it; 0: not known
+  uintptr_t limit_ = 0;  // nothing of this stack lies at or above it; 0: not known
   int probes_left_ = kMostProbes;
-  bool final_ = false;           // known as far as it will ever be
+  bool final_ = false;  // known as far as it will ever be
   StackBounds* bounds_;
 
   static constexpr int kMostProbes = 512;  // 70 µs: the most that a walk over a strange stack may spend on asking

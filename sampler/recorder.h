@@ -107,19 +107,19 @@ struct LockWait {
   uint64_t interval;         // that was in force when it began
   int64_t capture_start_ns;  // of a capture that EnterWait has not looked at yet; 0 = none
   int64_t capture_end_ns;
-  const void* holder;        // what it waits for, as BeginWait was told
-  LockRecord* record;        // of that lock; null: none
-  LockPair* pair;            // where a sample of this wait goes, beside the row
-  LockSlot* slot;            // where holders see that somebody waits; null: they do not
-  Row* row;                  // where the sample goes; null while no stack is known
-  Stack* stack;              // whose row it is
-  CurrentWait outer;         // that this one interrupted (in a signal handler)
+  const void* holder;  // what it waits for, as BeginWait was told
+  LockRecord* record;  // of that lock; null: none
+  LockPair* pair;      // where a sample of this wait goes, beside the row
+  LockSlot* slot;      // where holders see that somebody waits; null: they do not
+  Row* row;            // where the sample goes; null while no stack is known
+  Stack* stack;        // whose row it is
+  CurrentWait outer;   // that this one interrupted (in a signal handler)
   WaitKind kind;
-  bool active;               // false: this thread or process does not record; just call the real function
-  bool in_parts;             // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
-  uint8_t known;             // 1 + the number of its place among those that this thread knows; 0: not looked for
-  bool sampled;              // if one is due: the row is known, and our own work did not lengthen it
-  float chance;              // that of a wait like this one, before the lot fell; 0: only holders are wanted
+  bool active;    // false: this thread or process does not record; just call the real function
+  bool in_parts;  // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  uint8_t known;  // 1 + the number of its place among those that this thread knows; 0: not looked for
+  bool sampled;   // if one is due: the row is known, and our own work did not lengthen it
+  float chance;   // that of a wait like this one, before the lot fell; 0: only holders are wanted
 };
 inline constexpr uint32_t kShare = 4, kLookAgain = 32;
 inline constexpr uint64_t kShareAllBelowNs = 1'000;
@@ -127,9 +127,9 @@ inline constexpr int64_t kFirstPartNs = 150'000;
 
 // How it can be waited for.
 enum class WaitStyle {
-  kInParts,                  // with a deadline of ours
-  kWhole,                    // captured first, by lot
-  kRare,                     // captured first, always: waits that are few and long
+  kInParts,  // with a deadline of ours
+  kWhole,    // captured first, by lot
+  kRare,     // captured first, always: waits that are few and long
 };
 // Before a wait that is sure to come. `holder`: what is waited for, by its address; null when it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
@@ -171,7 +171,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
 // and the mutex that they let go. Then, how many of these the signal is sure to wake: none is to be counted that did not
 // sleep.
 struct ConditionWaiters {
-  const void* mutex;         // null: nobody waits
+  const void* mutex;  // null: nobody waits
   uint64_t count;
 };
 ConditionWaiters WaitersOfCondition(const void* condition);
@@ -187,10 +187,10 @@ bool CanRead(const void* address);
 // `sleepers`: whether the lock's own word says that somebody sleeps, or cannot tell.
 // The lock itself is never touched: it may be gone after the real unlock.
 struct LockHold {
-  LockRecord* record;        // of the lock; null: none
+  LockRecord* record;            // of the lock; null: none
   Offset waiters[kSlotWaiters];  // rows of those that wait, as far as they are known
   LockSlot* slot;
-  int64_t charged_ns;        // waited by others during this hold, all together
+  int64_t charged_ns;          // waited by others during this hold, all together
   int64_t since_ns, until_ns;  // when it was settled before and now, as far as it is known
   WaitKind kind;
 };

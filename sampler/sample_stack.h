@@ -31,7 +31,8 @@ inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegiste
   }
   const uintptr_t low = thread.stack_bounds.low;
   CaptureStack(caller, &thread.stack_bounds, trace);
-  if (UNLIKELY(thread.stack_bounds.low != low)) thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
+  if (UNLIKELY(thread.stack_bounds.low != low))
+    thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
   if (trace->truncated) table->Count(Loss::kStackTruncated);
   Stack* stack = InternStack(table, *trace);
   ReturnScratch(thread);
@@ -54,7 +55,8 @@ class OwnTime {
   void Add() const {
     if (LIKELY(counter_ == nullptr)) return;
     // 0 is no time: where the program has forbidden itself to read the clock in between.
-    if (const int64_t took = MonotonicNs() - start_ns_; took > 0) counter_->fetch_add(static_cast<uint64_t>(took) * kOneIn, std::memory_order_relaxed);
+    if (const int64_t took = MonotonicNs() - start_ns_; took > 0)
+      counter_->fetch_add(static_cast<uint64_t>(took) * kOneIn, std::memory_order_relaxed);
   }
 
  private:

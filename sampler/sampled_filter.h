@@ -26,7 +26,8 @@ inline constexpr size_t kTagAlignment = 1024;
 inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..9: bit 4 may be set
 // At smaller intervals so many blocks would have to lie at tagged places that the heap would grow by more than 1 %.
 inline constexpr size_t kSmallestTagged = 256 << 10;
-inline constexpr size_t kFilterBytes = (size_t{1} << 32) / kTagAlignment;  // 4 MiB: the low half of an address, no mask needed
+inline constexpr size_t kFilterBytes =
+    (size_t{1} << 32) / kTagAlignment;  // 4 MiB: the low half of an address, no mask needed
 
 // Blocks in this range must never be taken for ordinary ones, whatever was sampled: their counters are set for good.
 // Set before the first sample.
@@ -103,7 +104,8 @@ inline void RemoveFromFilter(const void* block) {
 }
 // The level of the live table in which this block stands if it was sampled; −1: in any.
 inline int LevelInFilter(const void* block) {
-  const uint8_t value = __atomic_load_n(&sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)], __ATOMIC_RELAXED);
+  const uint8_t value =
+      __atomic_load_n(&sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)], __ATOMIC_RELAXED);
   return value < kFilterMany ? value - 1 : -1;
 }
 

@@ -153,7 +153,8 @@ void RunMiddle(void*) {
     }
   }
   // Suspended until the exporter has its own memory.
-  const long exporter = HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | SIGCHLD, exporter_stack + kStackBytes, RunExporter, nullptr);
+  const long exporter =
+      HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | SIGCHLD, exporter_stack + kStackBytes, RunExporter, nullptr);
   if (exporter < 0) spawn.failed = true;
   if (spawn.middle_stays && exporter > 0) {
     while (RawSyscall(SYS_wait4, exporter, 0, 0, 0) == -4 /*EINTR*/) {
@@ -201,7 +202,8 @@ bool Start() {
 
 }  // namespace
 
-bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment, bool named_by_others) {
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
+                   bool named_by_others) {
   if (!Prepare(path, arguments, environment)) return false;
   spawn.named_by_others = named_by_others;
   int subreaper = 0;
@@ -215,7 +217,8 @@ bool ChildrenGoElsewhere() {
   const int64_t own_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid", own, sizeof own);
   if (SyscallFailed(own_bytes)) return false;
   // It fails as long as that namespace has no process 1.
-  const int64_t childrens_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
+  const int64_t childrens_bytes =
+      RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
   return childrens_bytes != own_bytes || memcmp(own, childrens, static_cast<size_t>(own_bytes)) != 0;
 }
 
@@ -240,7 +243,8 @@ Service ServiceAt(const char* path, uint32_t uid) {
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (SyscallFailed(fd)) {
     // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
-    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW))) return Service::kNobody;
+    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
+      return Service::kNobody;
     return info.st_uid == uid ? Service::kNobody : Service::kBarred;
   }
   Service service = Service::kNobody;

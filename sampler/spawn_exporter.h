@@ -41,7 +41,9 @@ enum class Service {
 };
 // `id`: of the folder, as its tables' headers have it.
 Service ServiceOf(const char* tables, const char* out, FolderId id);
-inline bool ExporterServes(const char* tables, const char* out, FolderId id) { return ServiceOf(tables, out, id) == Service::kServed; }
+inline bool ExporterServes(const char* tables, const char* out, FolderId id) {
+  return ServiceOf(tables, out, id) == Service::kServed;
+}
 
 // Writes "<tables>/holdfast.<uid>.<hash>.lock" into `path`. The hash is of `out`, of `id` (two containers may each have a
 // folder of that path) and of the layout's version: an exporter of another one cannot read our tables.

@@ -48,7 +48,9 @@ T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same
 class NodeList {
  public:
   NodeList(Table* table, uint64_t hash)
-      : table_(table), hash_(hash / kNodeHeads), end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
+      : table_(table),
+        hash_(hash / kNodeHeads),
+        end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
 
   // The next node that is `same`, from where the last look ended; null at the end of the list.
   template <typename Same>
@@ -107,7 +109,8 @@ class StackList {
     head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
     bits_ = hash_ / kStackHeads;
     branches_ = 0;
-    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_); first_ = head_->load(std::memory_order_acquire)) {
+    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
+         first_ = head_->load(std::memory_order_acquire)) {
       auto* branch = table_->At<StackBranch>(first_);
       if (branches_ < kMostBranches) older[branches_] = branch->next;
       Enter(branch);
@@ -159,7 +162,8 @@ class StackList {
   // Release: who finds the offset finds the filled record.
   bool Publish(const void* record) {
     Offset first = first_;
-    return head_->compare_exchange_strong(first, table_->OffsetOf(record), std::memory_order_release, std::memory_order_relaxed);
+    return head_->compare_exchange_strong(first, table_->OffsetOf(record), std::memory_order_release,
+                                          std::memory_order_relaxed);
   }
 
   Table* const table_;
@@ -185,7 +189,8 @@ void HashNodes(Table* table, const StackTrace& trace, uint64_t* hashes) {
     hashes[nodes] = Mix(hash);
     __builtin_prefetch(&heads[hashes[nodes] % kNodeHeads]);
   }
-  for (int i = 0; i < nodes; ++i) __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
+  for (int i = 0; i < nodes; ++i)
+    __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
 }
 
 // `frames`: `count` of them, innermost first. `hash`: as HashNodes says.
@@ -200,7 +205,8 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count,
   };
   NodeList list(table, hash);
   if (Node* found = list.Find(same)) return found;
-  auto* node = static_cast<Node*>(table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
+  auto* node = static_cast<Node*>(
+      table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
   if (node == nullptr) return nullptr;
   node->parent = parent;
   node->frames[0] = first;

@@ -25,7 +25,7 @@ constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 // Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written
 // without a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of
 // two different writes, or a row of an older generation, match no address.
-constexpr int kSets = 8192;      // 256 KiB, of which only what is used is ever touched
+constexpr int kSets = 8192;  // 256 KiB, of which only what is used is ever touched
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
 
 struct Slot {
@@ -73,7 +73,7 @@ struct Walk {
   // now. Before the salts: where a dlclose has ended they are the new ones.
   bool doubts = !ModulesStay();
   Salts salts = CurrentSalts();
-  bool guessing = false;         // has passed code without unwind tables: what follows may be anything
+  bool guessing = false;  // has passed code without unwind tables: what follows may be anything
   ModuleReading reading;
   // While there are doubts: the module that was looked at last.
   AddressRange sighted;
@@ -127,7 +127,8 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
 __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) {
   const Set& set = SetOf(pc);
   UnwindRow row;
-  if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) && !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
+  if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) &&
+      !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
     return FindRowSlow(pc, walk, kNoRow);
   }
   return LIKELY(!walk->doubts) ? row : FindRowSlow(pc, walk, row);
@@ -136,7 +137,9 @@ __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) 
 HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
   const Set& set = SetOf(pc);
   UnwindRow row;
-  if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) || Matches(set.slots[1], pc, walk->salts.lasting, &row)) return row;
+  if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) ||
+      Matches(set.slots[1], pc, walk->salts.lasting, &row))
+    return row;
   return FindUnloadableRow(pc, walk);
 }
 
@@ -217,10 +220,14 @@ bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
 
 HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Walk* walk) {
   switch (row.kind()) {
-    case UnwindRow::kStep: return StepLoaded(row, stack, at);
-    case UnwindRow::kSignal: return StepSignal(stack, at);
-    case UnwindRow::kFramePointer: return StepFramePointer(stack, at, walk);
-    default: return false;
+    case UnwindRow::kStep:
+      return StepLoaded(row, stack, at);
+    case UnwindRow::kSignal:
+      return StepSignal(stack, at);
+    case UnwindRow::kFramePointer:
+      return StepFramePointer(stack, at, walk);
+    default:
+      return false;
   }
 }
 

@@ -24,11 +24,10 @@ struct CallerRegisters {
 
 // The registers of the caller of the function in which this is written. That function must not be inlined; the macro
 // makes it keep a frame pointer.
-#define HOLDFAST_CALLER()                                                       \
-  (::holdfast::CallerRegisters{                                                 \
-      reinterpret_cast<uintptr_t>(__builtin_return_address(0)),                 \
-      reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),                       \
-      *static_cast<const uintptr_t*>(__builtin_frame_address(0))})
+#define HOLDFAST_CALLER()                                                                \
+  (::holdfast::CallerRegisters{reinterpret_cast<uintptr_t>(__builtin_return_address(0)), \
+                               reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),       \
+                               *static_cast<const uintptr_t*>(__builtin_frame_address(0))})
 
 // What is known to be readable of this thread's stack: lives in the thread's state, zero at first.
 struct StackBounds {
@@ -38,7 +37,7 @@ struct StackBounds {
 
 struct StackTrace {
   uint16_t depth;
-  bool truncated;                // outer frames are missing
+  bool truncated;  // outer frames are missing
   // Leaf first: frames[0] is the caller. Return addresses: the instruction that was under way ends at or before it. For
   // code that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
   TaggedPc frames[kMaxDepth];

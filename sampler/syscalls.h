@@ -10,11 +10,11 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "sampler/hot.h"
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "sampler/hot.h"
 
 namespace holdfast {
 
@@ -62,7 +62,8 @@ class SignalsBlocked {
 
 // Private anonymous memory, zeroed, or null.
 inline void* MapAnonymous(size_t bytes, int extra_flags = 0) {
-  const long result = RawSyscall(SYS_mmap, 0, bytes, 3 /*PROT_READ|PROT_WRITE*/, 0x22 | extra_flags /*PRIVATE|ANON*/, -1, 0);
+  const long result =
+      RawSyscall(SYS_mmap, 0, bytes, 3 /*PROT_READ|PROT_WRITE*/, 0x22 | extra_flags /*PRIVATE|ANON*/, -1, 0);
   return SyscallFailed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 

@@ -40,7 +40,9 @@ class Table {
   void Count(Loss loss) { header()->losses[static_cast<int>(loss)].fetch_add(1, std::memory_order_relaxed); }
 
   // Whether there is no room below the cap for `bytes` more.
-  bool IsFull(uint32_t bytes) { return header()->used.load(std::memory_order_relaxed) + uint64_t{bytes / kUnit} > header()->cap_bytes / kUnit; }
+  bool IsFull(uint32_t bytes) {
+    return header()->used.load(std::memory_order_relaxed) + uint64_t{bytes / kUnit} > header()->cap_bytes / kUnit;
+  }
 
   // Backs at least `bytes` more than is used now, in steps. False when refused.
   bool Back(uint32_t bytes);

@@ -42,8 +42,8 @@ bool InMemory(const char* folder, uint64_t* free_bytes) {
   if (SyscallFailed(RawSyscall(SYS_statfs, folder, &info))) return false;
   if (info.f_type != kTmpfs && info.f_type != kRamfs) return false;
   // A tmpfs without a size reports no blocks at all: then memory is the limit.
-  *free_bytes = info.f_blocks == 0 ? UINT64_MAX / 8
-                                   : static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  *free_bytes =
+      info.f_blocks == 0 ? UINT64_MAX / 8 : static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
   return true;
 }
 
@@ -91,7 +91,8 @@ uint64_t StartTicks() {
     if (text[at] == ' ') ++field;
   }
   uint64_t ticks = 0;
-  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at) ticks = ticks * 10 + static_cast<uint64_t>(text[at] - '0');
+  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at)
+    ticks = ticks * 10 + static_cast<uint64_t>(text[at] - '0');
   return ticks;
 }
 
@@ -166,7 +167,8 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   uint64_t cap = options.max_memory_bytes;
   if (share < taken + cap) cap = share > taken ? share - taken : 0;
   rlimit limit;
-  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap) cap = limit.rlim_cur;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap)
+    cap = limit.rlim_cur;
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_AS, 0, &limit)) && limit.rlim_cur != RLIM_INFINITY) {
     const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
     if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
@@ -289,7 +291,8 @@ FolderId OutFolderId(char* path, bool make) {
     const char behind = at[1];
     if (behind != '/' && behind != '\0') continue;
     at[1] = '\0';
-    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700))) RawSyscall(SYS_fchmodat, AT_FDCWD, path, 0700);  // whatever the umask
+    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700)))
+      RawSyscall(SYS_fchmodat, AT_FDCWD, path, 0700);  // whatever the umask
     at[1] = behind;
   }
   if (!make || !is_there()) return {};

@@ -14,7 +14,7 @@ namespace holdfast {
 
 struct TableLocation {
   char folder[512];
-  char path[640];            // of the table file; empty = none
+  char path[640];  // of the table file; empty = none
 };
 
 // A new table in place, its header filled, the file renamed to its final name. Null where no file can be had: no folder

@@ -12,7 +12,8 @@ namespace {
 
 // The folder may be one that others write to: only a file that holds this very table is touched.
 long OpenOwn(Table* table, const TableLocation& location) {
-  const long fd = RawSyscall(SYS_openat, AT_FDCWD, location.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const long fd =
+      RawSyscall(SYS_openat, AT_FDCWD, location.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (SyscallFailed(fd)) return fd;
   struct stat info;
   uint64_t image = 0;
@@ -40,7 +41,8 @@ void MarkUser(const char* tables, const char* out, uint32_t user) {
       RawSyscall(SYS_close, fd);
       return;
     }
-    if (fd != -17 /*EEXIST*/ || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW))) return;
+    if (fd != -17 /*EEXIST*/ || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
+      return;
     if (info.st_uid == 0) return;
     RawSyscall(SYS_unlinkat, AT_FDCWD, path, 0);
   }

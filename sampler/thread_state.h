@@ -20,7 +20,7 @@ struct Row;
 
 // A wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
 struct NotedWait {
-  const LockWait* wait;      // null: none
+  const LockWait* wait;  // null: none
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
@@ -45,12 +45,12 @@ struct EndedWait {
   uint64_t waited_ns;
   uint64_t interval;
   int64_t budget_ns;
-  uint64_t gap_ns;           // of which nobody held the lock
+  uint64_t gap_ns;  // of which nobody held the lock
   float chance;
   WaitKind kind;
   bool sampled : 1;
   bool acquired : 1;
-  uint8_t known : 6;         // as in LockWait
+  uint8_t known : 6;  // as in LockWait
   Publishing publishing;
 };
 
@@ -58,35 +58,35 @@ struct ThreadState {
   // Bytes that this thread may still allocate before it takes the slow path. Zero in a new thread, so that its first
   // allocation introduces it.
   int64_t heap_countdown;
-  int64_t heap_gap;          // what heap_countdown was when it was last set: their difference has been allocated
-  int64_t lock_countdown;    // nanoseconds that this thread may still wait for locks before a wait is sampled
-  int64_t hold_countdown;    // nanoseconds that others may still wait for its locks before a hold is sampled
-  uint64_t random;           // state of the thread's generator
+  int64_t heap_gap;        // what heap_countdown was when it was last set: their difference has been allocated
+  int64_t lock_countdown;  // nanoseconds that this thread may still wait for locks before a wait is sampled
+  int64_t hold_countdown;  // nanoseconds that others may still wait for its locks before a hold is sampled
+  uint64_t random;         // state of the thread's generator
   StackBounds stack_bounds;
-  uint32_t epoch;            // Process::epoch when the thread was introduced; 0 = not yet
-  uint32_t interval_index;   // which of the table's heap intervals heap_countdown was drawn from
-  uint32_t samples;          // how many this thread has taken, from a random number on; of every so many one is timed
-  uint16_t calm_unlocks;     // while some lock is watched: how many more may pass before one has a closer look (see Calm)
-  uint16_t tended;           // such unlocks, roughly, since some random number: whose turn it is of TendSlots
-  uint16_t shard;            // its CounterShard
-  bool muted;                // inside our own slow path, or an operator: nested calls are plain forwards
-  bool heap_gap_is_event;    // a sample is due when heap_countdown runs out; else only a look at the options
+  uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
+  uint32_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
+  uint32_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
+  uint16_t calm_unlocks;   // while some lock is watched: how many more may pass before one has a closer look (see Calm)
+  uint16_t tended;         // such unlocks, roughly, since some random number: whose turn it is of TendSlots
+  uint16_t shard;          // its CounterShard
+  bool muted;              // inside our own slow path, or an operator: nested calls are plain forwards
+  bool heap_gap_is_event;  // a sample is due when heap_countdown runs out; else only a look at the options
   // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
   int64_t held_countdown;
   int64_t held_gap;
   CurrentWait current_wait;
   EndedWait ended_wait;
-  const void* operators;     // interpose/operators.cc: whose new this thread called last
-  int thread_id;             // as the kernel says; 0 = not asked yet
-  bool in_operator;          // muted for that call
-  uint8_t scratch;           // 1 + the number of the scratch buffer that it has taken; 0 = none
-  uint8_t preparing;         // its part of lock_preparing
-  uint8_t stack_floor;       // lowest bits of the page from where on its stack can be used: see little_stack.cc
-  uint16_t long_waits;       // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
-  uint16_t sampled_index;    // which of the heap intervals the sample that is being taken was drawn from
-  uint16_t lock_index;       // which of the lock intervals lock_countdown was drawn from
-  uint16_t hold_index;       // and hold_countdown
-  uintptr_t entered_at;      // where the stack stood at the last EnterSlow: see there
+  const void* operators;   // interpose/operators.cc: whose new this thread called last
+  int thread_id;           // as the kernel says; 0 = not asked yet
+  bool in_operator;        // muted for that call
+  uint8_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
+  uint8_t preparing;       // its part of lock_preparing
+  uint8_t stack_floor;     // lowest bits of the page from where on its stack can be used: see little_stack.cc
+  uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
+  uint16_t sampled_index;  // which of the heap intervals the sample that is being taken was drawn from
+  uint16_t lock_index;     // which of the lock intervals lock_countdown was drawn from
+  uint16_t hold_index;     // and hold_countdown
+  uintptr_t entered_at;    // where the stack stood at the last EnterSlow: see there
 };
 static_assert(sizeof(ThreadState) == 256);
 

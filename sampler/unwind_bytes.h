@@ -67,20 +67,43 @@ class DwarfBytes {
     const uintptr_t here = at_;
     uint64_t value = 0;
     switch (encoding & 0x0f) {
-      case 0x0: case 0x4: case 0xc: value = Fixed<uint64_t>(); break;
-      case 0x1: value = Unsigned(); break;
-      case 0x2: value = Fixed<uint16_t>(); break;
-      case 0x3: value = Fixed<uint32_t>(); break;
-      case 0x9: value = static_cast<uint64_t>(Signed()); break;
-      case 0xa: value = static_cast<uint64_t>(int64_t{Fixed<int16_t>()}); break;
-      case 0xb: value = static_cast<uint64_t>(int64_t{Fixed<int32_t>()}); break;
-      default: failed_ = true; break;
+      case 0x0:
+      case 0x4:
+      case 0xc:
+        value = Fixed<uint64_t>();
+        break;
+      case 0x1:
+        value = Unsigned();
+        break;
+      case 0x2:
+        value = Fixed<uint16_t>();
+        break;
+      case 0x3:
+        value = Fixed<uint32_t>();
+        break;
+      case 0x9:
+        value = static_cast<uint64_t>(Signed());
+        break;
+      case 0xa:
+        value = static_cast<uint64_t>(int64_t{Fixed<int16_t>()});
+        break;
+      case 0xb:
+        value = static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
+        break;
+      default:
+        failed_ = true;
+        break;
     }
     switch (encoding & 0xf0) {
-      case 0x00: return value;
-      case 0x10: return value + here;
-      case 0x30: return value + data_base;
-      default: failed_ = true; return 0;
+      case 0x00:
+        return value;
+      case 0x10:
+        return value + here;
+      case 0x30:
+        return value + data_base;
+      default:
+        failed_ = true;
+        return 0;
     }
   }
 

@@ -16,21 +16,25 @@ enum class How : uint8_t { kSame, kAtCfa, kUndefined, kExpression, kOther };
 
 struct Rule {
   How how = How::kSame;
-  int64_t value = 0;             // kAtCfa: offset; kExpression: address of the block, its length first
+  int64_t value = 0;  // kAtCfa: offset; kExpression: address of the block, its length first
 };
 
 struct State {
   bool cfa_is_expression = false;
   uint64_t cfa_register = 0;
-  int64_t cfa_value = 0;         // offset, or address of the block
+  int64_t cfa_value = 0;  // offset, or address of the block
   Rule bp, sp, pc;
 
   Rule* RuleOf(uint64_t number) {
     switch (number) {
-      case kBp: return &bp;
-      case kSp: return &sp;
-      case kPc: return &pc;
-      default: return nullptr;
+      case kBp:
+        return &bp;
+      case kSp:
+        return &sp;
+      case kPc:
+        return &pc;
+      default:
+        return nullptr;
     }
   }
 };
@@ -61,22 +65,37 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Sta
     const uint8_t low6 = op & 0x3f;
     uint64_t advance = 0;
     switch (op & 0xc0) {
-      case 0x40: advance = low6; break;
-      case 0x80: at_cfa(low6, static_cast<int64_t>(bytes.Unsigned())); break;
-      case 0xc0: restore(low6); break;
+      case 0x40:
+        advance = low6;
+        break;
+      case 0x80:
+        at_cfa(low6, static_cast<int64_t>(bytes.Unsigned()));
+        break;
+      case 0xc0:
+        restore(low6);
+        break;
       default:
         switch (op) {
-          case 0x00: break;                                           // nop
-          case 0x01: {                                                // set_loc
+          case 0x00:
+            break;      // nop
+          case 0x01: {  // set_loc
             const uintptr_t to = bytes.Pointer(entry.pointer_encoding);
             if (to > pc) return !bytes.failed();
             location = to;
             break;
           }
-          case 0x02: advance = bytes.Fixed<uint8_t>(); break;         // advance_loc1
-          case 0x03: advance = bytes.Fixed<uint16_t>(); break;        // advance_loc2
-          case 0x04: advance = bytes.Fixed<uint32_t>(); break;        // advance_loc4
-          case 0x05: case 0x11: case 0x2f: {                          // offset_extended, …_sf, GNU_negative_…
+          case 0x02:
+            advance = bytes.Fixed<uint8_t>();
+            break;  // advance_loc1
+          case 0x03:
+            advance = bytes.Fixed<uint16_t>();
+            break;  // advance_loc2
+          case 0x04:
+            advance = bytes.Fixed<uint32_t>();
+            break;  // advance_loc4
+          case 0x05:
+          case 0x11:
+          case 0x2f: {  // offset_extended, …_sf, GNU_negative_…
             const uint64_t number = bytes.Unsigned();
             if (op == 0x11) {
               at_cfa(number, bytes.Signed());
@@ -86,59 +105,71 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Sta
             }
             break;
           }
-          case 0x06: restore(bytes.Unsigned()); break;                // restore_extended
-          case 0x07: set(bytes.Unsigned(), How::kUndefined, 0); break;
-          case 0x08: set(bytes.Unsigned(), How::kSame, 0); break;
-          case 0x09: {                                                // register
+          case 0x06:
+            restore(bytes.Unsigned());
+            break;  // restore_extended
+          case 0x07:
+            set(bytes.Unsigned(), How::kUndefined, 0);
+            break;
+          case 0x08:
+            set(bytes.Unsigned(), How::kSame, 0);
+            break;
+          case 0x09: {  // register
             const uint64_t number = bytes.Unsigned();
             bytes.Unsigned();
             set(number, How::kOther, 0);
             break;
           }
-          case 0x0a:                                                  // remember_state
+          case 0x0a:  // remember_state
             if (depth == kMostRemembered) return false;
             remembered[depth++] = *state;
             break;
-          case 0x0b:                                                  // restore_state
+          case 0x0b:  // restore_state
             if (depth == 0) return false;
             *state = remembered[--depth];
             break;
-          case 0x0c:                                                  // def_cfa
+          case 0x0c:  // def_cfa
             state->cfa_is_expression = false;
             state->cfa_register = bytes.Unsigned();
             state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
             break;
-          case 0x12:                                                  // def_cfa_sf
+          case 0x12:  // def_cfa_sf
             state->cfa_is_expression = false;
             state->cfa_register = bytes.Unsigned();
             state->cfa_value = bytes.Signed() * entry.data_alignment;
             break;
-          case 0x0d:                                                  // def_cfa_register
+          case 0x0d:  // def_cfa_register
             if (state->cfa_is_expression) return false;
             state->cfa_register = bytes.Unsigned();
             break;
-          case 0x0e: case 0x13:                                       // def_cfa_offset, …_sf
+          case 0x0e:
+          case 0x13:  // def_cfa_offset, …_sf
             if (state->cfa_is_expression) return false;
             state->cfa_value =
                 op == 0x0e ? static_cast<int64_t>(bytes.Unsigned()) : bytes.Signed() * entry.data_alignment;
             break;
-          case 0x0f:                                                  // def_cfa_expression
+          case 0x0f:  // def_cfa_expression
             state->cfa_is_expression = true;
             state->cfa_value = block();
             break;
-          case 0x10: case 0x16: {                                     // expression, val_expression
+          case 0x10:
+          case 0x16: {  // expression, val_expression
             const uint64_t number = bytes.Unsigned();
             set(number, op == 0x10 ? How::kExpression : How::kOther, block());
             break;
           }
-          case 0x14: case 0x15: {                                     // val_offset, …_sf
+          case 0x14:
+          case 0x15: {  // val_offset, …_sf
             const uint64_t number = bytes.Unsigned();
             bytes.Unsigned();
             set(number, How::kOther, 0);
             break;
           }
-          case 0x2e: bytes.Unsigned(); break;                         // GNU_args_size
-          default: return false;
+          case 0x2e:
+            bytes.Unsigned();
+            break;  // GNU_args_size
+          default:
+            return false;
         }
     }
     location += advance * entry.code_alignment;
@@ -190,7 +221,9 @@ UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
   if (state.pc.how != How::kAtCfa || state.pc.value != -8) return kCannot;
 
   switch (state.bp.how) {
-    case How::kSame: case How::kUndefined: break;  // undefined: nobody above uses it
+    case How::kSame:
+    case How::kUndefined:
+      break;  // undefined: nobody above uses it
     case How::kAtCfa:
       step.bp_rule = UnwindRow::kAtCfa;
       step.bp_offset = state.bp.value;
@@ -200,14 +233,22 @@ UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
       if (!PlaceFrom(state.bp, readable, pc, &place)) return kCannot;
       step.bp_offset = place.offset;
       switch (place.base) {
-        case FrameValue::kCfa: step.bp_rule = UnwindRow::kAtCfa; break;
-        case FrameValue::kBp: step.bp_rule = UnwindRow::kAtBp; break;
-        case FrameValue::kSp: step.bp_rule = UnwindRow::kAtSp; break;
-        default: return kCannot;
+        case FrameValue::kCfa:
+          step.bp_rule = UnwindRow::kAtCfa;
+          break;
+        case FrameValue::kBp:
+          step.bp_rule = UnwindRow::kAtBp;
+          break;
+        case FrameValue::kSp:
+          step.bp_rule = UnwindRow::kAtSp;
+          break;
+        default:
+          return kCannot;
       }
       break;
     }
-    case How::kOther: return kCannot;
+    case How::kOther:
+      return kCannot;
   }
   return UnwindRow::Of(step);
 }
@@ -226,8 +267,7 @@ UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintpt
     return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
   }
   State initial;
-  if (entry.return_column != kPc ||
-      !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
+  if (entry.return_column != kPc || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
   State state = initial;

@@ -76,7 +76,7 @@ bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Unwi
   if (bytes.failed() || count == 0 || count > bytes.left() / sizeof(TableRow)) return false;
   const auto* table = reinterpret_cast<const TableRow*>(bytes.at());
   const auto wanted = static_cast<int64_t>(pc - header);
-  uint64_t low = 0;              // the last row whose start is not above `wanted` lies in [low − 1, high)
+  uint64_t low = 0;  // the last row whose start is not above `wanted` lies in [low − 1, high)
   for (uint64_t high = count; low < high;) {
     const uint64_t middle = low + (high - low) / 2;
     if (table[middle].start <= wanted) {

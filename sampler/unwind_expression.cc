@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostValues = 8;   // what compilers and linkers write needs 4
+constexpr int kMostValues = 8;  // what compilers and linkers write needs 4
 
 class Folder {
  public:
@@ -20,11 +20,15 @@ class Folder {
 
   bool PushRegister(uint64_t number, int64_t offset) {
     switch (number) {
-      case 6: return Push({FrameValue::kBp, 0, offset});
-      case 7: return Push({FrameValue::kSp, 0, offset});
+      case 6:
+        return Push({FrameValue::kBp, 0, offset});
+      case 7:
+        return Push({FrameValue::kSp, 0, offset});
       // Only a PLT entry asks for it. It calls nobody, so the address is that of an interrupted instruction.
-      case 16: return PushConstant(pc_ + static_cast<uint64_t>(offset));
-      default: return false;
+      case 16:
+        return PushConstant(pc_ + static_cast<uint64_t>(offset));
+      default:
+        return false;
     }
   }
 
@@ -60,20 +64,47 @@ class Folder {
     if (op != 0x22 && op != 0x1c && left.base != FrameValue::kConstant) return false;
     uint64_t value = 0;
     switch (op) {
-      case 0x1a: value = a & b; break;
-      case 0x1c: value = a - b; break;
-      case 0x1e: value = a * b; break;
-      case 0x21: value = a | b; break;
-      case 0x22: value = a + b; break;
-      case 0x24: value = b < 64 ? a << b : 0; break;
-      case 0x25: value = b < 64 ? a >> b : 0; break;
-      case 0x29: value = x == y; break;
-      case 0x2a: value = x >= y; break;
-      case 0x2b: value = x > y; break;
-      case 0x2c: value = x <= y; break;
-      case 0x2d: value = x < y; break;
-      case 0x2e: value = x != y; break;
-      default: return false;
+      case 0x1a:
+        value = a & b;
+        break;
+      case 0x1c:
+        value = a - b;
+        break;
+      case 0x1e:
+        value = a * b;
+        break;
+      case 0x21:
+        value = a | b;
+        break;
+      case 0x22:
+        value = a + b;
+        break;
+      case 0x24:
+        value = b < 64 ? a << b : 0;
+        break;
+      case 0x25:
+        value = b < 64 ? a >> b : 0;
+        break;
+      case 0x29:
+        value = x == y;
+        break;
+      case 0x2a:
+        value = x >= y;
+        break;
+      case 0x2b:
+        value = x > y;
+        break;
+      case 0x2c:
+        value = x <= y;
+        break;
+      case 0x2d:
+        value = x < y;
+        break;
+      case 0x2e:
+        value = x != y;
+        break;
+      default:
+        return false;
     }
     left.offset = static_cast<int64_t>(value);
     return true;
@@ -93,24 +124,40 @@ class Folder {
 
 bool Apply(DwarfBytes* bytes, Folder* folder) {
   const auto op = bytes->Fixed<uint8_t>();
-  if (op >= 0x30 && op <= 0x4f) return folder->PushConstant(op - 0x30u);            // lit0 … lit31
+  if (op >= 0x30 && op <= 0x4f) return folder->PushConstant(op - 0x30u);                   // lit0 … lit31
   if (op >= 0x70 && op <= 0x8f) return folder->PushRegister(op - 0x70u, bytes->Signed());  // breg0 … breg31
   switch (op) {
-    case 0x06: return folder->Load();                                               // deref
-    case 0x08: return folder->PushConstant(bytes->Fixed<uint8_t>());                // const1u
-    case 0x09: return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int8_t>()}));
-    case 0x0a: return folder->PushConstant(bytes->Fixed<uint16_t>());
-    case 0x0b: return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int16_t>()}));
-    case 0x0c: return folder->PushConstant(bytes->Fixed<uint32_t>());
-    case 0x0d: return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int32_t>()}));
-    case 0x0e: case 0x0f: return folder->PushConstant(bytes->Fixed<uint64_t>());    // const8u, const8s
-    case 0x10: return folder->PushConstant(bytes->Unsigned());                      // constu
-    case 0x11: return folder->PushConstant(static_cast<uint64_t>(bytes->Signed())); // consts
-    case 0x12: return folder->Duplicate();
-    case 0x13: return folder->Drop();
-    case 0x23: return folder->Add(bytes->Unsigned());                               // plus_uconst
-    case 0x96: return true;                                                         // nop
-    default: return folder->Combine(op);
+    case 0x06:
+      return folder->Load();  // deref
+    case 0x08:
+      return folder->PushConstant(bytes->Fixed<uint8_t>());  // const1u
+    case 0x09:
+      return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int8_t>()}));
+    case 0x0a:
+      return folder->PushConstant(bytes->Fixed<uint16_t>());
+    case 0x0b:
+      return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int16_t>()}));
+    case 0x0c:
+      return folder->PushConstant(bytes->Fixed<uint32_t>());
+    case 0x0d:
+      return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int32_t>()}));
+    case 0x0e:
+    case 0x0f:
+      return folder->PushConstant(bytes->Fixed<uint64_t>());  // const8u, const8s
+    case 0x10:
+      return folder->PushConstant(bytes->Unsigned());  // constu
+    case 0x11:
+      return folder->PushConstant(static_cast<uint64_t>(bytes->Signed()));  // consts
+    case 0x12:
+      return folder->Duplicate();
+    case 0x13:
+      return folder->Drop();
+    case 0x23:
+      return folder->Add(bytes->Unsigned());  // plus_uconst
+    case 0x96:
+      return true;  // nop
+    default:
+      return folder->Combine(op);
   }
 }
 

@@ -72,7 +72,8 @@ struct UnwindRow {
     constexpr uint64_t k20Bits = (1 << 20) - 1;
     return {kStep | uint64_t{step.from_bp} << 3 | uint64_t{step.loaded} << kLoadedBit | uint64_t{step.bp_rule} << 5 |
             (static_cast<uint64_t>(step.cfa_offset >> 3) & k20Bits) << 8 |
-            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 | static_cast<uint64_t>(step.add >> 3) << kAddShift};
+            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 |
+            static_cast<uint64_t>(step.add >> 3) << kAddShift};
   }
 };
 static_assert(sizeof(UnwindRow) == 8);

@@ -17,7 +17,9 @@ void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
 namespace holdfast {
 namespace {
 
-std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) { return slot->waiters[thread.shard % kSlotWaiters]; }
+std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) {
+  return slot->waiters[thread.shard % kSlotWaiters];
+}
 
 void Capture(const CallerRegisters& caller, LockWait* wait) {
   Table* recorded = table();
@@ -31,7 +33,8 @@ void Capture(const CallerRegisters& caller, LockWait* wait) {
   Stack* stack = SampleStack(recorded, thread, caller);
   wait->stack = stack;
   wait->row = FindLockRow(recorded, stack, ProfileKind::kBlock, wait->kind, wait->record);
-  if (wait->slot != nullptr) PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  if (wait->slot != nullptr)
+    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   own_time.Add();
   if (own_time.measured()) TendExporter(recorded);
@@ -142,7 +145,8 @@ static void DropCleanup(const NotedWait& abandoned) {
     return bytes != 0 ? reinterpret_cast<_pthread_cleanup_buffer*>(wait + bytes) : nullptr;
   };
   _pthread_cleanup_buffer first;
-  _pthread_cleanup_push(&first, [](void*) {}, nullptr);
+  _pthread_cleanup_push(
+      &first, [](void*) {}, nullptr);
   if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
   _pthread_cleanup_pop(&first, 0);
 }
@@ -155,7 +159,8 @@ static void DropInnermost(Table* recorded, ThreadState& thread) {
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (of_condition) {
     const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
-    if (signal.end_ns > signal.start_ns) AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+    if (signal.end_ns > signal.start_ns)
+      AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
   }
   const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
   EndRegistration(thread, now_ns);
@@ -194,7 +199,9 @@ bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {
 
 Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   *wait = {};
-  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) || (process.options.lock_interval_ns == 0 && table() == nullptr)) return nullptr;
+  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
+      (process.options.lock_interval_ns == 0 && table() == nullptr))
+    return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
   Table* recorded = GetTableMuted(thread);
   if (recorded == nullptr) {
@@ -210,7 +217,8 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   return recorded;
 }
 
-void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait) {
+void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style,
+                  LockWait* wait) {
   if (!Wanted(recorded, ProfileKind::kBlock)) return;
   wait->budget_ns = thread.lock_countdown;
   if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
@@ -236,9 +244,19 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
 }
 
 EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
-  return {.record = wait.record, .row = wait.row, .pair = wait.pair, .waited_ns = waited_ns, .interval = wait.interval,
-          .budget_ns = wait.budget_ns, .gap_ns = 0, .chance = wait.chance, .kind = wait.kind, .sampled = wait.sampled,
-          .acquired = false, .known = wait.known, .publishing = Publishing::kBusy};
+  return {.record = wait.record,
+          .row = wait.row,
+          .pair = wait.pair,
+          .waited_ns = waited_ns,
+          .interval = wait.interval,
+          .budget_ns = wait.budget_ns,
+          .gap_ns = 0,
+          .chance = wait.chance,
+          .kind = wait.kind,
+          .sampled = wait.sampled,
+          .acquired = false,
+          .known = wait.known,
+          .publishing = Publishing::kBusy};
 }
 
 void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
@@ -252,7 +270,7 @@ void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
   }
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
-  thread.lock_countdown = 0;  // drawn anew before the next wait
+  thread.lock_countdown = 0;                         // drawn anew before the next wait
   if (!wait.sampled || wait.row == nullptr) return;  // the lot had not fallen on it
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
@@ -286,7 +304,8 @@ void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
   if (thread_state.current_wait.wait != wait) return;  // taken for abandoned, or forked meanwhile
   wait->chance = 1;
   wait->sampled = true;
-  if (wait->capture_end_ns == 0) Capture(caller, wait);  // a row that is only known from another wait is not good enough
+  if (wait->capture_end_ns == 0)
+    Capture(caller, wait);  // a row that is only known from another wait is not good enough
 }
 
 void EnterWait(bool free_now, LockWait* wait) {
@@ -348,7 +367,9 @@ void PublishWaitSlow() {
   Publishing due = Publishing::kDue;
   if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
   // In one instruction, so that a signal handler that comes now does not publish it again.
-  if (!__atomic_compare_exchange_n(&thread.ended_wait.publishing, &due, Publishing::kBusy, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+  if (!__atomic_compare_exchange_n(&thread.ended_wait.publishing, &due, Publishing::kBusy, false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED))
+    return;
   std::atomic_signal_fence(std::memory_order_acquire);
   const EndedWait ended = thread.ended_wait;
   std::atomic_signal_fence(std::memory_order_acq_rel);
@@ -358,7 +379,8 @@ void PublishWaitSlow() {
 }
 
 void DropWait(LockWait* wait) {
-  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr) return;
+  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr)
+    return;
   if (wait->row != nullptr) PlaceIn(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }
 

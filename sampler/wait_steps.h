@@ -19,7 +19,8 @@ void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& t
 // is now.
 void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame);
 inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
-  if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0)) DropAbandonedWaitSlow(recorded, thread, frame);
+  if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0))
+    DropAbandonedWaitSlow(recorded, thread, frame);
 }
 // As ClaimSlot; what its former lock has left becomes a gap, or part of its waits.
 LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);

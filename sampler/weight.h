@@ -49,10 +49,10 @@ inline double OneMinusExp(double x) {
 
 // What one sample adds to a row.
 struct Weight {
-  uint64_t count;            // 1/p, kCountFractionBits fraction bits
-  uint64_t amount;           // x/p, kAmountFractionBits fraction bits
-  double count_variance;     // (1−p)/p²
-  double amount_variance;    // x²(1−p)/p²
+  uint64_t count;          // 1/p, kCountFractionBits fraction bits
+  uint64_t amount;         // x/p, kAmountFractionBits fraction bits
+  double count_variance;   // (1−p)/p²
+  double amount_variance;  // x²(1−p)/p²
 };
 
 inline double SampleProbability(uint64_t x, uint64_t interval) {
@@ -77,8 +77,8 @@ inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
 //     SizeClass(100) → upper edge 104        SizeClass(4096) → upper edge 4096
 inline constexpr int SizeClass(uint64_t bytes) {
   if (bytes <= 16) return static_cast<int>(bytes);
-  const uint64_t last = bytes - 1;                       // so that an exact edge belongs to the class it ends
-  const int octave = 63 - std::countl_zero(last);        // last in [2^octave, 2^(octave+1)), octave ≥ 4
+  const uint64_t last = bytes - 1;                 // so that an exact edge belongs to the class it ends
+  const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
   return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
 }
 inline constexpr uint64_t SizeClassUpperEdge(int size_class) {

@@ -120,8 +120,8 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   const std::vector<uint32_t> order = ByTime();
   for (const auto& [key, stack] : stacks_) {
     const Point now = PointOf(stack.points, order.back());
-    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true), now.bytes,
-                       now.objects});
+    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true),
+                       now.bytes, now.objects});
   }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {

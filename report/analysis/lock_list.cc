@@ -78,7 +78,8 @@ class ListReader {
       known(&pair.holder);
       known(&pair.waiter);
     }
-    std::stable_partition(list_.locks.begin(), list_.locks.end(), [](const LockList::Lock& l) { return !IsHeldByNobody(l); });
+    std::stable_partition(list_.locks.begin(), list_.locks.end(),
+                          [](const LockList::Lock& l) { return !IsHeldByNobody(l); });
     return std::move(list_);
   }
 

@@ -88,8 +88,9 @@ absl::Status AtomicFile::Finish() {
   if (why_.empty() && !temporary.empty() && rename(temporary.c_str(), target_.c_str()) != 0) NoteError();
   if (why_.empty()) return absl::OkStatus();
   if (!temporary.empty()) unlink(temporary.c_str());
-  return absl::UnavailableError(fmt::format("{}: could not write ({}). Check the folder, its permissions and the free space.",
-                                            standard ? "standard output" : path_, why_));
+  return absl::UnavailableError(
+      fmt::format("{}: could not write ({}). Check the folder, its permissions and the free space.",
+                  standard ? "standard output" : path_, why_));
 }
 
 absl::Status WriteAtomically(const std::string& path, std::string_view bytes, std::ostream& standard_output) {

@@ -21,8 +21,8 @@ namespace holdfast {
 
 // Who may read a file that was not there before.
 enum class Readers {
-  kUsual,    // as the umask says
-  kOwner,    // 0600: profiles hold command lines
+  kUsual,  // as the umask says
+  kOwner,  // 0600: profiles hold command lines
 };
 
 class AtomicFile {
@@ -51,7 +51,7 @@ class AtomicFile {
   std::string target_;     // of the link
   std::string temporary_;  // "": written in place
   int fd_ = -1;
-  std::string why_;        // "": fine so far
+  std::string why_;  // "": fine so far
 };
 
 // All at once.

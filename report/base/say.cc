@@ -32,7 +32,8 @@ int Finished(int exit_code) {
   std::cout.flush();
   if (std::cout) return exit_code;
   const int error = errno != 0 ? errno : EIO;
-  SayTo(std::cerr, std::string("standard output: could not write (") + std::strerror(error) + "). Check where it is redirected to.");
+  SayTo(std::cerr, std::string("standard output: could not write (") + std::strerror(error) +
+                       "). Check where it is redirected to.");
   return kCouldNot;
 }
 

@@ -139,7 +139,8 @@ bool IsOutputUnit(std::string_view output_unit) {
 }
 
 bool FitsUnit(std::string_view unit, std::string_view output_unit) {
-  if (output_unit.empty() || output_unit == "auto" || output_unit == "raw" || SameIgnoringCase(unit, output_unit)) return true;
+  if (output_unit.empty() || output_unit == "auto" || output_unit == "raw" || SameIgnoringCase(unit, output_unit))
+    return true;
   const auto units = UnitsFor(unit);
   return !units.empty() && FindUnit(units, output_unit) != nullptr;
 }

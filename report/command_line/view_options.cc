@@ -10,10 +10,15 @@ constexpr char kFiles[] = "Profiles in pprof's format, gzip or plain; a folder o
 }  // namespace
 
 void AddCount(CLI::App* command, size_t* count, const char* what) {
-  command->add_option("-n,--nodecount,--count", *count, what)->check(WholeNumber())->type_name("N")->capture_default_str();
+  command->add_option("-n,--nodecount,--count", *count, what)
+      ->check(WholeNumber())
+      ->type_name("N")
+      ->capture_default_str();
 }
 void AddOutput(CLI::App* command, std::string* path) {
-  command->add_option("-o,--output,--out", *path, "Where to, - = standard output")->type_name("FILE")->capture_default_str();
+  command->add_option("-o,--output,--out", *path, "Where to, - = standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
 }
 void AddCumulative(CLI::App* command, ViewOptions* options) {
   command->add_flag("--cum", options->by_total, "Sort by total instead of self");
@@ -61,7 +66,8 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->add_option_function<std::string>(
           "--fold",
           [stacks](const std::string& what) {
-            if (what != "system") throw CLI::ValidationError("--fold", "\"" + what + "\" is not system, the only thing that is folded");
+            if (what != "system")
+              throw CLI::ValidationError("--fold", "\"" + what + "\" is not system, the only thing that is folded");
             stacks->fold_system = true;
           },
           "system: count frames of libc, ld.so, libstdc++ and the like for their callers")

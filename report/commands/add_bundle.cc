@@ -1,11 +1,9 @@
-#include "report/commands/commands.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,17 +11,18 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
-#include "report/base/say.h"
-#include "report/elf/debug_file_finder.h"
-#include "report/dwarf/section.h"
-#include "report/html/html_source.h"
-#include "report/symbolize/symbolize_options.h"
-#include "report/symbolize/profile_symbolizer.h"
-#include "report/base/tar_writer.h"
 #include "report/base/atomic_file.h"
-#include "report/pprof/pprof.h"
+#include "report/base/say.h"
+#include "report/base/tar_writer.h"
+#include "report/commands/commands.h"
+#include "report/dwarf/section.h"
+#include "report/elf/debug_file_finder.h"
 #include "report/export/lock_names.h"
+#include "report/html/html_source.h"
+#include "report/pprof/pprof.h"
 #include "report/profiles/profile_set.h"
+#include "report/symbolize/profile_symbolizer.h"
+#include "report/symbolize/symbolize_options.h"
 
 namespace holdfast {
 namespace {
@@ -144,10 +143,9 @@ int RunBundle(const Options& options) {
   const auto counted = [](size_t count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  Say(fmt::format(
-      "{}: {} and {}. It holds command lines and program text: look before you send it.",
-      out == "-" ? "standard output" : out, counted(contents.profiles.size(), "profile"),
-      counted(contents.sources.size(), "source file")));
+  Say(fmt::format("{}: {} and {}. It holds command lines and program text: look before you send it.",
+                  out == "-" ? "standard output" : out, counted(contents.profiles.size(), "profile"),
+                  counted(contents.sources.size(), "source file")));
   return kFine;
 }
 
@@ -166,7 +164,9 @@ void AddBundleCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast bundle -o run.tar.gz holdfast.app.4242         everything of one run\n"
       "  holdfast bundle --no-source -o leak.tar.gz *.heap.pb.gz\n"
       "  tar xzf leak.tar.gz && holdfast top leak/*.heap.pb.gz    on the other side\n");
-  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+  command
+      ->add_option("FILE", options->files,
+                   "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
       ->required();
   command
       ->add_option("-o,--out,--output", options->out,

@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/comparisons/check.h"
 
 namespace holdfast {
@@ -43,7 +42,8 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   AddOutput(check, &options->output);
   AddFilterOptions(check, &options->view);
-  check->callback([options, invocation] { invocation->exit_code = Finished(RunCheck(*options, std::cout, std::cerr)); });
+  check->callback(
+      [options, invocation] { invocation->exit_code = Finished(RunCheck(*options, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

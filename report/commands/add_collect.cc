@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <pwd.h>
 #include <unistd.h>
 
@@ -14,15 +12,16 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/commands/commands.h"
 #include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
-#include "report/base/printable.h"
-#include "report/symbolize/module_symbolizer.h"
 #include "report/export/process_exporter.h"
-#include "report/table/table_folder.h"
-#include "report/table/folder_owner.h"
-#include "report/base/say.h"
 #include "report/export/served_users.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/table/folder_owner.h"
+#include "report/table/table_folder.h"
 #include "sampler/layout.h"
 
 namespace holdfast {
@@ -40,7 +39,9 @@ struct CollectOptions {
 class Collector {
  public:
   explicit Collector(const CollectOptions& options)
-      : options_(options), folder_(std::filesystem::absolute(options.from).lexically_normal().string()), id_(FolderIdOf(folder_)) {}
+      : options_(options),
+        folder_(std::filesystem::absolute(options.from).lexically_normal().string()),
+        id_(FolderIdOf(folder_)) {}
 
   int Run() {
     for (const std::string& text : options_.users) {
@@ -69,11 +70,15 @@ class Collector {
  private:
   // "www-data" or "33".
   static absl::StatusOr<uid_t> UserOf(const std::string& text) {
-    if (geteuid() != 0) return absl::PermissionDeniedError("--user: only root can read other users' tables. Do this as that user, or as root.");
+    if (geteuid() != 0)
+      return absl::PermissionDeniedError(
+          "--user: only root can read other users' tables. Do this as that user, or as root.");
     uid_t user = 0;
     if (absl::SimpleAtoi(text, &user)) return user;
     const passwd* entry = getpwnam(text.c_str());
-    if (entry == nullptr) return absl::NotFoundError(fmt::format("--user {}: there is no such user. Name one, or a number.", Printable(text)));
+    if (entry == nullptr)
+      return absl::NotFoundError(
+          fmt::format("--user {}: there is no such user. Name one, or a number.", Printable(text)));
     return entry->pw_uid;
   }
 
@@ -126,8 +131,9 @@ class Collector {
         continue;
       }
       if (!taken) {
-        Say(fmt::format("{}: belongs to another user, and keeps exporters away. Remove it, or let tables lie in a folder of your own (--tables).",
-                        Printable(lock.path())));
+        Say(fmt::format(
+            "{}: belongs to another user, and keeps exporters away. Remove it, or let tables lie in a folder of your own (--tables).",
+            Printable(lock.path())));
       }
       std::set<uid_t> others;
       for (TableFile& table : tables) {
@@ -139,7 +145,8 @@ class Collector {
   }
 
   // Of users that have no table of this folder any more.
-  void RemoveMarks(const std::string& path, const FileDescriptor& folder, const std::string& out, const std::set<uid_t>& users) {
+  void RemoveMarks(const std::string& path, const FileDescriptor& folder, const std::string& out,
+                   const std::set<uid_t>& users) {
     for (const uid_t user : users) {
       bool any = false;
       for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
@@ -186,16 +193,17 @@ class Collector {
 
   void Report() const {
     std::string line =
-        options_.discard
-            ? fmt::format("holdfast: {}: {} of ended processes thrown away", options_.from, Count(discarded_, "table", "tables"))
-            : fmt::format("holdfast: {}: {} from {}", options_.out.empty() ? options_.from : options_.out,
-                          Count(files_, "profile", "profiles"), Count(processes_, "process", "processes"));
+        options_.discard ? fmt::format("holdfast: {}: {} of ended processes thrown away", options_.from,
+                                       Count(discarded_, "table", "tables"))
+                         : fmt::format("holdfast: {}: {} from {}", options_.out.empty() ? options_.from : options_.out,
+                                       Count(files_, "profile", "profiles"), Count(processes_, "process", "processes"));
     const char* hint = options_.discard ? "" : " (--live takes those too)";
     if (live_ > 0) line += fmt::format("; {} still running{}", live_, hint);
     if (unknown_ > 0) line += fmt::format("; {} of which it cannot be seen whether they run{}", unknown_, hint);
     for (const auto& [user, count] : not_taken_) {
-      line += fmt::format("; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
-                          Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
+      line += fmt::format(
+          "; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
+          Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
     }
     if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
     fmt::print(stderr, "{}.\n", line);
@@ -233,9 +241,10 @@ void AddCollectCommand(CLI::App& app, Invocation* invocation) {
       ->required();
   command->add_option("--tables", options->tables,
                       "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
-  command->add_option("--user", options->users,
-                      "As root, also take tables of this user that name DIR (what root's\n"
-                      "programs became is taken without being asked)")
+  command
+      ->add_option("--user", options->users,
+                   "As root, also take tables of this user that name DIR (what root's\n"
+                   "programs became is taken without being asked)")
       ->type_name("USER")
       ->allow_extra_args(false);
   command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");

@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -7,6 +5,7 @@
 #include "report/base/atomic_file.h"
 #include "report/base/say.h"
 #include "report/command_line/completion.h"
+#include "report/commands/commands.h"
 
 namespace holdfast {
 

@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/comparisons/diff.h"
 
 namespace holdfast {
@@ -29,7 +28,8 @@ void AddDiffCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("FILE")
       ->expected(1)
       ->take_all();
-  diff->add_option("--base-label", options->compare.base_label, "With --head-label: samples of one set against others of it")
+  diff->add_option("--base-label", options->compare.base_label,
+                   "With --head-label: samples of one set against others of it")
       ->type_name("LABEL");
   diff->add_option("--head-label", options->compare.head_label, "Such as wait=mutex, bytes=1KiB:64KiB, or a regex")
       ->type_name("LABEL");

@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,14 +13,15 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/say.h"
+#include "report/base/value_units.h"
+#include "report/commands/commands.h"
+#include "report/elf/executable_kind.h"
 #include "report/processes/doctor_objects.h"
 #include "report/processes/doctor_surroundings.h"
-#include "report/processes/findings.h"
 #include "report/processes/find_tables.h"
-#include "report/processes/program_check.h"
-#include "report/elf/executable_kind.h"
+#include "report/processes/findings.h"
 #include "report/processes/installation.h"
-#include "report/base/value_units.h"
+#include "report/processes/program_check.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -52,10 +51,12 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.No("recording", check.message);
   } else {
     const ProgramFile file = ReadProgramFile(check.path);
-    findings.Ok("recording", fmt::format("takes the library: 64-bit x86, linked dynamically ({})",
-                                         file.kind == ProgramFile::Kind::kElf ? file.interpreter : "by its interpreter"));
+    findings.Ok("recording",
+                fmt::format("takes the library: 64-bit x86, linked dynamically ({})",
+                            file.kind == ProgramFile::Kind::kElf ? file.interpreter : "by its interpreter"));
   }
-  if (Environment("HOLDFAST_ENABLE") == "0") findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
+  if (Environment("HOLDFAST_ENABLE") == "0")
+    findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
   if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, &findings);
   DescribeKernel("self", &findings);
   DescribeLimits("self", &findings);
@@ -94,9 +95,13 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
   } else if (Contains(objects, "ld-musl")) {
     findings->No("recording", "uses the C library musl; Holdfast profiles programs that use glibc");
   } else if (IsSecure(pid)) {
-    findings->No("recording", "was started with more rights than its starter had (setuid, capabilities): the loader took no library");
+    findings->No(
+        "recording",
+        "was started with more rights than its starter had (setuid, capabilities): the loader took no library");
   } else {
-    findings->No("recording", "was started without the library; nothing can be added to a running program. Start it by holdfast run");
+    findings->No(
+        "recording",
+        "was started without the library; nothing can be added to a running program. Start it by holdfast run");
   }
 }
 
@@ -104,9 +109,12 @@ void WhyNoTable(const std::string& process, const std::vector<std::string>& obje
   if (VariableOf(process, "HOLDFAST_ENABLE") == "0") {
     findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library passes everything through");
   } else if (Contains(objects, "libasan.so") || Contains(objects, "libtsan.so") || Contains(objects, "vgpreload_")) {
-    findings->No("recording", "runs under a sanitizer or valgrind, which have their own malloc: the library passes everything through");
+    findings->No(
+        "recording",
+        "runs under a sanitizer or valgrind, which have their own malloc: the library passes everything through");
   } else if (VariableOf(process, "HOLDFAST_CHILDREN") == "no") {
-    findings->No("recording", "it is a child of the program that HOLDFAST_CHILDREN=no leaves out, or nothing was sampled yet");
+    findings->No("recording",
+                 "it is a child of the program that HOLDFAST_CHILDREN=no leaves out, or nothing was sampled yet");
   } else {
     findings->No("recording", "nothing was sampled yet, or no table could be made (see below)");
   }
@@ -120,9 +128,9 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
     return;
   }
   const uint64_t heap = snapshot->heap_intervals.back().interval, lock = snapshot->lock_intervals.back().interval;
-  findings->Ok("recording", fmt::format("heap {}, locks {}",
-                                        heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
-                                        lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
+  findings->Ok("recording",
+               fmt::format("heap {}, locks {}", heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
+                           lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
   uint64_t lost = 0;
   std::string causes;
   for (int i = 0; i < kLosses; ++i) {
@@ -140,19 +148,25 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
   if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
     findings->Ok("profiles", fmt::format("go to {}", process.out()));
-  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) == Service::kBarred) {
-    findings->Note("profiles", fmt::format("another user's file lies where the exporter of {} has its lock, and keeps it away: holdfast dump "
-                                           "{} writes them now. Let tables lie in a folder of your own (--tables)",
-                                           process.out(), process.pid.value_or(0)));
+  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) ==
+             Service::kBarred) {
+    findings->Note(
+        "profiles",
+        fmt::format("another user's file lies where the exporter of {} has its lock, and keeps it away: holdfast dump "
+                    "{} writes them now. Let tables lie in a folder of your own (--tables)",
+                    process.out(), process.pid.value_or(0)));
   } else {
-    findings->Note("profiles", fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the end",
-                                           process.out(), process.pid.value_or(0)));
+    findings->Note(
+        "profiles",
+        fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the end",
+                    process.out(), process.pid.value_or(0)));
   }
   const double elapsed_ns = static_cast<double>(snapshot->wall_ns - snapshot->process.start_wall_ns);
   const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
-  findings->Ok("overhead", fmt::format("{} for its samples so far ({} of the time since its start); and {}", FormatTimeNs(own_ns),
-                                       FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
-                                       std::string(kOverhead).substr(sizeof "expected: " - 1)));
+  findings->Ok("overhead",
+               fmt::format("{} for its samples so far ({} of the time since its start); and {}", FormatTimeNs(own_ns),
+                           FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
+                           std::string(kOverhead).substr(sizeof "expected: " - 1)));
 }
 
 int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
@@ -168,7 +182,8 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   }
   const std::vector<std::string> objects = ObjectsOfProcess(pid);
   if (objects.empty() || access(fmt::format("/proc/{}/maps", pid).c_str(), R_OK) != 0) {
-    Say(fmt::format("process {}: the kernel does not show what it runs (another user's, or protected). Do this as root.", pid));
+    Say(fmt::format(
+        "process {}: the kernel does not show what it runs (another user's, or protected). Do this as root.", pid));
     return kCouldNot;
   }
   Findings findings;
@@ -205,7 +220,8 @@ void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
   doctor->callback([pid, folders, invocation] {
     const std::vector<std::string>& program = invocation->program;
     if (pid->empty() == program.empty()) {
-      throw CLI::ValidationError(pid->empty() ? "name a PID, or a program behind --" : "both a PID and a program are given");
+      throw CLI::ValidationError(pid->empty() ? "name a PID, or a program behind --"
+                                              : "both a PID and a program are given");
     }
     const absl::StatusOr<std::string> own_path = OwnPath();
     const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;

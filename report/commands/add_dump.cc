@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <time.h>
 
 #include <iostream>
@@ -9,12 +7,13 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/base/say.h"
-#include "report/export/output_folder.h"
 #include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/commands/commands.h"
+#include "report/export/output_folder.h"
+#include "report/export/process_exporter.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
-#include "report/export/process_exporter.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -92,7 +91,8 @@ class Dumper {
     if (!folder.ok()) {
       // Root's, of a program of root's that is another user now, as we are: its exporter is root's.
       if (options_.out.empty() && absl::IsPermissionDenied(folder.status()) && AskExporter(process).value_or(false)) {
-        return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name, Printable(path), geteuid()));
+        return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name,
+                               Printable(path), geteuid()));
       }
       return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
                               std::string(folder.status().message())));

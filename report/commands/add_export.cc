@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/atomic_file.h"
 #include "report/base/say.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/export_formats.h"
 
 namespace holdfast {

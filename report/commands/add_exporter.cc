@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "report/commands/commands.h"
 #include "report/export/exporter.h"
 #include "report/export/resident_memory.h"
 
@@ -38,7 +37,8 @@ void LeaveInheritedBounds() {
 }
 
 void BecomeQuiet() {
-  for (const int number : {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
+  for (const int number :
+       {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
     signal(number, SIG_IGN);
   }
   signal(SIGCHLD, SIG_DFL);

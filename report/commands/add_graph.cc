@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/call_graph.h"
 
 namespace holdfast {
@@ -32,7 +31,8 @@ void AddGraphCommand(CLI::App& app, Invocation* invocation) {
       ->check(Share())
       ->capture_default_str();
   AddFilterOptions(graph, &options->view);
-  graph->callback([options, invocation] { invocation->exit_code = Finished(RunGraph(*options, std::cout, std::cerr)); });
+  graph->callback(
+      [options, invocation] { invocation->exit_code = Finished(RunGraph(*options, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +8,9 @@
 
 #include "fmt/format.h"
 #include "report/base/say.h"
-#include "report/html/html_report.h"
 #include "report/base/value_units.h"
+#include "report/commands/commands.h"
+#include "report/html/html_report.h"
 
 namespace holdfast {
 namespace {

@@ -1,12 +1,11 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "report/views/info_command.h"
 #include "report/base/say.h"
+#include "report/commands/commands.h"
+#include "report/views/info_command.h"
 
 namespace holdfast {
 
@@ -19,7 +18,8 @@ void AddInfoCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast info app.4242.0003.heap.pb.gz\n"
       "  holdfast info holdfast.app.4242           the newest of each process and kind\n");
-  info->add_option("FILE", *files, "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
+  info->add_option("FILE", *files,
+                   "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
       ->required();
   info->callback([files, invocation] { invocation->exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
 }

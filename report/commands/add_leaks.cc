@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/comparisons/leaks.h"
 
 namespace holdfast {
@@ -39,12 +38,14 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   leaks
       ->add_option("--depth", options->depth,
                    "Functions, from the innermost, that tell one stack from another, 0 = all")
-      ->check(WholeNumber())->type_name("N")
+      ->check(WholeNumber())
+      ->type_name("N")
       ->capture_default_str();
   AddCount(leaks, &options->view.node_count, "How many stacks, 0 = all");
   AddFilterOptions(leaks, &options->view);
   AddStyleOptions(leaks, &options->view);
-  leaks->callback([options, invocation] { invocation->exit_code = Finished(RunLeaks(*options, std::cout, std::cerr)); });
+  leaks->callback(
+      [options, invocation] { invocation->exit_code = Finished(RunLeaks(*options, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

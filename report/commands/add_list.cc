@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/source_listing.h"
 
 namespace holdfast {
@@ -28,7 +27,8 @@ void AddListCommand(CLI::App& app, Invocation* invocation) {
       ->expected(1)
       ->take_all();
   list->add_option("--context", options->context, "Lines shown around each line that used something")
-      ->check(WholeNumber())->type_name("N")
+      ->check(WholeNumber())
+      ->type_name("N")
       ->capture_default_str();
   AddErrors(list, &options->view);
   AddFilterOptions(list, &options->view);

@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <time.h>
 
 #include <array>
@@ -9,11 +7,12 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/base/say.h"
 #include "report/base/printable.h"
-#include "report/processes/find_tables.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/commands/commands.h"
 #include "report/export/profile_builder.h"
+#include "report/processes/find_tables.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -53,7 +52,9 @@ void Print(const std::vector<Line>& lines) {
     for (size_t i = 0; i < line.size(); ++i) {
       const bool last = i + 1 == line.size();
       const bool right = i != 1 && i < 7;
-      text += right ? fmt::format("{:>{}}", line[i], widths[i]) : last ? line[i] : fmt::format("{:<{}}", line[i], widths[i]);
+      text += right  ? fmt::format("{:>{}}", line[i], widths[i])
+              : last ? line[i]
+                     : fmt::format("{:<{}}", line[i], widths[i]);
       text += last ? "\n" : "  ";
     }
     std::cout << text;
@@ -72,8 +73,9 @@ int RunLs(const std::vector<std::string>& folders) {
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
     if (absl::IsAborted(snapshot.status())) {
-      Say(fmt::format("{}/{}: {}, and is not read with root's rights. Its exporter writes its profiles; holdfast dump {} asks for them now.",
-                      table.folder, table.table.name(), std::string(snapshot.status().message()), table.table.owner().pid));
+      Say(fmt::format(
+          "{}/{}: {}, and is not read with root's rights. Its exporter writes its profiles; holdfast dump {} asks for them now.",
+          table.folder, table.table.name(), std::string(snapshot.status().message()), table.table.owner().pid));
       continue;
     }
     if (!snapshot.ok()) {
@@ -94,9 +96,11 @@ int RunLs(const std::vector<std::string>& folders) {
   if (lines.size() > 1) Print(lines);
   corrupt = corrupt || !found.unreadable.empty();
   for (const std::string& line : DescribeUnreadable(found.unreadable)) Say(line);
-  if (lines.size() == 1 && !corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+  if (lines.size() == 1 && !corrupt)
+    Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
   if (!dead_out.empty()) {
-    Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}", ShellQuoted(dead_out)));
+    Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}",
+                    ShellQuoted(dead_out)));
   }
   return Finished(corrupt ? kCouldNot : kFine);
 }

@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/merge_command.h"
 
 namespace holdfast {
@@ -36,7 +35,8 @@ void AddMergeCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("SIZE");
   merge->add_option("--max-total", options->max_total, "Only files whose total of the metric is at most this")
       ->type_name("SIZE");
-  merge->callback([options, invocation] { invocation->exit_code = Finished(RunMerge(*options, std::cout, std::cerr)); });
+  merge->callback(
+      [options, invocation] { invocation->exit_code = Finished(RunMerge(*options, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,18 +12,19 @@
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/base_name.h"
-#include "report/base/say.h"
 #include "report/base/file_descriptor.h"
-#include "report/html/html_report.h"
-#include "report/export/output_folder.h"
 #include "report/base/printable.h"
-#include "report/processes/program_check.h"
-#include "report/processes/run_options.h"
-#include "report/processes/installation.h"
-#include "report/processes/run_finish.h"
+#include "report/base/say.h"
 #include "report/base/signals.h"
-#include "report/table/table_folder.h"
 #include "report/base/value_units.h"
+#include "report/commands/commands.h"
+#include "report/export/output_folder.h"
+#include "report/html/html_report.h"
+#include "report/processes/installation.h"
+#include "report/processes/program_check.h"
+#include "report/processes/run_finish.h"
+#include "report/processes/run_options.h"
+#include "report/table/table_folder.h"
 #include "sampler/options.h"
 
 namespace holdfast {
@@ -172,7 +171,8 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   if (!path.ok()) return Fail(path.status());
   if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
   if (!out_.weakness().empty() && !options_.quiet) {
-    Say(fmt::format("{}: {}. Profiles are kept there all the same; a folder of your own is safer.", out_.path(), out_.weakness()));
+    Say(fmt::format("{}: {}. Profiles are kept there all the same; a folder of your own is safer.", out_.path(),
+                    out_.weakness()));
   }
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());

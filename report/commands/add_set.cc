@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,10 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
-#include "report/base/say.h"
 #include "report/base/printable.h"
-#include "report/processes/find_tables.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/commands/commands.h"
+#include "report/processes/find_tables.h"
 #include "sampler/layout.h"
 #include "sampler/options.h"
 
@@ -44,7 +43,8 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (!ns.ok()) return bad("lock-interval takes a time (ns, us, ms, s, m, h; 0 = off)");
     return std::vector<Wish>{{.interval = *ns}};
   }
-  for (const auto& [which, heap, lock] : {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
+  for (const auto& [which, heap, lock] :
+       {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
     if (name != which) continue;
     if (value != "on" && value != "off") return bad(fmt::format("{} takes on or off", which));
     std::vector<Wish> wishes;
@@ -74,10 +74,12 @@ absl::Status Apply(const ProcessTable& process, const Wish& wish) {
   const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
   uint64_t interval = wish.interval;
   if (wish.back_on) {
-    interval = changes.back().interval != 0 ? changes.back().interval
-                                            : LastInterval(changes, wish.heap ? kDefaultHeapInterval : kDefaultLockIntervalNs);
+    interval = changes.back().interval != 0
+                   ? changes.back().interval
+                   : LastInterval(changes, wish.heap ? kDefaultHeapInterval : kDefaultLockIntervalNs);
   }
-  const absl::StatusOr<bool> changed = process.table.ChangeInterval(wish.heap, interval, wish.heap ? kHeapKinds : kLockKinds);
+  const absl::StatusOr<bool> changed =
+      process.table.ChangeInterval(wish.heap, interval, wish.heap ? kHeapKinds : kLockKinds);
   if (!changed.ok()) return changed.status();
   const std::string name = wish.heap ? "heap-interval" : "lock-interval";
   if (!*changed) {

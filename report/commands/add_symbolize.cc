@@ -1,5 +1,3 @@
-#include "report/commands/commands.h"
-
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -9,15 +7,16 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/base/say.h"
-#include "report/symbolize/elf_addresses.h"
-#include "report/symbolize/symbolize_options.h"
-#include "report/symbolize/profile_symbolizer.h"
 #include "report/base/atomic_file.h"
-#include "report/pprof/pprof.h"
+#include "report/base/say.h"
 #include "report/command_line/help.h"
+#include "report/commands/commands.h"
 #include "report/export/lock_names.h"
+#include "report/pprof/pprof.h"
 #include "report/profiles/profile_set.h"
+#include "report/symbolize/elf_addresses.h"
+#include "report/symbolize/profile_symbolizer.h"
+#include "report/symbolize/symbolize_options.h"
 
 namespace holdfast {
 namespace {
@@ -97,7 +96,8 @@ class Command {
     }
     if (!options_.quiet) Say(fmt::format("{}: {}.", file == "-" ? "standard input" : file, said));
     AtomicFile written(out, std::cout, Readers::kOwner);
-    if (const absl::Status status = WritePprof(*profile, written.fd()); !status.ok()) written.Fail(std::string(status.message()));
+    if (const absl::Status status = WritePprof(*profile, written.fd()); !status.ok())
+      written.Fail(std::string(status.message()));
     return written.Finish();
   }
 
@@ -122,7 +122,9 @@ void AddSymbolizeCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast symbolize --debug-dir ./release-1.2 app.heap.pb.gz   binaries and debug files copied from a build\n"
       "  DEBUGINFOD_URLS=https://debuginfod.example.org holdfast symbolize -o full.pb.gz app.heap.pb.gz\n"
       "  holdfast symbolize --symbols none --addresses elf -o bare.pb.gz app.heap.pb.gz    equal from run to run\n");
-  command->add_option("FILE", options->files, "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+  command
+      ->add_option("FILE", options->files,
+                   "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
       ->required();
   command->add_option("-o,--out,--output", options->out, "Where to write: a file, a folder, or - for standard output")
       ->type_name("PATH");

@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/top.h"
 
 namespace holdfast {
@@ -33,7 +32,6 @@ void AddTopCommand(CLI::App& app, Invocation* invocation) {
   top->callback([options, invocation] { invocation->exit_code = Finished(RunTop(*options, std::cout, std::cerr)); });
 }
 
-
 void AddPeekCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ViewOptions>();
   auto pattern = std::make_shared<std::string>();
@@ -48,8 +46,9 @@ void AddPeekCommand(CLI::App& app, Invocation* invocation) {
   AddCount(peek, &options->node_count, "How many of the functions that match, 0 = all");
   AddFilterOptions(peek, options.get());
   AddStyleOptions(peek, options.get());
-  peek->callback(
-      [options, pattern, invocation] { invocation->exit_code = Finished(RunPeek(*options, *pattern, std::cout, std::cerr)); });
+  peek->callback([options, pattern, invocation] {
+    invocation->exit_code = Finished(RunPeek(*options, *pattern, std::cout, std::cerr));
+  });
 }
 
 }  // namespace holdfast

@@ -1,11 +1,10 @@
-#include "report/commands/commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
+#include "report/commands/commands.h"
 #include "report/views/tree.h"
 
 namespace holdfast {
@@ -25,13 +24,15 @@ void AddTreeCommand(CLI::App& app, Invocation* invocation) {
   AddFileOptions(tree, &options->view);
   AddCount(tree, &options->view.node_count, "At most so many branches, the largest, 0 = all");
   AddFraction(tree, &options->node_fraction);
-  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")->check(WholeNumber())->type_name("N")->capture_default_str();
+  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")
+      ->check(WholeNumber())
+      ->type_name("N")
+      ->capture_default_str();
   AddErrors(tree, &options->view);
   AddFilterOptions(tree, &options->view);
   AddStyleOptions(tree, &options->view);
   tree->callback([options, invocation] { invocation->exit_code = Finished(RunTree(*options, std::cout, std::cerr)); });
 }
-
 
 void AddCallersCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TreeOptions>();
@@ -49,12 +50,14 @@ void AddCallersCommand(CLI::App& app, Invocation* invocation) {
   AddCount(callers, &options->view.node_count, "At most so many branches, the largest, 0 = all");
   AddFraction(callers, &options->node_fraction);
   callers->add_option("--depth", options->depth, "At most so many levels, 0 = all")
-      ->check(WholeNumber())->type_name("N")
+      ->check(WholeNumber())
+      ->type_name("N")
       ->capture_default_str();
   AddErrors(callers, &options->view);
   AddFilterOptions(callers, &options->view);
   AddStyleOptions(callers, &options->view);
-  callers->callback([options, invocation] { invocation->exit_code = Finished(RunCallers(*options, std::cout, std::cerr)); });
+  callers->callback(
+      [options, invocation] { invocation->exit_code = Finished(RunCallers(*options, std::cout, std::cerr)); });
 }
 
 }  // namespace holdfast

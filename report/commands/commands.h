@@ -19,10 +19,11 @@ struct Invocation {
 using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
-AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddSetCommand, AddCollectCommand, AddExporterCommand;
+AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddSetCommand, AddCollectCommand,
+    AddExporterCommand;
 // Views of profiles.
-AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand, AddDiffCommand,
-    AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;
+AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
+    AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;
 // Files from files.
 AddCommand AddExportCommand, AddMergeCommand, AddSymbolizeCommand, AddBundleCommand;
 // Of the tool itself. `app` must hold all others when one of these runs.

@@ -9,23 +9,23 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/say.h"
-#include "report/commands/commands.h"
 #include "report/command_line/help.h"
-#include "report/processes/run_options.h"
+#include "report/command_line/usage_error.h"
+#include "report/commands/commands.h"
 #include "report/processes/installation.h"
 #include "report/processes/leave_own_profile.h"
-#include "report/command_line/usage_error.h"
+#include "report/processes/run_options.h"
 
 namespace holdfast {
 namespace {
 
 // In the order in which --help names them.
 constexpr AddCommand* kCommands[] = {
-    AddRunCommand,       AddTopCommand,    AddTreeCommand,   AddCallersCommand,   AddPeekCommand,       AddListCommand,
-    AddGraphCommand,     AddExportCommand, AddDiffCommand,   AddMergeCommand,     AddLeaksCommand,      AddCheckCommand,
-    AddCompletionCommand, AddManPagesCommand, AddHtmlCommand, AddInfoCommand,     AddLocksCommand,      AddLsCommand,
-    AddDumpCommand,      AddSetCommand,    AddSymbolizeCommand, AddBundleCommand, AddCollectCommand,    AddExporterCommand,
-    AddDoctorCommand,
+    AddRunCommand,       AddTopCommand,    AddTreeCommand,       AddCallersCommand,  AddPeekCommand,
+    AddListCommand,      AddGraphCommand,  AddExportCommand,     AddDiffCommand,     AddMergeCommand,
+    AddLeaksCommand,     AddCheckCommand,  AddCompletionCommand, AddManPagesCommand, AddHtmlCommand,
+    AddInfoCommand,      AddLocksCommand,  AddLsCommand,         AddDumpCommand,     AddSetCommand,
+    AddSymbolizeCommand, AddBundleCommand, AddCollectCommand,    AddExporterCommand, AddDoctorCommand,
 };
 
 // {}: the library, as it lies here.

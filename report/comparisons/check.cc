@@ -7,15 +7,15 @@
 #include <sstream>
 
 #include "fmt/format.h"
-#include "report/comparisons/profile_diff.h"
 #include "report/analysis/flat_table.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/variance.h"
 #include "report/base/atomic_file.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
-#include "report/base/value_units.h"
-#include "report/analysis/variance.h"
 #include "report/base/utf8.h"
+#include "report/base/value_units.h"
+#include "report/comparisons/profile_diff.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {
@@ -55,15 +55,15 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
 absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
   const auto value = unit == "nanoseconds" ? ParseTimeNs(budget.limit) : ParseSize(budget.limit);
   if (value.ok()) return static_cast<int64_t>(std::min<uint64_t>(*value, INT64_MAX));
-  return absl::InvalidArgumentError(fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text,
-                                                std::string(value.status().message())));
+  return absl::InvalidArgumentError(
+      fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text, std::string(value.status().message())));
 }
 
 absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
   const auto metric = FindMetric(*view.profile, budget.metric);
   if (!metric.ok()) {
-    return absl::InvalidArgumentError(fmt::format("{} {}: {}", OptionOf(budget.optional), budget.text,
-                                                  std::string(metric.status().message())));
+    return absl::InvalidArgumentError(
+        fmt::format("{} {}: {}", OptionOf(budget.optional), budget.text, std::string(metric.status().message())));
   }
   const auto pattern = Pattern::Compile(OptionOf(budget.optional), budget.function);
   if (!pattern.ok()) return pattern.status();
@@ -134,8 +134,7 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
   const double matters = kMatters * static_cast<double>(std::max(base_total, head_total));
   for (const Change& change : both->changes) {
     if (change.total() <= 0 || static_cast<double>(std::max(change.base_total, change.head_total)) < matters) continue;
-    Outcome outcome =
-        compare(change.name(), change.base_total, change.head_total, change.WithinError());
+    Outcome outcome = compare(change.name(), change.base_total, change.head_total, change.WithinError());
     if (!outcome.failed && !outcome.uncertain) continue;
     if (outcomes->size() < kMostRows) {
       outcomes->push_back(std::move(outcome));

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "report/comparisons/profile_diff.h"
 #include "report/base/value_units.h"
+#include "report/comparisons/profile_diff.h"
 
 namespace holdfast {
 
@@ -64,13 +64,13 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
                                                                                           : "shrunk";
     const NodeCells& cells = change.cells;
     const int64_t larger = std::max<int64_t>(1, std::max(base_total, head_total));
-    table.rows.push_back(
-        {{view.ValueCell(change.base_total), view.ValueCell(change.head_total),
-          Cell::Number(signed_value(change.self()), change.self()),
-          Cell::Number(signed_value(change.total()), change.total()), view.ErrorCell(change.total_variance, both->errors_known),
-          Cell::Text(error ? "yes" : "no"), Cell::Text(fmt::format("{}{}", error ? "≈ " : "", kind), kind),
-          cells.with_object, cells.name, cells.file, cells.line, cells.object},
-         error ? 0 : static_cast<double>(Magnitude(change.total())) / static_cast<double>(larger)});
+    table.rows.push_back({{view.ValueCell(change.base_total), view.ValueCell(change.head_total),
+                           Cell::Number(signed_value(change.self()), change.self()),
+                           Cell::Number(signed_value(change.total()), change.total()),
+                           view.ErrorCell(change.total_variance, both->errors_known), Cell::Text(error ? "yes" : "no"),
+                           Cell::Text(fmt::format("{}{}", error ? "≈ " : "", kind), kind), cells.with_object,
+                           cells.name, cells.file, cells.line, cells.object},
+                          error ? 0 : static_cast<double>(Magnitude(change.total())) / static_cast<double>(larger)});
   }
   Print(table, *style, out);
   return 0;

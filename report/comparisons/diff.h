@@ -20,7 +20,7 @@
 namespace holdfast {
 
 struct DiffOptions {
-  ViewOptions view;                    // its files are the head; or base and head when `base` is empty
+  ViewOptions view;  // its files are the head; or base and head when `base` is empty
   CompareOptions compare = {};
   bool only_significant = false;  // no rows within the sampling error
 };

@@ -14,13 +14,13 @@
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/base/say.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
-#include "report/analysis/variance.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {
@@ -146,7 +146,8 @@ class Finder {
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
     if (fewer > 0)
-      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer, fewer == 1 ? "" : "es", kLeastSnapshots));
+      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer,
+                                         fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"

@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "report/analysis/leak_series.h"
-#include "report/profiles/profile_set.h"
 #include "report/analysis/suppressions.h"
+#include "report/profiles/profile_set.h"
 #include "report/views/selection.h"
 
 namespace holdfast {

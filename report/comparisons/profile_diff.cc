@@ -123,8 +123,7 @@ class StackErrors {
 };
 
 // Adds up one side. `base` is the side that was there before.
-absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
-                            const CompareOptions& how) {
+absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base, const CompareOptions& how) {
   ViewOptions own = options;
   own.errors = true;
   auto view = ViewOf(side.files, own);
@@ -266,7 +265,8 @@ absl::StatusOr<Comparison> Compare(const ViewOptions& options, const CompareOpti
   if (!before.ok()) return before.status();
   auto after = sums_of(head_files, std::move(sides.second), &*before);
   if (!after.ok()) return after.status();
-  if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks))) return NothingLeft();
+  if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks)))
+    return NothingLeft();
   Comparison both{.view = std::move(after->view), .base_total = before->selected, .head_total = after->selected};
   both.errors_known = before->variances_known && after->variances_known;
   both.variance = std::max(0.0, before->variance + after->variance);

@@ -37,9 +37,9 @@ struct Change {
 struct Comparison {
   View view;  // of the head, without its profile
   int64_t base_total = 0, head_total = 0;
-  double variance = 0;           // of the difference of both totals
+  double variance = 0;               // of the difference of both totals
   std::vector<Change> changes = {};  // functions that differ, in no order
-  bool errors_known = false;     // else all variances are 0
+  bool errors_known = false;         // else all variances are 0
   bool TotalWithinError() const;
 };
 

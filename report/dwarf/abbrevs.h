@@ -35,10 +35,10 @@ struct AttributeSpec {
 struct Abbrev {
   uint16_t tag = 0;
   bool children = false;
-  bool is_scope = false;   // a function or an inlined call that has code
-  bool is_instance = false;   // of a function that is described elsewhere: holds no types, so no code but its own
-  int32_t fixed_size = 0;     // of all its attributes; -1 when that varies
-  int32_t sibling_at = -1;    // where DW_AT_sibling lies among them, in 4 bytes; -1 when there is none there
+  bool is_scope = false;     // a function or an inlined call that has code
+  bool is_instance = false;  // of a function that is described elsewhere: holds no types, so no code but its own
+  int32_t fixed_size = 0;    // of all its attributes; -1 when that varies
+  int32_t sibling_at = -1;   // where DW_AT_sibling lies among them, in 4 bytes; -1 when there is none there
   uint32_t first = 0, count = 0;
 };
 

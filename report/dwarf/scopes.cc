@@ -43,7 +43,7 @@ class Walk {
   struct Level {  // of entries that have children
     uint64_t entry = 0;
     bool is_function = false, is_inlined = false;
-    bool holds = true;  // whether an address that is asked for may lie in the function around here
+    bool holds = true;               // whether an address that is asked for may lie in the function around here
     uint32_t scope = Scopes::kNone;  // once it is kept
   };
 

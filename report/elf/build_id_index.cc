@@ -31,8 +31,8 @@ void BuildIdIndex::Read() {
   for (const std::string& folder : std::exchange(folders_, {})) {
     std::error_code error;
     const auto options = std::filesystem::directory_options::skip_permission_denied;
-    for (std::filesystem::recursive_directory_iterator at(folder, options, error), end; !error && at != end && seen < kMostFiles;
-         at.increment(error)) {
+    for (std::filesystem::recursive_directory_iterator at(folder, options, error), end;
+         !error && at != end && seen < kMostFiles; at.increment(error)) {
       std::error_code gone;
       if (!at->is_regular_file(gone) || gone) continue;
       ++seen;

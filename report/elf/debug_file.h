@@ -14,8 +14,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "report/dwarf/unit.h"
 #include "report/base/file_descriptor.h"
+#include "report/dwarf/unit.h"
 
 namespace holdfast {
 

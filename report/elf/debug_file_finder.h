@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/elf/build_id_index.h"
 #include "report/elf/debug_file.h"
 #include "report/elf/debuginfod.h"
-#include "report/elf/build_id_index.h"
 
 namespace holdfast {
 
@@ -31,8 +31,8 @@ class DebugFiles {
   struct Options {
     std::vector<std::string> roots = {"/usr/lib/debug"};
     std::vector<std::string> searched = {};  // all files below are asked for their build ids
-    bool debuginfod = false;              // only with $DEBUGINFOD_URLS
-    uint64_t max_unpacked = 16ull << 30;  // of the compressed sections of one file
+    bool debuginfod = false;                 // only with $DEBUGINFOD_URLS
+    uint64_t max_unpacked = 16ull << 30;     // of the compressed sections of one file
   };
   struct Found {
     std::shared_ptr<DebugFile> file;

@@ -17,8 +17,9 @@ namespace holdfast {
 namespace {
 
 // Allocators under names of their own, as programs link them in: blocks of these never pass through malloc.
-constexpr std::string_view kOwnAllocators[] = {"_rjem_malloc", "_rjem_je_malloc", "je_malloc", "jemalloc_malloc",
-                                               "tc_malloc_skip_new_handler", "mi_heap_malloc", "rpmalloc"};
+constexpr std::string_view kOwnAllocators[] = {
+    "_rjem_malloc",   "_rjem_je_malloc", "je_malloc", "jemalloc_malloc", "tc_malloc_skip_new_handler",
+    "mi_heap_malloc", "rpmalloc"};
 
 void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, ObjectFile* object) {
   const auto table = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
@@ -58,7 +59,8 @@ absl::StatusOr<ObjectFile> ReadObjectFile(const std::string& path) {
   for (const Elf64_Shdr& section : elf->sections()) {
     if (elf->NameOf(section) == ".go.buildinfo") object.is_go = true;
     if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_SYMTAB) continue;
-    if (section.sh_size > ElfSymbols::kMaxSymbolBytes) return absl::InvalidArgumentError("its symbol table is too large");
+    if (section.sh_size > ElfSymbols::kMaxSymbolBytes)
+      return absl::InvalidArgumentError("its symbol table is too large");
     TakeSymbols(*elf, section, &object);
   }
   return object;

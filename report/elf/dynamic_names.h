@@ -15,8 +15,8 @@ namespace holdfast {
 
 struct ObjectFile {
   absl::flat_hash_set<std::string> defines, needs;  // functions of .dynsym, without versions
-  std::string own_allocator;   // a name by which .symtab tells of a malloc of its own, such as "_rjem_malloc"; "" = none
-  std::string build_id;        // lower-case hexadecimal; "" = none
+  std::string own_allocator;  // a name by which .symtab tells of a malloc of its own, such as "_rjem_malloc"; "" = none
+  std::string build_id;       // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
 };

@@ -165,7 +165,8 @@ std::optional<ElfFile::Symbols> ElfFile::SymbolsOf(const Elf64_Shdr& section, ui
     return std::nullopt;
   }
   Symbols found{std::vector<Elf64_Sym>(section.sh_size / sizeof(Elf64_Sym)), &all[section.sh_link]};
-  if (!Read(section.sh_offset, found.symbols.size() * sizeof(Elf64_Sym), reinterpret_cast<char*>(found.symbols.data()))) {
+  if (!Read(section.sh_offset, found.symbols.size() * sizeof(Elf64_Sym),
+            reinterpret_cast<char*>(found.symbols.data()))) {
     return std::nullopt;
   }
   return found;

@@ -32,8 +32,9 @@ std::string Hexadecimal(std::string_view bytes);
 
 class ElfFile {
  public:
-  static constexpr uint64_t kMaxTableBytes = 64 << 20;  // of segments, of sections, of sections' names: 1,000,000 sections
-  static constexpr uint64_t kMaxNoteBytes = 1 << 20;    // of one section of notes
+  static constexpr uint64_t kMaxTableBytes = 64
+                                             << 20;  // of segments, of sections, of sections' names: 1,000,000 sections
+  static constexpr uint64_t kMaxNoteBytes = 1 << 20;  // of one section of notes
   static constexpr size_t kMaxNoteSections = 64;
 
   // `fd` stays the caller's and open. `first`: the file's first bytes, 64 or more or all, if somebody has them already.

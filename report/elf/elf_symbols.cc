@@ -125,7 +125,8 @@ class ElfReader {
     const Elf64_Shdr* section = symbol.st_shndx < std::min<size_t>(SHN_LORESERVE, table.sections.size())
                                     ? &table.sections[symbol.st_shndx]
                                     : nullptr;
-    if (section != nullptr && (section->sh_flags & SHF_EXECINSTR) != 0 && symbol.st_value - section->sh_addr < section->sh_size) {
+    if (section != nullptr && (section->sh_flags & SHF_EXECINSTR) != 0 &&
+        symbol.st_value - section->sh_addr < section->sh_size) {
       limit = std::min(limit, section->sh_addr + section->sh_size);
     } else if (type == STT_NOTYPE) {
       return;  // a label in data

@@ -22,19 +22,19 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "report/base/file_descriptor.h"
 #include "report/export/ended_files.h"
 #include "report/export/exporter_lock.h"
-#include "report/base/file_descriptor.h"
-#include "report/table/memory_room.h"
 #include "report/export/output_folder.h"
+#include "report/export/process_exporter.h"
 #include "report/export/program_files.h"
 #include "report/export/resident_memory.h"
+#include "report/export/served_users.h"
 #include "report/export/sweep_tables.h"
 #include "report/symbolize/module_symbolizer.h"
-#include "report/export/process_exporter.h"
-#include "report/table/table_folder.h"
-#include "report/export/served_users.h"
+#include "report/table/memory_room.h"
 #include "report/table/process_info.h"
+#include "report/table/table_folder.h"
 #include "sampler/layout.h"
 #include "sampler/spawn_exporter.h"
 
@@ -47,7 +47,8 @@ constexpr int64_t kTick = 100 * kMs;      // how often the words of live tables 
 constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
 constexpr int64_t kGrace = 200 * kMs;     // without a table before the exporter ends: a shell's next command may follow
 constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
-constexpr int64_t kSlow = 5 * kSecond;  // for reading a table with another user's rights, that may be stopped by that user
+constexpr int64_t kSlow =
+    5 * kSecond;  // for reading a table with another user's rights, that may be stopped by that user
 constexpr int kMostSlow = 3;
 constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
 constexpr int64_t kUnseenRest =
@@ -68,21 +69,25 @@ struct Served {
   int failures = 0;
   uint32_t beat = 0;
   int64_t next_beat = 0;
-  bool shared = false;    // in the sum of its program, which is still to be written
-  bool gone = false;      // its process ended or runs another image
-  bool finished = false;  // nothing more to do
+  bool shared = false;     // in the sum of its program, which is still to be written
+  bool gone = false;       // its process ended or runs another image
+  bool finished = false;   // nothing more to do
   uid_t user = geteuid();  // whose table it is
   bool became_another = false;
 };
 
 bool IsFor(const TableFile& table, const ExporterOptions& options) {
-  return table.out() == options.out && (!table.out_id().known() || !options.out_id.known() || table.out_id() == options.out_id);
+  return table.out() == options.out &&
+         (!table.out_id().known() || !options.out_id.known() || table.out_id() == options.out_id);
 }
 
 class Exporter {
  public:
   Exporter(const ExporterOptions& options, FileDescriptor tables)
-      : options_(options), tables_(std::move(tables)), output_(OutputFolder::Open(options.out)), users_(options.tables, options.out) {
+      : options_(options),
+        tables_(std::move(tables)),
+        output_(OutputFolder::Open(options.out)),
+        users_(options.tables, options.out) {
     if (output_.ok()) output_->RemoveStaleTemporaries();
     events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
@@ -191,7 +196,8 @@ class Exporter {
     std::vector<TableOwner> processes;
     if (ParentLives()) processes.emplace_back().pid = static_cast<uint32_t>(options_.parent);
     for (const auto& served : served_) {
-      if (served->user == 0 && served->process.valid() && !Ended(served->process)) processes.push_back(served->exporter.table().owner());
+      if (served->user == 0 && served->process.valid() && !Ended(served->process))
+        processes.push_back(served->exporter.table().owner());
     }
     return processes;
   }
@@ -250,7 +256,8 @@ class Exporter {
   // A hostile header may ask for anything.
   static int64_t PeriodOf(const Served& served) {
     const uint64_t least = served.user == geteuid() ? kMs : kSecond;
-    return static_cast<int64_t>(std::clamp<uint64_t>(served.exporter.table().snapshot_every_ns(), least, uint64_t{1} << 60));
+    return static_cast<int64_t>(
+        std::clamp<uint64_t>(served.exporter.table().snapshot_every_ns(), least, uint64_t{1} << 60));
   }
 
   static void LookAtProcess(Served& served) {
@@ -271,7 +278,8 @@ class Exporter {
   void BeginWork() {
     if (last_work_ == 0) SetBadness(kBadnessAtWork);
     // What is compressed takes time.
-    if (symbolizer_ == nullptr) symbolizer_ = std::make_unique<Symbolizer>(DebugFiles::Options{.max_unpacked = 64 << 20});
+    if (symbolizer_ == nullptr)
+      symbolizer_ = std::make_unique<Symbolizer>(DebugFiles::Options{.max_unpacked = 64 << 20});
     last_work_ = NowNs();
   }
 
@@ -317,7 +325,8 @@ class Exporter {
   // The tables of the processes in them are removed once the files are there.
   void WriteShared() {
     const auto is_shared = [](const auto& served) { return served->shared; };
-    const bool others = std::any_of(served_.begin(), served_.end(), [&](const auto& served) { return !is_shared(served); });
+    const bool others =
+        std::any_of(served_.begin(), served_.end(), [&](const auto& served) { return !is_shared(served); });
     if (std::none_of(served_.begin(), served_.end(), is_shared) || (others && NowNs() < next_shared_)) return;
     BeginWork();
     if (!HasOutput()) return;
@@ -367,7 +376,8 @@ class Exporter {
       // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
       // there. Of any other, for which there is no room while it lives, or that shares a file, the profile comes afterwards.
       const bool now_or_never = table.owner().pid == 1;
-      if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never) unlinkat(tables_.get(), table.name().c_str(), 0);
+      if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never)
+        unlinkat(tables_.get(), table.name().c_str(), 0);
       table.AnswerExit();  // also after a failure: waiting would not help the target
       served.exit_answered = NowNs();
     }
@@ -429,7 +439,7 @@ class Exporter {
   ServedUsers users_;
   const std::string own_prefix_ = absl::StrCat(kTablePrefix, geteuid(), ".");
   std::unique_ptr<Symbolizer> symbolizer_;  // null: at rest
-  int64_t last_work_ = 1;                   // 0: nothing since it last rested. At first there is its own start to let go of
+  int64_t last_work_ = 1;  // 0: nothing since it last rested. At first there is its own start to let go of
   bool memory_is_limited_ = false;
   ProgramFiles shared_;
   int64_t next_shared_ = 0;
@@ -457,7 +467,8 @@ absl::Status RunExporter(const ExporterOptions& given) {
   if (!tables.ok()) return tables.status();
   ExporterOptions options = given;
   if (!options.out_id.known()) {
-    if (const absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out); output.ok()) options.out_id = output->id();
+    if (const absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out); output.ok())
+      options.out_id = output->id();
   }
   ExporterLock lock(options.tables, options.out, options.out_id);
   while (!lock.Take()) {

@@ -35,7 +35,7 @@ struct ExporterOptions {
   std::string out;  // absolute, as the tables' headers have it
   std::string tables;
   FolderId out_id{};  // of that folder, as the tables' headers have it; not known: the one that is found there
-  pid_t parent = 0;  // stays as long as this process lives, also without a table; 0 = none
+  pid_t parent = 0;   // stays as long as this process lives, also without a table; 0 = none
   // Cap on the folder, as the user said it to who started the exporter: the tables' own word may be hostile.
   uint64_t max_disk_bytes = 1 << 30;
 };

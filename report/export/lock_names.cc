@@ -21,7 +21,7 @@ namespace {
 
 struct Wanted {
   uint64_t elf_address;
-  size_t number;  // of the lock; when names are added later, of the comment
+  size_t number;     // of the lock; when names are added later, of the comment
   std::string name;  // mangled
   uint64_t offset;   // into the symbol
 };

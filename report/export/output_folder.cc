@@ -180,8 +180,9 @@ OutputFolder::Listing& OutputFolder::Current() const {
   listing_ = std::make_unique<Listing>();
   FileDescriptor changes(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   // Before the folder is listed: what comes meanwhile is told, and found a second time.
-  if (changes.valid() && inotify_add_watch(changes.get(), absl::StrCat("/proc/self/fd/", folder_.get()).c_str(),
-                                           IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
+  if (changes.valid() &&
+      inotify_add_watch(changes.get(), absl::StrCat("/proc/self/fd/", folder_.get()).c_str(),
+                        IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
     listing_->changes = std::move(changes);
   }
   ForEachName([&](const char* file) { Add(listing_.get(), file); });

@@ -11,9 +11,9 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/export/lock_names.h"
-#include "report/symbolize/profile_symbolizer.h"
-#include "report/pprof/pprof.h"
 #include "report/export/without_rights.h"
+#include "report/pprof/pprof.h"
+#include "report/symbolize/profile_symbolizer.h"
 
 namespace holdfast {
 namespace {
@@ -37,7 +37,8 @@ absl::Status CopyWhole(int from, int to) {
   for (off_t at = 0;;) {
     const ssize_t got = pread(from, buffer, sizeof buffer, at);
     if (got == 0) return absl::OkStatus();
-    if (got < 0 || write(to, buffer, static_cast<size_t>(got)) != got) return absl::ErrnoToStatus(errno, "cannot write");
+    if (got < 0 || write(to, buffer, static_cast<size_t>(got)) != got)
+      return absl::ErrnoToStatus(errno, "cannot write");
     at += got;
   }
 }
@@ -92,12 +93,14 @@ void TableExporter::Shrink(const OutputFolder& output, uid_t user) {
   for (const Kind& kind : kinds_) {
     if (!kind.files.empty()) may_go.insert(may_go.end(), kind.files.begin(), kind.files.end() - 1);
   }
-  std::stable_sort(may_go.begin(), may_go.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
+  std::stable_sort(may_go.begin(), may_go.end(),
+                   [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
   std::vector<ProfileName> names;
   for (const Written& file : may_go) names.push_back(file.name);
   for (const ProfileName& removed : output.Shrink(max_bytes, names)) {
     for (Kind& kind : kinds_) {
-      removed_snapshots_ += std::erase_if(kind.files, [&](const Written& file) { return file.name.ToString() == removed.ToString(); });
+      removed_snapshots_ +=
+          std::erase_if(kind.files, [&](const Written& file) { return file.name.ToString() == removed.ToString(); });
     }
   }
   if (ended_ != nullptr) removed_snapshots_ += ended_->Shrink(output, max_bytes, user);
@@ -113,7 +116,8 @@ void TableExporter::HandOver(EndedFiles* ended) const {
 absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer,
                                                                const Deadline& lines_by) {
   const std::optional<TableFile::Rights> rights = table_.ReadWith();
-  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by) : ExportHere(output, symbolizer, lines_by);
+  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by)
+                            : ExportHere(output, symbolizer, lines_by);
 }
 
 absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputFolder& output, Symbolizer& symbolizer,
@@ -170,8 +174,9 @@ struct TableExporter::HandedOver {
   uint32_t keep;
 };
 
-absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
-                                                                   Symbolizer& symbolizer, const Deadline& lines_by) {
+absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFile::Rights& rights,
+                                                                   const OutputFolder& output, Symbolizer& symbolizer,
+                                                                   const Deadline& lines_by) {
   void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
   const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
@@ -185,13 +190,14 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFi
   }
   const absl::Status read = RunWithoutRights(rights.user, rights.group, keep, kMostForeignBytes, [&] {
     adopted_ = true;  // what lies in the folder is not for it to see
-    const OutputFolder into = OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
-      const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), name.kind);
-      const absl::Status status = write(files[kind - kProfileKindNames].get());
-      if (!status.ok()) return status;
-      handed->kinds[kind - kProfileKindNames].written = true;
-      return name;
-    });
+    const OutputFolder into =
+        OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
+          const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), name.kind);
+          const absl::Status status = write(files[kind - kProfileKindNames].get());
+          if (!status.ok()) return status;
+          handed->kinds[kind - kProfileKindNames].written = true;
+          return name;
+        });
     if (!ExportHere(into, symbolizer, lines_by).ok()) return false;
     for (int i = 0; i < kProfileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
     handed->keep = keep_;
@@ -237,7 +243,8 @@ absl::Status TableExporter::Share(const OutputFolder& output, Symbolizer& symbol
     Profile profile = BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
     Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
-    const absl::Status added = shared->Add(output, ProgramForFileName(snapshot->process.program), kProfileKindNames[i], profile);
+    const absl::Status added =
+        shared->Add(output, ProgramForFileName(snapshot->process.program), kProfileKindNames[i], profile);
     if (!added.ok()) return added;
   }
   return absl::OkStatus();

@@ -17,10 +17,10 @@
 #include "report/base/time_budget.h"
 #include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
+#include "report/export/profile_builder.h"
 #include "report/export/program_files.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/table_folder.h"
-#include "report/export/profile_builder.h"
 
 namespace holdfast {
 
@@ -57,7 +57,8 @@ class TableExporter {
 
  private:
   struct HandedOver;
-  absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, Symbolizer& symbolizer, const Deadline& lines_by);
+  absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, Symbolizer& symbolizer,
+                                                      const Deadline& lines_by);
   absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
                                                       Symbolizer& symbolizer, const Deadline& lines_by);
   // First of this process, never the newest of a kind; then of processes of `user` that have ended.

@@ -148,7 +148,8 @@ class Stacks {
   uint32_t LocationAt(uint64_t address) {
     Recent& recent = recent_[address % kRecent];
     if (recent.address == address) return recent.location;
-    if (const uint64_t plain = address & kPcMask; IsOutsideModules(address) && segments_.Find(plain) == Profile::kNone) {
+    if (const uint64_t plain = address & kPcMask;
+        IsOutsideModules(address) && segments_.Find(plain) == Profile::kNone) {
       const uint32_t location = LocationAt(plain);
       recent = {address, location};
       return location;
@@ -238,7 +239,8 @@ class Builder {
     }
     AddComments(snapshot_, kind_, variances_, full_sums_, &profile_);
     if (kind_ != ProfileKind::kHeap && !profile_.samples.empty()) {
-      AddLockComments(snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
+      AddLockComments(
+          snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
     }
     segments.AddMappings(&profile_);
     return std::move(profile_);

@@ -22,9 +22,9 @@
 
 #include <string>
 
-#include "sampler/layout.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 

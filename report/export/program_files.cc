@@ -8,11 +8,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
-#include "report/base/printable.h"
 #include "report/analysis/variance.h"
-#include "sampler/layout.h"
-#include "report/pprof/pprof.h"
+#include "report/base/printable.h"
 #include "report/export/profile_builder.h"
+#include "report/pprof/pprof.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 namespace {

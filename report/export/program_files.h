@@ -16,15 +16,16 @@
 
 #include "absl/status/status.h"
 #include "report/export/output_folder.h"
-#include "report/profiles/profile_merger.h"
 #include "report/pprof/profile.h"
+#include "report/profiles/profile_merger.h"
 
 namespace holdfast {
 
 class ProgramFiles {
  public:
   // Adds the last profile of one process. `program` as it stands in file names. Written by the next Write.
-  absl::Status Add(const OutputFolder& output, const std::string& program, const std::string& kind, const Profile& profile);
+  absl::Status Add(const OutputFolder& output, const std::string& program, const std::string& kind,
+                   const Profile& profile);
   bool has_unwritten() const { return !unwritten_.empty(); }
   // On failure the next call tries again what is missing.
   absl::Status Write(const OutputFolder& output);

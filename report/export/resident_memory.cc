@@ -56,7 +56,8 @@ void GiveBackMemory() {
   } else {
     malloc_trim(0);
   }
-  for (const auto& [start, end] : UnchangedFilePages()) madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
+  for (const auto& [start, end] : UnchangedFilePages())
+    madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
 }
 
 void SetBadness(int badness) {

@@ -50,14 +50,15 @@ void ServedUsers::Look(const FileDescriptor& folder) {
   while (const dirent* entry = readdir(listing.get())) {
     absl::string_view name = entry->d_name;
     uid_t user = 0;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::ConsumeSuffix(&name, end) || !absl::SimpleAtoi(name, &user) ||
-        user == 0 || marks_.size() >= kMostUsers) {
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::ConsumeSuffix(&name, end) ||
+        !absl::SimpleAtoi(name, &user) || user == 0 || marks_.size() >= kMostUsers) {
       continue;
     }
     FileDescriptor& mark = marks_[user];
     struct stat info;
     if (!mark.valid()) {
-      mark = FileDescriptor(openat(folder.get(), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      mark = FileDescriptor(
+          openat(folder.get(), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
       if (!mark.valid() || fstat(mark.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != 0) {
         marks_.erase(user);
         continue;
@@ -84,14 +85,16 @@ void ServedUsers::Vouch(const FileDescriptor& folder, uid_t user, const OutputFo
   Look(folder);
 }
 
-void ServedUsers::VouchForDescendants(const FileDescriptor& folder, const std::vector<TableOwner>& ancestors, const OutputFolder& output) {
+void ServedUsers::VouchForDescendants(const FileDescriptor& folder, const std::vector<TableOwner>& ancestors,
+                                      const OutputFolder& output) {
   std::set<std::string> there;
   for (const uid_t user : OtherUsersOfTables(folder)) {
     for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
       there.insert(name);
       if (Has(user) || strangers_.contains(name)) continue;
       const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-      if (table.ok() && table->out() == out_ && IsDescendant(table->owner(), user, ancestors)) Vouch(folder, user, output);
+      if (table.ok() && table->out() == out_ && IsDescendant(table->owner(), user, ancestors))
+        Vouch(folder, user, output);
     }
   }
   strangers_ = std::move(there);

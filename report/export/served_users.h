@@ -31,7 +31,8 @@ class ServedUsers {
   void Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output);
   // What these processes of root's (`run`, programs) started, or themselves are by now, without a call that the library
   // could see. They live: their pids are theirs.
-  void VouchForDescendants(const FileDescriptor& folder, const std::vector<TableOwner>& ancestors, const OutputFolder& output);
+  void VouchForDescendants(const FileDescriptor& folder, const std::vector<TableOwner>& ancestors,
+                           const OutputFolder& output);
   bool Has(uid_t user) const { return user == geteuid() || marks_.contains(user); }
   // This user, then the others.
   template <typename Function>

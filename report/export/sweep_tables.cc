@@ -35,7 +35,8 @@ bool RemoveLeftover(const FileDescriptor& folder, const std::string& name) {
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
   if (absl::EndsWith(name, ".lock")) {
     struct stat named;  // who takes the lock now finds another file
-    if (fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_ino != info.st_ino) return false;
+    if (fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_ino != info.st_ino)
+      return false;
   } else if (SomebodyWrites(file) && !OlderThanADay(info.st_mtim.tv_sec * kSecond)) {
     return false;
   }
@@ -51,14 +52,18 @@ int SweepOldTables(const std::string& path) {
   for (const std::string& name : ListTableNames(*tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
     // The clock of the day may have jumped ahead: no table is old whose process began less than a day ago.
-    if (!table.ok() || !OlderThanADay(table->modified_ns()) || NowNs(CLOCK_MONOTONIC) - table->owner().start_monotonic_ns <= kDay) continue;
+    if (!table.ok() || !OlderThanADay(table->modified_ns()) ||
+        NowNs(CLOCK_MONOTONIC) - table->owner().start_monotonic_ns <= kDay)
+      continue;
     if (table->liveness() != Liveness::kDead) continue;
     removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
   }
   for (const char* suffix : {".new", ".lock"}) {
     for (const std::string& name : ListTableNames(*tables, suffix)) {
       // Root's, of another number: a mark (sampler/table_owner.h), of which only its exporter knows whether it is needed.
-      if (geteuid() == 0 && absl::EndsWith(name, ".lock") && !absl::StartsWith(name, absl::StrCat(kTablePrefix, 0, "."))) continue;
+      if (geteuid() == 0 && absl::EndsWith(name, ".lock") &&
+          !absl::StartsWith(name, absl::StrCat(kTablePrefix, 0, ".")))
+        continue;
       removed += RemoveLeftover(*tables, name);
     }
   }

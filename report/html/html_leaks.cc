@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "report/analysis/leak_series.h"
-#include "report/profiles/metric.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 

@@ -14,15 +14,15 @@
 
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
-#include "report/base/say.h"
-#include "report/html/report_builder.h"
-#include "report/html/html_leaks.h"
 #include "report/base/printable.h"
-#include "report/profiles/profile_set.h"
 #include "report/base/progress.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/html/html_leaks.h"
+#include "report/html/report_builder.h"
 #include "report/html/web_template.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/profile_set.h"
 
 namespace holdfast {
 namespace {

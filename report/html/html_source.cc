@@ -21,13 +21,15 @@ constexpr std::array<std::string_view, 22> kEndings = {".c",   ".cc",  ".cpp", "
 
 bool IsSource(const std::string& file) {
   struct stat status;
-  return IsSourceName(file) && stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= kMaxFileBytes;
+  return IsSourceName(file) && stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_size <= kMaxFileBytes;
 }
 
 }  // namespace
 
 bool IsSourceName(const std::string& file) {
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) { return file.ends_with(ending); }) ||
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return file.ends_with(ending); }) ||
          file.find("/include/c++/") != std::string::npos;
 }
 

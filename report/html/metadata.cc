@@ -5,8 +5,8 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
-#include "report/html/report_builder.h"
 #include "report/base/json_text.h"
+#include "report/html/report_builder.h"
 
 namespace holdfast {
 

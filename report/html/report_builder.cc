@@ -6,9 +6,9 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "report/analysis/lock_list.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
-#include "report/analysis/lock_list.h"
 #include "report/base/utf8.h"
 #include "report/profiles/metric.h"
 
@@ -97,7 +97,8 @@ namespace {
 Stacks StacksOf(const ProfileFile& file) {
   std::vector<size_t> columns(file.profile->sample_types.size());
   std::iota(columns.begin(), columns.end(), 0);
-  return Stacks::Build(file.profile, std::move(columns), {.single_frames = true}).value();  // without filters it can't fail
+  return Stacks::Build(file.profile, std::move(columns), {.single_frames = true})
+      .value();  // without filters it can't fail
 }
 
 }  // namespace

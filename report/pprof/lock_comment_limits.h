@@ -14,7 +14,8 @@ inline constexpr size_t kMostPairsWritten = 256;
 // Of what nobody holds, while there are others: threads that are idle wait for conditions all day.
 inline constexpr size_t kMostUnheldWritten = 16;
 inline bool IsHeldByNobody(WaitKind kind) {
-  return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier || kind == WaitKind::kOnce;
+  return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier ||
+         kind == WaitKind::kOnce;
 }
 
 }  // namespace holdfast

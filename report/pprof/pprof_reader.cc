@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
-#include "report/pprof/pprof.h"
 #include "report/base/utf8.h"
+#include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
 
@@ -47,7 +47,8 @@ class IdMap {
     }
   }
   uint32_t Get(uint64_t id) const {
-    if (id < small_.size() && small_[id] != Profile::kNone) [[likely]] return small_[id];
+    if (id < small_.size() && small_[id] != Profile::kNone) [[likely]]
+      return small_[id];
     return GetLarge(id);
   }
 
@@ -64,9 +65,12 @@ class IdMap {
 
 // protozero's own texts name its classes.
 std::string Explained(const protozero::exception& error) {
-  if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr) return "a field of no known type";
-  if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr) return "a number of more than 10 bytes";
-  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr) return "a field goes on behind the end";
+  if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr)
+    return "a field of no known type";
+  if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr)
+    return "a number of more than 10 bytes";
+  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr)
+    return "a field goes on behind the end";
   if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr) return "a field has no valid number";
   if (dynamic_cast<const protozero::invalid_length_exception*>(&error) != nullptr) return "a field has no valid length";
   return "no protocol buffer";

@@ -27,8 +27,9 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
   static const auto& functions = *new std::map<std::string, std::vector<std::string>>{
       {"mutexes", {"pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock"}},
       {"C11 mutexes", {"mtx_lock", "mtx_timedlock"}},
-      {"reader-writer locks", {"pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
-                               "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock"}},
+      {"reader-writer locks",
+       {"pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock", "pthread_rwlock_timedwrlock",
+        "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock"}},
       {"conditions", {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"}},
       {"C11 conditions", {"cnd_wait", "cnd_timedwait"}},
       {"semaphores", {"sem_wait", "sem_timedwait", "sem_clockwait"}},
@@ -43,14 +44,15 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
 
 bool IsGlibc(const std::string& path) {
   const std::string_view name = BaseName(path);
-  return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") || name.starts_with("ld-2");
+  return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
+         name.starts_with("ld-2");
 }
 
 bool HasDebugFile(const std::string& root, const std::string& build_id) {
-  return build_id.size() > 2 && access(fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2),
-                                                   build_id.substr(2))
-                                           .c_str(),
-                                       R_OK) == 0;
+  return build_id.size() > 2 &&
+         access(fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2))
+                    .c_str(),
+                R_OK) == 0;
 }
 
 // At most so many names, then how many more.
@@ -84,8 +86,9 @@ void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
   }
   for (const Object& object : objects) {
     if (object.file.is_go) {
-      findings->Note("allocator", fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
-                                              BaseName(object.path)));
+      findings->Note("allocator",
+                     fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
+                                 BaseName(object.path)));
     }
   }
 }
@@ -99,12 +102,14 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
   if (!full.empty()) findings->Ok("symbols", fmt::format("all functions have names in {}", Listed(full)));
   if (!exported.empty()) {
-    findings->Note("symbols", fmt::format("only exported functions have names in {}: install their -dbgsym packages, or "
-                                          "keep .symtab (strip --strip-debug)",
-                                          Listed(exported)));
+    findings->Note("symbols",
+                   fmt::format("only exported functions have names in {}: install their -dbgsym packages, or "
+                               "keep .symtab (strip --strip-debug)",
+                               Listed(exported)));
   }
   if (!no_build_id.empty()) {
-    findings->Note("symbols", fmt::format("no build id in {}: names can only be found on this machine", Listed(no_build_id)));
+    findings->Note("symbols",
+                   fmt::format("no build id in {}: names can only be found on this machine", Listed(no_build_id)));
   }
 }
 
@@ -124,7 +129,8 @@ void DescribeLocks(const std::vector<Object>& objects, const ObjectFile& library
   }
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
-  if (seen.empty() && unseen.empty()) findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
+  if (seen.empty() && unseen.empty())
+    findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
 }
 
 }  // namespace
@@ -164,7 +170,8 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t got; error == 0 && (got = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+  for (ssize_t got; error == 0 && (got = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(got));
   close(ends[0]);
   if (error != 0) return objects;
   waitpid(child, nullptr, 0);
@@ -186,7 +193,8 @@ std::vector<std::string> ObjectsOfProcess(int pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
     const size_t path_at = line.find('/');
-    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(" (deleted)")) continue;
+    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(" (deleted)"))
+      continue;
     const std::string path = line.substr(path_at);
     if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);
   }

@@ -15,10 +15,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
-#include "report/table/memory_room.h"
-#include "report/processes/installation.h"
-#include "report/table/table_folder.h"
 #include "report/base/value_units.h"
+#include "report/processes/installation.h"
+#include "report/table/memory_room.h"
+#include "report/table/table_folder.h"
 
 namespace holdfast {
 namespace {
@@ -92,21 +92,26 @@ void DescribeKernel(const std::string& process, Findings* findings) {
     findings->Note("kernel", fmt::format("Linux {}: before 5.14 a table cannot grow in steps, and is 8MiB at most",
                                          names.release));
   }
-  if (!AtLeast(names, 4, 14)) findings->Note("kernel", "before 4.14 forked children cannot tell themselves from their parent");
+  if (!AtLeast(names, 4, 14))
+    findings->Note("kernel", "before 4.14 forked children cannot tell themselves from their parent");
   const std::string filter = StatusField(process, "Seccomp");
-  if (filter == "1") findings->Note("kernel", "seccomp strict mode: its table cannot grow any more, its children are not recorded");
+  if (filter == "1")
+    findings->Note("kernel", "seccomp strict mode: its table cannot grow any more, its children are not recorded");
   if (filter == "2") {
-    findings->Note("kernel", "a seccomp filter is in place: if it was there before the program, it must allow mmap, openat, "
-                             "ftruncate, madvise, clone and execve; Docker's and systemd's usual ones do");
+    findings->Note("kernel",
+                   "a seccomp filter is in place: if it was there before the program, it must allow mmap, openat, "
+                   "ftruncate, madvise, clone and execve; Docker's and systemd's usual ones do");
   }
   int subreaper = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
-  if (process == "self" && subreaper != 0) findings->Note("kernel", "this process is a subreaper: so is no program started from it");
+  if (process == "self" && subreaper != 0)
+    findings->Note("kernel", "this process is a subreaper: so is no program started from it");
   // "NSpid: 4242 1": its pid in its own namespace comes last.
   const std::string pids = StatusField(process, "NSpid");
   if (process != "self" && pids.substr(pids.find_last_of("\t ") + 1) == "1") {
-    findings->Note("kernel", "it is PID 1 of a container: killed by SIGKILL it takes the exporter and, unless HOLDFAST_TABLES "
-                             "names a tmpfs volume that stays, the table with it; the last interval's profiles remain");
+    findings->Note("kernel",
+                   "it is PID 1 of a container: killed by SIGKILL it takes the exporter and, unless HOLDFAST_TABLES "
+                   "names a tmpfs volume that stays, the table with it; the last interval's profiles remain");
   }
 }
 
@@ -127,9 +132,10 @@ void DescribeLimits(const std::string& process, Findings* findings) {
     note(fmt::format("RLIMIT_NPROC is {}: the exporter counts as one process, for a moment as three", *count));
   }
   if (const std::optional<MemoryRoom> room = MemoryRoomOf(process); room.has_value()) {
-    note(fmt::format("the cgroup may use {} of memory ({}), and {} of that are left: the table (at most 64MiB, --max-memory) and the "
-                     "exporter (4MiB at rest, about {} while it writes; a snapshot that finds less is put off) count against it",
-                     FormatSize(room->limit_bytes), room->limit_name, FormatSize(room->left_bytes), FormatSize(kSnapshotBytes)));
+    note(fmt::format(
+        "the cgroup may use {} of memory ({}), and {} of that are left: the table (at most 64MiB, --max-memory) and the "
+        "exporter (4MiB at rest, about {} while it writes; a snapshot that finds less is put off) count against it",
+        FormatSize(room->limit_bytes), room->limit_name, FormatSize(room->left_bytes), FormatSize(kSnapshotBytes)));
   }
   if (const std::string count = CgroupValue(process, "pids.max"); !count.empty()) {
     note(fmt::format("the cgroup may hold {} processes and holds {}: the exporter is one more", count,
@@ -142,7 +148,8 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
   const std::string out = out_variable.empty() ? "." : out_variable;
   const std::string tables = tables_variable.empty() ? UsualTablesFolder(out) : tables_variable;
   if (const absl::StatusOr<std::string> folder = TablesFolder(tables); !folder.ok()) {
-    findings->No("tables", fmt::format("no folder in memory for the table (tried {}): nothing can be recorded", tables));
+    findings->No("tables",
+                 fmt::format("no folder in memory for the table (tried {}): nothing can be recorded", tables));
   } else if (access(folder->c_str(), W_OK) != 0) {
     findings->No("tables", fmt::format("{} cannot be written: nothing can be recorded", *folder));
   } else {
@@ -152,7 +159,8 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
     findings->Ok("tables", fmt::format("in {}, {} free: all tables of this user take at most {} of it", *folder,
                                        FormatSize(free_bytes), FormatSize(free_bytes / 4)));
     if (free_bytes / 4 < (64 << 20)) {
-      findings->Note("tables", "that is less than one table may take (64MiB): with many stacks some are lost, and counted");
+      findings->Note("tables",
+                     "that is less than one table may take (64MiB): with many stacks some are lost, and counted");
     }
   }
   char whole[PATH_MAX];

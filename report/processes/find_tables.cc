@@ -145,9 +145,9 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
     // Its table may have outlived it.
     for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
       if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
-        return absl::NotFoundError(
-            fmt::format("process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}  (-o DIR: elsewhere)", pid,
-                        Printable(table.table.out())));
+        return absl::NotFoundError(fmt::format(
+            "process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}  (-o DIR: elsewhere)",
+            pid, Printable(table.table.out())));
       }
     }
     return absl::NotFoundError(fmt::format("process {}: there is none. holdfast ls shows what is profiled.", pid));
@@ -199,7 +199,8 @@ absl::Status BecomeUserOf(pid_t pid) {
 absl::StatusOr<pid_t> ParsePid(const std::string& text) {
   pid_t pid = 0;
   if (!absl::SimpleAtoi(text, &pid) || pid <= 0) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\": not a process id. holdfast ls shows them.", Printable(text)));
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\": not a process id. holdfast ls shows them.", Printable(text)));
   }
   return pid;
 }

@@ -20,13 +20,13 @@
 namespace holdfast {
 
 struct ProcessTable {
-  std::string folder;         // of the table, as we reach it
-  std::string root;           // "/proc/PID/root" where the process has other file systems than we have; else ""
+  std::string folder;  // of the table, as we reach it
+  std::string root;    // "/proc/PID/root" where the process has other file systems than we have; else ""
   TableFile table;
-  std::optional<pid_t> pid;   // as we see it
+  std::optional<pid_t> pid;  // as we see it
   Liveness liveness = Liveness::kUnknown;
 
-  std::string Name() const;   // "redis-server (pid 4242)", printable
+  std::string Name() const;  // "redis-server (pid 4242)", printable
   std::string out() const { return root + table.out(); }
 };
 

@@ -14,8 +14,8 @@
 #include <memory>
 
 #include "fmt/format.h"
-#include "report/table/table_folder.h"
 #include "report/table/folder_owner.h"
+#include "report/table/table_folder.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -132,7 +132,8 @@ absl::Status OutFolder::Make(const std::string& path) {
     return status;
   }
   const absl::StatusOr<FileDescriptor> folder = OpenOwnFolder(path);
-  if (!folder.ok()) return absl::PermissionDeniedError(fmt::format("{}. {}", std::string(folder.status().message()), kNext));
+  if (!folder.ok())
+    return absl::PermissionDeniedError(fmt::format("{}. {}", std::string(folder.status().message()), kNext));
   weakness_ = WhatOthersMayDo(*folder);
   return absl::OkStatus();
 }
@@ -149,12 +150,14 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, uint64_t max_disk_bytes) {
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                   uint64_t max_disk_bytes) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
   const FolderId folder = FolderIdOf(out);
   const std::string id = fmt::format("{}:{}", folder.device, folder.inode);
-  const char* arguments[] = {own_path.c_str(), "exporter",     "--out",      out.c_str(),      "--tables", tables.c_str(),
-                             "--parent",       parent.c_str(), "--max-disk", max_disk.c_str(), "--out-id", id.c_str(), nullptr};
+  const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(),  "--tables",
+                             tables.c_str(),   "--parent", parent.c_str(), "--max-disk", max_disk.c_str(),
+                             "--out-id",       id.c_str(), nullptr};
   // What is meant for the program is not for the exporter.
   std::vector<const char*> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {

@@ -32,8 +32,8 @@ class OutFolder {
   // `path` is absolute. An error names what to do.
   absl::Status Make(const std::string& path);
   const std::string& path() const { return path_; }
-  std::vector<std::string> Names() const;  // of what lies in it
-  void RemoveIfEmpty();                    // only what Make made
+  std::vector<std::string> Names() const;                    // of what lies in it
+  void RemoveIfEmpty();                                      // only what Make made
   const std::string& weakness() const { return weakness_; }  // what others may do there (folder_owner.h)
 
  private:
@@ -44,7 +44,8 @@ class OutFolder {
 
 // Starts `own_path exporter` as nobody's child (see sampler/spawn_exporter.h), and waits (2 s at most) until it serves
 // `out`. False: none serves.
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables, uint64_t max_disk_bytes);
+bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                   uint64_t max_disk_bytes);
 
 }  // namespace holdfast
 

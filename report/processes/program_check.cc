@@ -16,8 +16,8 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/say.h"
-#include "report/elf/executable_kind.h"
 #include "report/base/split.h"
+#include "report/elf/executable_kind.h"
 
 namespace holdfast {
 namespace {
@@ -79,8 +79,9 @@ std::string GainedRights(const std::string& path) {
 // `ld-linux-x86-64.so.2 [OPTION…] PROGRAM [ARGUMENT…]`: where PROGRAM stands; the number of arguments where there is none
 // (--version), or where an option is not known.
 size_t ProgramOfLoader(const std::vector<std::string>& command) {
-  constexpr std::string_view kWithValue[] = {"--library-path", "--inhibit-rpath", "--audit",        "--preload",
-                                             "--argv0",        "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
+  constexpr std::string_view kWithValue[] = {"--library-path",     "--inhibit-rpath", "--audit",
+                                             "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
+                                             "--glibc-hwcaps-mask"};
   for (size_t at = 1; at < command.size(); ++at) {
     if (!command[at].starts_with("--")) return at;
     if (command[at] == "--inhibit-cache") continue;

@@ -11,12 +11,12 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/export/output_folder.h"
-#include "report/base/printable.h"
-#include "report/table/table_folder.h"
-#include "report/table/folder_owner.h"
 #include "report/export/served_users.h"
+#include "report/table/folder_owner.h"
+#include "report/table/table_folder.h"
 #include "sampler/spawn_exporter.h"
 
 namespace holdfast {
@@ -107,7 +107,7 @@ std::string HowToSeeMore(const FinishedRun& run) {
 }  // namespace
 
 std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
-                                       const std::function<void()>& restart_exporter) {
+                                     const std::function<void()>& restart_exporter) {
   const int64_t start_ms = NowMs();
   bool said = run.quiet, restarted = false;
   while (true) {
@@ -137,8 +137,9 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     text += fmt::format("holdfast: profiles of {} in {}:\n", Count(processes.size(), "process", "processes"),
                         Printable(FromHere(run.out)));
     for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
-      text += processes[i].pid == 0 ? fmt::format("  {} (its short processes together)\n", Printable(processes[i].program))
-                                    : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
+      text += processes[i].pid == 0
+                  ? fmt::format("  {} (its short processes together)\n", Printable(processes[i].program))
+                  : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
     if (processes.size() > kMostProcessesShown) {
@@ -169,16 +170,17 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     for (const TableLeft& table : tables) text += fmt::format("    {}\n", Printable(table.path));
   };
   if (!own.empty()) {
-    text += fmt::format("holdfast: {} not written as profiles ({}):\n",
-                        Count(own.size(), "table is", "tables are"), Printable(WhyNotWritten(run)));
+    text += fmt::format("holdfast: {} not written as profiles ({}):\n", Count(own.size(), "table is", "tables are"),
+                        Printable(WhyNotWritten(run)));
     name(own);
     text += fmt::format("holdfast: to make profiles of {}{}:\n", own.size() == 1 ? "it" : "them",
                         run.has_exporter ? ", once that is mended" : "");
     text += collect("");
   }
   for (const auto& [user, tables] : foreign) {
-    text += fmt::format("holdfast: {} of {} not written as profiles (nothing shows that a program of root's became that user):\n",
-                        Count(tables.size(), "table", "tables"), Printable(UserName(user)));
+    text += fmt::format(
+        "holdfast: {} of {} not written as profiles (nothing shows that a program of root's became that user):\n",
+        Count(tables.size(), "table", "tables"), Printable(UserName(user)));
     name(tables);
     text += fmt::format("holdfast: to make profiles of {}, if you know {}:\n", tables.size() == 1 ? "it" : "them",
                         tables.size() == 1 ? "it" : "them");

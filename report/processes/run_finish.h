@@ -28,7 +28,7 @@ struct FinishedRun {
 // A table of a dead process that is not written as profiles.
 struct TableLeft {
   std::string path;
-  uint32_t pid = 0;         // as it says itself
+  uint32_t pid = 0;  // as it says itself
   uid_t user = 0;
   bool is_foreign = false;  // another user's, and no mark shows that a program of root's became that one: left alone
 };
@@ -37,7 +37,7 @@ struct TableLeft {
 // Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that was started may be
 // gone. Returns the tables that are left.
 std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
-                                       const std::function<void()>& restart_exporter);
+                                     const std::function<void()>& restart_exporter);
 
 // How many live processes have a table with this output folder.
 size_t StillProfiled(const FinishedRun& run);

@@ -7,11 +7,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/base/huge_pages.h"
+#include "report/base/value_units.h"
 #include "report/profiles/label_filter.h"
 #include "report/profiles/location_nodes.h"
 #include "report/profiles/thread_start.h"
-#include "report/base/value_units.h"
-#include "report/base/huge_pages.h"
 
 namespace holdfast {
 namespace {

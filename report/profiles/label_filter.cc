@@ -40,8 +40,9 @@ absl::StatusOr<LabelFilter> LabelFilter::Parse(std::string_view option, std::str
     }
   }
   if (!any_number) return filter;
-  return absl::InvalidArgumentError(fmt::format("{} {}: {} is a number. Give a range such as {}=1KiB:64KiB, or one number.",
-                                                option, text, filter->key_, filter->key_));
+  return absl::InvalidArgumentError(
+      fmt::format("{} {}: {} is a number. Give a range such as {}=1KiB:64KiB, or one number.", option, text,
+                  filter->key_, filter->key_));
 }
 
 absl::StatusOr<LabelFilter> LabelFilter::ParseText(std::string_view option, std::string_view text) {
@@ -64,7 +65,8 @@ absl::StatusOr<LabelFilter> LabelFilter::ParseText(std::string_view option, std:
     filter.high_ = *high_number;
     return filter;
   }
-  if (colon != std::string_view::npos && LooksLikeNumber(low) && LooksLikeNumber(high) && !(low.empty() && high.empty())) {
+  if (colon != std::string_view::npos && LooksLikeNumber(low) && LooksLikeNumber(high) &&
+      !(low.empty() && high.empty())) {
     return absl::InvalidArgumentError(
         fmt::format("{} {}: \"{}\" is neither a size nor a time. Write a range as 1KiB:64KiB or 1ms:2s.", option, whole,
                     low_number ? high : low));

@@ -201,9 +201,14 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
   if (key.empty()) key = shown;
   const auto [place, added] = by_name_.emplace(std::move(key), static_cast<uint32_t>(nodes->size()));
   if (added) {
-    nodes->push_back(
-        {.name = std::move(shown), .function = name, .file = file, .line = line ? line->line : 0, .objects = {},
-         .profile_function = line ? line->function : Profile::kNone, .mapping = mapping, .is_inlined = is_inlined});
+    nodes->push_back({.name = std::move(shown),
+                      .function = name,
+                      .file = file,
+                      .line = line ? line->line : 0,
+                      .objects = {},
+                      .profile_function = line ? line->function : Profile::kNone,
+                      .mapping = mapping,
+                      .is_inlined = is_inlined});
   }
   auto& objects = (*nodes)[place->second].objects;
   if (object != 0 && objects.size() < Stacks::kMaxObjects &&

@@ -76,14 +76,16 @@ std::string KindOf(const Profile& profile) {
 
 std::vector<Interval> IntervalsOf(const Profile& profile) {
   const auto parsed = [](std::string_view text) {
-    return Interval{std::max<int64_t>(0, Parse<int64_t>(text).value_or(0)), text.substr(std::min(text.size(), text.find(' ') + 1))};
+    return Interval{std::max<int64_t>(0, Parse<int64_t>(text).value_or(0)),
+                    text.substr(std::min(text.size(), text.find(' ') + 1))};
   };
   std::vector<Interval> intervals;
   for (const StringId comment : profile.comments) {
     const std::string_view text = profile.strings[comment];
     if (!text.starts_with("interval since ")) continue;
     // The time has colons, but no ": ".
-    if (const size_t at = text.find(": "); at != std::string_view::npos) intervals.push_back(parsed(text.substr(at + 2)));
+    if (const size_t at = text.find(": "); at != std::string_view::npos)
+      intervals.push_back(parsed(text.substr(at + 2)));
   }
   if (!intervals.empty()) return intervals;
   if (const auto comment = profile.CommentValue("interval"); !comment.empty()) return {parsed(comment)};

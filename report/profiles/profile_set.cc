@@ -12,8 +12,8 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
-#include "report/profiles/metric.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {

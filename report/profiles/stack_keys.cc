@@ -8,7 +8,8 @@ namespace {
 uint64_t LocationKey(const Profile& p, const Profile::Location& location) {
   if (location.mapping != Profile::kNone) {
     const Profile::Mapping& mapping = p.mappings[location.mapping];
-    const uint64_t place = absl::HashOf(mapping.offset, mapping.limit - mapping.start, location.address - mapping.start);
+    const uint64_t place =
+        absl::HashOf(mapping.offset, mapping.limit - mapping.start, location.address - mapping.start);
     // The same code of the same build has the same lines, however far it was symbolized.
     if (mapping.build_id != 0) return absl::HashOf(p.strings[mapping.build_id], place);
   }

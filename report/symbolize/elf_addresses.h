@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/symbolize/module_symbolizer.h"
 #include "report/pprof/profile.h"
+#include "report/symbolize/module_symbolizer.h"
 
 namespace holdfast {
 

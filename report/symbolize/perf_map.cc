@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "report/elf/debug_file_finder.h"
 #include "report/dwarf/section.h"
+#include "report/elf/debug_file_finder.h"
 
 namespace holdfast {
 namespace {

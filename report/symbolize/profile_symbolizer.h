@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "report/base/time_budget.h"
-#include "report/symbolize/module_symbolizer.h"
 #include "report/pprof/profile.h"
+#include "report/symbolize/module_symbolizer.h"
 
 namespace holdfast {
 

@@ -16,8 +16,8 @@ namespace {
 bool IsTrusted(uid_t owner) { return owner == geteuid() || owner == 0; }
 
 absl::Status Refused(const std::string& path, std::string_view what, uid_t owner) {
-  return absl::PermissionDeniedError(fmt::format(
-      "{}: {} belongs to {}, who may have put it where everybody can", path, what, UserName(owner)));
+  return absl::PermissionDeniedError(
+      fmt::format("{}: {} belongs to {}, who may have put it where everybody can", path, what, UserName(owner)));
 }
 
 }  // namespace
@@ -26,7 +26,8 @@ std::string UserName(uid_t user) {
   passwd entry;
   passwd* found = nullptr;
   char buffer[4096];
-  if (getpwuid_r(user, &entry, buffer, sizeof buffer, &found) != 0 || found == nullptr) return fmt::format("user {}", user);
+  if (getpwuid_r(user, &entry, buffer, sizeof buffer, &found) != 0 || found == nullptr)
+    return fmt::format("user {}", user);
   return fmt::format("{} ({})", found->pw_name, user);
 }
 
@@ -35,7 +36,8 @@ int MakeFolders(const std::string& path, std::vector<std::string>* made) {
     const std::string part = path.substr(0, end);
     if (mkdir(part.c_str(), 0700) == 0) {
       if (made != nullptr) made->push_back(part);
-    } else if (const int error = errno; error != EEXIST && (end == std::string::npos || access(part.c_str(), F_OK) != 0)) {
+    } else if (const int error = errno;
+               error != EEXIST && (end == std::string::npos || access(part.c_str(), F_OK) != 0)) {
       return error;
     }
     if (end == std::string::npos) return 0;

@@ -63,7 +63,8 @@ std::optional<MemoryRoom> MemoryRoomOf(const std::string& process) {
           LookAt(root + path, "memory.current", "inactive_file", {"memory.max", "memory.high"}, &least);
         }
       } else {
-        LookAt("/sys/fs/cgroup/memory" + path, "memory.usage_in_bytes", "total_inactive_file", {"memory.limit_in_bytes"}, &least);
+        LookAt("/sys/fs/cgroup/memory" + path, "memory.usage_in_bytes", "total_inactive_file",
+               {"memory.limit_in_bytes"}, &least);
       }
       const size_t slash = path.rfind('/');
       if (slash == std::string::npos) break;

@@ -47,8 +47,9 @@ std::optional<Stat> ReadStat(pid_t pid) {
   // fields[0] is field 3 of proc(5).
   const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
   Stat stat;
-  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
-      !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
+  if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
+      !absl::SimpleAtoi(fields[17], &stat.threads) || !absl::SimpleAtoi(fields[19], &stat.start_ticks) ||
+      !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
     return std::nullopt;
   }
   stat.state = fields[0][0];
@@ -95,7 +96,8 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
   rewinddir(proc.get());
   while (const dirent* entry = readdir(proc.get())) {
     pid_t pid;
-    if (absl::SimpleAtoi(entry->d_name, &pid) && HasInnerPid(pid, owner.pid) && Maps(pid, owner.table_name, false)) return pid;
+    if (absl::SimpleAtoi(entry->d_name, &pid) && HasInnerPid(pid, owner.pid) && Maps(pid, owner.table_name, false))
+      return pid;
   }
   return std::nullopt;
 }

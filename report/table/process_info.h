@@ -17,12 +17,12 @@ namespace holdfast {
 
 // What a table says of its process.
 struct TableOwner {
-  uint32_t pid = 0;              // in its own namespace
+  uint32_t pid = 0;  // in its own namespace
   uint64_t pid_ns = 0;
   uint64_t start_ticks = 0;
-  uint64_t stack_end = 0;        // changes with each exec, unless addresses are not randomised
+  uint64_t stack_end = 0;  // changes with each exec, unless addresses are not randomised
   int64_t start_monotonic_ns = 0;
-  std::string table_name;        // of the file, as it stands in the process's memory map
+  std::string table_name;  // of the file, as it stands in the process's memory map
 
   bool IsOfOurNamespace() const;  // of processes
 

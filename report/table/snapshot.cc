@@ -181,7 +181,8 @@ class Reader {
     for (Offset at = stack.leaf; at != 0;) {
       const auto* node = At<Node>(at, sizeof(Node) + sizeof(TaggedPc));
       const uint64_t count = node != nullptr ? node->frames[0] >> kNodeCountShift : 0;
-      if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr) return Corrupt("bad frame", at);
+      if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr)
+        return Corrupt("bad frame", at);
       if (info->frames.size() + count > kMaxDepth || frames_left_ < count) return Corrupt("endless stack", offset);
       frames_left_ -= count;
       for (uint64_t i = 0; i < count; ++i) info->frames.push_back(node->frames[i] & kTaggedPcMask);

@@ -18,29 +18,31 @@
 namespace holdfast {
 
 struct ModuleInfo {
-  std::string path;              // as the program saw it
-  std::string build_id;          // lower-case hexadecimal
+  std::string path;      // as the program saw it
+  std::string build_id;  // lower-case hexadecimal
   uint64_t start, end, bias;
   uint16_t tag;
   bool unloaded;
-  struct SegmentInfo { uint64_t start, end, file_offset; };
+  struct SegmentInfo {
+    uint64_t start, end, file_offset;
+  };
   std::vector<SegmentInfo> segments;  // executable ones
 };
 
 struct RowInfo {
-  uint32_t stack;                // index into Snapshot::stacks
+  uint32_t stack;  // index into Snapshot::stacks
   ProfileKind profile;
   WaitKind wait;
-  uint64_t class_bytes;          // upper edge of the size class; heap rows only
-  uint16_t lock = 0;             // LockInfo::number where samples are kept apart by lock; 0 = not
+  uint64_t class_bytes;               // upper edge of the size class; heap rows only
+  uint16_t lock = 0;                  // LockInfo::number where samples are kept apart by lock; 0 = not
   std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
 };
 
 struct StackInfo {
   std::vector<TaggedPc> frames;  // leaf first
   bool truncated;
-  bool overflow;                 // the stack table was full
-  bool missing;                  // no stack could be taken
+  bool overflow;  // the stack table was full
+  bool missing;   // no stack could be taken
 };
 
 // No value of a profile is larger, nor the sum of a column (292 years): what would be stays there, and false says so.
@@ -53,19 +55,19 @@ inline bool AddUpToMost(uint64_t value, uint64_t* sum) {
 
 inline constexpr uint32_t kNoStack = 0xffffffff;
 
-struct LockInfo {                // one lock, by its address; exact
+struct LockInfo {  // one lock, by its address; exact
   uint64_t address;
-  WaitKind kind;                 // kRwlockWrite for readers and writers
-  uint16_t number;               // RowInfo::lock
+  WaitKind kind;    // kRwlockWrite for readers and writers
+  uint16_t number;  // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
   // The live heap sample that it lies in, if there is one.
   uint64_t block_bytes = 0, block_offset = 0;
   uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
 };
 
-struct LockPairInfo {            // see LockPair in layout.h
-  uint32_t lock;                 // index into Snapshot::locks_known
-  uint32_t holder, waiter;       // index into Snapshot::stacks, or kNoStack
+struct LockPairInfo {       // see LockPair in layout.h
+  uint32_t lock;            // index into Snapshot::locks_known
+  uint32_t holder, waiter;  // index into Snapshot::stacks, or kNoStack
   double contentions, delay_ns;
 };
 
@@ -79,7 +81,7 @@ struct ProcessIdentity {
 
 struct Snapshot {
   ProcessIdentity process;
-  int64_t wall_ns;               // when it was taken
+  int64_t wall_ns;  // when it was taken
   uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
   uint32_t keep, profiles;
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
@@ -87,12 +89,12 @@ struct Snapshot {
   struct Totals {
     uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns, table_steps, memory_probes;
   } totals;
-  struct LockTotals {            // see LockCounters in layout.h
+  struct LockTotals {  // see LockCounters in layout.h
     uint64_t waits, acquired, wait_ns, holds, hold_ns, gap_ns;
   };
   std::array<LockTotals, kWaitKinds> locks;  // by WaitKind
   uint64_t wait_samples, hold_samples;
-  uint64_t table_bytes;          // backed
+  uint64_t table_bytes;  // backed
   uint32_t exit_request, exported, snapshot_request, snapshot_done;
   std::vector<ModuleInfo> modules;
   std::vector<StackInfo> stacks;

@@ -46,8 +46,7 @@ class LockReader {
     for (const auto& list : head_.pair_heads) {
       for (Offset at = Value(list); at != 0;) {
         const auto* pair = At<LockPair>(at);
-        if (pair == nullptr || pairs++ == kMostPairs + kRaces)
-          return Corrupt("bad pair of holder and waiter", at);
+        if (pair == nullptr || pairs++ == kMostPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
         if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
         at = pair->next;
       }

@@ -3,8 +3,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sys/file.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -91,7 +91,9 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
                                                       kLayoutVersion, ": use the holdfast that profiled the program"));
   }
   table.name_ = name;
-  const auto text = [&bytes](size_t offset, size_t size) { return std::string(bytes + offset, strnlen(bytes + offset, size)); };
+  const auto text = [&bytes](size_t offset, size_t size) {
+    return std::string(bytes + offset, strnlen(bytes + offset, size));
+  };
   table.out_ = text(offsetof(TableHeader, out), sizeof(TableHeader::out));
   table.program_ = text(offsetof(TableHeader, program), sizeof(TableHeader::program));
   table.owner_.pid = field(offsetof(TableHeader, pid), uint32_t{0});
@@ -276,7 +278,8 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
   }
   // The target looks at the count: it must not see it before the interval that it leads to.
-  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{WallNs(), interval}) || !write(counter, count + 1))
+  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{WallNs(), interval}) ||
+      !write(counter, count + 1))
     return Failed("write");
   return true;
 }
@@ -305,7 +308,8 @@ std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char
     if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) continue;
     struct stat info;
     if (absl::StartsWith(name, prefix) ||
-        (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) && info.st_uid == user)) {
+        (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+         info.st_uid == user)) {
       names.emplace_back(name);
     }
   }
@@ -337,7 +341,9 @@ namespace {
 void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>* found) {
   for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-    if (table.ok()) found->push_back({name, table->out(), table->out_id(), table->program(), table->owner(), table->liveness(), user});
+    if (table.ok())
+      found->push_back(
+          {name, table->out(), table->out_id(), table->program(), table->owner(), table->liveness(), user});
   }
 }
 
@@ -345,7 +351,8 @@ void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>
 
 std::vector<FoundTable> ListTables(const std::string& path) {
   std::vector<FoundTable> found;
-  if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(path); folder.ok()) AddTables(*folder, geteuid(), &found);
+  if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(path); folder.ok())
+    AddTables(*folder, geteuid(), &found);
   return found;
 }
 

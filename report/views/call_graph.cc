@@ -14,13 +14,13 @@
 
 #include "fmt/format.h"
 #include "report/analysis/call_edges.h"
-#include "report/views/export_formats.h"
 #include "report/analysis/flat_table.h"
 #include "report/base/atomic_file.h"
+#include "report/base/base_name.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
-#include "report/base/base_name.h"
+#include "report/views/export_formats.h"
 
 namespace holdfast {
 namespace {
@@ -112,7 +112,9 @@ constexpr std::string_view kNextFormat = "Take dot, svg, png, pdf or callgrind."
 
 // By the ending of the file, "" = dot. A picture's name must not hide that text stands in it.
 absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
-  const auto known = [](std::string_view format) { return std::count(std::begin(kFormats), std::end(kFormats), format) > 0; };
+  const auto known = [](std::string_view format) {
+    return std::count(std::begin(kFormats), std::end(kFormats), format) > 0;
+  };
   if (!options.format.empty()) {
     if (known(options.format)) return options.format;
     return absl::InvalidArgumentError(fmt::format("--format {}: no such format. {}", options.format, kNextFormat));

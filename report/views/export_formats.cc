@@ -13,8 +13,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/analysis/flat_table.h"
-#include "report/views/text_table.h"
 #include "report/base/huge_pages.h"
+#include "report/views/text_table.h"
 
 namespace holdfast {
 namespace {
@@ -87,9 +87,7 @@ void Folded(const Stacks& stacks, Text* text) {
     const auto frames = stacks.FramesOf(stack);
     return absl::HashOf(absl::MakeConstSpan(frames.data(), frames.size()));
   };
-  const auto equal = [&](uint32_t a, uint32_t b) {
-    return std::ranges::equal(stacks.FramesOf(a), stacks.FramesOf(b));
-  };
+  const auto equal = [&](uint32_t a, uint32_t b) { return std::ranges::equal(stacks.FramesOf(a), stacks.FramesOf(b)); };
   absl::flat_hash_map<uint32_t, uint32_t, decltype(hash_of), decltype(equal)> numbers(0, hash_of, equal);
   numbers.reserve(stacks.size());
   std::vector<std::pair<uint32_t, int64_t>> sums;  // the first stack with that path, and the sum of all

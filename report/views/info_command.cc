@@ -7,12 +7,12 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "report/base/say.h"
-#include "report/profiles/metric.h"
 #include "report/base/printable.h"
-#include "report/profiles/profile_set.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
+#include "report/profiles/profile_set.h"
 
 namespace holdfast {
 namespace {

@@ -6,14 +6,14 @@
 #include <memory>
 
 #include "fmt/format.h"
-#include "report/base/say.h"
 #include "report/analysis/lock_list.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
-#include "report/profiles/profile_set.h"
-#include "report/views/text_table.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/pprof/lock_comment_limits.h"
+#include "report/profiles/profile_set.h"
+#include "report/views/text_table.h"
 
 namespace holdfast {
 namespace {
@@ -46,11 +46,10 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       everything += static_cast<double>(lock.delay_ns);
     }
   }
-  std::stable_sort(locks.begin(), locks.end(),
-                   [](const auto& a, const auto& b) {
-                     const bool event_a = IsHeldByNobody(*a.second), event_b = IsHeldByNobody(*b.second);
-                     return event_a != event_b ? event_b : a.second->delay_ns > b.second->delay_ns;
-                   });
+  std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
+    const bool event_a = IsHeldByNobody(*a.second), event_b = IsHeldByNobody(*b.second);
+    return event_a != event_b ? event_b : a.second->delay_ns > b.second->delay_ns;
+  });
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
     locks.resize(count);
@@ -171,10 +170,11 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     const ViewTable table =
         OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
     if (table.rows.empty()) {
-      return wrong(absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
-                                                   holders ? "--holder " + options.holder : "--waiter " + options.waiter,
-                                                   holders ? "holder of a lock" : "waiter for a lock with a known holder")),
-                   kCouldNot);
+      return wrong(
+          absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
+                                          holders ? "--holder " + options.holder : "--waiter " + options.waiter,
+                                          holders ? "holder of a lock" : "waiter for a lock with a known holder")),
+          kCouldNot);
     }
     Print(table, *style, out);
   }

@@ -5,16 +5,16 @@
 #include <set>
 
 #include "fmt/format.h"
-#include "report/base/say.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/variance.h"
 #include "report/base/atomic_file.h"
 #include "report/base/printable.h"
-#include "report/profiles/profile_merger.h"
 #include "report/base/progress.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
-#include "report/analysis/variance.h"
-#include "sampler/layout.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
+#include "report/profiles/profile_merger.h"
+#include "sampler/layout.h"
 
 namespace holdfast {
 namespace {
@@ -75,7 +75,8 @@ void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged
   for (const ProfileFile* file : chosen.files) {
     processes.insert(file->process);
     if (!file->profile->CommentValue("interval").empty()) {
-      for (const Interval& interval : IntervalsOf(*file->profile)) intervals.insert(fmt::format("{} {}", interval.mean, interval.unit));
+      for (const Interval& interval : IntervalsOf(*file->profile))
+        intervals.insert(fmt::format("{} {}", interval.mean, interval.unit));
     }
     const std::string program(file->profile->CommentValue("program"));
     if (std::find(programs.begin(), programs.end(), program) == programs.end()) programs.push_back(program);

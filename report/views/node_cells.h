@@ -27,11 +27,10 @@ inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
   const FrameNode& node = stacks.nodes()[index];
   const StringTable& strings = stacks.profile().strings;
   const std::string objects = node.is_label ? node.name : ObjectsOf(stacks, node);
-  return {
-      Cell::Text(node.name),
-      Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
-      Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
-      Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
+  return {Cell::Text(node.name),
+          Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
+          Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
+          Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
 }
 
 }  // namespace holdfast

@@ -6,12 +6,12 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/variance.h"
 #include "report/base/printable.h"
-#include "report/profiles/profile_merger.h"
 #include "report/base/progress.h"
 #include "report/base/value_units.h"
-#include "report/analysis/variance.h"
+#include "report/profiles/metric.h"
+#include "report/profiles/profile_merger.h"
 
 namespace holdfast {
 namespace {
@@ -29,11 +29,11 @@ absl::Status CheckUnit(const std::string& unit) {
 absl::Status CheckUnitOf(const View& view) {
   if (FitsUnit(view.unit_name, view.output_unit)) return absl::OkStatus();
   const std::string_view others = OutputUnitsOf(view.unit_name);
-  return absl::InvalidArgumentError(
-      others.empty() ? fmt::format("--unit {}: {} is a number of {}. Leave --unit out.", view.output_unit, view.metric_name,
-                                   view.unit_name == "count" ? "things" : view.unit_name)
-                     : fmt::format("--unit {}: {} is in {}. Take {}.", view.output_unit, view.metric_name, view.unit_name,
-                                   others));
+  return absl::InvalidArgumentError(others.empty() ? fmt::format("--unit {}: {} is a number of {}. Leave --unit out.",
+                                                                 view.output_unit, view.metric_name,
+                                                                 view.unit_name == "count" ? "things" : view.unit_name)
+                                                   : fmt::format("--unit {}: {} is in {}. Take {}.", view.output_unit,
+                                                                 view.metric_name, view.unit_name, others));
 }
 
 // Each text once, in the order of the files, but no more than a line holds.

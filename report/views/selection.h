@@ -18,8 +18,8 @@
 
 #include "absl/status/statusor.h"
 #include "report/base/say.h"
-#include "report/profiles/profile_set.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/profile_set.h"
 #include "report/views/text_table.h"
 
 namespace holdfast {

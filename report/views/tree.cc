@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 #include "report/analysis/call_tree.h"
-#include "report/views/node_cells.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/views/node_cells.h"
 
 namespace holdfast {
 namespace {

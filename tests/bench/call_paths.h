@@ -32,7 +32,7 @@ void Frame(Capture& capture, uint64_t path, int depth) {
     Next(capture, path * 6364136223846793005 + 1442695040888963407, depth - 1, static_cast<int>(path >> 40),
          std::make_integer_sequence<int, kFunctions>());
   }
-  of_its_own[0] = I;             // no tail call
+  of_its_own[0] = I;  // no tail call
 }
 
 }  // namespace holdfast

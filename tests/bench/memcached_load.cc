@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int kBatch = 64;       // of each: sets, gets
+constexpr int kBatch = 64;  // of each: sets, gets
 constexpr int kKeys = 100'000;
 
 const char* path;
@@ -42,7 +42,8 @@ void Client(unsigned seed, int batches) {
       seed = seed * 1664525 + 1013904223;
       const std::string key = "key" + std::to_string(seed % kKeys);
       const size_t bytes = 32 + seed % 200;
-      request += "set " + key + " 0 0 " + std::to_string(bytes) + "\r\n" + std::string(bytes, 'x') + "\r\nget " + key + "\r\n";
+      request +=
+          "set " + key + " 0 0 " + std::to_string(bytes) + "\r\n" + std::string(bytes, 'x') + "\r\nget " + key + "\r\n";
     }
     request += "version\r\n";
     for (size_t sent = 0; sent < request.size();) {

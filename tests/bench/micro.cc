@@ -116,8 +116,10 @@ void Lead(const Work& work, One& one) {
 template <typename One>
 void Follow(One& one) {
   while (!ended.load()) {
-    if (alone.load()) usleep(100);
-    else for (int i = 0; i < kBatch; ++i) one(static_cast<uint64_t>(i));
+    if (alone.load())
+      usleep(100);
+    else
+      for (int i = 0; i < kBatch; ++i) one(static_cast<uint64_t>(i));
   }
 }
 
@@ -131,9 +133,12 @@ void Loop(const Work& work, One one) {
   const bool first = ready.fetch_add(1) == 0;
   while (!start.load()) {
   }
-  if (!work.by_turns) SecondsOf(one, work.seconds);
-  else if (first) Lead(work, one);
-  else Follow(one);
+  if (!work.by_turns)
+    SecondsOf(one, work.seconds);
+  else if (first)
+    Lead(work, one);
+  else
+    Follow(one);
 }
 
 void Ring(const Work& work, size_t blocks) {
@@ -224,7 +229,7 @@ void* Thread(void* argument) {
     Loop(work, [](uint64_t) {
       void* p = ::operator new(64);
       Use(p);
-      ::operator delete(p, size_t{64});
+      ::operator delete (p, size_t{64});
     });
   } else if (work.name == "ring") {
     Ring(work, static_cast<size_t>(first));
@@ -257,8 +262,10 @@ int main(int argc, char** argv) {
   Work work;
   std::vector<std::string> parts(1);
   for (const char* at = argv[1]; *at != '\0'; ++at) {
-    if (*at == '.') parts.emplace_back();
-    else parts.back() += *at;
+    if (*at == '.')
+      parts.emplace_back();
+    else
+      parts.back() += *at;
   }
   work.name = parts[0];
   for (size_t i = 1; i < parts.size() && i < 3; ++i) work.arguments[i - 1] = atol(parts[i].c_str());
@@ -266,8 +273,10 @@ int main(int argc, char** argv) {
   if (work.name == "handoff") return HandOff(work);
   const bool has_argument = work.name == "ring" || work.name == "live" || work.name == "contended";
   const long threads = std::max(1L, work.arguments[has_argument ? 1 : 0]);
-  if (work.name == "contended") Calibrate();
-  else work.by_turns = threads > 1;
+  if (work.name == "contended")
+    Calibrate();
+  else
+    work.by_turns = threads > 1;
   std::vector<pthread_t> others(static_cast<size_t>(threads));
   for (pthread_t& thread : others) {
     if (pthread_create(&thread, nullptr, Thread, &work) != 0) return 3;
@@ -281,6 +290,7 @@ int main(int argc, char** argv) {
     printf("%.3f %lu %.4f\n", seconds_of_one * 1e9, operations.load(), together_over_alone);
     return 0;
   }
-  printf("%.3f %lu\n", elapsed * 1e9 * static_cast<double>(threads) / static_cast<double>(operations.load()), operations.load());
+  printf("%.3f %lu\n", elapsed * 1e9 * static_cast<double>(threads) / static_cast<double>(operations.load()),
+         operations.load());
   return 0;
 }

@@ -57,7 +57,7 @@ struct Timed {
   Sample sample{};
   int64_t ns = 0;
   void operator()() {
-    timespec start, end;           // the two readings are about 40 ns of each figure
+    timespec start, end;  // the two readings are about 40 ns of each figure
     clock_gettime(CLOCK_MONOTONIC, &start);
     sample();
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -94,11 +94,14 @@ void FirstOfAThread(benchmark::State& state) {
   static Timed timed;
   for (auto _ : state) {
     pthread_t thread;
-    pthread_create(&thread, nullptr, [](void*) -> void* {
-      timed = {};
-      Frame<Timed, 0>(timed, 3, kDepth - kOtherFrames);
-      return nullptr;
-    }, nullptr);
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          timed = {};
+          Frame<Timed, 0>(timed, 3, kDepth - kOtherFrames);
+          return nullptr;
+        },
+        nullptr);
     pthread_join(thread, nullptr);
     state.SetIterationTime(timed.Take());
   }

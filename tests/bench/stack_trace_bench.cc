@@ -2,8 +2,6 @@
 // functions each time), the first of a thread, and after all rows were forgotten; beside the unwinders that a program
 // could use instead.
 //     stack_trace_bench --benchmark_min_time=0.2
-#include "sampler/stack_trace.h"
-
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,6 +11,8 @@
 
 #include <cstdint>
 #include <utility>
+
+#include "sampler/stack_trace.h"
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -25,7 +25,7 @@ namespace {
 
 StackTrace trace;
 void* addresses[kMaxDepth];
-int depth;                       // of the last capture
+int depth;  // of the last capture
 
 struct Ours {
   StackBounds bounds{};
@@ -46,9 +46,7 @@ struct Libgcc {
   }
 };
 struct Libunwind {
-  [[gnu::noinline]] void operator()() {
-    depth = unw_backtrace(addresses, kMaxDepth);
-  }
+  [[gnu::noinline]] void operator()() { depth = unw_backtrace(addresses, kMaxDepth); }
 };
 
 // The time of the capture alone: the frames are left standing, and the loop runs at their top.
@@ -76,7 +74,7 @@ struct Timed {
   Capture capture{};
   int64_t ns = 0;
   void operator()() {
-    timespec start, end;           // the two readings are about 40 ns of each figure
+    timespec start, end;  // the two readings are about 40 ns of each figure
     clock_gettime(CLOCK_MONOTONIC, &start);
     capture();
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -119,11 +117,14 @@ void FirstOfAThread(benchmark::State& state) {
   static Timed<Capture> timed;
   for (auto _ : state) {
     pthread_t thread;
-    pthread_create(&thread, nullptr, [](void*) -> void* {
-      timed = {};
-      Frame<Timed<Capture>, 0>(timed, 3, 27);
-      return nullptr;
-    }, nullptr);
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          timed = {};
+          Frame<Timed<Capture>, 0>(timed, 3, 27);
+          return nullptr;
+        },
+        nullptr);
     pthread_join(thread, nullptr);
     state.SetIterationTime(timed.Take());
   }

@@ -110,7 +110,8 @@ TEST_F(BadInput, HelpAndVersionAreFine) {
 TEST_F(BadInput, HelpSaysNothingOfHowOptionsAreChecked) {
   for (const char* command : {"top", "graph", "symbolize", "bundle"}) {
     const RunResult r = RunTool({command, "--help"});
-    for (const char* inside : {"{false}", ":FLOAT", "DIR:DIR", ":{"}) EXPECT_THAT(r.out, ::testing::Not(::testing::HasSubstr(inside)));
+    for (const char* inside : {"{false}", ":FLOAT", "DIR:DIR", ":{"})
+      EXPECT_THAT(r.out, ::testing::Not(::testing::HasSubstr(inside)));
   }
   const RunResult shell = RunTool({"completion", "zsh"});
   EXPECT_THAT(shell.out, ::testing::HasSubstr("--debug-dir"));

@@ -14,14 +14,16 @@ class Clock : public Profiled {
   // An exporter that lives with such a clock.
   std::string JumpingExporter() const {
     const std::string path = folder() + "/exporter";
-    std::ofstream(path) << "#!/bin/sh\nLD_PRELOAD=" << ProgramPath("jumping_clock.so") << " exec " << Tool() << " \"$@\"\n";
+    std::ofstream(path) << "#!/bin/sh\nLD_PRELOAD=" << ProgramPath("jumping_clock.so") << " exec " << Tool()
+                        << " \"$@\"\n";
     chmod(path.c_str(), 0755);
     return path;
   }
 };
 
 TEST_F(Clock, JumpsChangeNeitherOrderNorNumbers) {
-  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}});
+  Command command =
+      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}});
   command.env["HOLDFAST_EXPORTER"] = JumpingExporter();
   command.env["LD_PRELOAD"] += ":" + ProgramPath("jumping_clock.so");
   Running running(command);

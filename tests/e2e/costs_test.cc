@@ -48,7 +48,8 @@ class Costs : public Profiled {
 
 // Cost per operation cannot grow with the number of threads when they write nothing that others read or write.
 TEST_F(Costs, NoPathWithoutASampleWritesMemoryThatThreadsShare) {
-  const RunResult r = RunAs(Launch::kPreload, {"unsampled_writes", "libholdfast.so"}, {{"heap-interval", "64MiB"}, {"seed", "1"}});
+  const RunResult r =
+      RunAs(Launch::kPreload, {"unsampled_writes", "libholdfast.so"}, {{"heap-interval", "64MiB"}, {"seed", "1"}});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_GE(NumberAfter(r.out, "watched "), 3) << "the table, the library's data, the filter: " << r.out;
 }
@@ -79,8 +80,10 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
   std::istringstream lines(ReadFile(trace));
   for (std::string line; std::getline(lines, line);) {
     const std::string name = line.substr(0, line.find('('));
-    if (name == "getppid") parts.emplace_back();
-    else ++parts.back()[name];
+    if (name == "getppid")
+      parts.emplace_back();
+    else
+      ++parts.back()[name];
     all_steps += line.find("MADV_POPULATE_WRITE") != std::string::npos;
     all_probes += name == "rt_sigprocmask" && line.find("EINVAL") != std::string::npos;
   }
@@ -105,10 +108,12 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
 
 // What is not even imported cannot be called; what is imported for the start is not called by samples.
 TEST_F(Costs, SamplesCallNoLockNoAllocatorAndNoLoader) {
-  const std::string imports = Execute({.argv = {"nm", "-D", "--undefined-only", "--without-symbol-versions", Library()}}).out;
+  const std::string imports =
+      Execute({.argv = {"nm", "-D", "--undefined-only", "--without-symbol-versions", Library()}}).out;
   ASSERT_THAT(imports, ::testing::HasSubstr("_dl_find_object"));
-  for (const char* name : {" malloc", " calloc", " realloc", " free", "pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_once", "pthread_key",
-                           "sem_wait", "dl_iterate_phdr", "__tls_get_addr", "_Unwind_"}) {
+  for (const char* name : {" malloc", " calloc", " realloc", " free", "pthread_mutex_lock", "pthread_rwlock_rdlock",
+                           "pthread_rwlock_wrlock", "pthread_once", "pthread_key", "sem_wait", "dl_iterate_phdr",
+                           "__tls_get_addr", "_Unwind_"}) {
     EXPECT_THAT(imports, ::testing::Not(::testing::HasSubstr(name)));
   }
   Command command = CommandFor(Launch::kPreload, {"diverse_samples"}, {{"heap-interval", "1"}});
@@ -126,7 +131,8 @@ TEST_F(Costs, LiveSamplesDoNotSlowFreeDown) {
                                  {{"heap-interval", "256KiB"}, {"seed", "1"}, {"max-memory", "256MiB"}});
     command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("lazy_allocator.so");
     command.env["HOLDFAST_EXPORTER"] = "no";
-    command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"});
+    command.argv.insert(command.argv.begin(),
+                        {"valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"});
     command.timeout_seconds = 120;
     const RunResult r = Execute(command);
     ASSERT_TRUE(r.exited(0)) << r.Describe();
@@ -144,12 +150,14 @@ TEST_F(Costs, AProgramsOwnEntryForMallocLeadsToUs) {
   if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
   for (const char* program : {"takes_addresses_gnu", "takes_addresses_sysv"}) {  // by the style of their hash tables
     const std::string symbols = Execute({.argv = {"readelf", "--dyn-syms", "--wide", ProgramPath(program)}}).out;
-    ASSERT_THAT(symbols, ::testing::ContainsRegex("[1-9a-f][0-9a-f]* +0 FUNC +GLOBAL DEFAULT +UND malloc@")) << "no entry of its own";
+    ASSERT_THAT(symbols, ::testing::ContainsRegex("[1-9a-f][0-9a-f]* +0 FUNC +GLOBAL DEFAULT +UND malloc@"))
+        << "no entry of its own";
     double each[2];
     for (const bool preloaded : {false, true}) {
       Command command = CommandFor(preloaded ? Launch::kPreload : Launch::kBare, {program}, {{"seed", "1"}});
       command.env["HOLDFAST_EXPORTER"] = "no";
-      command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--toggle-collect=measured_ring", "--callgrind-out-file=/dev/null"});
+      command.argv.insert(command.argv.begin(), {"valgrind", "--tool=callgrind", "--toggle-collect=measured_ring",
+                                                 "--callgrind-out-file=/dev/null"});
       command.timeout_seconds = 120;
       const RunResult r = Execute(command);
       ASSERT_TRUE(r.exited(0)) << r.Describe();
@@ -194,7 +202,8 @@ class AllocationsBeside : public Costs {
   template <typename Meanwhile, typename Else>
   AllocationWaits Measure(const std::string& stacks, const std::string& live, Meanwhile meanwhile, Else otherwise) {
     AllocationWaits least;
-    Running program(CommandFor(Launch::kPreload, {"allocation_waits", stacks, live}, {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
+    Running program(CommandFor(Launch::kPreload, {"allocation_waits", stacks, live},
+                               {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
     EXPECT_TRUE(program.WaitForOutput("ready", 100));
     int answers = 0;
     const auto ask = [&] {
@@ -234,7 +243,9 @@ TEST_F(AllocationsBeside, ASnapshotDoNotWait) {
         const RunResult dump = RunTool({"dump", std::to_string(pid)});
         EXPECT_TRUE(dump.exited(0)) << dump.Describe();
       },
-      [&] { RunTool({"top", out()}); });
+      [&] {
+        RunTool({"top", out()});
+      });
   EXPECT_LE(waits.blocked_ns, 50'000);
   EXPECT_LE(waits.longest_ns, 50'000 + waits.longest_else_ns);
   EXPECT_GE(NewestHeap().size(), 1u);
@@ -246,7 +257,8 @@ TEST_F(AllocationsBeside, AStopOfTheProgramAreSeenToWait) {
       [](pid_t pid) {
         RunTool({"--version"});  // by then it allocates again
         kill(pid, SIGSTOP);
-        EXPECT_TRUE(Eventually([pid] { return ReadFile("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos; }));
+        EXPECT_TRUE(Eventually(
+            [pid] { return ReadFile("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos; }));
         kill(pid, SIGCONT);
       },
       [] {});
@@ -269,7 +281,8 @@ TEST_P(BlocksThatComeAndGo, TakeNoMoreMemory) {
     for (const std::string size : {"256", "4095", "32768", "262144", "1048576", "4194304"}) {
       if (sizes == "mixed" && size != "1048576") continue;
       const auto measured = [&](Launch launch, const Options& options) {
-        Command command = CommandFor(launch, {"block_patterns", GetParam(), size, sizes, "40", sizes == "mixed" ? "2" : "8"}, options);
+        Command command = CommandFor(
+            launch, {"block_patterns", GetParam(), size, sizes, "40", sizes == "mixed" ? "2" : "8"}, options);
         if (launch != Launch::kBare) command.env["HOLDFAST_EXPORTER"] = "no";
         const RunResult r = Execute(command);
         EXPECT_TRUE(r.exited(0)) << r.Describe();
@@ -280,7 +293,8 @@ TEST_P(BlocksThatComeAndGo, TakeNoMoreMemory) {
       const double bare = measured(Launch::kBare, {});
       for (const char* interval : {"512KiB", "4MiB"}) {
         const double over = measured(Launch::kPreload, {{"heap-interval", interval}, {"seed", "1"}}) / bare - 1;
-        EXPECT_LE(over, 0.05) << sizes << " sizes, " << size << " bytes, at " << interval << ": " << 100 * over << " % over bare";
+        EXPECT_LE(over, 0.05) << sizes << " sizes, " << size << " bytes, at " << interval << ": " << 100 * over
+                              << " % over bare";
         most = std::max(most, over);
       }
     }
@@ -300,9 +314,11 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
   ASSERT_TRUE(profiled.exited(0)) << profiled.Describe();
   EXPECT_LT(NumberAfter(bare.out, "calloc "), 20 << 10) << "KiB; the real allocator touches them itself";
-  EXPECT_LT(NumberAfter(profiled.out, "realloc ") - NumberAfter(bare.out, "realloc "), 6 << 10) << "KiB; a block is 30 MiB";
+  EXPECT_LT(NumberAfter(profiled.out, "realloc ") - NumberAfter(bare.out, "realloc "), 6 << 10)
+      << "KiB; a block is 30 MiB";
   // The block that the real calloc made first and got back it takes for a used one, and clears it the next time.
-  EXPECT_LT(NumberAfter(profiled.out, "calloc ") - NumberAfter(bare.out, "calloc "), 70 << 10) << "KiB; of ten blocks two at most";
+  EXPECT_LT(NumberAfter(profiled.out, "calloc ") - NumberAfter(bare.out, "calloc "), 70 << 10)
+      << "KiB; of ten blocks two at most";
   EXPECT_GE(NewestHeap().at(0).SumLeaf("main").at("alloc_objects"), 25) << "were they sampled?";
 }
 

@@ -40,7 +40,8 @@ TEST_P(Endings, LeaveTheLastProfileAndTheStatus) {
   ExpectAllWhole();
   // The same end at other intervals, where it meets few samples or none.
   for (const char* interval : {"4KiB", "512KiB"}) {
-    const RunResult other = Execute(CommandFor(ending.launch, argv, {{"heap-interval", interval}, {"out", out() + "/" + interval}}));
+    const RunResult other =
+        Execute(CommandFor(ending.launch, argv, {{"heap-interval", interval}, {"out", out() + "/" + interval}}));
     EXPECT_EQ(other.status, bare.status) << interval << other.Describe();
     EXPECT_EQ(other.out, bare.out);
   }

@@ -51,7 +51,8 @@ TEST_F(ExporterLife, AtRestItHoldsLessThanFourMebibytesAndGoesBeforeTheProgram) 
   for (int turn = 0; turn < 2; ++turn) {  // before its first snapshot, and after it
     EXPECT_TRUE(Eventually([&] {
       return Badness(exporter) == Badness(running.pid()) + 300 && StatusKib(exporter, "VmRSS") < 4096;
-    })) << Badness(exporter) << ", " << StatusKib(exporter, "VmRSS") << " KiB";
+    })) << Badness(exporter)
+        << ", " << StatusKib(exporter, "VmRSS") << " KiB";
     if (turn == 0) {
       EXPECT_TRUE(RunTool({"dump", std::to_string(running.pid()), "--tables", tables()}).exited(0));
       EXPECT_EQ(NewestHeap().size(), 1u);
@@ -108,8 +109,10 @@ TEST_F(ExporterLife, AnUnwritableFolderIsNamedWhenAskedAndItsTablesCanBeHadOrThr
   EXPECT_EQ(silent.err, "");
   command.env["HOLDFAST_VERBOSE"] = "1";
   const RunResult r = Execute(command);
-  EXPECT_THAT(r.err, HasSubstr("/proc/holdfast: cannot be made; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: "
-                               "holdfast collect -o DIR /proc/holdfast\n"));
+  EXPECT_THAT(
+      r.err,
+      HasSubstr("/proc/holdfast: cannot be made; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: "
+                "holdfast collect -o DIR /proc/holdfast\n"));
   ASSERT_EQ(Tables().size(), 2u);
   ASSERT_TRUE(Eventually([&] {  // once its exporter has given up
     const RunResult collected = RunTool({"collect", "-o", out(), "/proc/holdfast", "--tables", tables()});
@@ -129,7 +132,8 @@ TEST_F(ExporterLife, AMisspeltVariableIsNamedOnceByRun) {
   Command command = CommandFor(Launch::kRun, {"starts_children"}, kEvery);
   command.env["HOLDFAST_HEAP_INTERVALL"] = "1";
   const RunResult r = RunAndSettle(command);
-  const std::string said = "holdfast: HOLDFAST_HEAP_INTERVALL: no such variable, it is ignored. holdfast run --help names them.\n";
+  const std::string said =
+      "holdfast: HOLDFAST_HEAP_INTERVALL: no such variable, it is ignored. holdfast run --help names them.\n";
   const size_t at = r.err.find(said);
   ASSERT_NE(at, std::string::npos) << r.err;
   EXPECT_EQ(r.err.find("HOLDFAST_HEAP_INTERVALL", at + said.size()), std::string::npos) << r.err;
@@ -141,7 +145,8 @@ TEST_F(ExporterLife, AProcessOfAnotherTimeNamespaceIsAlive) {
     GTEST_SKIP() << "no time namespace can be made here (it needs root)";
   }
   Running running(CommandFor(
-      Launch::kRun, {"/usr/bin/unshare", "--time", "--boottime", "100000", "--fork", ProgramPath("waits_for_input")}, kEvery));
+      Launch::kRun, {"/usr/bin/unshare", "--time", "--boottime", "100000", "--fork", ProgramPath("waits_for_input")},
+      kEvery));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\n");
   ASSERT_TRUE(running.WaitForOutput("done 1"));
@@ -165,7 +170,8 @@ TEST_F(ExporterLife, EachContainerHasItsOwnFolderOfThatPath) {
   for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);
   const auto in = [&](const std::string& real) {
     Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "out", place));
-    std::vector<std::string> argv = {"unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + place + " && exec \"$@\"", real, "env"};
+    std::vector<std::string> argv = {
+        "unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + place + " && exec \"$@\"", real, "env"};
     for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
     command.env.clear();
     argv.insert(argv.end(), command.argv.begin(), command.argv.end());
@@ -192,7 +198,8 @@ TEST_F(ExporterLife, ALimitOfTheFolderHoldsOverManyProcesses) {
   constexpr uint64_t kLimit = 20'000;
   Command command = CommandFor(Launch::kRun, {"/bin/sh"}, With(kEvery, "max-disk", std::to_string(kLimit)));
   command.argv.push_back("-c");
-  command.argv.push_back("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do " + ProgramPath("threads_exact") + " > /dev/null; done");
+  command.argv.push_back("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do " +
+                         ProgramPath("threads_exact") + " > /dev/null; done");
   const RunResult r = RunAndSettle(command);
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   uint64_t bytes = 0;

@@ -27,12 +27,15 @@ std::string Plugin(const std::string& name) { return ProgramPath(name + ".so"); 
 
 std::vector<Row> Rows() {
   std::vector<Row> rows;
-  for (const char* which : {"storm", "atfork", "raw", "shared_memory", "first_in_vfork", "waits_for_any", "pipe_end", "daemon", "fork_in_handler"})
+  for (const char* which : {"storm", "atfork", "raw", "shared_memory", "first_in_vfork", "waits_for_any", "pipe_end",
+                            "daemon", "fork_in_handler"})
     rows.push_back({std::string("processes_") + which, {"hard_processes", which}});
-  for (const char* which : {"coroutines", "unmapped_stacks", "tiny_threads", "stack_bounds", "corrupt_frames", "adjacent_stacks", "alternate_stack", "small_stacks",
-                            "signal_storm", "jump_out", "cancellation", "gone_after_unlock"})
+  for (const char* which :
+       {"coroutines", "unmapped_stacks", "tiny_threads", "stack_bounds", "corrupt_frames", "adjacent_stacks",
+        "alternate_stack", "small_stacks", "signal_storm", "jump_out", "cancellation", "gone_after_unlock"})
     rows.push_back({std::string("stacks_") + which, {"hard_stacks", which}});
-  for (const char* which : {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "limits"})
+  for (const char* which :
+       {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "limits"})
     rows.push_back({std::string("filters_") + which, {"hard_filters", which}});
   for (const char* which : {"set_user", "user_namespace", "unshare_files"})
     rows.push_back({std::string("rights_") + which, {"hard_filters", which}, true});
@@ -40,15 +43,21 @@ std::vector<Row> Rows() {
   rows.push_back({"loading_deepbind", {"hard_loading", "deepbind", Plugin("first_plugin"), Plugin("own_new_plugin")}});
   rows.push_back({"loading_thread_local", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}});
   rows.push_back({"unloading_stale_frames", {"hard_unloading", "stale_frames", Plugin("first_unloaded_plugin")}});
-  rows.push_back({"unloading_long_destructor", {"hard_unloading", "long_destructor", Plugin("closing_plugin"), Plugin("first_unloaded_plugin")}});
+  rows.push_back({"unloading_long_destructor",
+                  {"hard_unloading", "long_destructor", Plugin("closing_plugin"), Plugin("first_unloaded_plugin")}});
   rows.push_back({"loading_namespaces", {"hard_loading", "namespaces", "libc.so.6"}});
-  rows.push_back({"loading_with_audit", {"hard_loading", "thread_local", Plugin("thread_local_plugin")}, false, {}, true,
+  rows.push_back({"loading_with_audit",
+                  {"hard_loading", "thread_local", Plugin("thread_local_plugin")},
+                  false,
+                  {},
+                  true,
                   {{"LD_AUDIT", Plugin("silent_audit")}}});
   for (const char* which : {"not_dumpable", "locked_from_the_start", "room_only_later", "subreaper", "ignored_children",
                             "counted_children", "vfork_storm"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}});
   // locked_memory: without privileges our address space counts against RLIMIT_MEMLOCK, see docs/limitations.md.
-  for (const char* which : {"locked_memory", "new_root", "no_proc", "read_only_memory", "no_memory_folder", "namespaces", "first_in_namespace"})
+  for (const char* which : {"locked_memory", "new_root", "no_proc", "read_only_memory", "no_memory_folder",
+                            "namespaces", "first_in_namespace"})
     rows.push_back({std::string("places_") + which, {"hard_places", which}, true});
   rows.push_back({"small_stack_limit", {"threads_exact"}, false, {{RLIMIT_STACK, 64 << 10}}});
   rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});
@@ -76,8 +85,8 @@ TEST_P(Failures, RunAsBare) {
   ASSERT_FALSE(bare.timed_out) << bare.Describe();
   int round = 0;
   // A limit would hold for `run` itself, and for the exporter that it starts.
-  const std::vector<Launch> launches = row.limits.empty() ? std::vector<Launch>{Launch::kPreload, Launch::kExec}
-                                                           : std::vector<Launch>{Launch::kPreload};
+  const std::vector<Launch> launches =
+      row.limits.empty() ? std::vector<Launch>{Launch::kPreload, Launch::kExec} : std::vector<Launch>{Launch::kPreload};
   for (const Launch launch : launches) {
     for (const char* interval : {"1", "4KiB", "512KiB"}) {
       SCOPED_TRACE(std::string(launch == Launch::kPreload ? "LD_PRELOAD" : "run --exec") + ", interval " + interval);
@@ -124,7 +133,8 @@ TEST_F(Vfork, WhatTheChildAllocatesIsItsParents) {
   EXPECT_EQ(NewestHeap().at(0).SumLeaf("child_allocates").at("alloc_objects"), 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Failures, ::testing::ValuesIn(Rows()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, Failures, ::testing::ValuesIn(Rows()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace holdfast::testing

@@ -22,7 +22,8 @@ class Faults : public Profiled {
   int RunWith(const std::vector<std::string>& how, const std::string& exporter = "") {
     SCOPED_TRACE(::testing::PrintToString(how));
     const std::string counted = folder() + "/calls", to = out() + "/" + std::to_string(++runs_);
-    Command command = CommandFor(Launch::kPreload, program_, {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"out", to}});
+    Command command =
+        CommandFor(Launch::kPreload, program_, {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"out", to}});
     // The variables are for the program alone.
     std::vector<std::string> argv = {ProgramPath("fail_syscalls"), counted};
     argv.insert(argv.end(), how.begin(), how.end());
@@ -49,7 +50,8 @@ class Faults : public Profiled {
     for (const Decoded& heap : Newest(folder, "heap")) {
       EXPECT_EQ(heap.error, "") << heap.path;
       bool exact = true;
-      for (const Known& known : KnownHeap(bare_.out)) exact = exact && heap.SumLeaf(known.function).at("alloc_objects") == known.alloc_objects;
+      for (const Known& known : KnownHeap(bare_.out))
+        exact = exact && heap.SumLeaf(known.function).at("alloc_objects") == known.alloc_objects;
       if (exact) {
         ++exact_;
       } else {
@@ -71,7 +73,8 @@ TEST_F(Faults, EachCallThatFailsOnceChangesNothingForTheProgram) {
   const int calls = RunWith({"nth", "0", "0"}, "no");
   ASSERT_GT(calls, 30);
   EXPECT_EQ(exact_, 1);
-  for (int call = 1; call <= calls; ++call) RunWith({"nth", std::to_string(call), std::to_string(kErrors[call % 5])}, "no");
+  for (int call = 1; call <= calls; ++call)
+    RunWith({"nth", std::to_string(call), std::to_string(kErrors[call % 5])}, "no");
   EXPECT_GE(exact_, calls / 3);
 }
 
@@ -79,13 +82,15 @@ TEST_F(Faults, StartingTheExporterMayFailAnywhere) {
   Use({"endings", "exit"});
   const int without = RunWith({"nth", "0", "0"}, "no"), calls = RunWith({"nth", "0", "0"});
   ASSERT_GT(calls, without);
-  for (int call = 20; call <= calls; call += 3) RunWith({"nth", std::to_string(call), std::to_string(call % 2 == 0 ? EAGAIN : EMFILE)});
+  for (int call = 20; call <= calls; call += 3)
+    RunWith({"nth", std::to_string(call), std::to_string(call % 2 == 0 ? EAGAIN : EMFILE)});
 }
 
 TEST_F(Faults, FromSomeMomentOnEveryCallFails) {
   Use({"endings", "exit"});
   const int calls = RunWith({"nth", "0", "0"}, "no");
-  for (int call = 1; call <= calls; call += 5) RunWith({"from", std::to_string(call), std::to_string(call % 2 == 0 ? ENOSPC : ENOMEM)}, "no");
+  for (int call = 1; call <= calls; call += 5)
+    RunWith({"from", std::to_string(call), std::to_string(call % 2 == 0 ? ENOSPC : ENOMEM)}, "no");
 }
 
 TEST_F(Faults, ManyCallsFailAtRandomUnderLoad) {

@@ -54,8 +54,9 @@ class Filters : public Profiled {
     for (const std::string& call : calls) argv.push_back(std::to_string(numbers_.at(call)));
     argv.insert(argv.end(), {"--", "env"});
     to_ = out() + "/" + std::to_string(++runs_);
-    const Command command = CommandFor(Launch::kPreload, {"asks_for_all"},
-                                       {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"signal", "WINCH"}, {"out", to_}});
+    const Command command =
+        CommandFor(Launch::kPreload, {"asks_for_all"},
+                   {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"signal", "WINCH"}, {"out", to_}});
     if (with_library) {
       for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
     }
@@ -98,7 +99,8 @@ TEST_F(Filters, WithWhatIsListedAllowedAndAllElseKilledTheProfilesAreThere) {
   // What the program, env and a C++ program call anyway.
   const std::string traced = folder() + "/calls";
   Calls allowed;
-  for (const std::vector<std::string>& program : {std::vector<std::string>{ProgramPath("asks_for_all")}, {Tool(), "--version"}}) {
+  for (const std::vector<std::string>& program :
+       {std::vector<std::string>{ProgramPath("asks_for_all")}, {Tool(), "--version"}}) {
     Command command = {.argv = {"strace", "-f", "-o", traced, "env"}};
     command.argv.insert(command.argv.end(), program.begin(), program.end());
     ASSERT_TRUE(Execute(command).exited(0));
@@ -112,8 +114,8 @@ TEST_F(Filters, WithWhatIsListedAllowedAndAllElseKilledTheProfilesAreThere) {
       if (numbers_.contains(call)) allowed.insert(call);
     }
   }
-  for (const char* row : {"the library, in the program", "with `--signal`", "seldom", "where root becomes", "what starts the exporter",
-                          "the exporter"}) {
+  for (const char* row : {"the library, in the program", "with `--signal`", "seldom", "where root becomes",
+                          "what starts the exporter", "the exporter"}) {
     const Calls calls = Row(row);
     EXPECT_FALSE(calls.empty()) << row;
     allowed.insert(calls.begin(), calls.end());

@@ -21,7 +21,8 @@ TEST_F(Growth, AnHourOfChurnLeavesItsOwnMemoryAsItWas) {
   const std::vector<std::string> argv = Full() ? std::vector<std::string>{"churn", "10000000", "1000000", "100000"}
                                                : std::vector<std::string>{"churn", "1000000", "1000000", "10000"};
   // In the short form smaller than the default, so that it is full within the second tenth: from then on nothing may grow.
-  Command command = CommandFor(Launch::kPreload, argv, {{"heap-interval", "1"}, {"max-memory", Full() ? "64MiB" : "8MiB"}});
+  Command command =
+      CommandFor(Launch::kPreload, argv, {{"heap-interval", "1"}, {"max-memory", Full() ? "64MiB" : "8MiB"}});
   command.timeout_seconds = 300;
   const RunResult r = RunAndSettle(command);
   ASSERT_TRUE(r.exited(0)) << r.Describe();

@@ -178,8 +178,9 @@ TEST_F(Heap, APluginsOwnOperatorNewGetsItsOwnBlocksBack) {
 // which the program may notice.
 TEST_F(Heap, AtEveryIntervalProgramsRunAsBare) {
   const std::vector<std::vector<std::string>> commands = {
-      {"contents"},     {"own_malloc"},    {"allocators"},        {"realloc_cases"}, {"edge_sizes"},
-      {"operators_new"}, {"mixed_sizes"},  {"cross_thread_free"}, {"loads_plugins", ProgramPath("array_new_plugin.so")}};
+      {"contents"},      {"own_malloc"},        {"allocators"},
+      {"realloc_cases"}, {"edge_sizes"},        {"operators_new"},
+      {"mixed_sizes"},   {"cross_thread_free"}, {"loads_plugins", ProgramPath("array_new_plugin.so")}};
   for (const std::vector<std::string>& argv : commands) {
     const RunResult bare = Execute(CommandFor(Launch::kBare, argv));
     EXPECT_TRUE(bare.exited(0)) << bare.Describe();

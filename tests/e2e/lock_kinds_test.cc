@@ -193,7 +193,8 @@ TEST_F(LockKinds, ThreadsThatDieInAWaitAreTakenOut) {
   // The first of them may have been waited for until its waiter died, some 30 ms.
   EXPECT_LT(Below(mutex, "unlocks_for_nobody", "mutex").at("delay"), 90'000'000) << folder;
   const Sides sides = SidesOf(folder);
-  EXPECT_NEAR(sides.held, static_cast<double>(Newest(folder, "block").at(0).CommentNumber("mutex delay_ns")), 0.001 * victims);
+  EXPECT_NEAR(sides.held, static_cast<double>(Newest(folder, "block").at(0).CommentNumber("mutex delay_ns")),
+              0.001 * victims);
 }
 
 TEST_F(LockKinds, WhoTriedAndGotItIsChargedLikeAnyHolder) {
@@ -249,7 +250,8 @@ TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
     for (const std::string kind : {"mutex", "rwlock-read", "rwlock-write", "spin"}) {
       const auto count = [&](const char* of, const char* what) {
         int64_t sum = 0;
-        for (const Decoded& profile : Newest(folder, of)) sum += std::max<int64_t>(0, profile.CommentNumber(kind + what));
+        for (const Decoded& profile : Newest(folder, of))
+          sum += std::max<int64_t>(0, profile.CommentNumber(kind + what));
         return sum;
       };
       waited += count("block", " delay_ns");

@@ -24,7 +24,8 @@ class Locks : public Profiled {
   void ExpectConserved(double within = 0.001) const {
     int64_t waited = 0, held = 0;
     for (const Decoded& block : NewestBlock()) waited += block.CommentNumber("mutex delay_ns");
-    for (const Decoded& mutex : NewestMutex()) held += mutex.CommentNumber("mutex delay_ns") + mutex.CommentNumber("mutex gap_ns");
+    for (const Decoded& mutex : NewestMutex())
+      held += mutex.CommentNumber("mutex delay_ns") + mutex.CommentNumber("mutex gap_ns");
     EXPECT_GT(waited, 0);
     EXPECT_NEAR(static_cast<double>(held), static_cast<double>(waited), within * static_cast<double>(waited));
   }
@@ -58,8 +59,8 @@ INSTANTIATE_TEST_SUITE_P(BothWays, LocksIn, ::testing::Values(Launch::kPreload, 
 TEST_F(Locks, ManyThreadsTakeTheFirstSampleAtOnceAndNoneIsLost) {
   for (int run = 0; run < 5; ++run) {
     const std::string folder = out() + "/" + std::to_string(run);
-    const RunResult r = Execute(
-        CommandFor(Launch::kPreload, {"first_waits"}, {{"lock-interval", "1ns"}, {"profiles", "block"}, {"out", folder}}));
+    const RunResult r = Execute(CommandFor(Launch::kPreload, {"first_waits"},
+                                           {{"lock-interval", "1ns"}, {"profiles", "block"}, {"out", folder}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     int64_t contentions = 0;
     std::string seen;
@@ -133,15 +134,18 @@ TEST_F(Locks, EstimatesOfShortWaitsAgreeWithTheExactCounters) {
       }
     }
     // Four standard errors more, by the files' own word: on a busy machine there are few waits.
-    EXPECT_NEAR(estimated_waits, waits, 0.05 * waits + 4 * std::sqrt(waits_variance)) << c.program[0] << " " << c.interval;
-    EXPECT_NEAR(estimated_delay_ns, delay_ns, 0.05 * delay_ns + 4 * std::sqrt(delay_variance)) << c.program[0] << " " << c.interval;
+    EXPECT_NEAR(estimated_waits, waits, 0.05 * waits + 4 * std::sqrt(waits_variance))
+        << c.program[0] << " " << c.interval;
+    EXPECT_NEAR(estimated_delay_ns, delay_ns, 0.05 * delay_ns + 4 * std::sqrt(delay_variance))
+        << c.program[0] << " " << c.interval;
   }
 }
 
 TEST_F(Locks, EachSideAloneCanBeAskedFor) {
   for (const char* kind : {"mutex", "block"}) {
     const std::string folder = out() + "/" + kind;
-    const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"hot_mutex"}, {{"profiles", kind}, {"lock-interval", "1ns"}, {"out", folder}}));
+    const RunResult r = RunAndSettle(
+        CommandFor(Launch::kRun, {"hot_mutex"}, {{"profiles", kind}, {"lock-interval", "1ns"}, {"out", folder}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     const std::vector<ProfileName> files = ListProfiles(folder);
     ASSERT_EQ(files.size(), 1u) << r.Describe();

@@ -7,8 +7,9 @@ namespace {
 class ManyModules : public Profiled {
  protected:
   Decoded Load(const std::string& where, const std::string& count) {
-    const RunResult r = RunAs(Launch::kPreload, {"many_modules", where, ProgramPath("first_unloaded_plugin.so"), folder(), count},
-                              {{"heap-interval", "1"}});
+    const RunResult r =
+        RunAs(Launch::kPreload, {"many_modules", where, ProgramPath("first_unloaded_plugin.so"), folder(), count},
+              {{"heap-interval", "1"}});
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     EXPECT_EQ(r.out, "as it was meant\n");
     const std::vector<Decoded> heap = NewestHeap();

@@ -23,8 +23,9 @@ class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch
     struct Version {
       const char *parent, *limit, *swap, *swap_limit;
     };
-    for (const Version& version : {Version{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.memsw.limit_in_bytes", bytes},
-                                   Version{"/sys/fs/cgroup", "/memory.max", "/memory.swap.max", "0"}}) {
+    for (const Version& version :
+         {Version{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.memsw.limit_in_bytes", bytes},
+          Version{"/sys/fs/cgroup", "/memory.max", "/memory.swap.max", "0"}}) {
       group_ = version.parent + name;
       if (mkdir(group_.c_str(), 0755) != 0) continue;
       if (Write(version.limit, bytes)) {
@@ -41,7 +42,8 @@ class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch
     if (!group_.empty()) Eventually([&] { return rmdir(group_.c_str()) == 0; });
   }
   bool Write(const std::string& file, const char* value) const {
-    return std::filesystem::exists(group_ + file) && static_cast<bool>(std::ofstream(group_ + file) << value << std::flush);
+    return std::filesystem::exists(group_ + file) &&
+           static_cast<bool>(std::ofstream(group_ + file) << value << std::flush);
   }
   // Enters the group before the program starts; what the program starts is in it too.
   Command InGroup(Command command) const {
@@ -62,7 +64,8 @@ class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch
 TEST_P(OutOfMemory, TheLastProfileIsThere) {
   const RunResult bare = Execute(InGroup(CommandFor(Launch::kBare, {"endings", "out_of_memory"})));
   ASSERT_TRUE(bare.killed_by(SIGKILL)) << bare.Describe();
-  const RunResult r = RunAndSettle(InGroup(CommandFor(GetParam(), {"endings", "out_of_memory"}, {{"heap-interval", "1"}})));
+  const RunResult r =
+      RunAndSettle(InGroup(CommandFor(GetParam(), {"endings", "out_of_memory"}, {{"heap-interval", "1"}})));
   EXPECT_EQ(r.status, bare.status) << r.Describe();
   EXPECT_EQ(r.out, bare.out);
   ExpectKnownHeap(r.out);
@@ -75,7 +78,8 @@ TEST_P(OutOfMemory, AProgramThatFitsBareFitsWithSnapshots) {
   Limit("67108864");
   const RunResult bare = Execute(InGroup(CommandFor(Launch::kBare, {"fills_most", "44"})));
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
-  Command command = InGroup(CommandFor(GetParam(), {"fills_most", "44"}, {{"heap-interval", "4KiB"}, {"snapshot-every", "100ms"}}));
+  Command command =
+      InGroup(CommandFor(GetParam(), {"fills_most", "44"}, {{"heap-interval", "4KiB"}, {"snapshot-every", "100ms"}}));
   Running running(command);
   ASSERT_TRUE(running.WaitForOutput("ready"));
   for (int line = 1; line <= 30; ++line) {

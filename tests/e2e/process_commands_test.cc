@@ -126,7 +126,8 @@ TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
 }
 
 TEST_F(ProcessCommands, SetSwitchesOnWhatBeganSwitchedOff) {
-  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "0"}, {"lock-interval", "0"}, {"snapshot-every", "0"}}));
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"},
+                             {{"heap-interval", "0"}, {"lock-interval", "0"}, {"snapshot-every", "0"}}));
   int done = 0;
   Lines(running, 12, &done);  // 1.2 MB: from then on it can be found
   EXPECT_THAT(Tool({"ls"}).out, HasSubstr("waits_for_input"));
@@ -182,7 +183,8 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
     EXPECT_TRUE(r.exited(c.code)) << r.Describe();
     EXPECT_THAT(r.err, HasSubstr(c.says));
   }
-  for (int i = 1; i <= 31; ++i) ASSERT_TRUE(Tool({"set", pid, "heap-interval=" + std::to_string(1000 + i)}).exited(0)) << i;
+  for (int i = 1; i <= 31; ++i)
+    ASSERT_TRUE(Tool({"set", pid, "heap-interval=" + std::to_string(1000 + i)}).exited(0)) << i;
   const RunResult full = Tool({"set", pid, "heap-interval=7"});
   EXPECT_TRUE(full.exited(3)) << full.Describe();
   EXPECT_THAT(full.err, HasSubstr("no room for another change"));
@@ -239,7 +241,8 @@ TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
     const RunResult r = Tool(command);
     EXPECT_TRUE(r.exited(3)) << r.Describe();
     for (const int i : {1, 5}) EXPECT_THAT(r.err, HasSubstr(name(i))) << i;
-    EXPECT_THAT(r.err, ::testing::ContainsRegex("2 tables cannot be read, one of them .*/holdfast\\.[0-9]+\\.[67]\\..*regular file"));
+    EXPECT_THAT(r.err, ::testing::ContainsRegex(
+                           "2 tables cannot be read, one of them .*/holdfast\\.[0-9]+\\.[67]\\..*regular file"));
     // Whole at its head, and nobody's: only who reads on finds that it was cut.
     if (command[0] == "ls") {
       EXPECT_THAT(r.err, HasSubstr(name(2) + ": not a whole table"));
@@ -261,8 +264,9 @@ TEST_F(ProcessCommands, TablesOfAnotherVersionAreOneLine) {
   std::string old = ReadFile(tables() + "/" + Tables()[0]);
   old[offsetof(TableHeader, version)] = 1;
   for (int i = 1; i <= 38; ++i) {
-    WriteFile(tables() + "/holdfast." + std::to_string(geteuid()) + "." + std::to_string(i) + ".1.00000000000000ff.table",
-              old.substr(0, 4096));
+    WriteFile(
+        tables() + "/holdfast." + std::to_string(geteuid()) + "." + std::to_string(i) + ".1.00000000000000ff.table",
+        old.substr(0, 4096));
   }
   const RunResult r = Tool({"ls"});
   EXPECT_TRUE(r.exited(3)) << r.Describe();
@@ -319,15 +323,17 @@ TEST_F(ProcessCommands, RootBecomesTheUserWhoseProcessItNames) {
 TEST_F(ProcessCommands, DoctorOfAProgram) {
   const RunResult usual = RunTool({"doctor", "--", ProgramPath("threads_exact"), "--its-own-option"});
   EXPECT_TRUE(usual.exited(0)) << usual.Describe();
-  for (const char* part : {"ok    recording   takes the library", "allocator   malloc and free are those of glibc", "locks ",
-                           "symbols ", "threads_exact", "kernel ", "limits ", "tables      in /dev/shm", "profiles    go to", "overhead "}) {
+  for (const char* part :
+       {"ok    recording   takes the library", "allocator   malloc and free are those of glibc", "locks ", "symbols ",
+        "threads_exact", "kernel ", "limits ", "tables      in /dev/shm", "profiles    go to", "overhead "}) {
     EXPECT_THAT(usual.out, HasSubstr(part));
   }
   const RunResult still = RunTool({"doctor", "--", ProgramPath("static_program")});
   EXPECT_TRUE(still.exited(1)) << still.Describe();
   EXPECT_THAT(still.out, HasSubstr("NO    recording"));
   EXPECT_THAT(still.out, HasSubstr("linked statically"));
-  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("own_malloc")}).out, HasSubstr("those of " + ProgramPath("own_malloc")));
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("own_malloc")}).out,
+              HasSubstr("those of " + ProgramPath("own_malloc")));
   EXPECT_TRUE(RunTool({"doctor", "--", "/no/such/program"}).exited(3));
   EXPECT_TRUE(RunTool({"doctor"}).exited(2));
   EXPECT_TRUE(RunTool({"doctor", "17x"}).exited(2));
@@ -342,8 +348,9 @@ TEST_F(ProcessCommands, DoctorOfAProcess) {
   // Until the exporter has been started up.
   Eventually([&] { return (r = Tool({"doctor", Pid(running)})).out.find("go to " + out()) != std::string::npos; });
   EXPECT_TRUE(r.exited(0)) << r.Describe();
-  for (const char* part : {"ok    recording   heap every 1B, locks every 100us", "losses      none", "allocator   malloc and free are those of glibc",
-                           "waits_for_input", "for its samples so far"}) {
+  for (const char* part :
+       {"ok    recording   heap every 1B, locks every 100us", "losses      none",
+        "allocator   malloc and free are those of glibc", "waits_for_input", "for its samples so far"}) {
     EXPECT_THAT(r.out, HasSubstr(part));
   }
   EXPECT_THAT(r.out, HasSubstr("go to " + out()));

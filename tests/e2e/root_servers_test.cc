@@ -71,15 +71,19 @@ TEST_P(RootServers, NginxAndPhp) {
   const std::string nginx = FindProgram("/usr/sbin/nginx"), php = FindProgram("/usr/sbin/php-fpm?*");
   if (nginx.empty() || php.empty()) GTEST_SKIP() << "needs nginx-light and php-fpm";
   const std::string front = place_ + "/nginx.sock", back = place_ + "/php.sock", php_out = folder() + "/php";
-  WriteFile(place_ + "/php.conf", "[global]\nerror_log = " + place_ + "/php.log\npid = " + place_ + "/php.pid\ndaemonize = no\n[www]\nuser = nobody\ngroup = nogroup\nlisten = " +
+  WriteFile(place_ + "/php.conf", "[global]\nerror_log = " + place_ + "/php.log\npid = " + place_ +
+                                      "/php.pid\ndaemonize = no\n[www]\nuser = nobody\ngroup = nogroup\nlisten = " +
                                       back + "\nlisten.mode = 0666\npm = static\npm.max_children = 2\n");
-  WriteFile(place_ + "/page.php", "<?php $kept = []; for ($i = 0; $i < 200; $i++) $kept[] = str_repeat('x', 1000 + $i); echo count($kept), \"\\n\";\n");
+  WriteFile(
+      place_ + "/page.php",
+      "<?php $kept = []; for ($i = 0; $i < 200; $i++) $kept[] = str_repeat('x', 1000 + $i); echo count($kept), \"\\n\";\n");
   WriteFile(place_ + "/nginx.conf",
-            "worker_processes 2;\nuser nobody nogroup;\npid " + place_ + "/nginx.pid;\ndaemon off;\nerror_log stderr;\nevents {}\nhttp {\n" +
-                "access_log off;\nclient_body_temp_path " + place_ + "/1; proxy_temp_path " + place_ + "/2; fastcgi_temp_path " + place_ +
-                "/3; uwsgi_temp_path " + place_ + "/4; scgi_temp_path " + place_ + "/5;\nserver { listen unix:" + front +
-                "; location / { fastcgi_pass unix:" + back + "; fastcgi_param SCRIPT_FILENAME " + place_ +
-                "/page.php; fastcgi_param REQUEST_METHOD GET; } } }\n");
+            "worker_processes 2;\nuser nobody nogroup;\npid " + place_ +
+                "/nginx.pid;\ndaemon off;\nerror_log stderr;\nevents {}\nhttp {\n" +
+                "access_log off;\nclient_body_temp_path " + place_ + "/1; proxy_temp_path " + place_ +
+                "/2; fastcgi_temp_path " + place_ + "/3; uwsgi_temp_path " + place_ + "/4; scgi_temp_path " + place_ +
+                "/5;\nserver { listen unix:" + front + "; location / { fastcgi_pass unix:" + back +
+                "; fastcgi_param SCRIPT_FILENAME " + place_ + "/page.php; fastcgi_param REQUEST_METHOD GET; } } }\n");
   Command php_command = Server({php, "-F", "-y", place_ + "/php.conf", "-c", place_});
   if (GetParam() == Launch::kPreload) {
     php_command.env["HOLDFAST_OUT"] = php_out;

@@ -183,7 +183,8 @@ TEST_F(RunTest, VariablesCountWhereNoOptionIsGiven) {
   const RunResult r = RunAndSettle(command);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   ExpectKnownHeap(r.out);
-  command.argv.insert(command.argv.begin() + 2, {"-o", folder() + "/other", "--heap-interval", "0", "--lock-interval", "0"});
+  command.argv.insert(command.argv.begin() + 2,
+                      {"-o", folder() + "/other", "--heap-interval", "0", "--lock-interval", "0"});
   RunAndSettle(command);
   EXPECT_TRUE(ListProfiles(folder() + "/other").empty());
 }
@@ -210,15 +211,19 @@ TEST_F(RunTest, AProgramMayBeHandedToTheLoader) {
 
 // Whose free knows its own blocks only: what another allocator in the tool's process gives out must not come to it.
 TEST_F(RunTest, TheToolWorksBelowAPreloadedAllocator) {
-  for (const std::string& preload : {std::string(HOLDFAST_PROGRAMS "/own_blocks_only.so"), Library() + ":" HOLDFAST_PROGRAMS "/own_blocks_only.so"}) {
+  for (const std::string& preload : {std::string(HOLDFAST_PROGRAMS "/own_blocks_only.so"),
+                                     Library() + ":" HOLDFAST_PROGRAMS "/own_blocks_only.so"}) {
     const std::string folder = out() + "/" + std::to_string(preload.size());
     Command run = CommandFor(Launch::kRun, {"threads_exact"}, {{"heap-interval", "1"}, {"out", folder}});
     run.env["LD_PRELOAD"] = preload;
     const RunResult r = RunAndSettle(run);
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     ASSERT_EQ(Newest(folder, "heap").size(), 1u);
-    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-             {"top", folder}, {"symbolize", "-q", folder}, {"html", "-o", folder + "/report.html", folder}, {"doctor", "--", "/bin/true"}}) {
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"top", folder},
+                                               {"symbolize", "-q", folder},
+                                               {"html", "-o", folder + "/report.html", folder},
+                                               {"doctor", "--", "/bin/true"}}) {
       Command command;
       command.argv = arguments;
       command.argv.insert(command.argv.begin(), Tool());

@@ -11,7 +11,8 @@ namespace {
 class SoundNumbers : public Profiled {
  protected:
   // What the program printed behind `word function`, in the place `place` after it.
-  static int64_t Printed(const std::string& output, const std::string& word, const std::string& function, int place = 0) {
+  static int64_t Printed(const std::string& output, const std::string& word, const std::string& function,
+                         int place = 0) {
     std::istringstream lines(output);
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
@@ -53,9 +54,9 @@ TEST_F(SoundNumbers, ForkedSiblingsAreSampledEachByItself) {
     double sampled = 0, bytes = 0;
     for (int seed = 1; seed <= kRuns; ++seed) {
       const std::string folder = out() + "/" + how + std::to_string(seed);
-      const RunResult r =
-          RunAndSettle(CommandFor(Launch::kPreload, {"forked_siblings", std::to_string(kChildren), std::to_string(kBytes), how},
-                                  {{"out", folder}, {"seed", std::to_string(seed)}}));
+      const RunResult r = RunAndSettle(
+          CommandFor(Launch::kPreload, {"forked_siblings", std::to_string(kChildren), std::to_string(kBytes), how},
+                     {{"out", folder}, {"seed", std::to_string(seed)}}));
       ASSERT_TRUE(r.exited(0)) << r.Describe();
       int in_this_run = 0;
       for (const Decoded& heap : Newest(folder, "heap")) {
@@ -115,8 +116,9 @@ TEST_F(SoundNumbers, MoreWaitersThanASlotCountsAreSaid) {
 TEST_F(SoundNumbers, TimedConditionsAreWaitedForAsLongAsTheirMutexIsHeldOrHandedOn) {
   for (int seed = 1; seed <= 6; ++seed) {
     const std::string folder = out() + "/" + std::to_string(seed);
-    const RunResult r = RunAndSettle(CommandFor(Launch::kPreload, {"timed_conditions", std::to_string(seed), "8", "400"},
-                                                {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
+    const RunResult r =
+        RunAndSettle(CommandFor(Launch::kPreload, {"timed_conditions", std::to_string(seed), "8", "400"},
+                                {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     const int64_t waited = CommentOf(Newest(folder, "block"), "mutex delay_ns");
     EXPECT_GT(waited, 1'000'000);

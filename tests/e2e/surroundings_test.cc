@@ -154,7 +154,8 @@ TEST_F(SmallTmpfs, TablesThatGrowIntoAFullDiskStopAndCountIt) {
 
 TEST_F(SmallTmpfs, ATableThatWouldGrowIntoAFullDiskStaysAsItIs) {
   ASSERT_EQ(mount("small", small_.c_str(), "tmpfs", MS_REMOUNT, "size=16m"), 0);
-  Running running(CommandFor(Launch::kPreload, {"churn", "20000", "20000", "0", "wait"}, With(With(kEvery, "tables", small_), "out", out())));
+  Running running(CommandFor(Launch::kPreload, {"churn", "20000", "20000", "0", "wait"},
+                             With(With(kEvery, "tables", small_), "out", out())));
   // Its table is there, and may become 4 MiB large by its cap; now the place is gone.
   ASSERT_TRUE(Eventually([&] {
     for (const auto& entry : std::filesystem::directory_iterator(small_)) {
@@ -211,9 +212,9 @@ TEST_F(Surroundings, SanitizedProgramsAreLeftAlone) {
   const RunResult bare = Execute(with(CommandFor(Launch::kBare, {"sanitized_program"}), ""));
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
   const Command preloaded = CommandFor(Launch::kPreload, {"sanitized_program"}, kEvery);
-  for (const Command& command : {with(CommandFor(Launch::kExec, {"sanitized_program"}, kEvery), ""),
-                                 with(preloaded, sanitizer + ":" + Library()),
-                                 with(preloaded, Library(), ":verify_asan_link_order=0")}) {
+  for (const Command& command :
+       {with(CommandFor(Launch::kExec, {"sanitized_program"}, kEvery), ""),
+        with(preloaded, sanitizer + ":" + Library()), with(preloaded, Library(), ":verify_asan_link_order=0")}) {
     const RunResult r = Execute(command);
     EXPECT_EQ(r.status, bare.status) << r.Describe();
     EXPECT_EQ(r.out, bare.out);

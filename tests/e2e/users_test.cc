@@ -93,7 +93,9 @@ TEST_P(BecomesAnother, ItsProfilesComeIntoRootsFolderAndAreRoots) {
 std::vector<Way> Ways() {
   std::vector<Way> ways;
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
-    for (const char* way : {"early", "late", "worker", "executes", "in_vfork", "in_new_root", "for_a_while", "overwrites", "own_call"}) ways.push_back({way, launch});
+    for (const char* way :
+         {"early", "late", "worker", "executes", "in_vfork", "in_new_root", "for_a_while", "overwrites", "own_call"})
+      ways.push_back({way, launch});
   }
   return ways;
 }
@@ -109,7 +111,9 @@ TEST_F(Users, WhoBecomesAnotherUnseenIsVouchedForWhileItLives) {
     EXPECT_TRUE(Eventually([&] {
       for (const std::string& name : NamesIn(tables())) {
         struct stat info;
-        if (name.starts_with("holdfast.65534.") && name.ends_with(".lock") && stat((tables() + "/" + name).c_str(), &info) == 0 && info.st_uid == 0) return true;
+        if (name.starts_with("holdfast.65534.") && name.ends_with(".lock") &&
+            stat((tables() + "/" + name).c_str(), &info) == 0 && info.st_uid == 0)
+          return true;
       }
       return false;
     })) << ::testing::PrintToString(NamesIn(tables()));
@@ -282,17 +286,21 @@ TEST_F(Users, AFolderWhereEverybodyMayRemoveIsSaid) {
 TEST_F(Users, AUserNamesNoProgramThatRootExecutes) {
   chmod(folder().c_str(), 0777);
   for (const char* helper : {"setuid_helper", "static_setuid_helper"}) {
-    const std::string proof = folder() + "/proof-" + helper, named = folder() + "/named-" + helper, copy = folder() + "/" + helper;
+    const std::string proof = folder() + "/proof-" + helper, named = folder() + "/named-" + helper,
+                      copy = folder() + "/" + helper;
     WriteFile(named, "#!/bin/sh\nid -u >" + proof + "\n");
     chmod(named.c_str(), 0755);
     ASSERT_EQ(chown(named.c_str(), kNobody, kNobody), 0);
     std::filesystem::copy_file(ProgramPath(helper), copy);
     chmod(copy.c_str(), 04755);
     const std::string script =
-        "mkdir -p $0/etc && cp -a /etc/. $0/etc/ && echo " + Library() + " >$0/etc/ld.so.preload && mount --bind $0/etc /etc || exit 77\n"
-        "exec setpriv --reuid 65534 --regid 65534 --clear-groups env HOLDFAST_ENABLE=1 HOLDFAST_EXPORTER=" + named +
-        " HOLDFAST_HEAP_INTERVAL=1 HOLDFAST_OUT=" + out() + "/" + helper + " HOLDFAST_TABLES=" + tables() + " " + copy + " " + ProgramPath("threads_exact");
-    const RunResult r = Execute({.argv = {"unshare", "-m", "sh", "-c", script, folder() + "/root-" + helper}, .env = {{"HOLDFAST_ENABLE", "0"}},
+        "mkdir -p $0/etc && cp -a /etc/. $0/etc/ && echo " + Library() +
+        " >$0/etc/ld.so.preload && mount --bind $0/etc /etc || exit 77\n"
+        "exec setpriv --reuid 65534 --regid 65534 --clear-groups env HOLDFAST_ENABLE=1 HOLDFAST_EXPORTER=" +
+        named + " HOLDFAST_HEAP_INTERVAL=1 HOLDFAST_OUT=" + out() + "/" + helper + " HOLDFAST_TABLES=" + tables() +
+        " " + copy + " " + ProgramPath("threads_exact");
+    const RunResult r = Execute({.argv = {"unshare", "-m", "sh", "-c", script, folder() + "/root-" + helper},
+                                 .env = {{"HOLDFAST_ENABLE", "0"}},
                                  .cwd = folder()});
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     EXPECT_THAT(r.out, HasSubstr("expect ")) << r.Describe();

@@ -255,7 +255,8 @@ TEST_F(ViewsOfPrograms, ExportsLoadInTheirConsumers) {
   const RunResult svg = RunTool({"graph", "-o", folder() + "/graph.svg", file});
   EXPECT_TRUE(svg.exited(0)) << svg.Describe();
   EXPECT_NE(ReadFile(folder() + "/graph.svg").find("<title>profile</title>"), std::string::npos);
-  for (const auto& [name, begins] : {std::pair("graph.png", "\x89PNG"), std::pair("graph.PDF", "%PDF-"), std::pair("graph.dot", "digraph")}) {
+  for (const auto& [name, begins] :
+       {std::pair("graph.png", "\x89PNG"), std::pair("graph.PDF", "%PDF-"), std::pair("graph.dot", "digraph")}) {
     const RunResult drawn = RunTool({"graph", "-o", folder() + "/" + name, file});
     EXPECT_TRUE(drawn.exited(0)) << drawn.Describe();
     EXPECT_TRUE(ReadFile(folder() + "/" + name).starts_with(begins)) << name;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "report/elf/elf_symbols.h"
 #include "report/elf/dynamic_names.h"
+#include "report/elf/elf_symbols.h"
 #include "report/elf/executable_kind.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/processes/run_options.h"
 #include "report/base/value_units.h"
+#include "report/processes/run_options.h"
 #include "sampler/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string value = line.substr(line.find('=') + 1);
     holdfast::ParseSize(value).IgnoreError();
     holdfast::ParseTimeNs(value).IgnoreError();
-    for (const char* name : {"heap-interval", "lock-interval", "keep", "max-disk", "max-memory", "profiles", "signal", "children", "seed"}) {
+    for (const char* name : {"heap-interval", "lock-interval", "keep", "max-disk", "max-memory", "profiles", "signal",
+                             "children", "seed"}) {
       // What `run` accepts and hands on, the library must accept, too.
       const absl::StatusOr<std::string> normal = holdfast::NormalizeRunOption(name, value);
       if (!normal.ok()) continue;

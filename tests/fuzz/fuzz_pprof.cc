@@ -11,8 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::StatusOr<holdfast::Profile> profile =
       holdfast::DecodePprof({reinterpret_cast<const char*>(data), size}, "fuzz", kMostBytes);
   if (!profile.ok()) return 0;
-  const absl::StatusOr<holdfast::Profile> again = holdfast::DecodePprof(holdfast::EncodePprof(*profile), "again", 8 * kMostBytes);
-  if (!again.ok() || again->samples.size() != profile->samples.size() || again->locations.size() != profile->locations.size()) abort();
+  const absl::StatusOr<holdfast::Profile> again =
+      holdfast::DecodePprof(holdfast::EncodePprof(*profile), "again", 8 * kMostBytes);
+  if (!again.ok() || again->samples.size() != profile->samples.size() ||
+      again->locations.size() != profile->locations.size())
+    abort();
   for (size_t type = 0; type < profile->sample_types.size(); ++type) {
     if (again->Total(type) != profile->Total(type)) abort();
   }

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sampler/layout.h"
 #include "report/export/profile_builder.h"
 #include "report/table/snapshot.h"
+#include "sampler/layout.h"
 #include "tests/unit/made_table.h"
 
 using holdfast::testing::MadeTable;
@@ -18,7 +18,8 @@ MadeTable& WholeTable() {
     table.AddModule("/usr/lib/libmade.so", "0123456789abcdef0123", 0x7000'0000'0000, 0x7000'0010'0000,
                     {{0x7000'0000'1000, 0x7000'0008'0000, 0x1000}});
     for (uint64_t i = 1; i < 20; ++i) {
-      const holdfast::Offset stack = table.AddStack({0x7000'0000'1000 + i * 8, 0x7000'0000'2000, 0x7000'0000'3000}, i % 5 == 0);
+      const holdfast::Offset stack =
+          table.AddStack({0x7000'0000'1000 + i * 8, 0x7000'0000'2000, 0x7000'0000'3000}, i % 5 == 0);
       table.AddHeapRow(stack, i * 40, i, i / 2);
       table.AddRow(stack, holdfast::ProfileKind::kBlock, holdfast::WaitKind::kMutex, 0, {i << 16, i << 20});
     }
@@ -43,8 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     data += 4;
     size -= 4;
     // Half of them in the records behind the header, in units.
-    const size_t offset = (where & 1) != 0 ? sizeof(TableHeader) + (where >> 8) % ((bytes - sizeof(TableHeader)) / kUnit) * kUnit
-                                           : (where >> 8) % sizeof(TableHeader);
+    const size_t offset = (where & 1) != 0
+                              ? sizeof(TableHeader) + (where >> 8) % ((bytes - sizeof(TableHeader)) / kUnit) * kUnit
+                              : (where >> 8) % sizeof(TableHeader);
     size_t length = 1 + (where >> 1) % 64;
     if (length > size) length = size;
     if (length > bytes - offset) length = bytes - offset;

@@ -38,7 +38,8 @@ void* Next(uint64_t path, int depth, size_t bytes, std::integer_sequence<int, I.
 
 template <int I>
 void* Call(uint64_t path, int depth, size_t bytes) {
-  void* block = depth == 0 ? malloc(bytes) : Next(path, depth - 1, bytes, std::make_integer_sequence<int, kFunctions>());
+  void* block =
+      depth == 0 ? malloc(bytes) : Next(path, depth - 1, bytes, std::make_integer_sequence<int, kFunctions>());
   asm volatile("");  // no tail call
   return block;
 }
@@ -77,8 +78,10 @@ int main(int argc, char** argv) {
     const int64_t start = Now();
     void* block = Call<0>(path, kDepth, turn < filled ? 48 : BytesOf(path));
     Use(block);
-    if (turn < kept.size()) kept[turn] = block;
-    else free(block);
+    if (turn < kept.size())
+      kept[turn] = block;
+    else
+      free(block);
     const int64_t took = Now() - start;
     if (turn < ready) continue;
     if (turn == ready) {
@@ -106,8 +109,8 @@ int main(int argc, char** argv) {
     const ssize_t got = read(0, &byte, 1);
     if (got == 0) return 0;
     if (got == 1 && byte == '\n') {
-      printf("allocations %lu blocked %lu longest_blocked_ns %ld longest_ns %ld preempted %lu answer %d\n", since.allocations,
-             since.blocked, since.longest_blocked_ns, since.longest_ns, since.preempted, ++answers);
+      printf("allocations %lu blocked %lu longest_blocked_ns %ld longest_ns %ld preempted %lu answer %d\n",
+             since.allocations, since.blocked, since.longest_blocked_ns, since.longest_ns, since.preempted, ++answers);
       fflush(stdout);
       since = {};
       getrusage(RUSAGE_THREAD, &before);

@@ -30,9 +30,7 @@ static void Afterwards(void) {
   for (int i = 0; i < 10; ++i) Use(allocates_afterwards());
 }
 
-static int Become(void) {
-  return setgroups(0, NULL) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0;
-}
+static int Become(void) { return setgroups(0, NULL) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0; }
 
 static int Worker(void) {
   const pid_t child = fork();

@@ -101,7 +101,8 @@ static long KiB(const char* path, const char* word, int own) {
       if (counts) sum += atol(line + strlen(word));
     } else if (own && sscanf(line, "%lx-%lx ", &start, &end) == 2) {
       const int named = strchr(line, '/') != NULL || strchr(line, '[') != NULL;
-      counts = strstr(line, "libholdfast.so") || strstr(line, ".table") || (!named && (end - start == 4 << 20 || (counts && start == last)));
+      counts = strstr(line, "libholdfast.so") || strstr(line, ".table") ||
+               (!named && (end - start == 4 << 20 || (counts && start == last)));
       last = end;
     }
   }

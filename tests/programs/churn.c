@@ -30,7 +30,8 @@ static void Tell(int tenth) {
   close(fd);
   if (got <= 0) return;
   status[got] = 0;
-  fprintf(stderr, "tenth %d private %ld shared %ld\n", tenth, FieldOf(status, "RssAnon:"), FieldOf(status, "RssShmem:"));
+  fprintf(stderr, "tenth %d private %ld shared %ld\n", tenth, FieldOf(status, "RssAnon:"),
+          FieldOf(status, "RssShmem:"));
 }
 
 static void* Comes(void* unused) {

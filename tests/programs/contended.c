@@ -60,8 +60,8 @@ static void HandOff(void) {
   }
   pthread_join(waiter, NULL);
   qsort(latencies, (size_t)rounds, sizeof *latencies, Ascending);
-  printf("handoff_ns %llu %llu %llu\n", (unsigned long long)latencies[rounds / 4], (unsigned long long)latencies[rounds / 2],
-         (unsigned long long)latencies[rounds * 3 / 4]);
+  printf("handoff_ns %llu %llu %llu\n", (unsigned long long)latencies[rounds / 4],
+         (unsigned long long)latencies[rounds / 2], (unsigned long long)latencies[rounds * 3 / 4]);
 }
 
 // ---- Throughput ----

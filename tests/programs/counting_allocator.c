@@ -1,8 +1,8 @@
 // An allocator below the profiler: glibc's, with every call counted. What it sees must be the program's own calls, no
 // more and no fewer.
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 extern void* __libc_malloc(size_t);
@@ -22,7 +22,7 @@ void* memalign(size_t alignment, size_t size) { return ++memaligns, __libc_memal
 
 __attribute__((destructor)) static void Tell(void) {
   char line[200];
-  const int length = snprintf(line, sizeof line, "below: malloc %ld calloc %ld realloc %ld free %ld memalign %ld\n", mallocs,
-                              callocs, reallocs, frees, memaligns);
+  const int length = snprintf(line, sizeof line, "below: malloc %ld calloc %ld realloc %ld free %ld memalign %ld\n",
+                              mallocs, callocs, reallocs, frees, memaligns);
   if (write(2, line, (size_t)length) != length) _exit(99);
 }

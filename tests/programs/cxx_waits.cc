@@ -37,7 +37,8 @@ KNOWN void waits_for_static_guard() { Guarded(); }
 }
 
 template <typename Release>
-static void Wait(const char* name, const char* label, void (*wait)(), Release release, std::chrono::milliseconds later = {}) {
+static void Wait(const char* name, const char* label, void (*wait)(), Release release,
+                 std::chrono::milliseconds later = {}) {
   long long waited = 0;
   std::thread waiter([&] {
     std::this_thread::sleep_for(later);
@@ -58,11 +59,13 @@ int main() {
     word.notify_all();
   });
   Wait("waits_for_counting_semaphore", "futex", waits_for_counting_semaphore, [] { semaphore.release(); });
-  Wait("waits_for_counting_semaphore_for_a_time", "futex", waits_for_counting_semaphore_for_a_time, [] { semaphore.release(); });
+  Wait("waits_for_counting_semaphore_for_a_time", "futex", waits_for_counting_semaphore_for_a_time,
+       [] { semaphore.release(); });
   Wait("waits_for_latch", "futex", waits_for_latch, [] { latch.count_down(); });
   Wait("waits_for_barrier", "futex", waits_for_barrier, [] { barrier.arrive_and_wait(); });
   std::thread first([] { Guarded(); });
-  Wait("waits_for_static_guard", "futex", waits_for_static_guard, [] {}, std::chrono::milliseconds(20));
+  Wait(
+      "waits_for_static_guard", "futex", waits_for_static_guard, [] {}, std::chrono::milliseconds(20));
   first.join();
   return 0;
 }

@@ -32,7 +32,8 @@ void Call(uint64_t path, int depth) {
     Use(block);
     free(block);
   } else {
-    Next(path * 6364136223846793005u + 1442695040888963407u, depth - 1, static_cast<int>(path >> 40), std::make_integer_sequence<int, kFunctions>());
+    Next(path * 6364136223846793005u + 1442695040888963407u, depth - 1, static_cast<int>(path >> 40),
+         std::make_integer_sequence<int, kFunctions>());
   }
   asm volatile("");  // no tail call
 }

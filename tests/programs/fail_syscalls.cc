@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
   int status = 0;
   waitpid(child, &status, 0);
   ptrace(PTRACE_SETOPTIONS, child, nullptr,
-         PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEFORK | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL);
+         PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEFORK | PTRACE_O_TRACEEXEC |
+             PTRACE_O_EXITKILL);
   std::map<pid_t, Traced> all;
   all[child];
   long calls = 0;

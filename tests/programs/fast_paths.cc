@@ -32,11 +32,11 @@ struct Path {
 };
 
 // The body twice, so that callgrind can tell the two by their names.
-#define PATH(name, ...)                                                                        \
-  inline __attribute__((always_inline)) void Loop_##name() {                                   \
-    for (size_t i = 0; i < kRounds; ++i) __VA_ARGS__                                           \
-  }                                                                                            \
-  extern "C" __attribute__((noinline)) void warm_##name() { Loop_##name(); }                   \
+#define PATH(name, ...)                                                      \
+  inline __attribute__((always_inline)) void Loop_##name() {                 \
+    for (size_t i = 0; i < kRounds; ++i) __VA_ARGS__                         \
+  }                                                                          \
+  extern "C" __attribute__((noinline)) void warm_##name() { Loop_##name(); } \
   extern "C" __attribute__((noinline)) void measured_##name() { Loop_##name(); }
 
 PATH(malloc, {
@@ -78,7 +78,7 @@ PATH(new, {
 PATH(sized, {
   void* p = ::operator new(64);
   Use(p);
-  ::operator delete(p, size_t{64});
+  ::operator delete (p, size_t{64});
 })
 PATH(array, {
   void* p = ::operator new[](64);
@@ -96,9 +96,9 @@ PATH(nothrow, {
   ::operator delete(p, std::nothrow);
 })
 PATH(aligned_new, {
-  void* p = ::operator new(64, std::align_val_t{64});
+  void* p = ::operator new (64, std::align_val_t{64});
   Use(p);
-  ::operator delete(p, std::align_val_t{64});
+  ::operator delete (p, std::align_val_t{64});
 })
 PATH(lock, {
   pthread_mutex_lock(&mutex);
@@ -186,16 +186,33 @@ PATH(new_beside_large, {
   ::operator delete(p);
 })
 
-#define NAMED(name) {#name, warm_##name, measured_##name}
-const Path kPaths[] = {NAMED(malloc),      NAMED(ring),    NAMED(calloc),      NAMED(realloc), NAMED(reallocarray),
-                       NAMED(aligned),     NAMED(posix),   NAMED(usable),      NAMED(new),     NAMED(sized),
-                       NAMED(array),       NAMED(sized_array), NAMED(nothrow), NAMED(aligned_new),
-                       NAMED(lock),        NAMED(recursive),   NAMED(trylock), NAMED(timedlock), NAMED(clocklock),
-                       {"lock_long_after_waiter", warm_lock_long_after_waiter, measured_lock_long_after_waiter, WaitedLongAgo},
-                       {"mtx_beside_waiter", warm_mtx_beside_waiter, measured_mtx_beside_waiter, BeginWaiting, EndWaiting},
-                       // For good, so these are the last.
-                       {"malloc_beside_large", warm_malloc_beside_large, measured_malloc_beside_large, TakeLargeSamples},
-                       {"new_beside_large", warm_new_beside_large, measured_new_beside_large, TakeLargeSamples}};
+#define NAMED(name) \
+  { #name, warm_##name, measured_##name }
+const Path kPaths[] = {
+    NAMED(malloc),
+    NAMED(ring),
+    NAMED(calloc),
+    NAMED(realloc),
+    NAMED(reallocarray),
+    NAMED(aligned),
+    NAMED(posix),
+    NAMED(usable),
+    NAMED(new),
+    NAMED(sized),
+    NAMED(array),
+    NAMED(sized_array),
+    NAMED(nothrow),
+    NAMED(aligned_new),
+    NAMED(lock),
+    NAMED(recursive),
+    NAMED(trylock),
+    NAMED(timedlock),
+    NAMED(clocklock),
+    {"lock_long_after_waiter", warm_lock_long_after_waiter, measured_lock_long_after_waiter, WaitedLongAgo},
+    {"mtx_beside_waiter", warm_mtx_beside_waiter, measured_mtx_beside_waiter, BeginWaiting, EndWaiting},
+    // For good, so these are the last.
+    {"malloc_beside_large", warm_malloc_beside_large, measured_malloc_beside_large, TakeLargeSamples},
+    {"new_beside_large", warm_new_beside_large, measured_new_beside_large, TakeLargeSamples}};
 
 }  // namespace
 

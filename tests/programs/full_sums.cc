@@ -25,7 +25,8 @@ extern "C" KNOWN void waits_for_years() {
 extern "C" KNOWN void* allocates_for_years() { return malloc(64); }
 
 // At the very end of what the numbers can hold.
-constexpr uint64_t kDelayNs = (UINT64_MAX >> kAmountFractionBits) - 1000, kObjects = (UINT64_MAX >> kCountFractionBits) - 5;
+constexpr uint64_t kDelayNs = (UINT64_MAX >> kAmountFractionBits) - 1000,
+                   kObjects = (UINT64_MAX >> kCountFractionBits) - 5;
 
 static void MakeOld(TableHeader* table) {
   char* bytes = reinterpret_cast<char*>(table);

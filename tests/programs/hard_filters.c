@@ -71,11 +71,13 @@ static void BySyscall(void) {
 
 // The first thing that it does: the first allocation comes behind the filter. The allocator itself needs memory.
 static void AtOnce(void) {
-  static struct sock_filter no_files[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 4, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 3, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 2, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  static struct sock_filter no_files[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 4, 0),
+                                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 3, 0),
+                                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 2, 0),
+                                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 1, 0),
+                                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog filter = {sizeof no_files / sizeof no_files[0], no_files};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)) exit(8);
   for (int i = 0; i < 50; ++i) free(before_it());
@@ -108,13 +110,16 @@ static void* Waits(void* unused) {
 // The filter holds for all threads, also those that come later.
 static void WithThreads(void) {
   Before();
-  static struct sock_filter threads_too[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 2, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 1, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  static struct sock_filter threads_too[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 3, 0),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 2, 0),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 1, 0),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog filter = {sizeof threads_too / sizeof threads_too[0], threads_too};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter)) exit(8);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter))
+    exit(8);
   pthread_t thread;
   pthread_create(&thread, NULL, Waits, NULL);
   pthread_join(thread, NULL);
@@ -179,10 +184,20 @@ static void Limits(void) {
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
-  static const struct { const char* name; void (*run)(void); } cases[] = {
-      {"strict", Strict}, {"by_prctl", ByPrctl}, {"by_syscall", BySyscall}, {"at_once", AtOnce}, {"in_child", InChild},
-      {"with_threads", WithThreads}, {"refused", Refused}, {"set_user", SetUser}, {"user_namespace", UserNamespace},
-      {"unshare_files", UnshareFiles}, {"limits", Limits}};
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } cases[] = {{"strict", Strict},
+               {"by_prctl", ByPrctl},
+               {"by_syscall", BySyscall},
+               {"at_once", AtOnce},
+               {"in_child", InChild},
+               {"with_threads", WithThreads},
+               {"refused", Refused},
+               {"set_user", SetUser},
+               {"user_namespace", UserNamespace},
+               {"unshare_files", UnshareFiles},
+               {"limits", Limits}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
   }

@@ -57,7 +57,8 @@ static void* Crosses(void* which) {
 }
 static void Crossed(void) {
   const size_t apart = 32u << 20;
-  char* memory = mmap(NULL, apart * kCrossed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char* memory =
+      mmap(NULL, apart * kCrossed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   pthread_t ids[kCrossed];
   pthread_barrier_init(&crossing, NULL, kCrossed + 1);
   for (uintptr_t i = 0; i < kCrossed; ++i) {

@@ -43,7 +43,9 @@ static void After(void) {
   printf("child: %d\n", WEXITSTATUS(status));
 }
 
-static void Said(const char* what, long result) { printf("%s: %ld%s%s\n", what, result, result < 0 ? ", " : "", result < 0 ? strerror(errno) : ""); }
+static void Said(const char* what, long result) {
+  printf("%s: %ld%s%s\n", what, result, result < 0 ? ", " : "", result < 0 ? strerror(errno) : "");
+}
 
 // The rest of the program in a process whose mounts are its own. The caller goes on when that one has ended.
 static int OwnMounts(void) {
@@ -223,12 +225,24 @@ int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   itself = argv[0];
   setvbuf(stdout, NULL, _IONBF, 0);
-  static const struct { const char* name; void (*run)(void); } cases[] = {
-      {"new_root", NewRoot}, {"no_proc", NoProc}, {"read_only_memory", ReadOnlyMemory}, {"no_memory_folder", NoMemoryFolder},
-      {"namespaces", Namespaces}, {"first_in_namespace", FirstInNamespace}, {"plain", Plain}, {"not_dumpable", NotDumpable}, {"locked_memory", LockedMemory},
-      {"locked_from_the_start", LockedFromTheStart},
-      {"room_only_later", RoomOnlyLater}, {"subreaper", Subreaper}, {"ignored_children", IgnoredChildren},
-      {"counted_children", CountedChildren}, {"vfork_storm", VforkStorm}};
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } cases[] = {{"new_root", NewRoot},
+               {"no_proc", NoProc},
+               {"read_only_memory", ReadOnlyMemory},
+               {"no_memory_folder", NoMemoryFolder},
+               {"namespaces", Namespaces},
+               {"first_in_namespace", FirstInNamespace},
+               {"plain", Plain},
+               {"not_dumpable", NotDumpable},
+               {"locked_memory", LockedMemory},
+               {"locked_from_the_start", LockedFromTheStart},
+               {"room_only_later", RoomOnlyLater},
+               {"subreaper", Subreaper},
+               {"ignored_children", IgnoredChildren},
+               {"counted_children", CountedChildren},
+               {"vfork_storm", VforkStorm}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
   }

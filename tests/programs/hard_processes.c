@@ -234,9 +234,18 @@ static void ForkInHandler(void) {
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
-  static const struct { const char* name; void (*run)(void); } cases[] = {
-      {"storm", Storm}, {"atfork", AtFork}, {"raw", Raw}, {"shared_memory", SharedMemory}, {"first_in_vfork", FirstInVfork},
-      {"waits_for_any", WaitsForAny}, {"pipe_end", PipeEnd}, {"daemon", Daemon}, {"fork_in_handler", ForkInHandler}};
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } cases[] = {{"storm", Storm},
+               {"atfork", AtFork},
+               {"raw", Raw},
+               {"shared_memory", SharedMemory},
+               {"first_in_vfork", FirstInVfork},
+               {"waits_for_any", WaitsForAny},
+               {"pipe_end", PipeEnd},
+               {"daemon", Daemon},
+               {"fork_in_handler", ForkInHandler}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
   }

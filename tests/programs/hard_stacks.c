@@ -141,12 +141,15 @@ __attribute__((noinline)) static void* WithFramePointer(uintptr_t value, void* (
   __asm__ volatile(
       "push %%rbp\n push %%rbx\n push %%r12\n mov %%rsp, %%r12\n and $-16, %%rsp\n mov %1, %%rbp\n"
       "mov $77, %%edi\n call *%2\n mov %%r12, %%rsp\n pop %%r12\n pop %%rbx\n pop %%rbp\n"
-      : "=a"(result) : "D"(value), "S"(allocate) : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
+      : "=a"(result)
+      : "D"(value), "S"(allocate)
+      : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
   return result;
 }
 
 static void CorruptFrames(void) {
-  const uintptr_t values[] = {0, 1, 8, 4096, 0x7fffffffe000, 0x800000000000, ~0ul, 0xdeadbeefdeadbeef, (uintptr_t)values, 0xffffffffff600000};
+  const uintptr_t values[] = {
+      0, 1, 8, 4096, 0x7fffffffe000, 0x800000000000, ~0ul, 0xdeadbeefdeadbeef, (uintptr_t)values, 0xffffffffff600000};
   for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
     for (int k = 0; k < 20; ++k) free(WithFramePointer(values[i], on_some_stack));
   }
@@ -366,10 +369,15 @@ static void GoneAfterUnlock(void) {
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   setvbuf(stdout, NULL, _IONBF, 0);
-  static const struct { const char* name; void (*run)(void); } cases[] = {
-      {"coroutines", Coroutines}, {"unmapped_stacks", UnmappedStacks}, {"tiny_threads", TinyThreads}, {"stack_bounds", StackBounds},
-      {"corrupt_frames", CorruptFrames}, {"adjacent_stacks", AdjacentStacks}, {"alternate_stack", AlternateStack}, {"small_stacks", SmallStacks}, {"signal_storm", SignalStorm}, {"jump_out", JumpOut},
-      {"cancellation", Cancellation}, {"gone_after_unlock", GoneAfterUnlock}};
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } cases[] = {{"coroutines", Coroutines},          {"unmapped_stacks", UnmappedStacks},
+               {"tiny_threads", TinyThreads},       {"stack_bounds", StackBounds},
+               {"corrupt_frames", CorruptFrames},   {"adjacent_stacks", AdjacentStacks},
+               {"alternate_stack", AlternateStack}, {"small_stacks", SmallStacks},
+               {"signal_storm", SignalStorm},       {"jump_out", JumpOut},
+               {"cancellation", Cancellation},      {"gone_after_unlock", GoneAfterUnlock}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (!strcmp(which, cases[i].name)) return cases[i].run(), 0;
   }

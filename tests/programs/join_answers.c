@@ -13,12 +13,12 @@
 #include "clocks.h"
 #include "known.h"
 
-#define SAY(call)                                   \
-  do {                                              \
-    void* value = NULL;                             \
-    const int result = (call);                      \
-    printf("%s: %d, %p\n", #call, result, value);   \
-    fflush(stdout);                                 \
+#define SAY(call)                                 \
+  do {                                            \
+    void* value = NULL;                           \
+    const int result = (call);                    \
+    printf("%s: %d, %p\n", #call, result, value); \
+    fflush(stdout);                               \
   } while (0)
 
 static _Atomic int id, over;

@@ -46,7 +46,7 @@ KNOWN void* by_posix() {
 KNOWN void* by_new() { return Looked(::operator new(kSize)); }
 KNOWN void* by_new_array() { return Looked(::operator new[](kSize)); }
 KNOWN void* by_nothrow() { return Looked(::operator new(kSize, std::nothrow)); }
-KNOWN void* by_aligned_new() { return Looked(::operator new(kSize, std::align_val_t{64})); }
+KNOWN void* by_aligned_new() { return Looked(::operator new (kSize, std::align_val_t{64})); }
 KNOWN void* shrunk(void* block) { return Looked(realloc(block, kSize - kMiB)); }
 KNOWN void* grown(void* block) { return Looked(realloc(block, kSize + kMiB)); }
 KNOWN void* of_array(void* block) { return Looked(reallocarray(block, kSize / 32, 32)); }
@@ -75,8 +75,8 @@ int main() {
     ::operator delete[](by_new_array());
     ::operator delete[](by_new_array(), kSize);
     ::operator delete(by_nothrow(), std::nothrow);
-    ::operator delete(by_aligned_new(), std::align_val_t{64});
-    ::operator delete(by_aligned_new(), kSize, std::align_val_t{64});
+    ::operator delete (by_aligned_new(), std::align_val_t{64});
+    ::operator delete (by_aligned_new(), kSize, std::align_val_t{64});
     void* block = shrunk(by_malloc());
     Shift();
     block = grown(block);
@@ -93,7 +93,9 @@ int main() {
   Use(kept());
   printf("%d blocks, %s\n", blocks, 2 * untagged > blocks ? "most of them untagged" : "few of them untagged");
 
-  const auto gone = [](const char* function, size_t each, size_t bytes) { Expect(function, each * kRounds, each * kRounds * bytes, 0, 0); };
+  const auto gone = [](const char* function, size_t each, size_t bytes) {
+    Expect(function, each * kRounds, each * kRounds * bytes, 0, 0);
+  };
   gone("by_malloc", 3, kSize);
   gone("by_calloc", 1, kSize);
   gone("by_null", 1, kSize);

@@ -35,4 +35,6 @@ void free(void* block) {
 }
 void* calloc(size_t count, size_t each) { return __libc_calloc(count, each); }
 void* realloc(void* block, size_t bytes) { return IsLarge(block) ? NULL : __libc_realloc(block, bytes); }
-size_t malloc_usable_size(void* block) { return IsLarge(block) ? kLarge : block ? ((size_t*)block)[-1] / 16 * 16 - 8 : 0; }
+size_t malloc_usable_size(void* block) {
+  return IsLarge(block) ? kLarge : block ? ((size_t*)block)[-1] / 16 * 16 - 8 : 0;
+}

@@ -18,7 +18,7 @@
 
 enum { kStep = 64, kMost = 4096, kStackBytes = 256 << 10 };
 
-static char* stack;                     // its lowest byte that may be touched
+static char* stack;  // its lowest byte that may be touched
 static void* blocks[16];
 
 // ---- what is called with little stack left ----
@@ -95,9 +95,9 @@ static void Waits(void) { pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mute
 static const struct Case {
   const char* name;
   void (*with_little)(void);
-  void (*before)(void);                 // by the thread that has little left, while it still has much
-  void (*first)(void);                  // by another thread, before
-  void (*meanwhile)(void);              // by another thread
+  void (*before)(void);     // by the thread that has little left, while it still has much
+  void (*first)(void);      // by another thread, before
+  void (*meanwhile)(void);  // by another thread
 } cases[] = {{"malloc", Malloc, NULL, NULL, NULL},
              {"calloc", Calloc, NULL, NULL, NULL},
              {"realloc", Realloc, Malloc, NULL, NULL},

@@ -107,47 +107,75 @@ static void Wake(void) {
 static void ResetFutex(void) { futex_word = 0; }
 
 // name, label, the call, before it in the same thread, held by another, let go by it, after it in the same thread
-#define PRIMITIVES(X)                                                                                                       \
-  X(mutex_lock, "mutex", pthread_mutex_lock(&mutex), Nothing, HoldMutex, LetMutexGo, LetMutexGo)                             \
-  X(mtx_lock_, "mutex", mtx_lock(&c11), Nothing, HoldC11, LetC11Go, LetC11Go)                                                \
-  X(rdlock, "rwlock-read", pthread_rwlock_rdlock(&rwlock), Nothing, HoldForWriting, LetRwlockGo, LetRwlockGo)                \
-  X(wrlock, "rwlock-write", pthread_rwlock_wrlock(&rwlock), Nothing, HoldForReading, LetRwlockGo, LetRwlockGo)               \
-  X(spin_lock, "spin", pthread_spin_lock(&spin), Nothing, HoldSpin, LetSpinGo, LetSpinGo)                                    \
-  X(sem_wait_, "semaphore", sem_wait(&semaphore), Nothing, Nothing, Post, Nothing)                                           \
-  X(cond_wait, "condition", pthread_cond_wait(&condition, &of_condition), TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo) \
-  X(cond_wait_all, "condition", pthread_cond_wait(&condition, &of_condition), TakeMutexOfCondition, Nothing, Broadcast, LetMutexOfConditionGo) \
-  X(cond_wait_2_2_5, "condition", old_cond_wait(&old_condition, &of_condition), TakeMutexOfCondition, Nothing, OldSignal, LetMutexOfConditionGo) \
-  X(cnd_wait_, "condition", cnd_wait(&c11_condition, &c11_of_condition), TakeC11OfCondition, Nothing, C11Signal, LetC11OfConditionGo) \
-  X(barrier_wait, "barrier", pthread_barrier_wait(&barrier) & 0, Nothing, Nothing, Come, Nothing)                            \
-  X(once_, "once", pthread_once(&once, TakesAWhile), Nothing, Nothing, Nothing, Nothing)                                     \
-  X(call_once_, "once", ({ call_once(&c11_once, TakesAWhile); 0; }), Nothing, Nothing, Nothing, Nothing)                                                   \
-  X(join, "join", pthread_join(joined, NULL), Nothing, Nothing, Nothing, Nothing)                                            \
-  X(thrd_join_, "join", ({ int value = 0; thrd_join(c11_joined, &value) * 100 + value; }), Nothing, Nothing, Nothing, Nothing)                                                       \
-  X(futex_wait, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0), Nothing, Nothing, Wake, ResetFutex) \
-  X(futex_wait_bitset, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, -1), Nothing, Nothing, Wake, ResetFutex)
+#define PRIMITIVES(X)                                                                                                  \
+  X(mutex_lock, "mutex", pthread_mutex_lock(&mutex), Nothing, HoldMutex, LetMutexGo, LetMutexGo)                       \
+  X(mtx_lock_, "mutex", mtx_lock(&c11), Nothing, HoldC11, LetC11Go, LetC11Go)                                          \
+  X(rdlock, "rwlock-read", pthread_rwlock_rdlock(&rwlock), Nothing, HoldForWriting, LetRwlockGo, LetRwlockGo)          \
+  X(wrlock, "rwlock-write", pthread_rwlock_wrlock(&rwlock), Nothing, HoldForReading, LetRwlockGo, LetRwlockGo)         \
+  X(spin_lock, "spin", pthread_spin_lock(&spin), Nothing, HoldSpin, LetSpinGo, LetSpinGo)                              \
+  X(sem_wait_, "semaphore", sem_wait(&semaphore), Nothing, Nothing, Post, Nothing)                                     \
+  X(cond_wait, "condition", pthread_cond_wait(&condition, &of_condition), TakeMutexOfCondition, Nothing, Signal,       \
+    LetMutexOfConditionGo)                                                                                             \
+  X(cond_wait_all, "condition", pthread_cond_wait(&condition, &of_condition), TakeMutexOfCondition, Nothing,           \
+    Broadcast, LetMutexOfConditionGo)                                                                                  \
+  X(cond_wait_2_2_5, "condition", old_cond_wait(&old_condition, &of_condition), TakeMutexOfCondition, Nothing,         \
+    OldSignal, LetMutexOfConditionGo)                                                                                  \
+  X(cnd_wait_, "condition", cnd_wait(&c11_condition, &c11_of_condition), TakeC11OfCondition, Nothing, C11Signal,       \
+    LetC11OfConditionGo)                                                                                               \
+  X(barrier_wait, "barrier", pthread_barrier_wait(&barrier) & 0, Nothing, Nothing, Come, Nothing)                      \
+  X(once_, "once", pthread_once(&once, TakesAWhile), Nothing, Nothing, Nothing, Nothing)                               \
+  X(call_once_, "once", ({                                                                                             \
+      call_once(&c11_once, TakesAWhile);                                                                               \
+      0;                                                                                                               \
+    }),                                                                                                                \
+    Nothing, Nothing, Nothing, Nothing)                                                                                \
+  X(join, "join", pthread_join(joined, NULL), Nothing, Nothing, Nothing, Nothing)                                      \
+  X(thrd_join_, "join", ({                                                                                             \
+      int value = 0;                                                                                                   \
+      thrd_join(c11_joined, &value) * 100 + value;                                                                     \
+    }),                                                                                                                \
+    Nothing, Nothing, Nothing, Nothing)                                                                                \
+  X(futex_wait, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0), Nothing, Nothing, \
+    Wake, ResetFutex)                                                                                                  \
+  X(futex_wait_bitset, "futex",                                                                                        \
+    (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, -1), Nothing, Nothing, \
+    Wake, ResetFutex)
 
-#define TIMED_PRIMITIVES(X)                                                                                                 \
-  X(mutex_timedlock, "mutex", pthread_mutex_timedlock(&mutex, &real_deadline), Nothing, HoldMutex, LetMutexGo, LetMutexGo)   \
-  X(mutex_clocklock, "mutex", pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline), Nothing, HoldMutex, LetMutexGo, LetMutexGo) \
-  X(mtx_timedlock_, "mutex", mtx_timedlock(&c11, &real_deadline), Nothing, HoldC11, LetC11Go, LetC11Go)                      \
-  X(timedrdlock, "rwlock-read", pthread_rwlock_timedrdlock(&rwlock, &real_deadline), Nothing, HoldForWriting, LetRwlockGo, LetRwlockGo) \
-  X(clockrdlock, "rwlock-read", pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing, HoldForWriting, LetRwlockGo, LetRwlockGo) \
-  X(timedwrlock, "rwlock-write", pthread_rwlock_timedwrlock(&rwlock, &real_deadline), Nothing, HoldForReading, LetRwlockGo, LetRwlockGo) \
-  X(clockwrlock, "rwlock-write", pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing, HoldForWriting, LetRwlockGo, LetRwlockGo) \
-  X(sem_timedwait_, "semaphore", sem_timedwait(&semaphore, &real_deadline), Nothing, Nothing, Post, Nothing)                 \
-  X(sem_clockwait_, "semaphore", sem_clockwait(&semaphore, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Post, Nothing)     \
-  X(cond_timedwait, "condition", pthread_cond_timedwait(&condition, &of_condition, &real_deadline), TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo) \
-  X(cond_timedwait_2_2_5, "condition", old_cond_timedwait(&old_condition, &of_condition, &real_deadline), TakeMutexOfCondition, Nothing, OldSignal, LetMutexOfConditionGo) \
-  X(cond_clockwait, "condition", pthread_cond_clockwait(&condition, &of_condition, CLOCK_MONOTONIC, &deadline), TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo) \
-  X(cnd_timedwait_, "condition", cnd_timedwait(&c11_condition, &c11_of_condition, &real_deadline), TakeC11OfCondition, Nothing, C11Signal, LetC11OfConditionGo) \
-  X(timedjoin, "join", pthread_timedjoin_np(joined, NULL, &real_deadline), Nothing, Nothing, Nothing, Nothing)               \
-  X(clockjoin, "join", pthread_clockjoin_np(joined, NULL, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Nothing, Nothing)   \
-  X(futex_wait_for, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, &how_long, NULL, 0), Nothing, Nothing, Wake, ResetFutex)
+#define TIMED_PRIMITIVES(X)                                                                                            \
+  X(mutex_timedlock, "mutex", pthread_mutex_timedlock(&mutex, &real_deadline), Nothing, HoldMutex, LetMutexGo,         \
+    LetMutexGo)                                                                                                        \
+  X(mutex_clocklock, "mutex", pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline), Nothing, HoldMutex,         \
+    LetMutexGo, LetMutexGo)                                                                                            \
+  X(mtx_timedlock_, "mutex", mtx_timedlock(&c11, &real_deadline), Nothing, HoldC11, LetC11Go, LetC11Go)                \
+  X(timedrdlock, "rwlock-read", pthread_rwlock_timedrdlock(&rwlock, &real_deadline), Nothing, HoldForWriting,          \
+    LetRwlockGo, LetRwlockGo)                                                                                          \
+  X(clockrdlock, "rwlock-read", pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,              \
+    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                          \
+  X(timedwrlock, "rwlock-write", pthread_rwlock_timedwrlock(&rwlock, &real_deadline), Nothing, HoldForReading,         \
+    LetRwlockGo, LetRwlockGo)                                                                                          \
+  X(clockwrlock, "rwlock-write", pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,             \
+    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                          \
+  X(sem_timedwait_, "semaphore", sem_timedwait(&semaphore, &real_deadline), Nothing, Nothing, Post, Nothing)           \
+  X(sem_clockwait_, "semaphore", sem_clockwait(&semaphore, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Post,        \
+    Nothing)                                                                                                           \
+  X(cond_timedwait, "condition", pthread_cond_timedwait(&condition, &of_condition, &real_deadline),                    \
+    TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo)                                                      \
+  X(cond_timedwait_2_2_5, "condition", old_cond_timedwait(&old_condition, &of_condition, &real_deadline),              \
+    TakeMutexOfCondition, Nothing, OldSignal, LetMutexOfConditionGo)                                                   \
+  X(cond_clockwait, "condition", pthread_cond_clockwait(&condition, &of_condition, CLOCK_MONOTONIC, &deadline),        \
+    TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo)                                                      \
+  X(cnd_timedwait_, "condition", cnd_timedwait(&c11_condition, &c11_of_condition, &real_deadline), TakeC11OfCondition, \
+    Nothing, C11Signal, LetC11OfConditionGo)                                                                           \
+  X(timedjoin, "join", pthread_timedjoin_np(joined, NULL, &real_deadline), Nothing, Nothing, Nothing, Nothing)         \
+  X(clockjoin, "join", pthread_clockjoin_np(joined, NULL, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Nothing,      \
+    Nothing)                                                                                                           \
+  X(futex_wait_for, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, &how_long, NULL, 0), Nothing, \
+    Nothing, Wake, ResetFutex)
 
-#define DEFINE(name, label, call, before, hold, release, after)                  \
-  KNOWN int name##_free(void) { return call; }                           \
-  KNOWN int name##_contended(void) { return call; }                      \
-  KNOWN int name##_timed_out(void) { return call; }                      \
+#define DEFINE(name, label, call, before, hold, release, after) \
+  KNOWN int name##_free(void) { return call; }                  \
+  KNOWN int name##_contended(void) { return call; }             \
+  KNOWN int name##_timed_out(void) { return call; }             \
   KNOWN int name##_cancelled(void) { return call; }
 PRIMITIVES(DEFINE)
 TIMED_PRIMITIVES(DEFINE)
@@ -191,8 +219,10 @@ static void Free(const Row* row) {
     pthread_barrier_destroy(&barrier);
     pthread_barrier_init(&barrier, NULL, 1);
   }
-  if (Is(row, "thrd_join")) StartC11Thread(0);
-  else if (Is(row, "join")) StartThread(0);
+  if (Is(row, "thrd_join"))
+    StartC11Thread(0);
+  else if (Is(row, "join"))
+    StartThread(0);
   if (Is(row, "join")) Sleep(20);
   if (Is(row, "futex")) futex_word = 1;
   const int result = row->free(), error = Errno(result);
@@ -210,9 +240,12 @@ static pthread_barrier_t held;
 static void* Holder(void* unused) {
   current->hold();
   pthread_barrier_wait(&held);
-  if (Is(current, "call_once_")) RunC11Once();
-  else if (Is(current, "once_")) RunOnce();
-  else Sleep(kHoldMs);
+  if (Is(current, "call_once_"))
+    RunC11Once();
+  else if (Is(current, "once_"))
+    RunOnce();
+  else
+    Sleep(kHoldMs);
   current->release();
   return unused;
 }
@@ -222,8 +255,10 @@ static void Contended(const Row* row) {
   once = PTHREAD_ONCE_INIT;
   c11_once = (once_flag)ONCE_FLAG_INIT;
   SetDeadlines(10000);
-  if (Is(row, "thrd_join")) StartC11Thread(kHoldMs);
-  else if (Is(row, "join")) StartThread(kHoldMs);
+  if (Is(row, "thrd_join"))
+    StartC11Thread(kHoldMs);
+  else if (Is(row, "join"))
+    StartThread(kHoldMs);
   pthread_create(&holder, NULL, Holder, NULL);
   row->before();
   pthread_barrier_wait(&held);

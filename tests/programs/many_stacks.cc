@@ -34,8 +34,10 @@ template <int I>
 void Call(uint64_t path, int depth, size_t bytes) {
   if (depth == 0) {
     void* block = malloc(bytes);
-    if (kept_count < kept.size()) kept[kept_count++] = block;
-    else free(block);
+    if (kept_count < kept.size())
+      kept[kept_count++] = block;
+    else
+      free(block);
   } else {
     const bool branches = depth % 3 < 2;
     const int which = depth * 2 + (branches ? static_cast<int>(path & 1) : 0);

@@ -39,8 +39,8 @@ static void* Wait(void* argument) {
   return NULL;
 }
 
-static void Fight(const char* name, void (*victim_locks)(void), void (*culprit_unlocks)(void), pthread_mutex_t* mutex, int rounds,
-                  long ms) {
+static void Fight(const char* name, void (*victim_locks)(void), void (*culprit_unlocks)(void), pthread_mutex_t* mutex,
+                  int rounds, long ms) {
   uint64_t waited = 0;
   for (int i = 0; i < rounds; ++i) {
     Victim victim = {victim_locks, mutex, 0, 0};

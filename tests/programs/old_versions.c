@@ -26,34 +26,34 @@ __asm__(".symver old_mtx_timedlock, mtx_timedlock@GLIBC_2.28");
 __asm__(".symver old_mtx_unlock, mtx_unlock@GLIBC_2.28");
 
 // The rest, by address alone; lock_table calls the conditions of 2.2.5.
-#define OTHERS(X) \
-  X(pthread_rwlock_rdlock, "2.2.5") \
-  X(pthread_rwlock_wrlock, "2.2.5") \
+#define OTHERS(X)                        \
+  X(pthread_rwlock_rdlock, "2.2.5")      \
+  X(pthread_rwlock_wrlock, "2.2.5")      \
   X(pthread_rwlock_timedrdlock, "2.2.5") \
   X(pthread_rwlock_timedwrlock, "2.2.5") \
-  X(pthread_rwlock_clockrdlock, "2.30") \
-  X(pthread_rwlock_clockwrlock, "2.30") \
-  X(pthread_rwlock_unlock, "2.2.5") \
-  X(pthread_cond_wait, "2.2.5") \
-  X(pthread_cond_timedwait, "2.2.5") \
-  X(pthread_cond_signal, "2.2.5") \
-  X(pthread_cond_broadcast, "2.2.5") \
-  X(pthread_cond_clockwait, "2.30") \
-  X(cnd_wait, "2.28") \
-  X(cnd_timedwait, "2.28") \
-  X(cnd_signal, "2.28") \
-  X(cnd_broadcast, "2.28") \
-  X(pthread_spin_lock, "2.2.5") \
-  X(pthread_spin_unlock, "2.2.5") \
-  X(sem_wait, "2.2.5") \
-  X(sem_timedwait, "2.2.5") \
-  X(sem_clockwait, "2.30") \
-  X(pthread_barrier_wait, "2.2.5") \
-  X(pthread_once, "2.2.5") \
-  X(call_once, "2.28") \
-  X(pthread_join, "2.2.5") \
-  X(pthread_timedjoin_np, "2.3.3") \
-  X(pthread_clockjoin_np, "2.31") \
+  X(pthread_rwlock_clockrdlock, "2.30")  \
+  X(pthread_rwlock_clockwrlock, "2.30")  \
+  X(pthread_rwlock_unlock, "2.2.5")      \
+  X(pthread_cond_wait, "2.2.5")          \
+  X(pthread_cond_timedwait, "2.2.5")     \
+  X(pthread_cond_signal, "2.2.5")        \
+  X(pthread_cond_broadcast, "2.2.5")     \
+  X(pthread_cond_clockwait, "2.30")      \
+  X(cnd_wait, "2.28")                    \
+  X(cnd_timedwait, "2.28")               \
+  X(cnd_signal, "2.28")                  \
+  X(cnd_broadcast, "2.28")               \
+  X(pthread_spin_lock, "2.2.5")          \
+  X(pthread_spin_unlock, "2.2.5")        \
+  X(sem_wait, "2.2.5")                   \
+  X(sem_timedwait, "2.2.5")              \
+  X(sem_clockwait, "2.30")               \
+  X(pthread_barrier_wait, "2.2.5")       \
+  X(pthread_once, "2.2.5")               \
+  X(call_once, "2.28")                   \
+  X(pthread_join, "2.2.5")               \
+  X(pthread_timedjoin_np, "2.3.3")       \
+  X(pthread_clockjoin_np, "2.31")        \
   X(thrd_join, "2.28")
 #define DECLARE(name, version) \
   int old_##name(void);        \

@@ -18,7 +18,8 @@ static _Atomic(char*) next;
 static void* Take(size_t alignment, size_t bytes) {
   if (next == NULL) {
     char* none = NULL;
-    char* room = mmap(NULL, (size_t)1 << 36, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char* room =
+        mmap(NULL, (size_t)1 << 36, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) return NULL;
     atomic_compare_exchange_strong(&next, &none, room);
   }

@@ -13,7 +13,9 @@ alignas(16) static char arena[8 << 20];
 static size_t used = 0;
 static int foreign = 0;
 
-static bool IsOwn(const void* p) { return static_cast<const char*>(p) >= arena && static_cast<const char*>(p) < arena + sizeof arena; }
+static bool IsOwn(const void* p) {
+  return static_cast<const char*>(p) >= arena && static_cast<const char*>(p) < arena + sizeof arena;
+}
 
 extern "C" void* malloc(size_t size) {
   const size_t whole = (size + 31) & ~size_t{15};
@@ -27,7 +29,9 @@ extern "C" void* malloc(size_t size) {
   return block;
 }
 extern "C" void free(void* p) { foreign += p != nullptr && !IsOwn(p); }
-extern "C" void* calloc(size_t count, size_t each) { return malloc(count * each); }  // the arena is zero, and never reused
+extern "C" void* calloc(size_t count, size_t each) {
+  return malloc(count * each);
+}  // the arena is zero, and never reused
 extern "C" void* realloc(void* p, size_t size) {
   foreign += p != nullptr && !IsOwn(p);
   void* moved = malloc(size);

@@ -40,11 +40,14 @@ static void* Waiter(void* argument) {
     const uint64_t start = Now();
     phase->wait();
     const uint64_t waited = Now() - start;
-    if (phase->hold_ns < 10000) pthread_spin_unlock(&spin);
-    else pthread_mutex_unlock(&mutex);
+    if (phase->hold_ns < 10000)
+      pthread_spin_unlock(&spin);
+    else
+      pthread_mutex_unlock(&mutex);
     done = i;
     total += waited;
-    const double p = (1 - exp(-(double)waited / 1e5)) * (waited < 150000 || phase->hold_ns < 10000 ? phase->looked_at : 1);
+    const double p =
+        (1 - exp(-(double)waited / 1e5)) * (waited < 150000 || phase->hold_ns < 10000 ? phase->looked_at : 1);
     of_count += (1 - p) / p;
     of_delay += (double)waited * (double)waited * (1 - p) / p;
   }
@@ -61,16 +64,20 @@ int main(void) {
     taken = arriving = done = 0;
     pthread_create(&waiter, NULL, Waiter, (void*)phase);
     for (int i = 1; i <= phase->rounds; ++i) {
-      if (which == 0) pthread_spin_lock(&spin);
-      else pthread_mutex_lock(&mutex);
+      if (which == 0)
+        pthread_spin_lock(&spin);
+      else
+        pthread_mutex_lock(&mutex);
       taken = i;
       while (arriving != i) {
       }
       const uint64_t until = Now() + phase->hold_ns;
       while (Now() < until) {
       }
-      if (which == 0) pthread_spin_unlock(&spin);
-      else pthread_mutex_unlock(&mutex);
+      if (which == 0)
+        pthread_spin_unlock(&spin);
+      else
+        pthread_mutex_unlock(&mutex);
       while (done != i) {
       }
     }

@@ -55,7 +55,11 @@ static void FindWatched(void) {
     if (rights[1] != 'w' || !(ours || is_filter)) continue;
     watched[count].start = start;
     watched[count].end = end;
-    snprintf(watched[count].name, sizeof watched[count].name, "%s%s", is_bss ? "its .bss, " : is_filter ? "the filter of frees, " : "", path);
+    snprintf(watched[count].name, sizeof watched[count].name, "%s%s",
+             is_bss      ? "its .bss, "
+             : is_filter ? "the filter of frees, "
+                         : "",
+             path);
     ++count;
   }
   fclose(maps);
@@ -136,6 +140,7 @@ int main(int argc, char** argv) {
   Watch(PROT_READ | PROT_WRITE);
   pthread_join(other, NULL);
   printf("watched %d\n", count);
-  for (int i = 0; i < count; ++i) printf("  %lu KiB of %s\n", (watched[i].end - watched[i].start) / 1024, watched[i].name);
+  for (int i = 0; i < count; ++i)
+    printf("  %lu KiB of %s\n", (watched[i].end - watched[i].start) / 1024, watched[i].name);
   return 0;
 }

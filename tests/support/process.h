@@ -24,7 +24,7 @@ struct Command {
   std::string input = {};                           // on standard input; then it is closed
   std::vector<std::pair<int, rlim_t>> limits = {};  // RLIMIT_…, set in the child just before exec
   int uid = -1;                                     // become this user (and drop all groups) before exec
-  bool own_group = false;        // a process group of its own, whose leader's parent is in this session: it can be stopped
+  bool own_group = false;  // a process group of its own, whose leader's parent is in this session: it can be stopped
   double timeout_seconds = 60;
 };
 
@@ -57,7 +57,7 @@ class Running {
   bool WaitForOutput(const std::string& text, double seconds = 60);
   void Write(const std::string& input);  // only with Command::input empty
   void CloseInput();
-  void HoldInput() { hold_input_ = true; }        // Wait leaves the input open: only something else ends the program
+  void HoldInput() { hold_input_ = true; }  // Wait leaves the input open: only something else ends the program
   RunResult Wait(double timeout_seconds = 60);
 
  private:

@@ -37,7 +37,9 @@ bool AnyLockIsHeld(const std::string& folder) {
   const std::string held = ReadFile("/proc/locks");
   for (const std::string& name : FilesIn(folder, ".lock")) {
     struct stat info;
-    if (stat((folder + "/" + name).c_str(), &info) == 0 && held.find(":" + std::to_string(info.st_ino) + " ") != std::string::npos) return true;
+    if (stat((folder + "/" + name).c_str(), &info) == 0 &&
+        held.find(":" + std::to_string(info.st_ino) + " ") != std::string::npos)
+      return true;
   }
   return false;
 }
@@ -177,10 +179,12 @@ std::vector<std::string> Profiled::Tables() const { return FilesIn(tables_, ".ta
 
 bool Profiled::Settled(double seconds, double unserved) const {
   double last_served = Now();
-  Eventually([&] {
-    if (AnyLockIsHeld(tables_)) last_served = Now();
-    return Tables().empty() || Now() - last_served > unserved;
-  }, seconds);
+  Eventually(
+      [&] {
+        if (AnyLockIsHeld(tables_)) last_served = Now();
+        return Tables().empty() || Now() - last_served > unserved;
+      },
+      seconds);
   return Tables().empty();
 }
 

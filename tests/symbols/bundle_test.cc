@@ -46,8 +46,9 @@ TEST_F(Bundle, IsReadWithoutTheProgramAndItsSources) {
   EXPECT_THAT(Do(kTool + " top sent/holds.heap.pb.gz"), HasSubstr("holds()"));
   EXPECT_THAT(ReadWhole(folder_.File("sent/source" + source_ + "/holds.cc")), HasSubstr("kept = malloc(12345)"));
   EXPECT_THAT(ReadWhole(folder_.File("sent/README.txt")), HasSubstr("holds.heap.pb.gz"));
-  const std::string listed =
-      GoPprof("-list holds -trim_path / -source_path " + folder_.File("sent/source"), folder_.File("sent/holds.heap.pb.gz")).output;
+  const std::string listed = GoPprof("-list holds -trim_path / -source_path " + folder_.File("sent/source"),
+                                     folder_.File("sent/holds.heap.pb.gz"))
+                                 .output;
   EXPECT_THAT(listed, HasSubstr("kept = malloc(12345)"));
   EXPECT_THAT(listed, HasSubstr("12.06kB"));
 }

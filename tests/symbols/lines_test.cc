@@ -32,9 +32,10 @@ TEST_P(Lines, AreWhatLlvmSymbolizerSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, Lines,
-                         ::testing::Values("gcc-5-pie", "gcc-4-no-pie", "gcc-5-shared", "gcc-O0-compressed", "gcc-g1-64",
-                                           "gcc-types-sections", "gcc-lto", "gcc-split-5", "gcc-split-4", "clang-5",
-                                           "clang-4", "clang-split-5", "clang-split-4", "rust-legacy", "rust-v0"),
+                         ::testing::Values("gcc-5-pie", "gcc-4-no-pie", "gcc-5-shared", "gcc-O0-compressed",
+                                           "gcc-g1-64", "gcc-types-sections", "gcc-lto", "gcc-split-5", "gcc-split-4",
+                                           "clang-5", "clang-4", "clang-split-5", "clang-split-4", "rust-legacy",
+                                           "rust-v0"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -65,8 +65,7 @@ class SymbolizeCommand : public ::testing::Test {
           const StringId linked = function.system_name != 0 ? function.system_name : function.name;
           std::string name(profile.strings[linked]);
           if (name.find("!0x") != std::string::npos) name.clear();  // code without a name is called by its place
-          frames.push_back({name, std::string(profile.strings[function.filename]),
-                            static_cast<uint32_t>(line.line)});
+          frames.push_back({name, std::string(profile.strings[function.filename]), static_cast<uint32_t>(line.line)});
         }
         ours.push_back(frames);
       }
@@ -246,8 +245,8 @@ TEST_F(SymbolizeCommand, LocksOfAStrippedProgramAreCalledByTheirPlaceAndNamedLat
   ASSERT_EQ(Command("strip -o " + folder_.File("app") + " " + folder_.File("whole")).status, 0);
   std::vector<std::string> lists;
   for (const char* out : {"one", "two"}) {
-    ASSERT_EQ(Command(fmt::format("{} run -q -o {} --heap-interval 0 --lock-interval 1ns -- {}", kTool, folder_.File(out),
-                                  folder_.File("app")))
+    ASSERT_EQ(Command(fmt::format("{} run -q -o {} --heap-interval 0 --lock-interval 1ns -- {}", kTool,
+                                  folder_.File(out), folder_.File("app")))
                   .status,
               0);
     const std::string list = Command(kTool + " locks --format csv " + folder_.File(out)).output;

@@ -24,8 +24,7 @@ TEST_F(DiffTest, OfAFileWithItselfIsEmpty) {
   for (const unsigned seed : {1u, 2u, 3u}) {
     const std::string file = Save("a", RandomProfile(seed));
     for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
-      const Result diff =
-          Diff({.view = {.files = {file, file}, .metric = metric, .node_count = 0, .format = "csv"}});
+      const Result diff = Diff({.view = {.files = {file, file}, .metric = metric, .node_count = 0, .format = "csv"}});
       EXPECT_EQ(diff.exit_code, 0) << diff.err;
       EXPECT_EQ(ParseCsv(diff.out).size(), 0u);
     }
@@ -40,8 +39,7 @@ TEST_F(DiffTest, AgreesWithGoRowByRow) {
         " -base=" + base;
     const auto go = ParseGoTree(GoPprof(options, head).output).nodes;
     ASSERT_GE(go.size(), 40u);
-    const Result diff =
-        Diff({.view = {.files = {base, head}, .metric = metric, .node_count = 0, .format = "csv"}});
+    const Result diff = Diff({.view = {.files = {base, head}, .metric = metric, .node_count = 0, .format = "csv"}});
     EXPECT_EQ(Deltas(diff.out), go) << metric;
   }
 }
@@ -81,7 +79,8 @@ TEST_F(DiffTest, ChangesWithinTheSamplingErrorAreMarked) {
 TEST_F(DiffTest, SnapshotsOfOneProcessAreSurerThanTwoProcesses) {
   // 1,000 objects are in both snapshots; only what was added is uncertain where they are of one process.
   const auto sampled = [&](const char* name, const char* process, int64_t objects) {
-    Profile p = Snapshot(process, objects, {Stack{"main;hold", 409600, 100}, Stack{"main;grow", objects * 4096, objects}});
+    Profile p =
+        Snapshot(process, objects, {Stack{"main;hold", 409600, 100}, Stack{"main;grow", objects * 4096, objects}});
     p.AddComment("interval: 524288 bytes");
     return Save(name, p);
   };

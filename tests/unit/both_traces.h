@@ -20,7 +20,7 @@ struct BothTraces {
 
 struct OracleWalk {
   BothTraces* traces;
-  uintptr_t first;               // frames before this one are the oracle's own
+  uintptr_t first;  // frames before this one are the oracle's own
   bool begun;
 };
 

@@ -1,10 +1,11 @@
 // `holdfast top` and `holdfast info` as a command line: options, exit codes, output that does not arrive.
+#include "report/commands/commands.h"
+
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <iostream>
 
-#include "report/commands/commands.h"
 #include "report/command_line/usage_error.h"
 #include "tests/unit/pprof_fixture.h"
 
@@ -101,8 +102,9 @@ TEST_F(Commands, CountsAreWholeNumbers) {
 std::string Wrong(const std::string& command_line) {
   CLI::App app{"", "holdfast"};
   Invocation invocation;
-  for (AddCommand* const add : {AddTopCommand, AddTreeCommand, AddGraphCommand, AddListCommand, AddExportCommand, AddDiffCommand,
-                                AddLeaksCommand, AddCheckCommand, AddMergeCommand, AddSymbolizeCommand}) {
+  for (AddCommand* const add :
+       {AddTopCommand, AddTreeCommand, AddGraphCommand, AddListCommand, AddExportCommand, AddDiffCommand,
+        AddLeaksCommand, AddCheckCommand, AddMergeCommand, AddSymbolizeCommand}) {
     add(app, &invocation);
   }
   try {
@@ -126,7 +128,8 @@ TEST_F(Commands, WhatIsWrongIsSaidInOurWords) {
   EXPECT_EQ(Wrong("top x --fold all"), "--fold: \"all\" is not system, the only thing that is folded");
   EXPECT_EQ(Wrong("merge x --difference --average"), "--difference and --average exclude each other");
   EXPECT_EQ(Wrong("symbolize x --symbols some"), "--symbols: \"some\" is not full, symtab or none");
-  EXPECT_EQ(Wrong("symbolize x --debug-dir /no/such"), "--debug-dir: \"/no/such\" is not a folder (No such file or directory)");
+  EXPECT_EQ(Wrong("symbolize x --debug-dir /no/such"),
+            "--debug-dir: \"/no/such\" is not a folder (No such file or directory)");
 }
 
 TEST_F(Commands, TheUnitIsNotThatOfTheInterval) {

@@ -12,7 +12,8 @@ class Conditions : public Waits {
     LockWait second, first;  // as on a stack
   };
   __attribute__((noinline)) void BeginBoth(bool all, Both* both, uint64_t awake = 0) {
-    for (LockWait* wait : {&both->first, &both->second}) BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, wait);
+    for (LockWait* wait : {&both->first, &both->second})
+      BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, wait);
     Signal(all, awake);
     for (const int64_t start_ns = MonotonicNs(); MonotonicNs() < start_ns + kMs;) {
     }

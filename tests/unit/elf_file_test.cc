@@ -149,7 +149,8 @@ TEST(ElfFile, DamagedNotesHaveNoBuildId) {
              made.notes.note.n_namesz = name_size;
              made.notes.note.n_descsz = text_size;
              made.sections[1].sh_addralign = alignment;
-           })->BuildId();
+           })
+        ->BuildId();
   };
   EXPECT_EQ(id(4, 2, 4), "abcd");
   EXPECT_EQ(id(4, 2, 8), "abcd") << "12 + 4 bytes are a multiple of 8 as well";

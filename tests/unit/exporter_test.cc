@@ -350,7 +350,8 @@ TEST_F(ExporterTest, DeadTablesOlderThanADayAreSweptLiveAndYoungOnesNot) {
   FakeTarget jumped(tables_.path(), "/nowhere");
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  for (const FakeTarget* target : {&old, &live}) MappedTable(target->path()).header()->start_monotonic_ns = (now.tv_sec - 2 * 86400) * int64_t{1'000'000'000};
+  for (const FakeTarget* target : {&old, &live})
+    MappedTable(target->path()).header()->start_monotonic_ns = (now.tv_sec - 2 * 86400) * int64_t{1'000'000'000};
   MappedTable(jumped.path()).header()->start_monotonic_ns = now.tv_sec * int64_t{1'000'000'000};
   const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
   tables_.Write(prefix + "1.1.0000000000000001.new", "never finished");
@@ -427,9 +428,8 @@ TEST_F(ExporterTest, OfTablesThatCannotBeExportedTheNewestAreLeft) {
   folder_.Write("out", "a file in its place");
   std::vector<std::unique_ptr<FakeTarget>> targets;
   for (int i = 0; i < 5; ++i) {
-    targets.push_back(std::make_unique<FakeTarget>(tables_.path(), out_, [](MadeTable& table) {
-      FakeTarget::AddOneRow(table);
-    }));
+    targets.push_back(
+        std::make_unique<FakeTarget>(tables_.path(), out_, [](MadeTable& table) { FakeTarget::AddOneRow(table); }));
     const int fd = open(targets.back()->path().c_str(), O_WRONLY | O_CLOEXEC);
     ASSERT_EQ(fallocate(fd, 0, 0, 5 << 20), 0);
     close(fd);

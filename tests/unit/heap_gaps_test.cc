@@ -83,7 +83,8 @@ TEST_F(HeapGaps, DrawnAnewAtEachForkAreStillRight) {
   constexpr uint64_t kInterval = 65536;
   Use(kInterval);
   Allocate(2 << 20);
-  const uint64_t before = Counted(), not_counted = static_cast<uint64_t>(thread_state.heap_gap - thread_state.heap_countdown);
+  const uint64_t before = Counted(),
+                 not_counted = static_cast<uint64_t>(thread_state.heap_gap - thread_state.heap_countdown);
   int sampled = 0;
   uint64_t of_samples = 0;
   for (int i = 0; i < kBlocks; ++i) {

@@ -9,10 +9,10 @@
 #include <memory>
 #include <sstream>
 
-#include "report/html/report_builder.h"
+#include "report/base/json_text.h"
 #include "report/html/html_report.h"
 #include "report/html/html_source.h"
-#include "report/base/json_text.h"
+#include "report/html/report_builder.h"
 #include "report/html/web_template.h"
 
 namespace holdfast {

@@ -125,11 +125,15 @@ class LeftAnywhere : public LeftWaits {
 
 TEST_F(LeftAnywhere, InTheirBeginningLeaveNothingBehind) {
   table_->header()->profiles = 1u << static_cast<int>(ProfileKind::kMutex);
-  EXPECT_LE(LeaveAndWaitAgain(5, [](LockWait*) {}, [this](LockWait* wait) { Begin(wait); }), 10);
+  EXPECT_LE(LeaveAndWaitAgain(
+                5, [](LockWait*) {}, [this](LockWait* wait) { Begin(wait); }),
+            10);
 }
 
 TEST_F(LeftAnywhere, InTheirCaptureLeaveNothingBehind) {
-  EXPECT_LE(LeaveAndWaitAgain(101, [](LockWait*) {}, [this](LockWait* wait) { Begin(wait); }), 2);
+  EXPECT_LE(LeaveAndWaitAgain(
+                101, [](LockWait*) {}, [this](LockWait* wait) { Begin(wait); }),
+            2);
 }
 
 TEST_F(LeftAnywhere, AtTheirEndLeaveNothingBehind) {
@@ -149,7 +153,8 @@ TEST_F(Waits, AJumpOutOfTheClaimOfASlotLeavesItsLocksNothingInTheWay) {
     ForgetLockSlots();
     for (const void* other : others) ClaimSlotAndCount(table_, thread_state, other, kHeldTable);
     if (sigsetjmp(steps.out, 1) == 0) {
-      steps.Run([&] { ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable); }, [&] { siglongjmp(steps.out, 1); });
+      steps.Run([&] { ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable); },
+                [&] { siglongjmp(steps.out, 1); });
     }
     if (steps.WorkIsOver()) break;
     ASSERT_NE(ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable), nullptr) << "instruction " << steps.step();

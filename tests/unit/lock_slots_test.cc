@@ -105,11 +105,12 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
     WaitedFor(2 * kIdleNs);
     bool came = false;
     LockSlot* slot = nullptr;
-    steps.Run([&] { TendSlots(LockSetOf(&lock_)); }, [&] {
-      came = true;
-      do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
-      while (!AddWaiters(slot, &lock_, MonotonicNs()));
-    });
+    steps.Run([&] { TendSlots(LockSetOf(&lock_)); },
+              [&] {
+                came = true;
+                do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
+                while (!AddWaiters(slot, &lock_, MonotonicNs()));
+              });
     if (steps.WorkIsOver()) break;
     ASSERT_TRUE(came);
     ASSERT_EQ(FindSlot(&lock_, kHeldTable), slot) << "instruction " << steps.step();
@@ -123,13 +124,14 @@ TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillCharged) {
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
-    steps.Run([&] { TendSlots(LockSetOf(&lock_)); }, [&] {
-      LockSlot* slot;
-      const int64_t now_ns = MonotonicNs();
-      do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
-      while (!AddWaiters(slot, &lock_, now_ns - 5 * kSecond));
-      RemoveWaiter(slot, now_ns);
-    });
+    steps.Run([&] { TendSlots(LockSetOf(&lock_)); },
+              [&] {
+                LockSlot* slot;
+                const int64_t now_ns = MonotonicNs();
+                do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
+                while (!AddWaiters(slot, &lock_, now_ns - 5 * kSecond));
+                RemoveWaiter(slot, now_ns);
+              });
     if (steps.WorkIsOver()) break;
     LockSlot* slot = FindSlot(&lock_, kHeldTable);
     ASSERT_NE(slot, nullptr) << "instruction " << steps.step();

@@ -77,7 +77,9 @@ class MadeTable {
     for (size_t left = frames.size(); left > 0;) {
       const size_t count = std::min<size_t>(left, kNodeFrames);
       left -= count;
-      Offset& node = nodes_[{parent, {frames.begin() + static_cast<ptrdiff_t>(left), frames.begin() + static_cast<ptrdiff_t>(left + count)}}];
+      Offset& node = nodes_[{
+          parent,
+          {frames.begin() + static_cast<ptrdiff_t>(left), frames.begin() + static_cast<ptrdiff_t>(left + count)}}];
       if (node == 0) {
         node = Allocate(sizeof(Node) + count * sizeof(TaggedPc));
         At<Node>(node).parent = parent;

@@ -40,8 +40,13 @@ std::vector<Recorded> ReadModules() {
     const auto* module = now->At<Module>(at);
     const auto* segments = reinterpret_cast<const Segment*>(module + 1);
     const char* tail = reinterpret_cast<const char*>(segments + module->segments);
-    modules.push_back({module->tag, module->unloaded != 0, module->start, module->end,
-                       module->bias, {segments, segments + module->segments}, {tail, module->build_id_bytes},
+    modules.push_back({module->tag,
+                       module->unloaded != 0,
+                       module->start,
+                       module->end,
+                       module->bias,
+                       {segments, segments + module->segments},
+                       {tail, module->build_id_bytes},
                        {tail + module->build_id_bytes, module->path_bytes}});
     at = module->next;
   }
@@ -304,7 +309,8 @@ class Fakes {
 
 TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
   Fakes fakes;
-  const uint16_t left = fakes.Sight(10, 20), right = fakes.Sight(20, 30), both = fakes.Sight(10, 30), after = fakes.Sight(10, 20);
+  const uint16_t left = fakes.Sight(10, 20), right = fakes.Sight(20, 30), both = fakes.Sight(10, 30),
+                 after = fakes.Sight(10, 20);
   EXPECT_EQ(left, 0);
   EXPECT_EQ(right, 0);
   EXPECT_NE(both, left);
@@ -349,7 +355,8 @@ TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
     }
     for (auto& thread : threads) thread.join();
     unrecorded += 2 - recorded;
-    ASSERT_EQ(table->header()->losses[static_cast<int>(Loss::kModuleTableFull)], static_cast<uint64_t>(2 - recorded)) << "round " << round;
+    ASSERT_EQ(table->header()->losses[static_cast<int>(Loss::kModuleTableFull)], static_cast<uint64_t>(2 - recorded))
+        << "round " << round;
   }
   EXPECT_LE(unrecorded, kRounds / 50);
 }
@@ -360,7 +367,8 @@ TEST_F(ModuleTable, CodeThatLiesWhereAPluginLayIsNotThePlugins) {
   EXPECT_EQ(TagInTrace(plugin), 0);
   plugin.Close();
   // push %rbp; mov %rsp,%rbp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; pop %rbp; ret
-  constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+  constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8,
+                                     0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
   void* const made = mmap(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (made != reinterpret_cast<void*>(page)) GTEST_SKIP() << "something else lies there already";
@@ -433,7 +441,9 @@ int DepthByGuess(const Plugin& plugin) {
   static StackTrace trace;
   StackBounds bounds{};
   static auto* no_module = static_cast<uint8_t*>(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  CaptureStack({reinterpret_cast<uintptr_t>(no_module) + 8, reinterpret_cast<uintptr_t>(frame), reinterpret_cast<uintptr_t>(frame)}, &bounds, &trace);
+  CaptureStack({reinterpret_cast<uintptr_t>(no_module) + 8, reinterpret_cast<uintptr_t>(frame),
+                reinterpret_cast<uintptr_t>(frame)},
+               &bounds, &trace);
   return trace.depth;
 }
 
@@ -482,7 +492,7 @@ TEST_F(ModuleTable, AForkedChildRecordsAnew) {
   static StackTrace trace;
   CaptureCaller(&trace);
   const size_t before = ReadModules().size();
-  UseAnonymousTable();           // what a forked child does
+  UseAnonymousTable();  // what a forked child does
   ForgetModules();
   CaptureCaller(&trace);
   EXPECT_EQ(ReadModules().size(), before);

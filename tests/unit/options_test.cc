@@ -62,16 +62,21 @@ TEST(Options, AnOutputFolderThatIsTooLongIsNotCut) {
 }
 
 TEST(Options, EveryUnitOfSizeAndTime) {
-  const std::pair<const char*, uint64_t> sizes[] = {{"7", 7},          {"7B", 7},           {"2KiB", 2048},  {"2MiB", 2 << 20},
-                                                    {"3GiB", 3ul << 30}, {"2KB", 2000},       {"2MB", 2'000'000}, {"1.5KiB", 1536},
-                                                    {"2GB", 2'000'000'000}};
+  const std::pair<const char*, uint64_t> sizes[] = {{"7", 7},           {"7B", 7},           {"2KiB", 2048},
+                                                    {"2MiB", 2 << 20},  {"3GiB", 3ul << 30}, {"2KB", 2000},
+                                                    {"2MB", 2'000'000}, {"1.5KiB", 1536},    {"2GB", 2'000'000'000}};
   for (const auto& [text, bytes] : sizes) {
     uint64_t parsed = 0;
     EXPECT_TRUE(ParseSize(text, &parsed)) << text;
     EXPECT_EQ(parsed, bytes) << text;
   }
-  const std::pair<const char*, uint64_t> times[] = {{"0", 0},       {"1ns", 1},         {"2us", 2000},         {"3ms", 3'000'000},
-                                                    {"4s", 4'000'000'000}, {"1m", 60'000'000'000}, {"0.5h", 1'800'000'000'000}};
+  const std::pair<const char*, uint64_t> times[] = {{"0", 0},
+                                                    {"1ns", 1},
+                                                    {"2us", 2000},
+                                                    {"3ms", 3'000'000},
+                                                    {"4s", 4'000'000'000},
+                                                    {"1m", 60'000'000'000},
+                                                    {"0.5h", 1'800'000'000'000}};
   for (const auto& [text, ns] : times) {
     uint64_t parsed = 1;
     EXPECT_TRUE(ParseTime(text, &parsed)) << text;
@@ -92,15 +97,16 @@ TEST(Options, ABadValueIsOneLineOnStandardErrorAndTheDefault) {
   const Options options = Read({"HOLDFAST_HEAP_INTERVAL=lots"});
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(options.heap_interval, kDefaultHeapInterval);
-  EXPECT_EQ(said, "holdfast: HOLDFAST_HEAP_INTERVAL=lots: not a size (B, KiB, MiB, GiB, KB, MB, GB); the default is used.\n");
+  EXPECT_EQ(said,
+            "holdfast: HOLDFAST_HEAP_INTERVAL=lots: not a size (B, KiB, MiB, GiB, KB, MB, GB); the default is used.\n");
 }
 
 TEST(Options, EveryVariableIsRead) {
-  const Options options =
-      Read({"HOLDFAST_HEAP_INTERVAL=1", "HOLDFAST_LOCK_INTERVAL=5us", "HOLDFAST_SNAPSHOT_EVERY=2s", "HOLDFAST_KEEP=0",
-            "HOLDFAST_MAX_DISK=1MiB", "HOLDFAST_MAX_MEMORY=8MiB", "HOLDFAST_TABLES=/run/x", "HOLDFAST_PROFILES=heap,block",
-            "HOLDFAST_SIGNAL=SIGUSR2", "HOLDFAST_CHILDREN=no", "HOLDFAST_SEED=9", "HOLDFAST_ENABLE=0", "HOLDFAST_VERBOSE=1",
-            "HOLDFAST_ROOT=77", "HOLDFAST_EXPORTER=no", "HOLDFAST_OUT=/tmp/profiles"});
+  const Options options = Read({"HOLDFAST_HEAP_INTERVAL=1", "HOLDFAST_LOCK_INTERVAL=5us", "HOLDFAST_SNAPSHOT_EVERY=2s",
+                                "HOLDFAST_KEEP=0", "HOLDFAST_MAX_DISK=1MiB", "HOLDFAST_MAX_MEMORY=8MiB",
+                                "HOLDFAST_TABLES=/run/x", "HOLDFAST_PROFILES=heap,block", "HOLDFAST_SIGNAL=SIGUSR2",
+                                "HOLDFAST_CHILDREN=no", "HOLDFAST_SEED=9", "HOLDFAST_ENABLE=0", "HOLDFAST_VERBOSE=1",
+                                "HOLDFAST_ROOT=77", "HOLDFAST_EXPORTER=no", "HOLDFAST_OUT=/tmp/profiles"});
   EXPECT_EQ(options.heap_interval, 1u);
   EXPECT_EQ(options.lock_interval_ns, 5000u);
   EXPECT_EQ(options.snapshot_every_ns, 2'000'000'000u);

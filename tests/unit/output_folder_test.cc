@@ -1,4 +1,3 @@
-#include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
 
 #include <fcntl.h>
@@ -9,6 +8,7 @@
 
 #include <algorithm>
 
+#include "report/export/ended_files.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -138,7 +138,8 @@ TEST_F(OutputFolderTest, ShrinkRemovesTheOldestOfWhatIsOwnAndNothingElse) {
   EXPECT_EQ(output_->Shrink(112, own).size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(folder_.File("a.2.0001.heap.pb.gz")));
   EXPECT_EQ(output_->Shrink(1, own).size(), 1u);
-  EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.2.0003.heap.pb.gz", "notes.7.0001.heap.pb.gz", "old.1.0001.heap.pb.gz", "other.txt"));
+  EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.2.0003.heap.pb.gz", "notes.7.0001.heap.pb.gz",
+                                                       "old.1.0001.heap.pb.gz", "other.txt"));
 }
 
 TEST_F(OutputFolderTest, IsMadeForItsUserAloneWhateverTheUmask) {
@@ -166,8 +167,9 @@ TEST_F(OutputFolderTest, ShrinkKeepsTheLimitOverManyProcesses) {
   EXPECT_EQ(ended.Shrink(*output_, 0, 0), 0u);
   EXPECT_EQ(ended.Shrink(*output_, 7 * each, 0), 0u);
   EXPECT_EQ(ended.Shrink(*output_, 5 * each, 0), 2u);
-  EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.1.0001.heap.pb.gz", "a.4.0001.heap.pb.gz", "a.5.0001.heap.pb.gz",
-                                                       "a.6.0001.heap.pb.gz", "somebodys.7.0001.heap.pb.gz"));
+  EXPECT_THAT(Names(),
+              ::testing::UnorderedElementsAre("a.1.0001.heap.pb.gz", "a.4.0001.heap.pb.gz", "a.5.0001.heap.pb.gz",
+                                              "a.6.0001.heap.pb.gz", "somebodys.7.0001.heap.pb.gz"));
   EXPECT_EQ(ended.Shrink(*output_, 1, 0), 2u);
   EXPECT_EQ(ended.Shrink(*output_, 1, 0), 0u);
   EXPECT_TRUE(std::filesystem::exists(folder_.File("a.1.0001.heap.pb.gz")));

@@ -231,10 +231,11 @@ TEST(PprofWriter, GoReadsIt) {
   // Leaf first. Go numbers locations as it likes: 1.19 in the order of the stacks, 1.26 by address.
   const auto number = [&](const std::string& address) {
     std::smatch found;
-    return std::regex_search(raw.output, found, std::regex("(\\d+): " + address + " ")) ? found[1].str() : "none at " + address;
+    return std::regex_search(raw.output, found, std::regex("(\\d+): " + address + " ")) ? found[1].str()
+                                                                                        : "none at " + address;
   };
-  EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: " + number("0x7f0000000010") + " " + number("0x400200") +
-                                    " " + number("0x400100")));
+  EXPECT_THAT(raw.output, HasSubstr("10       1000          4        400: " + number("0x7f0000000010") + " " +
+                                    number("0x400200") + " " + number("0x400100")));
   EXPECT_THAT(raw.output, HasSubstr("0x7f0000000010 M=2 x_alloc"));
   EXPECT_THAT(raw.output, HasSubstr("1: 0x400000/0x500000/0x1000 /usr/bin/app 00112233 [FN]"));
   EXPECT_THAT(GoPprof("-comments", file).output, HasSubstr("total inuse_space: 496 ± 12"));

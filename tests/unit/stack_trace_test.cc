@@ -147,7 +147,7 @@ struct AlternateStack {
 };
 
 void OnSignal(int number, void (*handler)(int)) {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_ONSTACK;
   sigaction(number, &action, nullptr);
@@ -220,7 +220,7 @@ void CompareAtInstruction(int) {
 TEST_F(StackTraceTest, EachInstructionOfACallIsWalked) {
   AlternateStack stack(256 << 10);
   interrupted = this;
-  Capture();                     // what the oracle binds lazily is bound now
+  Capture();  // what the oracle binds lazily is bound now
   StepThroughCalls();
   // The loader's resolver counts its frame from rbx, which a walk does not follow: below it traces are cut.
   EXPECT_GT(stepped.cut, 0) << "nothing was bound lazily";
@@ -234,8 +234,8 @@ TEST_F(StackTraceTest, EachInstructionOfACallIsWalked) {
 
 struct Mapping {
   explicit Mapping(size_t bytes)
-      : size(bytes), start(static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+      : size(bytes),
+        start(static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Mapping() { munmap(start, size); }
   void Guard(size_t offset) { mprotect(start + offset, kPage, PROT_NONE); }
   size_t size;
@@ -351,8 +351,8 @@ TEST_F(StackTraceTest, LargeFramesInAThreadAreSteppedOver) {
 TEST_F(StackTraceTest, SmashedStacksEndTheTrace) {
   int on_this_stack = 0;
   const uintptr_t here = reinterpret_cast<uintptr_t>(&on_this_stack);
-  for (const uintptr_t garbage : {uintptr_t{0x4141414141414141}, uintptr_t{0x414141414141}, uintptr_t{1}, here,
-                                  ~uintptr_t{0}}) {
+  for (const uintptr_t garbage :
+       {uintptr_t{0x4141414141414141}, uintptr_t{0x414141414141}, uintptr_t{1}, here, ~uintptr_t{0}}) {
     CaptureSmashed(this, garbage);
     EXPECT_LE(traces.ours.depth, 4);
     EXPECT_TRUE(traces.ours.truncated);
@@ -369,10 +369,14 @@ TEST_F(StackTraceTest, NoiseIsSurvived) {
   const auto low = reinterpret_cast<uintptr_t>(mapping.start);
   const auto noise = [&]() -> uintptr_t {
     switch (random() % 4) {
-      case 0: return codes[random() % 4] + random() % 2000;
-      case 1: return low + random() % (9 * kPage) / 8 * 8;
-      case 2: return random() % 3 == 0 ? 0 : random();
-      default: return low + random() % (8 * kPage);
+      case 0:
+        return codes[random() % 4] + random() % 2000;
+      case 1:
+        return low + random() % (9 * kPage) / 8 * 8;
+      case 2:
+        return random() % 3 == 0 ? 0 : random();
+      default:
+        return low + random() % (8 * kPage);
     }
   };
   uint64_t frames = 0;

@@ -1,6 +1,3 @@
-#include "report/analysis/flat_table.h"
-#include "report/symbolize/profile_symbolizer.h"
-
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,8 +9,10 @@
 #include <random>
 #include <set>
 
+#include "report/analysis/flat_table.h"
 #include "report/elf/demangle.h"
 #include "report/elf/symbol_ranges.h"
+#include "report/symbolize/profile_symbolizer.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

@@ -120,7 +120,8 @@ TEST_F(TableFolder, AProcessThatMapsItsTableIsAliveWheneverItBegan) {
 TEST_F(TableFolder, ATableNamedAfterAnotherUserIdIsListedForItsOwner) {
   MadeTable table;
   table.WriteTo(folder_.File("holdfast.12345.1.1.0000000000000001.table"));  // of a program in a user namespace
-  EXPECT_THAT(ListTableNames(*OpenFolder(folder_.path())), ::testing::ElementsAre("holdfast.12345.1.1.0000000000000001.table"));
+  EXPECT_THAT(ListTableNames(*OpenFolder(folder_.path())),
+              ::testing::ElementsAre("holdfast.12345.1.1.0000000000000001.table"));
 }
 
 TEST_F(TableFolder, AStackThatBeganElsewhereIsAnotherImageUnlessTheTableIsMapped) {
@@ -170,7 +171,8 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
     const auto allocate = [&](size_t bytes) { return head->used.fetch_add(static_cast<uint32_t>(bytes / kUnit)); };
     Offset last_stack = 0;
     for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
-      const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)), row = allocate(sizeof(Row));
+      const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)),
+                   row = allocate(sizeof(Row));
       reinterpret_cast<Node*>(at(node))->frames[0] = (i + 1) | TaggedPc{1} << kNodeCountShift;
       auto* filled_row = reinterpret_cast<Row*>(at(row));
       filled_row->sums[kAllocObjects] = 1 << kCountFractionBits;

@@ -119,7 +119,9 @@ TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     // All of them all nodes, in the same order: so that they meet at the ends of lists.
-    threads.emplace_back([table] { for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc})); });
+    threads.emplace_back([table] {
+      for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc}));
+    });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(table->header()->node_count, kNodes);
@@ -207,7 +209,8 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
   EXPECT_EQ(table->header()->row_count, kStacks + 0u);
   for (TaggedPc pc = 1; pc <= kStacks; ++pc) {
     Stack* stack = InternStack(table, Trace({pc, pc % 7, 1}));
-    EXPECT_EQ(Objects(FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(pc % 3))), 4u * kRounds);
+    EXPECT_EQ(Objects(FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(pc % 3))),
+              4u * kRounds);
   }
 }
 
@@ -262,7 +265,8 @@ TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
     DropLive(TakeLive(table, i * 16));
     ASSERT_GE(InsertLive(table, (i + 1000) * 16, {1, 1, 0}), 0);
   }
-  EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit) << "at most one level more";
+  EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit)
+      << "at most one level more";
 }
 
 TEST(LiveTable, FullTableRefuses) {

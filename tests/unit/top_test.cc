@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "report/analysis/flat_table.h"
-#include "report/views/info_command.h"
-#include "report/profiles/metric.h"
-#include "report/base/printable.h"
 #include "report/analysis/variance.h"
+#include "report/base/printable.h"
+#include "report/profiles/metric.h"
+#include "report/views/info_command.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 

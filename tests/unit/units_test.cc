@@ -1,7 +1,7 @@
-#include "report/base/value_units.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "report/base/value_units.h"
 
 namespace holdfast {
 namespace {

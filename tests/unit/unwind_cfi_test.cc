@@ -83,10 +83,17 @@ int AccessRegister(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int
   const Registers& registers = static_cast<Frame*>(argument)->registers;
   if (write) return -UNW_EINVAL;
   switch (number) {
-    case UNW_X86_64_RIP: *value = registers.pc; return 0;
-    case UNW_X86_64_RSP: *value = registers.sp; return 0;
-    case UNW_X86_64_RBP: *value = registers.bp; return 0;
-    default: return -UNW_EBADREG;
+    case UNW_X86_64_RIP:
+      *value = registers.pc;
+      return 0;
+    case UNW_X86_64_RSP:
+      *value = registers.sp;
+      return 0;
+    case UNW_X86_64_RBP:
+      *value = registers.bp;
+      return 0;
+    default:
+      return -UNW_EBADREG;
   }
 }
 int NoFloat(unw_addr_space_t, unw_regnum_t, unw_fpreg_t*, int, void*) { return -UNW_EBADREG; }
@@ -96,8 +103,8 @@ int NoName(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) { re
 enum class Outcome { kCaller, kEnd, kCannot };
 
 Outcome OracleStep(const LoadedModule& module, const Registers& from, Registers* caller) {
-  static unw_accessors_t accessors = {FindProcInfo, PutUnwindInfo, NoDynamicInfo, AccessMemory,
-                                      AccessRegister, NoFloat, NoResume, NoName};
+  static unw_accessors_t accessors = {FindProcInfo,   PutUnwindInfo, NoDynamicInfo, AccessMemory,
+                                      AccessRegister, NoFloat,       NoResume,      NoName};
   static const unw_addr_space_t space = unw_create_addr_space(&accessors, 0);
   Frame frame{&module, from};
   unw_cursor_t cursor;
@@ -149,12 +156,20 @@ void Compare(const LoadedModule& module, uintptr_t pc, Tally* tally) {
   const Outcome oracle = OracleStep(module, from, &expected);
   const Outcome ours = RowStep(row, from, &actual);
   switch (row.kind()) {
-    case UnwindRow::kStep: ++(row.loaded() ? tally->loaded : tally->plain); break;
-    case UnwindRow::kSignal: ++tally->signal; break;
-    case UnwindRow::kEnd: ++tally->end; break;
-    default: ++tally->cannot; break;
+    case UnwindRow::kStep:
+      ++(row.loaded() ? tally->loaded : tally->plain);
+      break;
+    case UnwindRow::kSignal:
+      ++tally->signal;
+      break;
+    case UnwindRow::kEnd:
+      ++tally->end;
+      break;
+    default:
+      ++tally->cannot;
+      break;
   }
-  if (ours == Outcome::kCannot) {               // gives up: never wrong
+  if (ours == Outcome::kCannot) {  // gives up: never wrong
     tally->only_oracle += oracle == Outcome::kCaller;
     return;
   }
@@ -186,11 +201,12 @@ Tally Sweep(const void* code) {
     for (uint32_t at = 24; at < length; at += std::max<uint32_t>(1, length / 32)) Compare(module, start + at, &tally);
     if (length > 24) Compare(module, start + length - 1, &tally);
   }
-  printf("%s: %u entries; rows: %d plain, %d loaded, %d signal, %d end, %d cannot; "
-         "%d that only we can, %d that only libunwind can; %d wrong\n",
-         module.found.dlfo_link_map->l_name[0] != '\0' ? module.found.dlfo_link_map->l_name : "this program",
-         module.count(), tally.plain, tally.loaded, tally.signal, tally.end, tally.cannot, tally.only_ours,
-         tally.only_oracle, tally.wrong);
+  printf(
+      "%s: %u entries; rows: %d plain, %d loaded, %d signal, %d end, %d cannot; "
+      "%d that only we can, %d that only libunwind can; %d wrong\n",
+      module.found.dlfo_link_map->l_name[0] != '\0' ? module.found.dlfo_link_map->l_name : "this program",
+      module.count(), tally.plain, tally.loaded, tally.signal, tally.end, tally.cannot, tally.only_ours,
+      tally.only_oracle, tally.wrong);
   return tally;
 }
 
@@ -199,7 +215,7 @@ Tally SweepLibrary(const char* name) {
   void* library = dlopen(name, RTLD_LAZY);
   if (library == nullptr) return {};
   const auto* map = static_cast<const link_map*>(library);
-  return Sweep(map->l_ld);       // the dynamic section lies inside of the module
+  return Sweep(map->l_ld);  // the dynamic section lies inside of the module
 }
 
 TEST(UnwindCfi, RowsOfLibcAreWhatLibunwindReads) {

@@ -3,9 +3,9 @@
 
 #include <random>
 
-#include "report/views/export_formats.h"
 #include "report/profiles/frame_origin.h"
 #include "report/views/call_graph.h"
+#include "report/views/export_formats.h"
 #include "report/views/source_listing.h"
 #include "report/views/top.h"
 #include "report/views/tree.h"
@@ -182,13 +182,15 @@ TEST_F(Views, ByObjectFilePackageLineAndLabel) {
 
 // Files of Holdfast have no label for threads: the function that each was started with stands for it.
 TEST_F(Views, ByThreadWithoutALabelIsByWhatItWasStartedWith) {
-  const Profile p = StackProfile({Stack{"libc.so.6!_start;libc.so.6!__libc_start_main;main;app::serve()", 1},
-                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker;app::serve()", 20},
-                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker", 300},
-                            Stack{"libc.so.6!clone3;libc.so.6!start_thread;libstdc++.so.6!execute_native_thread_routine;"
-                                  "std::thread::_State_impl<int>::_M_run();app::Pool::run()", 4000},
-                            Stack{"libc.so.6!clone3;libc.so.6!calloc", 50000}},
-                           "");
+  const Profile p =
+      StackProfile({Stack{"libc.so.6!_start;libc.so.6!__libc_start_main;main;app::serve()", 1},
+                    Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker;app::serve()", 20},
+                    Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker", 300},
+                    Stack{"libc.so.6!clone3;libc.so.6!start_thread;libstdc++.so.6!execute_native_thread_routine;"
+                          "std::thread::_State_impl<int>::_M_run();app::Pool::run()",
+                          4000},
+                    Stack{"libc.so.6!clone3;libc.so.6!calloc", 50000}},
+                   "");
   const auto threads =
       ParseOurTopBy(Top({.files = {Save(p)}, .stacks = {.by = "thread"}, .format = "csv"}).out, "thread");
   using Pair = std::pair<int64_t, int64_t>;

@@ -38,7 +38,8 @@ class Waits : public ::testing::Test {
     head.lock_intervals[0].interval = ns;
     head.lock_interval_count = 1;
   }
-  __attribute__((noinline)) void Begin(LockWait* wait, WaitKind kind = WaitKind::kMutex, WaitStyle style = WaitStyle::kInParts) {
+  __attribute__((noinline)) void Begin(LockWait* wait, WaitKind kind = WaitKind::kMutex,
+                                       WaitStyle style = WaitStyle::kInParts) {
     CallerRegisters caller = HOLDFAST_CALLER();
     caller.bp = 0;  // whatever the test has in it
     BeginWait(caller, &lock_, kind, style, wait);

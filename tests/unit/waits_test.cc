@@ -24,7 +24,8 @@ class OwnWork : public Waits {
     wait.capture_end_ns = wait.start_ns + 9 * kSecond;
     if (released_after_s != 0) Release(&wait, wait.start_ns + released_after_s * kSecond);
     EnterWait(free_now, &wait);
-    EXPECT_TRUE(!free_now || thread_state.current_wait.start_ns == wait.start_ns) << "for who takes it out if it is left";
+    EXPECT_TRUE(!free_now || thread_state.current_wait.start_ns == wait.start_ns)
+        << "for who takes it out if it is left";
     EndWait(&wait, true);
     Unlock();
     return {Rounded(Sum(&LockCounters::wait_ns)), Rounded(Sum(&LockCounters::gap_ns))};

@@ -30,7 +30,8 @@ TEST_F(WithoutRights, TheChildIsThatUserAndHasNothingElse) {
   const absl::Status status = RunWithoutRights(kNobody, kNobody, {file_}, 1 << 20, [&] {
     uid_t real, effective, saved;
     getresuid(&real, &effective, &saved);
-    shared_[0] = real == kNobody && effective == kNobody && saved == kNobody && getegid() == kNobody && getgroups(0, nullptr) == 0;
+    shared_[0] = real == kNobody && effective == kNobody && saved == kNobody && getegid() == kNobody &&
+                 getgroups(0, nullptr) == 0;
     shared_[1] = setuid(0) != 0 && seteuid(0) != 0;
     shared_[2] = fcntl(folder, F_GETFD) == -1 && fcntl(0, F_GETFD) == -1;
     shared_[3] = fcntl(file_, F_GETFD) != -1;
@@ -62,7 +63,8 @@ TEST_F(WithoutRights, AFailureAndACrashAreSaid) {
 
 // That user may stop it: nobody waits for ever.
 TEST_F(WithoutRights, OneThatIsStoppedIsKilledAfterAWhile) {
-  const absl::Status status = RunWithoutRights(kNobody, kNobody, {}, 0, [] { return raise(SIGSTOP) == 0; }, 50);
+  const absl::Status status = RunWithoutRights(
+      kNobody, kNobody, {}, 0, [] { return raise(SIGSTOP) == 0; }, 50);
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
