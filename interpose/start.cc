@@ -9,10 +9,10 @@
 
 #include <string_view>
 
-#include "interpose/defined_names.h"
-#include "interpose/early_arena.h"
-#include "interpose/large_samples.h"
-#include "interpose/real.h"
+#include "interpose/base/defined_names.h"
+#include "interpose/base/real.h"
+#include "interpose/heap/early_arena.h"
+#include "interpose/heap/large_samples.h"
 #include "interpose/text_of_environment.h"
 
 // The first words of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
@@ -62,7 +62,7 @@ void FindRealFunctions() {
   if constexpr (NeedsRealOne(#name)) real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \
   real.name##suffix = reinterpret_cast<result(*) parameters>(dlvsym(RTLD_NEXT, #name, version));
-#include "interpose/wrapped.inc"
+#include "interpose/base/wrapped.inc"
 #undef HOLDFAST_WRAP
 }
 

@@ -15,14 +15,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sampler/hot.h"
-#include "sampler/little_stack.h"
-#include "sampler/live_table.h"
-#include "sampler/lock_slots.h"
-#include "sampler/sampled_filter.h"
-#include "sampler/stack_trace.h"
-#include "sampler/syscalls.h"
-#include "sampler/thread_state.h"
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/heap/live_table.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/stack_trace.h"
 
 namespace holdfast {
 

@@ -22,7 +22,7 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

@@ -25,7 +25,7 @@
 #include "report/processes/run_finish.h"
 #include "report/processes/run_options.h"
 #include "report/table/table_folder.h"
-#include "sampler/options.h"
+#include "sampler/contract/options.h"
 
 namespace holdfast {
 namespace {

@@ -10,8 +10,8 @@
 #include "report/base/value_units.h"
 #include "report/commands/commands.h"
 #include "report/processes/find_tables.h"
-#include "sampler/layout.h"
-#include "sampler/options.h"
+#include "sampler/contract/layout.h"
+#include "sampler/contract/options.h"
 
 namespace holdfast {
 namespace {

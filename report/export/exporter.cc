@@ -35,8 +35,8 @@
 #include "report/table/memory_room.h"
 #include "report/table/process_info.h"
 #include "report/table/table_folder.h"
-#include "sampler/layout.h"
-#include "sampler/spawn_exporter.h"
+#include "sampler/contract/layout.h"
+#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

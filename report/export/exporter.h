@@ -2,7 +2,7 @@
 //
 // Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`
 // (report/export/exporter_lock.h):
-//   id       of the folder by device and inode, and of this layout of tables: see sampler/spawn_exporter.h
+//   id       of the folder by device and inode, and of this layout of tables: see sampler/spawn/spawn_exporter.h
 //   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends
 //            (or stands by, if the other lives in another pid namespace, which may be a container within ours).
 //            Locked, but the path names another file by now: the last exporter removed it meanwhile; once more.
@@ -27,7 +27,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 

@@ -1,13 +1,13 @@
 // The lock by which the exporter of an output folder is elected: a file `<tables>/holdfast.<uid>.<hash of out>.lock`.
 // Who holds its flock is the only one that writes profiles from dead processes' tables of that folder. See
-// report/export/exporter.h for the protocol; sampler/spawn_exporter.h for how the target asks.
+// report/export/exporter.h for the protocol; sampler/spawn/spawn_exporter.h for how the target asks.
 #ifndef HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
 #define HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
 
 #include <string>
 
 #include "report/base/file_descriptor.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 

@@ -24,7 +24,7 @@
 
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 

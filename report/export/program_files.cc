@@ -12,7 +12,7 @@
 #include "report/base/printable.h"
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

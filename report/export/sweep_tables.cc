@@ -60,7 +60,7 @@ int SweepOldTables(const std::string& path) {
   }
   for (const char* suffix : {".new", ".lock"}) {
     for (const std::string& name : ListTableNames(*tables, suffix)) {
-      // Root's, of another number: a mark (sampler/table_owner.h), of which only its exporter knows whether it is needed.
+      // Root's, of another number: a mark (sampler/tables/table_owner.h), of which only its exporter knows whether it is needed.
       if (geteuid() == 0 && absl::EndsWith(name, ".lock") &&
           !absl::StartsWith(name, absl::StrCat(kTablePrefix, 0, ".")))
         continue;

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 

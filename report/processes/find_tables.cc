@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

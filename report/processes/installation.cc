@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
-#include "sampler/spawn_exporter.h"
+#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

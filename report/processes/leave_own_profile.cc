@@ -1,7 +1,7 @@
 #include "report/processes/leave_own_profile.h"
 
-#include "sampler/syscalls.h"
-#include "sampler/text.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
 
 namespace holdfast {
 namespace {

@@ -10,8 +10,8 @@
 #include "report/base/split.h"
 #include "report/base/value_units.h"
 #include "report/processes/leave_own_profile.h"
-#include "sampler/layout.h"
-#include "sampler/options.h"
+#include "sampler/contract/layout.h"
+#include "sampler/contract/options.h"
 
 namespace holdfast {
 namespace {

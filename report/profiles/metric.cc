@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/value_units.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

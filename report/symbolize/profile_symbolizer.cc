@@ -9,7 +9,7 @@
 #include "report/base/base_name.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

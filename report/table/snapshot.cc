@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "report/table/snapshot_locks.h"
-#include "sampler/weight.h"
+#include "sampler/contract/weight.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 

@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
@@ -113,7 +113,7 @@ std::optional<TableFile::Rights> TableFile::ReadWith() const {
   struct stat info;
   if (geteuid() != 0 || fstat(file_.get(), &info) != 0) return std::nullopt;
   if (info.st_uid != 0) return Rights{info.st_uid, info.st_gid != 0 ? info.st_gid : kNobody};
-  if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};  // sampler/table_owner.h: MarkOutOfReach
+  if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};  // sampler/tables/table_owner.h: MarkOutOfReach
   // By other ways than libc's: a system call of its own.
   const std::optional<uid_t> user = UserOfProcess(owner_);
   if (!user.has_value() || *user == 0) return std::nullopt;

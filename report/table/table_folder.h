@@ -1,4 +1,4 @@
-// Table files: finding, opening, reading and removing them. See sampler/layout.h for what they hold.
+// Table files: finding, opening, reading and removing them. See sampler/contract/layout.h for what they hold.
 //
 // A table is another program's file in a folder that others may write to: it is opened without following links, must be
 // a regular file of our own user (also when we are root), and is only ever read by copying, never through a mapping

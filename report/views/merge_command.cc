@@ -14,7 +14,7 @@
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "sampler/process.h"
+#include "sampler/process/process.h"
 #include "sampler/recorder.h"
-#include "sampler/stack_table.h"
+#include "sampler/tables/stack_table.h"
 #include "tests/bench/call_paths.h"
 #include "tests/unit/anonymous_table.h"
 

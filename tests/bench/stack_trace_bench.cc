@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "sampler/stack_trace.h"
+#include "sampler/stacks/stack_trace.h"
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>

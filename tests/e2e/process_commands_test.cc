@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {

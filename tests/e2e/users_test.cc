@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "sampler/spawn_exporter.h"
+#include "sampler/spawn/spawn_exporter.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {

@@ -8,7 +8,7 @@
 
 #include "report/base/value_units.h"
 #include "report/processes/run_options.h"
-#include "sampler/options.h"
+#include "sampler/contract/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::string> lines(1);

@@ -5,7 +5,7 @@
 
 #include "report/export/profile_builder.h"
 #include "report/table/snapshot.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 #include "tests/unit/made_table.h"
 
 using holdfast::testing::MadeTable;

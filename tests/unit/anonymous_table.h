@@ -2,8 +2,8 @@
 #ifndef HOLDFAST_TESTS_UNIT_ANONYMOUS_TABLE_H_
 #define HOLDFAST_TESTS_UNIT_ANONYMOUS_TABLE_H_
 
-#include "sampler/syscalls.h"
-#include "sampler/table.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/tables/shared_table.h"
 
 namespace holdfast {
 

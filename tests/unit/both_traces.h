@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sampler/stack_trace.h"
+#include "sampler/stacks/stack_trace.h"
 
 namespace holdfast {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "sampler/poisson_sampler.h"
-#include "sampler/process.h"
+#include "sampler/contract/poisson_sampler.h"
+#include "sampler/process/process.h"
 #include "sampler/recorder.h"
 #include "tests/unit/anonymous_table.h"
 

@@ -1,6 +1,6 @@
 // Waits, and steps of ours, that a handler jumped out of. Holders would be charged for them, and each unlock of the program
 // would look closely, for ever.
-#include "sampler/lock_records.h"
+#include "sampler/locks/lock_records.h"
 #include "tests/unit/single_steps.h"
 #include "tests/unit/waits_fixture.h"
 

@@ -1,4 +1,4 @@
-// A table made by hand from sampler/layout.h, for tests of what reads tables; shares no code with what writes them.
+// A table made by hand from sampler/contract/layout.h, for tests of what reads tables; shares no code with what writes them.
 //
 //     MadeTable table;
 //     const Offset stack = table.AddStack({0x1000, 0x2000});
@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "sampler/layout.h"
-#include "sampler/weight.h"
+#include "sampler/contract/layout.h"
+#include "sampler/contract/weight.h"
 
 namespace holdfast::testing {
 

@@ -1,5 +1,5 @@
 // HOLDFAST_* variables as the preloaded library reads them.
-#include "sampler/options.h"
+#include "sampler/contract/options.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "report/export/output_folder.h"
-#include "sampler/layout.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {

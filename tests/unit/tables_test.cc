@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/live_table.h"
-#include "sampler/sampled_filter.h"
-#include "sampler/stack_table.h"
-#include "sampler/weight.h"
+#include "sampler/contract/weight.h"
+#include "sampler/heap/live_table.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/tables/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -1,6 +1,6 @@
 // The row builder against libunwind, which interprets the same tables, for the code of real libraries: both get the
 // same made-up registers and the same made-up stack, and have to arrive at the same caller.
-#include "sampler/unwind_cfi.h"
+#include "sampler/unwind/unwind_cfi.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "sampler/module_image.h"
+#include "sampler/stacks/module_image.h"
 
 extern "C" int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
                                                   void*);

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "sampler/lock_sampling.h"
-#include "sampler/sample_stack.h"
-#include "sampler/wait_steps.h"
+#include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/wait_internal.h"
+#include "sampler/stacks/sample_stack.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

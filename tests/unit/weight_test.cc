@@ -1,11 +1,11 @@
-// The formulas of sampler/weight.h, and the sampling that they undo.
-#include "sampler/weight.h"
+// The formulas of sampler/contract/weight.h, and the sampling that they undo.
+#include "sampler/contract/weight.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "sampler/poisson_sampler.h"
+#include "sampler/contract/poisson_sampler.h"
 
 namespace holdfast {
 namespace {

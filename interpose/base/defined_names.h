@@ -1,0 +1,29 @@
+// Whether any loaded object defines a name, asked without the dynamic linker: dlsym allocates the message of a failure,
+// and an allocator that is only just starting up (Chromium's, which calls mutexes of ours on its way) would wait for
+// itself for ever.
+//
+// Before main, or in the first call that reaches the shim: the list of objects is read without its lock.
+#ifndef HOLDFAST_INTERPOSE_BASE_DEFINED_NAMES_H_
+#define HOLDFAST_INTERPOSE_BASE_DEFINED_NAMES_H_
+
+#include <link.h>
+
+#include "sampler/recorder.h"
+
+namespace holdfast {
+
+// The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
+HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
+
+HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
+
+// Whether the first object that defines it is the one loaded at `base`.
+HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
+
+// Whether `address` is an object's entry for a function of this name that it does not define: an undefined symbol with a
+// value. A program that is not position-independent has one for each function whose address it takes.
+HOLDFAST_HIDDEN bool IsEntryFor(const char* name, const void* address);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_BASE_DEFINED_NAMES_H_

@@ -1,0 +1,261 @@
+// The malloc family. Each wrapper's hot path is the whole of its first lines; the rest is out of line.
+//
+// The one malloc, from end to end:
+//   malloc → ChargeHeap (one subtraction) → the real malloc
+//        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
+//   free   → PassesTag (one test) → the real free (with large samples about: past the size before the block)
+//        └→ FreePerhapsSampled → PassesFilter → TakeSample, RecordFree → the real free
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "interpose/base/real.h"
+#include "interpose/heap/early_arena.h"
+#include "interpose/heap/sampled_block.h"
+
+namespace holdfast {
+
+constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
+
+namespace {
+
+// ---- Slow halves ----
+
+// The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
+// call comes before the shim is ready.
+HOLDFAST_COLD void* MallocSlow(size_t bytes) {
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.malloc(bytes);
+  void* block = AllocateSampled(bytes);
+  RecordAlloc(HOLDFAST_CALLER(), block, bytes);
+  return block;
+}
+
+HOLDFAST_COLD void* CallocOverflowSlow(size_t count, size_t each) {
+  return Ready() ? real.calloc(count, each) : nullptr;  // fails, with its own errno
+}
+
+HOLDFAST_COLD void* CallocSlow(size_t count, size_t each) {
+  const size_t bytes = count * each;
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.calloc(count, each);
+  void* block = AllocateZeroedSampled(count, each, bytes);
+  RecordAlloc(HOLDFAST_CALLER(), block, bytes);
+  return block;
+}
+
+// Takes out the sample of a block that may have one; true if it had.
+HOLDFAST_COLD bool TakeOutSlow(void* block) {
+  const TakenLive taken = TakeSample(block);
+  if (taken.key == nullptr) return false;
+  RecordFree(taken, block);
+  return true;
+}
+
+void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
+  void* moved;
+  if (!Ready()) {
+    moved = AllocateEarly(bytes, 1);
+  } else {
+    const bool due = bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes);
+    moved = due ? AllocateSampled(bytes) : real.malloc(bytes);
+    if (due) RecordAlloc(caller, moved, bytes);
+  }
+  if (moved != nullptr) memcpy(moved, block, bytes < EarlySize(block) ? bytes : EarlySize(block));
+  return moved;
+}
+
+// The four cases: grown in place, moved, failed (the old block stays as it is, and so does its sample), size 0 (freed).
+inline __attribute__((always_inline)) void* ReallocReal(void* block, size_t bytes) {
+  TakenLive old{};
+  if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
+  void* moved = real.realloc(block, bytes);
+  if (moved == nullptr && bytes != 0) {
+    PutBackSample(old, block);
+  } else if (old.key != nullptr) {
+    RecordFree(old, block);
+  }
+  return moved;
+}
+
+HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
+  const bool places = TagInUse();
+  void* moved;
+  if (places && block == nullptr) {
+    moved = AllocateSampled(bytes);
+  } else {
+    const size_t filled = places ? real.malloc_usable_size(block) : 0;  // what comes behind it nobody has written
+    moved = ReallocReal(block, bytes);
+    if (moved == nullptr) return nullptr;
+    moved = MoveToSampledPlace(moved, bytes, filled);
+  }
+  RecordAlloc(HOLDFAST_CALLER(), moved, bytes);
+  return moved;
+}
+
+template <bool kCharged>
+HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
+  if (block == nullptr) {
+    if (!kCharged && !Ready()) return AllocateEarly(bytes, 1);
+  } else if (IsEarly(block)) {
+    return ReallocEarly(block, bytes, HOLDFAST_CALLER());
+  }
+  // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
+  const bool allocates = bytes != 0 || block == nullptr;
+  const bool due = allocates && (kCharged ? MayBeDue(bytes) : bytes <= kHotSizeLimit && ChargeHeap(bytes));
+  return due && HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
+}
+
+HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  return ReallocSlow<true>(nullptr, bytes);
+}
+
+// A block that lies where samples lie. Warm rather than cold, as FreePerhapsSampled is.
+__attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes) {
+  if (LIKELY(SurelyNotSampled(block))) {
+    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
+    return ReallocSlow<true>(block, bytes);
+  }
+  return ReallocSlow<false>(block, bytes);
+}
+
+// The aligned family: one slow half for all, as they differ only in which real function allocates.
+template <typename Allocate>
+HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
+                                size_t smallest_alignment) {
+  // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
+  // size; every power of two from there on is one.)
+  const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
+  void* block = AllocateAlignedSampled(alignment, bytes, valid, allocate);
+  RecordAlloc(caller, block, bytes);
+  return block;
+}
+template <typename Allocate>
+inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
+                             size_t smallest_alignment = 1) {
+  if (bytes > kHotSizeLimit || !ChargeHeap(bytes) || !HeapEventDue(bytes)) return allocate(alignment);
+  return AlignedSlow(caller, alignment, bytes, allocate, smallest_alignment);
+}
+
+// A block where early ones may lie, or anything before the shim is ready.
+__attribute__((noinline)) size_t UsableSizeSlow(void* block) {
+  if (UNLIKELY(IsEarly(block))) return EarlySize(block);
+  return Ready() ? real.malloc_usable_size(block) : 0;
+}
+
+}  // namespace
+
+__attribute__((noinline)) void FreePerhapsSampled(void* block) {
+  if (LIKELY(SurelyNotSampled(block))) return real.free(block);
+  if (IsEarly(block) || !Ready()) return;
+  if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
+  real.free(block);
+}
+
+HOLDFAST_COLD void* ReallocUncharged(void* block, size_t bytes) { return ReallocReal(block, bytes); }
+
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT void* malloc(size_t bytes) noexcept {
+  if (LIKELY(!ChargeHeap(bytes))) return real.malloc(bytes);
+  return MallocSlow(bytes);
+}
+
+HOLDFAST_EXPORT void free(void* block) noexcept {
+  if (LIKELY(!PassesTag(block))) return untagged.free(block);
+  return FreePerhapsSampled(block);
+}
+
+HOLDFAST_EXPORT void* calloc(size_t count, size_t each) noexcept {
+  size_t bytes;
+  if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) return CallocOverflowSlow(count, each);
+  if (LIKELY(!ChargeHeap(bytes))) return real.calloc(count, each);
+  return CallocSlow(count, each);
+}
+
+HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
+  if (LIKELY(!PassesTag(block))) {  // the tag's mask is 0 until the shim is ready
+    if (LIKELY(!ChargeHeapUnlessZero(bytes))) return untagged.realloc(block, bytes);
+    return ReallocSlow<true>(block, bytes);
+  }
+  if (block == nullptr) {  // every second one in some programs
+    if (LIKELY(!ChargeHeap(bytes))) return real.realloc(nullptr, bytes);
+    return ReallocNullSlow(bytes);
+  }
+  return ReallocPerhapsSampled(block, bytes);
+}
+
+// glibc's own reallocarray reaches an interposed realloc, another allocator's may not: so the product is made here, and
+// the call counted once, as realloc.
+HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexcept {
+  size_t bytes;
+  // The block is somebody else's; glibc's own form comes back to their realloc.
+  if (UNLIKELY(!owns_malloc) && Ready()) return real.reallocarray(block, count, each);
+  if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return ReallocSlow<false>(block, bytes);
+}
+
+HOLDFAST_EXPORT void cfree(void* block) noexcept { return free(block); }
+HOLDFAST_EXPORT void free_sized(void* block, size_t) noexcept { return free(block); }
+HOLDFAST_EXPORT void free_aligned_sized(void* block, size_t, size_t) noexcept { return free(block); }
+
+HOLDFAST_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) {
+    *result = AllocateEarly(bytes, alignment);
+    return *result != nullptr ? 0 : ENOMEM;
+  }
+  int error = 0;
+  void* block = nullptr;
+  AllocateAligned(
+      HOLDFAST_CALLER(), alignment, bytes,
+      [&](size_t with) {
+        error = real.posix_memalign(&block, with, bytes);
+        return error == 0 ? block : nullptr;
+      },
+      sizeof(void*));
+  if (error == 0) *result = block;
+  return error;
+}
+
+HOLDFAST_EXPORT void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  return AllocateAligned(HOLDFAST_CALLER(), alignment, bytes,
+                         [bytes](size_t with) { return real.aligned_alloc(with, bytes); });
+}
+
+HOLDFAST_EXPORT void* memalign(size_t alignment, size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  return AllocateAligned(HOLDFAST_CALLER(), alignment, bytes,
+                         [bytes](size_t with) { return real.memalign(with, bytes); });
+}
+
+HOLDFAST_EXPORT void* valloc(size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly(bytes, 4096);
+  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.valloc(bytes); });
+}
+
+HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
+  if (!Ready()) return AllocateEarly((bytes + 4095) / 4096 * 4096, 4096);
+  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.pvalloc(bytes); });
+}
+
+HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
+  if (LIKELY(!PassesTag(block, sampled_filter.usable_mask))) return real.malloc_usable_size(block);
+  return UsableSizeSlow(block);
+}
+
+// Hidden names of our own, for start.cc.
+HOLDFAST_HIDDEN __attribute__((alias("malloc"), copy(malloc))) void* holdfast_own_malloc(size_t);
+HOLDFAST_HIDDEN __attribute__((alias("free"), copy(free))) void holdfast_own_free(void*);
+HOLDFAST_HIDDEN __attribute__((alias("realloc"), copy(realloc))) void* holdfast_own_realloc(void*, size_t);
+
+}  // extern "C"

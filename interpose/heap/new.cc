@@ -1,0 +1,351 @@
+// operator new and delete, every form.
+//
+// Where the program's operators are libstdc++'s or libc++'s, ours go straight to the next allocator and skip that
+// library's own hop; on failure its operator is called after all, for the new_handler and bad_alloc. Elsewhere the
+// operator that the caller would have reached is called (operators.h), muted, and the block counted once.
+//
+// Exceptions pass through these frames: nothing here needs a destructor but the mute, which a personality routine lifts.
+#include <errno.h>
+#include <stdint.h>
+
+#include "interpose/base/real.h"
+#include "interpose/heap/early_arena.h"
+#include "interpose/heap/operators.h"
+#include "interpose/heap/sampled_block.h"
+
+// Calls function(a, b, c). When an exception (or a cancellation) passes, the personality routine of this frame is called
+// on the way, and lifts the mute; it needs no landing pad and no C++ runtime.
+extern "C" HOLDFAST_HIDDEN void* HoldfastCallMuted(void* function, size_t a, size_t b, const void* c);
+asm(R"(
+  .text
+  .hidden HoldfastCallMuted
+  .globl HoldfastCallMuted
+  .type HoldfastCallMuted, @function
+HoldfastCallMuted:
+  .cfi_startproc
+  .cfi_personality 0x1b, HoldfastMutedPersonality
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsi
+  mov %rcx, %rdx
+  call *%rax
+  add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_endproc
+  .size HoldfastCallMuted, .-HoldfastCallMuted
+)");
+
+// By the Itanium C++ ABI's rules for personality routines: 2 = _UA_CLEANUP_PHASE, 8 = _URC_CONTINUE_UNWIND.
+extern "C" HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, void*) {
+  if ((actions & 2) != 0) holdfast::UnmuteForOperator(holdfast::thread_state);
+  return 8;
+}
+
+namespace holdfast {
+namespace {
+
+inline bool MayBeSampled(size_t bytes) { return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes); }
+
+// A form of new of somebody's own: called muted, counted here.
+template <typename Form>
+inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes, size_t second, const void* third) {
+  ThreadState& thread = thread_state;
+  if (thread.muted) {  // inside another operator, or a signal handler inside a sample: a plain forward
+    using Plain = void* (*)(size_t, size_t, const void*);
+    return reinterpret_cast<Plain>(reinterpret_cast<void*>(form))(bytes, second, third);
+  }
+  MuteForOperator(thread);
+  void* block = HoldfastCallMuted(reinterpret_cast<void*>(form), bytes, second, third);
+  UnmuteForOperator(thread);
+  if (block != nullptr && MayBeSampled(bytes)) RecordAlloc(caller, KeepSampleable(block), bytes);
+  return block;
+}
+
+// What the C++ library's form would have done, without its hop. `bytes` may be 0, for which it asks malloc for 1.
+inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
+  const bool due = MayBeSampled(bytes);
+  const size_t asked = bytes == 0 ? 1 : bytes;
+  void* block = due ? AllocateSampled(asked) : real.malloc(asked);
+  if (due) RecordAlloc(caller, block, bytes);
+  return block;
+}
+
+inline void* AllocateAlignedForNew(const CallerRegisters& caller, size_t bytes, size_t alignment) {
+  const bool due = MayBeSampled(bytes);
+  const auto allocate = [asked = bytes == 0 ? 1 : bytes](size_t with) { return real.memalign(with, asked); };
+  void* block = due ? AllocateAlignedSampled(alignment, bytes, true, allocate) : allocate(alignment);
+  if (due) RecordAlloc(caller, block, bytes);
+  return block;
+}
+
+// ---- Slow halves of the plain forms ----
+
+// Not known yet whether the operators may be skipped, or they may not. Nothing is charged yet.
+template <auto kForm>
+HOLDFAST_COLD void* NewElsewhereSlow(size_t bytes, const CallerRegisters& caller) {
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
+  const auto form = operators.*kForm;
+  if (!operators.skippable && form != nullptr) return CallOperator(caller, form, bytes, 0, nullptr);
+  void* block = AllocateForNew(caller, bytes);
+  return block != nullptr || form == nullptr ? block : form(bytes);
+}
+
+// The hot path has found the countdown to have run out; or the call comes before the shim is ready.
+template <auto kForm>
+inline void* NewDue(size_t bytes, const CallerRegisters& caller) {
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!operators_skipped) {
+    UndoCharge(bytes);
+    return NewElsewhereSlow<kForm>(bytes, caller);
+  }
+  Operators room;
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) {
+    if (void* block = real.malloc(bytes)) return block;
+  } else if (void* block = AllocateSampled(bytes)) {
+    RecordAlloc(caller, block, bytes);
+    return block;
+  }
+  return (OperatorsFor(0, &room).*kForm)(bytes);  // calls the new_handler, or throws
+}
+
+// The hot path got no block. An operator that is not skipped has said so itself: its answer stands.
+template <auto kForm>
+inline void* NewFailed(size_t bytes) {
+  if (!operators_skipped) return nullptr;
+  Operators room;
+  return (OperatorsFor(0, &room).*kForm)(bytes);
+}
+
+template <auto kForm>
+HOLDFAST_COLD void* NothrowNewSlow(size_t bytes, const void* nothrow) {
+  if (!Ready()) return AllocateEarly(bytes, 1);
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
+  const auto form = operators.*kForm;
+  if (!operators.skippable && form != nullptr) {
+    return CallOperator(caller, form, bytes, reinterpret_cast<size_t>(nothrow), nullptr);
+  }
+  void* block = AllocateForNew(caller, bytes);
+  return block != nullptr || form == nullptr ? block : form(bytes, nothrow);
+}
+
+template <auto kForm, typename... Nothrow>
+HOLDFAST_COLD void* AlignedNewSlow(size_t bytes, size_t alignment, Nothrow... nothrow) {
+  if (!Ready()) return AllocateEarly(bytes, alignment);
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  Operators room;
+  const Operators& operators = OperatorsFor(caller.pc, &room);
+  const auto form = operators.*kForm;
+  if (!operators.skippable && form != nullptr) {
+    const void* third = nullptr;
+    ((third = nothrow), ...);
+    return CallOperator(caller, form, bytes, alignment, third);
+  }
+  void* block = AllocateAlignedForNew(caller, bytes, alignment);
+  return block != nullptr || form == nullptr ? block : form(bytes, alignment, nothrow...);
+}
+
+// Every form of delete: takes the sample out, then calls the caller's own.
+template <auto kForm, typename... Rest>
+__attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
+  if (LIKELY(operators_skipped)) return FreePerhapsSampled(block);
+  if (PassesFilter(block)) RecordFree(block);
+  if (block == nullptr || IsEarly(block) || !Ready()) return;
+  Operators room;
+  const Operators& operators = OperatorsFor(reinterpret_cast<uintptr_t>(__builtin_return_address(0)), &room);
+  const auto form = operators.*kForm;
+  if (operators.skippable || form == nullptr) return real.free(block);
+  form(block, rest...);
+}
+
+// The nothrow and the aligned forms: as the plain ones, in the compiler's words. Charged only once the operators may be
+// skipped; what then cannot be answered here is charged back, and begins anew out of line.
+template <auto kForm>
+HOLDFAST_HOT inline void* NothrowNew(size_t bytes, const void* nothrow) {
+  if (LIKELY(operators_skipped)) {
+    if (LIKELY(!ChargeHeap(bytes))) {
+      if (void* block = real.malloc(bytes); LIKELY(block != nullptr)) return block;
+    }
+    UndoCharge(bytes);
+  }
+  return NothrowNewSlow<kForm>(bytes, nothrow);
+}
+
+template <auto kForm, typename... Nothrow>
+HOLDFAST_HOT inline void* AlignedNew(size_t bytes, size_t alignment, Nothrow... nothrow) {
+  if (LIKELY(operators_skipped)) {
+    if (LIKELY(!ChargeHeap(bytes))) {
+      if (void* block = real.memalign(alignment, bytes); LIKELY(block != nullptr)) return block;
+    }
+    UndoCharge(bytes);
+  }
+  return AlignedNewSlow<kForm>(bytes, alignment, nothrow...);
+}
+
+// A tagged place is all that a delete looks at when the operators may be skipped; when not, every delete is slow.
+HOLDFAST_HOT inline bool MayDeleteAtOnce(const void* block) { return !PassesTag(block, sampled_filter.delete_mask); }
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+// ---- The plain forms, by hand: three instructions and a register less than the compiler's ----
+// As in malloc: charge, and call what is next. The call needs a frame, as a block that could not be had is the C++
+// library's matter. `allocate` is called with that frame beneath it:
+//     rsp → return address into new │ bytes │ return address into the program │ the program's frame
+HOLDFAST_HOT_DATA constinit HotNew holdfast_hot_new = {kUnusedWord, nullptr, nullptr};
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewDue(size_t bytes) {
+  return NewDue<&Operators::_Znwm>(bytes, HOLDFAST_CALLER());
+}
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayDue(size_t bytes) {
+  return NewDue<&Operators::_Znam>(bytes, HOLDFAST_CALLER());
+}
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewFailed(size_t bytes) { return NewFailed<&Operators::_Znwm>(bytes); }
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayFailed(size_t bytes) { return NewFailed<&Operators::_Znam>(bytes); }
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+  UndoCharge(bytes);
+  return NewElsewhereSlow<&Operators::_Znwm>(bytes, {pc, sp, bp});
+}
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+  UndoCharge(bytes);
+  return NewElsewhereSlow<&Operators::_Znam>(bytes, {pc, sp, bp});
+}
+HOLDFAST_HIDDEN void* HoldfastCallNewElsewhere(size_t bytes);
+HOLDFAST_HIDDEN void* HoldfastCallNewArrayElsewhere(size_t bytes);
+
+asm(R"(
+  .macro HOLDFAST_NEW name, allocate, due, failed
+  .text
+  .p2align 5
+  .globl \name, holdfast_own\name
+  .hidden holdfast_own\name
+  .type \name, @function
+  .type holdfast_own\name, @function
+\name:
+holdfast_own\name:
+  .cfi_startproc
+  cmpq $1, %rdi
+  movq holdfast_hot_new(%rip), %rax
+  sbbq %rdi, %fs:(%rax)
+  jbe \due
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  call *holdfast_hot_new+\allocate(%rip)
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  testq %rax, %rax
+  je \failed
+  ret
+  .cfi_endproc
+  .size \name, .-\name
+  .size holdfast_own\name, .-holdfast_own\name
+  .endm
+
+  .macro HOLDFAST_CALL_ELSEWHERE name, target
+  .globl \name
+  .hidden \name
+  .type \name, @function
+\name:
+  .cfi_startproc
+  movq 16(%rsp), %rsi
+  leaq 24(%rsp), %rdx
+  movq %rbp, %rcx
+  jmp \target
+  .cfi_endproc
+  .size \name, .-\name
+  .endm
+
+  HOLDFAST_NEW _Znwm, 8, HoldfastNewDue, HoldfastNewFailed
+  HOLDFAST_NEW _Znam, 16, HoldfastNewArrayDue, HoldfastNewArrayFailed
+  HOLDFAST_CALL_ELSEWHERE HoldfastCallNewElsewhere, HoldfastNewElsewhere
+  HOLDFAST_CALL_ELSEWHERE HoldfastCallNewArrayElsewhere, HoldfastNewArrayElsewhere
+)");
+static_assert(offsetof(HotNew, allocate) == 8 && offsetof(HotNew, allocate_array) == 16);
+
+HOLDFAST_EXPORT void* _ZnwmRKSt9nothrow_t(size_t bytes, const void* nothrow) noexcept {
+  return NothrowNew<&Operators::_ZnwmRKSt9nothrow_t>(bytes, nothrow);
+}
+HOLDFAST_EXPORT void* _ZnamRKSt9nothrow_t(size_t bytes, const void* nothrow) noexcept {
+  return NothrowNew<&Operators::_ZnamRKSt9nothrow_t>(bytes, nothrow);
+}
+
+HOLDFAST_EXPORT void* _ZnwmSt11align_val_t(size_t bytes, size_t alignment) {
+  return AlignedNew<&Operators::_ZnwmSt11align_val_t>(bytes, alignment);
+}
+HOLDFAST_EXPORT void* _ZnamSt11align_val_t(size_t bytes, size_t alignment) {
+  return AlignedNew<&Operators::_ZnamSt11align_val_t>(bytes, alignment);
+}
+HOLDFAST_EXPORT void* _ZnwmSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void* nothrow) noexcept {
+  return AlignedNew<&Operators::_ZnwmSt11align_val_tRKSt9nothrow_t>(bytes, alignment, nothrow);
+}
+HOLDFAST_EXPORT void* _ZnamSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void* nothrow) noexcept {
+  return AlignedNew<&Operators::_ZnamSt11align_val_tRKSt9nothrow_t>(bytes, alignment, nothrow);
+}
+
+HOLDFAST_EXPORT void _ZdlPv(void* block) noexcept {
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
+  return DeleteSlow<&Operators::_ZdlPv>(block);
+}
+HOLDFAST_EXPORT void _ZdaPv(void* block) noexcept {
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
+  return DeleteSlow<&Operators::_ZdaPv>(block);
+}
+HOLDFAST_EXPORT void _ZdlPvm(void* block, size_t bytes) noexcept {
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
+  return DeleteSlow<&Operators::_ZdlPvm>(block, bytes);
+}
+HOLDFAST_EXPORT void _ZdaPvm(void* block, size_t bytes) noexcept {
+  if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block);
+  return DeleteSlow<&Operators::_ZdaPvm>(block, bytes);
+}
+
+#define HOLDFAST_OTHER_DELETE(name, types, names)                    \
+  HOLDFAST_EXPORT void name types noexcept {                         \
+    if (LIKELY(MayDeleteAtOnce(block))) return untagged.free(block); \
+    return DeleteSlow<&Operators::name> names;                       \
+  }
+#define P(...) (__VA_ARGS__)
+HOLDFAST_OTHER_DELETE(_ZdlPvRKSt9nothrow_t, P(void* block, const void* nothrow), (block, nothrow))
+HOLDFAST_OTHER_DELETE(_ZdaPvRKSt9nothrow_t, P(void* block, const void* nothrow), (block, nothrow))
+HOLDFAST_OTHER_DELETE(_ZdlPvSt11align_val_t, P(void* block, size_t alignment), (block, alignment))
+HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_t, P(void* block, size_t alignment), (block, alignment))
+HOLDFAST_OTHER_DELETE(_ZdlPvmSt11align_val_t, P(void* block, size_t bytes, size_t alignment), (block, bytes, alignment))
+HOLDFAST_OTHER_DELETE(_ZdaPvmSt11align_val_t, P(void* block, size_t bytes, size_t alignment), (block, bytes, alignment))
+HOLDFAST_OTHER_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow),
+                      (block, alignment, nothrow))
+HOLDFAST_OTHER_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, P(void* block, size_t alignment, const void* nothrow),
+                      (block, alignment, nothrow))
+#undef P
+
+}  // extern "C"
+
+namespace holdfast {
+
+void StartHotNew() {
+  holdfast_hot_new.allocate = HoldfastCallNewElsewhere;
+  holdfast_hot_new.allocate_array = HoldfastCallNewArrayElsewhere;
+  holdfast_hot_new.countdown_offset = OffsetOfCountdown();
+}
+
+void SkipOperators() {
+  holdfast_hot_new.allocate = holdfast_hot_new.allocate_array = real.malloc;
+  operators_skipped = true;
+}
+
+}  // namespace holdfast
+
+// Their hidden names, see operators.cc. Those of the plain forms are given above.
+#define HOLDFAST_PLAIN_NEW(name, parameters)
+#define HOLDFAST_NEW(name, parameters) \
+  extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void* holdfast_own##name parameters;
+#define HOLDFAST_DELETE(name, parameters) \
+  extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void holdfast_own##name parameters;
+#include "interpose/heap/operators.inc"

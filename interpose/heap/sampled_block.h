@@ -1,0 +1,139 @@
+// Where a sampled block lies. With the tag in use (sampler/hot_path/sampled_filter.h) it must lie at a tagged place, or be known by its
+// size (interpose/heap/large_samples.h), so that free knows all others at a glance; it is an ordinary block of the real
+// allocator all the same, safe in any free.
+#ifndef HOLDFAST_INTERPOSE_HEAP_SAMPLED_BLOCK_H_
+#define HOLDFAST_INTERPOSE_HEAP_SAMPLED_BLOCK_H_
+
+#include <errno.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "interpose/base/real.h"
+#include "interpose/heap/large_samples.h"
+#include "interpose/heap/parked_blocks.h"
+#include "sampler/recorder.h"
+
+namespace holdfast {
+
+// A block of up to this size may be cleared or copied to bring it to a tagged place. glibc maps every larger one
+// (DEFAULT_MMAP_THRESHOLD_MAX), which puts it at a tagged place by itself; with another allocator the tag is given up for
+// this process, and every free pays 10 instructions more from then on. A copy of 32 MiB takes some 5 ms, but happens only
+// behind a realloc that made the same copy, or cannot grow in place for the first time. (With glibc below what is large
+// stays where it is: large_samples.h.)
+inline constexpr size_t kLargestMoved = 32 << 20;
+
+inline bool TagInUse() { return sampled_filter.tag_mask.load(std::memory_order_relaxed) != 0; }
+
+// Any block is sampleable once the tag is given up.
+inline void* KeepSampleable(void* block) {
+  if (block != nullptr && !IsTagged(block) && TagInUse()) GiveUpTag();
+  return block;
+}
+
+// At a tagged place, while the tag is in use.
+inline void* AllocateTagged(size_t bytes) {
+  if (TagInUse()) {
+    EarnMove();
+    if (void* block = TakeParked(bytes)) return block;
+    const int error = errno;
+    // Whole steps, so that a parked block serves every size of its step.
+    const size_t steps = bytes <= kLargestParked ? (bytes + kParkedStep - 1) / kParkedStep * kParkedStep : bytes;
+    if (void* block = real.memalign(kTagAlignment, steps)) return block;
+    errno = error;  // out of memory for the alignment, perhaps not for the block
+  }
+  return KeepSampleable(real.malloc(bytes));
+}
+
+inline void* AllocateSampled(size_t bytes) {
+  if (MayBeKnownBySize(bytes) && TagInUse()) {
+    void* block = real.malloc(bytes);
+    if (block == nullptr || IsTagged(block) || StaysUntagged(block, bytes)) return block;
+    real.free(block);
+  }
+  return AllocateTagged(bytes);
+}
+
+// `allocate(alignment)`: the real function. `raisable`: that what the program asked for is an alignment at all.
+template <typename Allocate>
+inline void* AllocateAlignedSampled(size_t alignment, size_t bytes, bool raisable, Allocate allocate) {
+  if (!raisable || alignment >= kTagAlignment || !TagInUse()) return KeepSampleable(allocate(alignment));
+  if (MayBeKnownBySize(bytes)) {
+    void* block = allocate(alignment);
+    if (block == nullptr || IsTagged(block) || StaysUntagged(block, bytes)) return block;
+    real.free(block);
+  }
+  EarnMove();
+  const int error = errno;
+  void* block = allocate(kTagAlignment);
+  if (block != nullptr) return block;
+  errno = error;
+  return KeepSampleable(allocate(alignment));
+}
+
+// From here on a block may have pages that nobody has written: zero already, and to be left untouched.
+inline constexpr size_t kMayBeUntouched = 32 << 10;
+
+// Writes zeros page by page, but not over zeros: reading takes no memory.
+inline void* ZeroWhereNeeded(void* block, size_t bytes) {
+  constexpr size_t kPage = 4096;
+  const auto start = reinterpret_cast<uintptr_t>(block), end = start + bytes;
+  for (uintptr_t at = start, next; at < end; at = next) {
+    next = std::min((at / kPage + 1) * kPage, end);
+    auto* piece = reinterpret_cast<char*>(at);
+    if (*piece != 0 || memcmp(piece, piece + 1, next - at - 1) != 0) memset(piece, 0, next - at);
+  }
+  return block;
+}
+
+inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
+  if (!TagInUse()) return real.calloc(count, each);
+  const bool by_size = MayBeKnownBySize(bytes);
+  if (by_size || bytes >= kMayBeUntouched) {  // mapped by the real calloc, it lies where samples may
+    void* block = real.calloc(count, each);
+    if (block == nullptr || IsTagged(block) || (by_size && StaysUntagged(block, bytes))) return block;
+    if (bytes > kLargestMoved) return KeepSampleable(block);
+    real.free(block);
+  }
+  void* block = AllocateTagged(bytes);
+  if (block == nullptr) return nullptr;
+  return bytes >= kMayBeUntouched ? ZeroWhereNeeded(block, bytes) : memset(block, 0, bytes);
+}
+
+// The free of a block that was sampled, once its sample is taken out.
+inline void ReleaseSampled(void* block) {
+  if (TagInUse() && IsTagged(block) && Park(block, real.malloc_usable_size(block))) return;
+  real.free(block);
+}
+
+// free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
+HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
+
+// realloc, for a block that may be a sample, when the call itself is charged and none is due.
+HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
+
+// Hot although it is not: in cold code the compiler copies by `rep movsb`.
+__attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) {
+  memcpy(to, from, bytes);
+}
+
+// Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
+// of the bytes may have been written; the pages of the others stay untouched.
+inline void* MoveToSampledPlace(void* block, size_t bytes, size_t filled) {
+  if (!TagInUse() || IsTagged(block) || (MayBeKnownBySize(bytes) && StaysUntagged(block, bytes))) return block;
+  if (bytes <= kLargestMoved) {
+    EarnMove();
+    const int error = errno;
+    if (void* moved = real.memalign(kTagAlignment, bytes)) {
+      CopyBytes(moved, block, std::min(bytes, filled));
+      real.free(block);
+      return moved;
+    }
+    errno = error;
+  }
+  return KeepSampleable(block);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_HEAP_SAMPLED_BLOCK_H_

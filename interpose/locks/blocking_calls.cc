@@ -1,0 +1,225 @@
+// What is waited for without being held: semaphores, barriers, pthread_once, threads that are to be joined. The waiter's
+// side only. Each looks first whether it will wait at all.
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <threads.h>
+#include <time.h>
+
+#include "interpose/base/old_version.h"
+#include "interpose/base/real.h"
+#include "interpose/locks/cancellation.h"
+#include "interpose/locks/deadline.h"
+#include "interpose/locks/straight_on.h"
+
+namespace holdfast {
+namespace {
+
+const auto got_it = [](int result) { return result == 0; };
+
+// ---- Semaphores ----
+
+// The low half of the first word is the value, ever since glibc 2.1 for 64-bit machines.
+inline bool LooksFree(const sem_t* semaphore) {
+  return __atomic_load_n(reinterpret_cast<const uint32_t*>(semaphore), __ATOMIC_RELAXED) != 0;
+}
+
+HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
+  if (!Ready()) return kTooEarly;
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole, [=] { return real.sem_wait(semaphore); },
+      got_it);
+}
+HOLDFAST_COLD int SemTimedWaitSlow(sem_t* semaphore, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
+      [=] { return real.sem_timedwait(semaphore, deadline); }, got_it);
+}
+HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return WaitWhole(
+      HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
+      [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it);
+}
+
+// ---- Barriers ----
+
+// glibc's barrier (since 2.25): how many came, how many had come when this round began, how many it takes. The last one to
+// come does not wait. A wrong hint would count a wait too many or too few, no more.
+inline bool IsLastToCome(const pthread_barrier_t* barrier) {
+  const auto* words = reinterpret_cast<const uint32_t*>(barrier);
+  const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED),
+                 before = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
+  return came - before + 1 == words[2];
+}
+
+__attribute__((noinline)) int BarrierWait(pthread_barrier_t* barrier) {
+  return WaitWhole(
+      HOLDFAST_CALLER(), barrier, WaitKind::kBarrier, WaitStyle::kRare,
+      [=] { return real.pthread_barrier_wait(barrier); },
+      [](int result) { return result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD; });
+}
+
+// ---- Once ----
+
+// 0 before, 2 after; odd while somebody is at it.
+inline bool SomebodyIsAtIt(const int* control) { return (__atomic_load_n(control, __ATOMIC_ACQUIRE) & 3) == 1; }
+
+// What libc writes into a control while somebody is at it: another number after each fork. Who was at it in the parent of a
+// forked child does not exist in the child, where libc runs `function` at once. Found by a look at a control of our own in
+// the midst of it; 0 where another thread is looking just now.
+constinit std::atomic<const int*> probed{nullptr};
+constinit int own_generation = 0;
+int OwnGeneration() {
+  pthread_once_t control = PTHREAD_ONCE_INIT;
+  const int* nobody = nullptr;
+  if (!probed.compare_exchange_strong(nobody, &control, std::memory_order_acquire)) return 0;
+  real.pthread_once(&control,
+                    [] { own_generation = __atomic_load_n(probed.load(std::memory_order_relaxed), __ATOMIC_RELAXED); });
+  const int found = own_generation;
+  probed.store(nullptr, std::memory_order_release);
+  return found;
+}
+bool LeftByParent(const int* control) {
+  const int found = __atomic_load_n(control, __ATOMIC_ACQUIRE), own = OwnGeneration();
+  return own != 0 && (found & 3) == 1 && found != own;
+}
+
+// No clean-up is registered: it is no cancellation point, and if the other thread gave up, `function` runs in here and may
+// throw through us. The wait is then one that was left by a jump.
+template <typename Call>
+inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& caller, Call call) {
+  if (!Ready()) {
+    if (*control == 0) function();
+    *control = 2;
+    return 0;
+  }
+  if (!SomebodyIsAtIt(control) || LeftByParent(control)) return call();
+  LockWait wait;
+  BeginWait(caller, control, WaitKind::kOnce, WaitStyle::kRare, &wait);
+  EnterWait(false, &wait);
+  const int result = call();
+  EndWait(&wait, result == 0);
+  return result;
+}
+HOLDFAST_COLD int OnceSlow(pthread_once_t* control, void (*function)()) {
+  return OnceSlowly(control, function, HOLDFAST_CALLER(), [=] { return real.pthread_once(control, function); });
+}
+HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
+  OnceSlowly(reinterpret_cast<int*>(flag), function, HOLDFAST_CALLER(),
+             [=] { return real.call_once(flag, function), 0; });
+}
+
+// ---- Join ----
+
+// Others libc may refuse, as it does some clocks, without a look at the thread.
+inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || IsTime(deadline); }
+
+// Joins what has ended already: no wait. Otherwise EBUSY, also for what cannot be joined.
+template <typename Join>
+inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
+  const int tried = pthread_tryjoin_np(thread, value);
+  if (tried != EBUSY || pthread_equal(thread, pthread_self())) return tried != EBUSY ? tried : join();
+  return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
+}
+
+__attribute__((noinline)) int Join(pthread_t thread, void** value) {
+  return JoinSlowly(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_join(thread, value); });
+}
+__attribute__((noinline)) int TimedJoin(pthread_t thread, void** value, const timespec* deadline) {
+  const auto join = [=] { return real.pthread_timedjoin_np(thread, value, deadline); };
+  if (!IsPlain(deadline)) return join();
+  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
+}
+__attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_t clock, const timespec* deadline) {
+  const auto join = [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); };
+  if (!IsClockToWaitBy(clock) || !IsPlain(deadline)) return join();
+  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
+}
+// The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
+__attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
+  void* pointer = nullptr;
+  const int tried = pthread_tryjoin_np(thread, &pointer);
+  if (tried == 0) {
+    if (value != nullptr) *value = static_cast<int>(reinterpret_cast<uintptr_t>(pointer));
+    return thrd_success;
+  }
+  if (tried != EBUSY) return thrd_error;
+  return WaitWhole(
+      HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
+      got_it);
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT int sem_wait(sem_t* semaphore) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_wait(semaphore);
+  return UnlessLittleStack<SemWaitSlow, &Real::sem_wait>(semaphore);
+}
+HOLDFAST_EXPORT int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_timedwait(semaphore, deadline);
+  return UnlessLittleStack<SemTimedWaitSlow, &Real::sem_timedwait>(semaphore, deadline);
+}
+HOLDFAST_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  if (LIKELY(LooksFree(semaphore) && hot_size_limit != 0)) return real.sem_clockwait(semaphore, clock, deadline);
+  return UnlessLittleStack<SemClockWaitSlow, &Real::sem_clockwait>(semaphore, clock, deadline);
+}
+
+HOLDFAST_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
+  if (!Ready()) return kTooEarly;
+  if (IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
+  return UnlessLittleStack<BarrierWait, &Real::pthread_barrier_wait>(barrier);
+}
+
+HOLDFAST_EXPORT int pthread_once(pthread_once_t* control, void (*function)()) {
+  if (LIKELY(!SomebodyIsAtIt(control) && hot_size_limit != 0)) return real.pthread_once(control, function);
+  return UnlessLittleStack<OnceSlow, &Real::pthread_once>(control, function);
+}
+HOLDFAST_EXPORT void call_once(once_flag* flag, void (*function)()) {
+  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0))
+    return real.call_once(flag, function);
+  UnlessLittleStack<CallOnceSlow, &Real::call_once>(flag, function);
+}
+
+HOLDFAST_EXPORT int pthread_join(pthread_t thread, void** value) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<Join, &Real::pthread_join>(thread, value);
+}
+HOLDFAST_EXPORT int pthread_timedjoin_np(pthread_t thread, void** value, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<TimedJoin, &Real::pthread_timedjoin_np>(thread, value, deadline);
+}
+HOLDFAST_EXPORT int pthread_clockjoin_np(pthread_t thread, void** value, clockid_t clock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<ClockJoin, &Real::pthread_clockjoin_np>(thread, value, clock, deadline);
+}
+HOLDFAST_EXPORT int thrd_join(thrd_t thread, int* value) {
+  if (!Ready()) return kTooEarly;
+  return UnlessLittleStack<C11Join, &Real::thrd_join>(thread, value);
+}
+
+}  // extern "C"
+
+#define P(...) (__VA_ARGS__)
+HOLDFAST_OLD_VERSION(int, sem_wait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore), P(semaphore));
+HOLDFAST_OLD_VERSION(int, sem_timedwait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore, const timespec* deadline),
+                     P(semaphore, deadline));
+HOLDFAST_OLD_VERSION(int, sem_clockwait, 2_30, "GLIBC_2.30",
+                     P(sem_t* semaphore, clockid_t clock, const timespec* deadline), P(semaphore, clock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_barrier_wait, 2_2_5, "GLIBC_2.2.5", P(pthread_barrier_t* barrier), P(barrier));
+HOLDFAST_OLD_VERSION(int, pthread_once, 2_2_5, "GLIBC_2.2.5", P(pthread_once_t* control, void (*function)()),
+                     P(control, function));
+HOLDFAST_OLD_VERSION(void, call_once, 2_28, "GLIBC_2.28", P(once_flag* flag, void (*function)()), P(flag, function));
+HOLDFAST_OLD_VERSION(int, pthread_join, 2_2_5, "GLIBC_2.2.5", P(pthread_t thread, void** value), P(thread, value));
+HOLDFAST_OLD_VERSION(int, pthread_timedjoin_np, 2_3_3, "GLIBC_2.3.3",
+                     P(pthread_t thread, void** value, const timespec* deadline), P(thread, value, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_clockjoin_np, 2_31, "GLIBC_2.31",
+                     P(pthread_t thread, void** value, clockid_t clock, const timespec* deadline),
+                     P(thread, value, clock, deadline));
+HOLDFAST_OLD_VERSION(int, thrd_join, 2_28, "GLIBC_2.28", P(thrd_t thread, int* value), P(thread, value));

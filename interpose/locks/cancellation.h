@@ -1,0 +1,59 @@
+// A wait that its thread does not come back from: cancelled, or ended by a signal handler (pthread_exit). libc runs what is
+// registered here when it unwinds the thread past our frame: the C form of pthread_cleanup, no exceptions, no landing pads.
+// It also does when a handler jumps out of the wait by longjmp. Whoever leaves it by other ways (setcontext,
+// __builtin_longjmp) takes the registration away: see DropAbandonedWait.
+//
+//     LockWait wait;  WaitCleanup cleanup;
+//     BeginWait(…, &wait);  cleanup.Push(&wait);  real function;  cleanup.Pop();  EndWait(&wait, …);
+#ifndef HOLDFAST_INTERPOSE_LOCKS_CANCELLATION_H_
+#define HOLDFAST_INTERPOSE_LOCKS_CANCELLATION_H_
+
+#include <pthread.h>
+
+#include "sampler/recorder.h"
+
+extern "C" {
+void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
+void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
+}
+
+namespace holdfast {
+
+class WaitCleanup {
+ public:
+  void Push(LockWait* wait) { Push(wait, EndCancelled, wait); }
+  void Push(LockWait* wait, void (*routine)(void*), void* argument) {
+    pushed_ = wait->active;
+    if (!pushed_) return;
+    _pthread_cleanup_push(&buffer_, routine, argument);
+    NoteCleanup(wait, &buffer_, buffer_.__prev);
+  }
+  void Pop() {
+    if (pushed_) _pthread_cleanup_pop(&buffer_, 0);
+  }
+
+ private:
+  static void EndCancelled(void* wait) { EndWait(static_cast<LockWait*>(wait), false); }
+
+  _pthread_cleanup_buffer buffer_;
+  bool pushed_;
+};
+
+// One wait with one call, from its beginning to its end. `acquired`: from what the call answered.
+template <typename Call, typename Acquired>
+inline auto WaitWhole(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, Call call,
+                      Acquired acquired) {
+  LockWait wait;
+  WaitCleanup cleanup;
+  BeginWait(caller, holder, kind, style, &wait);
+  EnterWait(false, &wait);
+  cleanup.Push(&wait);
+  const auto result = call();
+  cleanup.Pop();
+  EndWait(&wait, acquired(result));
+  return result;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_LOCKS_CANCELLATION_H_

@@ -1,0 +1,149 @@
+// Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own), and
+// C11's cnd_*, which do not pass through them.
+//
+//   pthread_cond_wait   lets the mutex go (an unlock: charged), waits for the signal, waits for the mutex
+//   pthread_cond_signal from here on those that it wakes wait for the mutex
+//
+// The caller holds the mutex when it comes and when it goes: a stack that is needed has to be captured with the mutex held,
+// before the wait. That is the one place where something of ours lengthens a hold.
+#include <errno.h>
+#include <pthread.h>
+#include <threads.h>
+#include <time.h>
+
+#include "interpose/base/real.h"
+#include "interpose/locks/cancellation.h"
+#include "interpose/locks/mutex.h"
+#include "interpose/locks/straight_on.h"
+
+namespace holdfast {
+namespace {
+
+// Waiters of a condition held its mutex when they came, so all who had come before this look are asleep if it is free, or
+// the caller's own. Otherwise one may not be: whoever holds it.
+bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
+  if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;
+  const int id = ThreadId();
+  return id != 0 && __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == id;
+}
+
+template <typename Signal>
+inline int SignalSlowly(const void* condition, bool all, Signal signal) {
+  if (!WatchedSlow(condition, kWokenTable)) return signal();
+  // Who comes after they were counted may not be asleep yet: they are counted before the look at the mutex.
+  const ConditionWaiters waiters = WaitersOfCondition(condition);
+  const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);
+  // Its memory is theirs as long as they wait; a waiter that a handler jumped out of may have left it.
+  if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind)) {
+    const uint64_t asleep = waiters.count - (IsFreeOrOwn(mutex) ? 0 : 1);
+    RecordSignal(condition, mutex, all ? asleep : asleep != 0);
+  }
+  return signal();
+}
+
+struct CancelledWait {
+  LockWait* wait;
+  const void* condition;
+  const void* mutex;
+};
+void EndCancelled(void* argument) {  // the mutex is the thread's again
+  const auto* cancelled = static_cast<const CancelledWait*>(argument);
+  EndConditionWait(cancelled->wait, cancelled->condition, cancelled->mutex, false);
+}
+
+// `timed_out`: what the real function answers when it ran out of time.
+template <typename Wait>
+inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
+                      Wait real_wait) {
+  LockHold hold{};
+  LockWait wait;
+  WaitCleanup cleanup;
+  if (WatchedSlow(mutex)) BeginMutexRelease(mutex, &hold);
+  EndUnlock(caller, true, &hold);
+  BeginConditionWait(caller, condition, mutex, &wait);
+  CancelledWait cancelled = {&wait, condition, mutex};
+  cleanup.Push(&wait, EndCancelled, &cancelled);
+  const int result = real_wait();
+  cleanup.Pop();
+  EndConditionWait(&wait, condition, mutex, result != timed_out);
+  return result;
+}
+
+pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+// name of the real one, in both versions: pthread_cond_wait and pthread_cond_wait_2_2_5 (real.h)
+#define HOLDFAST_CONDITION(exported, target)                                                                      \
+  extern "C" HOLDFAST_EXPORT int exported##signal(pthread_cond_t* condition) noexcept {                           \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                           \
+    return SignalSlowly(condition, false, [=] { return real.pthread_cond_signal##target(condition); });           \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##broadcast(pthread_cond_t* condition) noexcept {                        \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                        \
+    return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });         \
+  }                                                                                                               \
+  static __attribute__((noinline)) int exported##WaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex) {    \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
+                      [=] { return real.pthread_cond_wait##target(condition, mutex); });                          \
+  }                                                                                                               \
+  static __attribute__((noinline)) int exported##TimedWaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex, \
+                                                               const timespec* deadline) {                        \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
+                      [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });           \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {              \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    return UnlessLittleStack<exported##WaitSlow, &Real::pthread_cond_wait##target>(condition, mutex);             \
+  }                                                                                                               \
+  extern "C" HOLDFAST_EXPORT int exported##timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,           \
+                                                     const timespec* deadline) {                                  \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
+    return UnlessLittleStack<exported##TimedWaitSlow, &Real::pthread_cond_timedwait##target>(condition, mutex,    \
+                                                                                             deadline);           \
+  }
+HOLDFAST_CONDITION(pthread_cond_, )
+HOLDFAST_CONDITION(holdfast_2_2_5_cond_, _2_2_5)
+asm(".symver holdfast_2_2_5_cond_signal,pthread_cond_signal@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_broadcast,pthread_cond_broadcast@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
+
+// Functions whose versions are all alike: `name` and `older`, which is exported as name@version.
+#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)             \
+  static __attribute__((noinline)) int name##Slow parameters {                                              \
+    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; }); \
+  }                                                                                                         \
+  extern "C" HOLDFAST_EXPORT int name parameters {                                                          \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
+  }                                                                                                         \
+  extern "C" HOLDFAST_EXPORT int older parameters {                                                         \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
+  }                                                                                                         \
+  asm(".symver " #older "," #name "@" version ",remove")
+HOLDFAST_BOTH(holdfast_cond_clockwait_2_30, pthread_cond_clockwait, "GLIBC_2.30",
+              (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline),
+              (condition, mutex, clock, deadline), condition, mutex, ETIMEDOUT);
+HOLDFAST_BOTH(holdfast_cnd_wait_2_28, cnd_wait, "GLIBC_2.28", (cnd_t * condition, mtx_t* mutex), (condition, mutex),
+              condition, Inside(mutex), thrd_timedout);
+HOLDFAST_BOTH(holdfast_cnd_timedwait_2_28, cnd_timedwait, "GLIBC_2.28",
+              (cnd_t * condition, mtx_t* mutex, const timespec* deadline), (condition, mutex, deadline), condition,
+              Inside(mutex), thrd_timedout);
+
+#define HOLDFAST_SIGNAL(older, name, all)                                            \
+  extern "C" HOLDFAST_EXPORT int name(cnd_t* condition) {                            \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                        \
+    if (NoneWatched<kWokenTable>()) return real.name(condition);                     \
+    return SignalSlowly(condition, all, [=] { return real.name(condition); });       \
+  }                                                                                  \
+  extern "C" HOLDFAST_EXPORT int older(cnd_t* condition) { return name(condition); } \
+  asm(".symver " #older "," #name "@GLIBC_2.28,remove")
+HOLDFAST_SIGNAL(holdfast_cnd_signal_2_28, cnd_signal, false);
+HOLDFAST_SIGNAL(holdfast_cnd_broadcast_2_28, cnd_broadcast, true);

@@ -1,0 +1,271 @@
+// Mutexes: pthread_mutex_* and C11's mtx_* (which do not pass through the others).
+//
+// One lock, from end to end:
+//   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
+//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
+//                                  (captures; holds nothing) → the real lock → EndWait
+//   pthread_mutex_unlock → no lock is waited for, or not this one → the real unlock, by a tail-jump
+//                      ├→ one in 64 of those, or this thread has sums to add: the real unlock → AfterUnlock
+//                      └→ UnlockSlow → BeginUnlock (charges, decides) → the real unlock → EndUnlock (captures)
+//
+// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody: lock_slots.h has why.
+// Results and errno are the real functions' own.
+#include "interpose/locks/mutex.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/base/old_version.h"
+#include "interpose/base/real.h"
+#include "interpose/locks/cancellation.h"
+#include "interpose/locks/deadline.h"
+#include "interpose/locks/straight_on.h"
+
+namespace holdfast {
+namespace {
+
+// Words of pthread_mutex_t whose places the static initialisers have frozen: lock at 0, count at 4, owner at 8, kind at 16.
+inline bool LooksFree(const pthread_mutex_t* mutex) {
+  // Relaxed: only a hint; the real lock decides.
+  return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
+}
+// 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which are taken for "perhaps".
+inline bool HasNoSleepers(const pthread_mutex_t* mutex) { return mutex->__data.__lock == 1; }
+inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE; }
+
+// Kinds whose wait may be cut in two by a timeout: normal, recursive, errorcheck, adaptive. Robust (0x10),
+// priority-inheriting (0x20) and priority-protected (0x40) ones may not: their timed forms differ.
+inline bool MayWaitInParts(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 0x70) == 0; }
+
+// An errorcheck mutex that its own thread locks again answers EDEADLK at once: that is no wait.
+inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
+  if ((mutex->__data.__kind & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
+  // Where the thread may not ask for its id, such a mutex is left to the real function.
+  if (no_system_calls.load(std::memory_order_relaxed)) return true;
+  return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == gettid();
+}
+
+// Of a robust mutex whose owner died, too: the caller has it.
+inline bool Acquired(int result) { return result == 0 || result == EOWNERDEAD; }
+
+// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts where that can be. `longest_ns`: how
+// long the program itself wants to wait at most.
+template <typename WaitToTheEnd>
+inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns,
+                   WaitToTheEnd wait_to_the_end) {
+  LockWait wait;
+  WaitCleanup cleanup;
+  BeginWait(caller, mutex, WaitKind::kMutex, MayWaitInParts(mutex) ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
+  EnterWait(LooksFree(mutex), &wait);
+  cleanup.Push(&wait);
+  int result = ETIMEDOUT;
+  if (wait.in_parts && kFirstPartNs < longest_ns) {
+    const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
+    result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+    if (result == ETIMEDOUT) {
+      StillWaiting(caller, &wait);
+      EnterWait(LooksFree(mutex), &wait);
+    }
+  }
+  if (result == ETIMEDOUT) result = wait_to_the_end();
+  cleanup.Pop();
+  EndWait(&wait, Acquired(result));
+  return result;
+}
+
+// Normal and adaptive mutexes that are taken have to be waited for, whoever has them; no attempt is needed to know that,
+// which would take the lock's cache line from its holder.
+inline bool IsSureToWait(const pthread_mutex_t* mutex) {
+  const int kind = mutex->__data.__kind & 0x7f;
+  return (kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP) && !LooksFree(mutex);
+}
+
+// The slow halves do everything but `lock`: it is the program's own call, in its own words.
+template <typename Lock>
+inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
+  const int tried = IsSureToWait(mutex) ? EBUSY : real.pthread_mutex_trylock(mutex);
+  if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the answer as it stands
+  if (OwnedByCaller(mutex)) return lock();
+  return WaitFor(mutex, caller, INT64_MAX, lock);
+}
+
+template <typename Lock>
+inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline,
+                           const CallerRegisters& caller, Lock lock) {
+  const int tried = real.pthread_mutex_trylock(mutex);
+  if (tried != EBUSY) return tried;
+  const int64_t longest = NsUntil(clock, deadline);
+  if (longest == 0 || OwnedByCaller(mutex)) return lock();
+  return WaitFor(mutex, caller, longest, lock);
+}
+
+HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return LockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_lock(mutex); });
+}
+
+HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
+  // Refused before the lock is looked at, even when it is free.
+  if (!IsClockToWaitBy(clock)) return lock();
+  return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
+}
+
+HOLDFAST_COLD int TimedLockSlow(pthread_mutex_t* mutex, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return TimedLockSlowly(mutex, CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                         [=] { return real.pthread_mutex_timedlock(mutex, deadline); });
+}
+
+template <typename Unlock>
+inline int UnlockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Unlock unlock) {
+  LockHold hold;
+  BeginMutexRelease(mutex, &hold);
+  const int result = unlock();
+  EndUnlock(caller, result == 0, &hold);
+  return result;
+}
+
+HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
+}
+
+// While some lock of the program is fought for: whether this unlock may pass as if none were. It is one of so many calm ones.
+HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
+
+// Of the others, those whose lock is not watched. `unlock`: the program's own call; `watched`: what to do with one that is.
+template <typename Unlock, typename Watched>
+inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched watched) {
+  // One that only has sums to add after its wait need not look for its lock.
+  const bool only_adds =
+      HasNoSleepers(mutex) && lock_preparing == 0 && thread_state.ended_wait.publishing == Publishing::kDue;
+  if (!only_adds && WatchedSlow(mutex)) return watched();
+  const int result = unlock();
+  AfterUnlock(mutex);
+  return result;
+}
+
+__attribute__((noinline)) int UnlockPerhapsWatchedSlow(pthread_mutex_t* mutex) {
+  return UnlockPerhapsWatched(
+      mutex, [=] { return real.pthread_mutex_unlock(mutex); },
+      [=] { return UnlessLittleStack<UnlockSlow, &Real::pthread_mutex_unlock>(mutex); });
+}
+
+// ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
+
+pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
+
+inline int C11Answer(int result) {
+  switch (result) {
+    case 0:
+      return thrd_success;
+    case ENOMEM:
+      return thrd_nomem;
+    case ETIMEDOUT:
+      return thrd_timedout;
+    case EBUSY:
+      return thrd_busy;
+    default:
+      return thrd_error;
+  }
+}
+
+HOLDFAST_COLD int C11LockSlow(mtx_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return C11Answer(
+      LockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
+}
+
+HOLDFAST_COLD int C11TimedLockSlow(mtx_t* mutex, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  return C11Answer(TimedLockSlowly(Inside(mutex), CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                                   [=] { return real.pthread_mutex_timedlock(Inside(mutex), deadline); }));
+}
+
+HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
+  if (!Ready()) return kTooEarly;
+  return UnlockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
+}
+
+__attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
+  return UnlockPerhapsWatched(
+      Inside(mutex), [=] { return real.mtx_unlock(mutex); },
+      [=] { return UnlessLittleStack<C11UnlockSlow, &Real::mtx_unlock>(mutex); });
+}
+
+}  // namespace
+
+void BeginMutexRelease(pthread_mutex_t* mutex, LockHold* hold) {
+  // The inner unlock of a recursive mutex lets nobody in.
+  if (IsRecursive(mutex) && mutex->__data.__count > 1) {
+    *hold = {};
+  } else {
+    BeginUnlock(mutex, WaitKind::kMutex, !HasNoSleepers(mutex), hold);
+  }
+}
+
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_lock(mutex);
+  return UnlessLittleStack<LockSlow, &Real::pthread_mutex_lock>(mutex);
+}
+
+HOLDFAST_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
+                                            const timespec* deadline) noexcept {
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_clocklock(mutex, clock, deadline);
+  return UnlessLittleStack<ClockLockSlow, &Real::pthread_mutex_clocklock>(mutex, clock, deadline);
+}
+
+HOLDFAST_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* deadline) noexcept {
+  if (LIKELY(!TakenOrTooEarly(mutex->__data.__lock))) return real.pthread_mutex_timedlock(mutex, deadline);
+  return UnlessLittleStack<TimedLockSlow, &Real::pthread_mutex_timedlock>(mutex, deadline);
+}
+
+HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  return Ready() ? real.pthread_mutex_trylock(mutex) : kTooEarly;
+}
+
+HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  if (NoneWatched() || PassesCalmly(mutex)) return real.pthread_mutex_unlock(mutex);
+  return UnlockPerhapsWatchedSlow(mutex);
+}
+
+HOLDFAST_EXPORT int mtx_lock(mtx_t* mutex) {
+  if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_lock(mutex);
+  return UnlessLittleStack<C11LockSlow, &Real::mtx_lock>(mutex);
+}
+
+HOLDFAST_EXPORT int mtx_timedlock(mtx_t* mutex, const timespec* deadline) {
+  if (LIKELY(!TakenOrTooEarly(Inside(mutex)->__data.__lock))) return real.mtx_timedlock(mutex, deadline);
+  return UnlessLittleStack<C11TimedLockSlow, &Real::mtx_timedlock>(mutex, deadline);
+}
+
+HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) { return Ready() ? real.mtx_trylock(mutex) : kTooEarly; }
+
+HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
+  if (NoneWatched() || PassesCalmly(Inside(mutex))) return real.mtx_unlock(mutex);
+  return C11UnlockPerhapsWatchedSlow(mutex);
+}
+
+}  // extern "C"
+
+HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, "GLIBC_2.2.5",
+                     (pthread_mutex_t * mutex, const timespec* deadline), (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_clocklock, 2_30, "GLIBC_2.30",
+                     (pthread_mutex_t * mutex, clockid_t clock, const timespec* deadline), (mutex, clock, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_lock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_timedlock, 2_28, "GLIBC_2.28", (mtx_t * mutex, const timespec* deadline),
+                     (mutex, deadline));
+HOLDFAST_OLD_VERSION(int, mtx_trylock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, mtx_unlock, 2_28, "GLIBC_2.28", (mtx_t * mutex), (mutex));

@@ -1,0 +1,173 @@
+// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; an unlock is charged under the
+// label of what its thread held. Several readers hold at once: what was waited since the last unlock or hand-over is charged
+// to the one that unlocks next. A writer holds alone and is charged exactly.
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "interpose/base/old_version.h"
+#include "interpose/base/real.h"
+#include "interpose/locks/cancellation.h"
+#include "interpose/locks/deadline.h"
+#include "interpose/locks/straight_on.h"
+
+namespace holdfast {
+namespace {
+
+// The first word of pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while one has it locked (or waits for the
+// readers to go), the number of readers above bit 2. All are hints: the try functions decide.
+inline uint32_t Word(const pthread_rwlock_t* lock) {
+  return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
+}
+inline uint32_t WhatStopsReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
+inline uint32_t WhatStopsWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
+
+struct Reading {
+  static constexpr WaitKind kKind = WaitKind::kRwlockRead;
+  static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_tryrdlock(lock); }
+  static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_rdlock(lock); }
+  static int Timed(pthread_rwlock_t* lock, const timespec* until) {
+    return real.pthread_rwlock_timedrdlock(lock, until);
+  }
+  static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
+    return real.pthread_rwlock_clockrdlock(lock, clock, until);
+  }
+  static bool LooksFree(const pthread_rwlock_t* lock) { return WhatStopsReaders(lock) == 0; }
+};
+struct Writing {
+  static constexpr WaitKind kKind = WaitKind::kRwlockWrite;
+  static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_trywrlock(lock); }
+  static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_wrlock(lock); }
+  static int Timed(pthread_rwlock_t* lock, const timespec* until) {
+    return real.pthread_rwlock_timedwrlock(lock, until);
+  }
+  static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
+    return real.pthread_rwlock_clockwrlock(lock, clock, until);
+  }
+  static bool LooksFree(const pthread_rwlock_t* lock) { return WhatStopsWriters(lock) == 0; }
+};
+
+// A thread that waits for what it has locked for writing gets EDEADLK at once: that is no wait.
+inline bool WrittenByCaller(const pthread_rwlock_t* lock) {
+  const int id = ThreadId();
+  return id == 0 || __atomic_load_n(&lock->__data.__cur_writer, __ATOMIC_RELAXED) == id;
+}
+
+template <typename Side, typename Lock>
+inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int64_t longest_ns, Lock wait_to_the_end) {
+  const int tried = Side::Try(lock);
+  if (tried != EBUSY) return tried;
+  if (longest_ns == 0 || WrittenByCaller(lock)) return wait_to_the_end();
+  LockWait wait;
+  WaitCleanup cleanup;
+  // Where writers go first, one that gives up for a moment would lose its place in the queue.
+  const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP;
+  BeginWait(caller, lock, Side::kKind, in_parts ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
+  EnterWait(Side::LooksFree(lock), &wait);
+  cleanup.Push(&wait);
+  int result = ETIMEDOUT;
+  if (wait.in_parts && kFirstPartNs < longest_ns) {
+    const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
+    result = Side::Clock(lock, CLOCK_MONOTONIC, &until);
+    if (result == ETIMEDOUT) {
+      StillWaiting(caller, &wait);
+      EnterWait(Side::LooksFree(lock), &wait);
+    }
+  }
+  if (result == ETIMEDOUT) result = wait_to_the_end();
+  cleanup.Pop();
+  EndWait(&wait, result == 0);
+  return result;
+}
+
+template <typename Side>
+HOLDFAST_COLD int LockSlow(pthread_rwlock_t* lock) {
+  if (!Ready()) return kTooEarly;
+  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), INT64_MAX, [lock] { return Side::Lock(lock); });
+}
+template <typename Side>
+HOLDFAST_COLD int TimedSlow(pthread_rwlock_t* lock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  const auto wait_to_the_end = [=] { return Side::Timed(lock, deadline); };
+  // Refused before the lock is looked at.
+  if (!IsTime(deadline)) return wait_to_the_end();
+  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(CLOCK_REALTIME, deadline), wait_to_the_end);
+}
+template <typename Side>
+HOLDFAST_COLD int ClockSlow(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) {
+  if (!Ready()) return kTooEarly;
+  const auto wait_to_the_end = [=] { return Side::Clock(lock, clock, deadline); };
+  if (!IsClockToWaitBy(clock) || !IsTime(deadline)) return wait_to_the_end();
+  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(clock, deadline), wait_to_the_end);
+}
+
+HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
+  if (!Ready()) return kTooEarly;
+  LockHold hold;
+  BeginUnlock(lock, (Word(lock) & 1) != 0 ? WaitKind::kRwlockWrite : WaitKind::kRwlockRead, true, &hold);
+  const int result = real.pthread_rwlock_unlock(lock);
+  EndUnlock(HOLDFAST_CALLER(), result == 0, &hold);
+  return result;
+}
+
+__attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
+  if (WatchedSlow(lock)) return UnlessLittleStack<UnlockSlow, &Real::pthread_rwlock_unlock>(lock);
+  if (Calm()) return real.pthread_rwlock_unlock(lock);
+  const int result = real.pthread_rwlock_unlock(lock);
+  AfterUnlock(lock);
+  return result;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
+  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_rdlock(lock);
+  return UnlessLittleStack<LockSlow<Reading>, &Real::pthread_rwlock_rdlock>(lock);
+}
+HOLDFAST_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
+  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_wrlock(lock);
+  return UnlessLittleStack<LockSlow<Writing>, &Real::pthread_rwlock_wrlock>(lock);
+}
+HOLDFAST_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
+  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_timedrdlock(lock, deadline);
+  return UnlessLittleStack<TimedSlow<Reading>, &Real::pthread_rwlock_timedrdlock>(lock, deadline);
+}
+HOLDFAST_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
+  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_timedwrlock(lock, deadline);
+  return UnlessLittleStack<TimedSlow<Writing>, &Real::pthread_rwlock_timedwrlock>(lock, deadline);
+}
+HOLDFAST_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
+                                               const timespec* deadline) noexcept {
+  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_clockrdlock(lock, clock, deadline);
+  return UnlessLittleStack<ClockSlow<Reading>, &Real::pthread_rwlock_clockrdlock>(lock, clock, deadline);
+}
+HOLDFAST_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
+                                               const timespec* deadline) noexcept {
+  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_clockwrlock(lock, clock, deadline);
+  return UnlessLittleStack<ClockSlow<Writing>, &Real::pthread_rwlock_clockwrlock>(lock, clock, deadline);
+}
+HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
+  if (NoneWatched()) return real.pthread_rwlock_unlock(lock);
+  return UnlockWatched(lock);
+}
+
+}  // extern "C"
+
+// Taking it by a try function is no wait, and tells nobody: not wrapped.
+#define P(...) (__VA_ARGS__)
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_rdlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_wrlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedrdlock, 2_2_5, "GLIBC_2.2.5",
+                     P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedwrlock, 2_2_5, "GLIBC_2.2.5",
+                     P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockrdlock, 2_30, "GLIBC_2.30",
+                     P(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline), P(lock, clock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockwrlock, 2_30, "GLIBC_2.30",
+                     P(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline), P(lock, clock, deadline));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_unlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));

@@ -1,0 +1,64 @@
+// Spin locks. Their waiters sleep nowhere: every unlock of one that is watched looks whether somebody waits.
+#include <pthread.h>
+
+#include "interpose/base/old_version.h"
+#include "interpose/base/real.h"
+#include "interpose/locks/cancellation.h"
+#include "interpose/locks/straight_on.h"
+
+namespace holdfast {
+namespace {
+
+// On x86-64 a spin lock is 1 while it is free, and 0 or less while it is taken.
+inline bool LooksFree(const pthread_spinlock_t* lock) { return *lock > 0; }
+
+HOLDFAST_COLD int LockSlow(pthread_spinlock_t* lock) {
+  if (!Ready()) return kTooEarly;
+  LockWait wait;
+  WaitCleanup cleanup;
+  BeginWait(HOLDFAST_CALLER(), const_cast<const int*>(lock), WaitKind::kSpin, WaitStyle::kWhole, &wait);
+  EnterWait(LooksFree(lock), &wait);
+  cleanup.Push(&wait);
+  const int result = real.pthread_spin_lock(lock);
+  cleanup.Pop();
+  EndWait(&wait, true);
+  return result;
+}
+
+HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
+  if (!Ready()) return kTooEarly;
+  LockHold hold;
+  BeginUnlock(const_cast<const int*>(lock), WaitKind::kSpin, true, &hold);
+  const int result = real.pthread_spin_unlock(lock);
+  EndUnlock(HOLDFAST_CALLER(), true, &hold);
+  return result;
+}
+
+__attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
+  if (WatchedSlow(const_cast<const int*>(lock))) return UnlessLittleStack<UnlockSlow, &Real::pthread_spin_unlock>(lock);
+  if (Calm()) return real.pthread_spin_unlock(lock);
+  const int result = real.pthread_spin_unlock(lock);
+  AfterUnlock(const_cast<const int*>(lock));
+  return result;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" {
+
+HOLDFAST_EXPORT int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
+  if (LIKELY(LooksFree(lock) && hot_size_limit != 0)) return real.pthread_spin_lock(lock);
+  return UnlessLittleStack<LockSlow, &Real::pthread_spin_lock>(lock);
+}
+HOLDFAST_EXPORT int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
+  if (NoneWatched()) return real.pthread_spin_unlock(lock);
+  return UnlockWatched(lock);
+}
+
+}  // extern "C"
+
+HOLDFAST_OLD_VERSION(int, pthread_spin_lock, 2_2_5, "GLIBC_2.2.5", (pthread_spinlock_t * lock), (lock));
+HOLDFAST_OLD_VERSION(int, pthread_spin_unlock, 2_2_5, "GLIBC_2.2.5", (pthread_spinlock_t * lock), (lock));

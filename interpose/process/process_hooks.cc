@@ -1,0 +1,155 @@
+// Functions that end the process, unload code, or forbid system calls.
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "interpose/base/real.h"
+#include "interpose/heap/operators.h"
+
+using namespace holdfast;
+
+extern "C" {
+
+// exit() and a return from main reach the shim's destructor, quick_exit what it registered; these two reach nobody.
+HOLDFAST_EXPORT void _exit(int status) {
+  if (Ready()) {
+    AwaitLastProfile();
+    real._exit(status);
+  }
+  while (true) RawSyscall(SYS_exit_group, status);
+}
+
+HOLDFAST_EXPORT void _Exit(int status) noexcept {
+  if (Ready()) {
+    AwaitLastProfile();
+    real._Exit(status);
+  }
+  while (true) RawSyscall(SYS_exit_group, status);
+}
+
+static int CloseModule(void* handle) {
+  if (UNLIKELY(!Ready())) return -1;
+  BeforeUnload();
+  const int result = real.dlclose(handle);
+  AfterUnload();
+  ForgetOperatorsByModule();
+  return result;
+}
+
+HOLDFAST_EXPORT int dlclose(void* handle) noexcept { return CloseModule(handle); }
+// As programs from before glibc 2.34 call it.
+HOLDFAST_EXPORT int holdfast_dlclose_2_2_5(void* handle) noexcept { return CloseModule(handle); }
+asm(".symver holdfast_dlclose_2_2_5,dlclose@GLIBC_2.2.5,remove");
+
+// The exporter is started before the program's children are born elsewhere: the first of them has to be its own (see
+// ChildrenGoElsewhere).
+HOLDFAST_EXPORT int unshare(int flags) noexcept {
+  if (UNLIKELY(!Ready())) return -1;
+  if ((flags & CLONE_NEWPID) != 0) BeforeNewNamespace();
+  return real.unshare(flags);
+}
+
+// Without flags: whatever kind of namespace the descriptor is of.
+HOLDFAST_EXPORT int setns(int descriptor, int flags) noexcept {
+  if (UNLIKELY(!Ready())) return -1;
+  if (flags == 0 || (flags & CLONE_NEWPID) != 0) BeforeNewNamespace();
+  return real.setns(descriptor, flags);
+}
+
+// fork without the handlers of pthread_atfork, ours included.
+HOLDFAST_EXPORT pid_t _Fork() noexcept {
+  if (UNLIKELY(!Ready())) {
+    errno = EAGAIN;
+    return -1;
+  }
+  BeforeFork();
+  const pid_t child = real._Fork();
+  if (child != 0) AfterFork();
+  return child;
+}
+
+// Variadic in its header; by the calling convention the five registers are what a callee may look at.
+HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
+  va_list list;
+  va_start(list, option);
+  const unsigned long a = va_arg(list, unsigned long), b = va_arg(list, unsigned long), c = va_arg(list, unsigned long),
+                      d = va_arg(list, unsigned long);
+  va_end(list);
+  if (UNLIKELY(!Ready())) return -1;
+  if (UNLIKELY(option == PR_SET_TSC)) {
+    ForbidClock(a == PR_TSC_SIGSEGV);
+    const int result = real.prctl(option, a, b, c, d);
+    if (result != 0) ForbidClock(false);
+    return result;
+  }
+  if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);
+  BeforeSeccomp(a == SECCOMP_MODE_STRICT);
+  const int result = real.prctl(option, a, b, c, d);
+  if (result != 0) AfterFailedSeccomp();
+  return result;
+}
+
+// Everything else goes through `syscall` with all registers untouched and by a jump: vfork, or clone with a new stack,
+// could not return through a frame of ours. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
+HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
+  if (!Ready()) return -1;
+  BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);
+  const long result = real.syscall(number, a, b, c, d, e, f);
+  if (result != 0) AfterFailedSeccomp();
+  return result;
+}
+// While the real one is being looked for, an allocator that dlsym calls may make system calls (jemalloc does).
+HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, long d, long e, long f) {
+  const long result = RawSyscall(number, a, b, c, d, e, f);
+  if (!SyscallFailed(result)) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
+  if (UNLIKELY(number == SYS_fork || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
+    BeforeFork();
+  return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
+}
+asm(R"(
+  .text
+  .globl syscall
+  .type syscall, @function
+syscall:
+  .cfi_startproc
+  cmp $202, %rdi
+  je HoldfastFutex
+  cmp $317, %rdi
+  je HoldfastSeccomp
+  cmp $449, %rdi
+  je HoldfastFutexWaitv
+  cmp $454, %rdi
+  je HoldfastFutex2Wake
+  cmp $455, %rdi
+  je HoldfastFutex2Wait
+  push %rdi
+  push %rsi
+  push %rdx
+  push %rcx
+  push %r8
+  push %r9
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 56
+  call HoldfastRealSyscall
+  add $8, %rsp
+  pop %r9
+  pop %r8
+  pop %rcx
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  .cfi_adjust_cfa_offset -56
+  jmp *%rax
+  .cfi_endproc
+  .size syscall, .-syscall
+)");
+
+}  // extern "C"

@@ -1,0 +1,260 @@
+#include "sampler/contract/options.h"
+
+#include <signal.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+
+namespace holdfast {
+namespace {
+
+struct Unit {
+  const char* name;
+  uint64_t factor;
+};
+constexpr Unit kSizeUnits[] = {{"", 1},          {"B", 1},      {"KiB", 1 << 10},  {"MiB", 1 << 20},
+                               {"GiB", 1 << 30}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
+constexpr Unit kTimeUnits[] = {
+    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}};
+
+struct SignalName {
+  const char* name;
+  int number;
+};
+constexpr SignalName kSignals[] = {{"USR1", SIGUSR1},     {"USR2", SIGUSR2},   {"HUP", SIGHUP},  {"QUIT", SIGQUIT},
+                                   {"PROF", SIGPROF},     {"WINCH", SIGWINCH}, {"URG", SIGURG},  {"IO", SIGIO},
+                                   {"VTALRM", SIGVTALRM}, {"PWR", SIGPWR},     {"CONT", SIGCONT}};
+
+// Digits with at most one point, then a unit; no sign, no blanks.
+template <size_t N>
+bool ParseQuantity(const char* text, const Unit (&units)[N], uint64_t* value) {
+  uint64_t whole = 0;
+  uint64_t fraction = 0, scale = 1;
+  const char* at = text;
+  if (*at < '0' || *at > '9') return false;
+  for (; *at >= '0' && *at <= '9'; ++at) {
+    if (whole > (UINT64_MAX - 9) / 10) return false;
+    whole = whole * 10 + static_cast<uint64_t>(*at - '0');
+  }
+  if (*at == '.') {
+    for (++at; *at >= '0' && *at <= '9'; ++at) {
+      if (scale >= 1'000'000) continue;
+      fraction = fraction * 10 + static_cast<uint64_t>(*at - '0');
+      scale *= 10;
+    }
+  }
+  for (const Unit& unit : units) {
+    if (!TextEquals(at, unit.name)) continue;
+    if (whole > (uint64_t{1} << 62) / unit.factor) return false;
+    *value = whole * unit.factor + fraction * unit.factor / scale;
+    // 0 often means "off": what is only less than the smallest unit is not that.
+    if (*value == 0 && fraction != 0) *value = 1;
+    return true;
+  }
+  return false;
+}
+
+bool ParseCount(const char* text, uint64_t* value) {
+  for (const char* at = text; *at != '\0'; ++at) {
+    if (*at == '.') return false;
+  }
+  constexpr Unit kNone[] = {{"", 1}};
+  return ParseQuantity(text, kNone, value);
+}
+
+bool ParseYesNo(const char* text, bool* value) {
+  const bool yes = TextEquals(text, "yes") || TextEquals(text, "1");
+  if (!yes && !TextEquals(text, "no") && !TextEquals(text, "0")) return false;
+  *value = yes;
+  return true;
+}
+
+bool ParseSignal(const char* text, int* number) {
+  const char* name = TextStartsWith(text, "SIG") ? text + 3 : text;
+  if (TextEquals(name, "none") || TextEquals(name, "")) {
+    *number = 0;
+    return true;
+  }
+  for (const SignalName& signal : kSignals) {
+    if (TextEquals(name, signal.name)) {
+      *number = signal.number;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool ParseProfiles(const char* text, uint32_t* profiles) {
+  constexpr const char* kNames[kProfileKinds] = {"heap", "mutex", "block"};
+  uint32_t found = 0;
+  for (const char* at = text; *at != '\0';) {
+    int kind = 0;
+    while (kind < kProfileKinds && !TextStartsWith(at, kNames[kind])) ++kind;
+    if (kind == kProfileKinds) return false;
+    at += TextLength(kNames[kind]);
+    if (*at == ',') {
+      ++at;
+    } else if (*at != '\0') {
+      return false;
+    }
+    found |= 1u << kind;
+  }
+  *profiles = found;
+  return found != 0;
+}
+
+// One line on standard error: the only thing that the shim ever prints unasked.
+void ComplainOf(const char* name, const char* value, const char* takes) {
+  TextBuffer<512> line;
+  line.Add("holdfast: ").Add(name).Add("=");
+  for (int i = 0; i < 200 && value[i] != '\0'; ++i) line.Add(value[i]);
+  if (TextLength(value) > 200) line.Add("...");
+  line.Add(": ").Add(takes).Add(".\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
+bool Contains(const char* text, const char* end, const char* part) {
+  for (; text < end; ++text) {
+    if (TextStartsWith(text, part) && text + TextLength(part) <= end) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsKnownVariable(const char* name) {
+  constexpr const char* kNames[] = {"OUT",      "HEAP_INTERVAL",  "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
+                                    "MAX_DISK", "MAX_MEMORY",     "TABLES",        "PROFILES",       "SIGNAL",
+                                    "CHILDREN", "MERGE_CHILDREN", "LOCK_LABEL",    "SEED",           "ENABLE",
+                                    "VERBOSE",  "ROOT",           "EXPORTER"};
+  name += 9;  // HOLDFAST_
+  const char* end = name;
+  while (*end != '\0' && *end != '=') ++end;
+  for (const char* known : kNames) {
+    if (TextStartsWith(name, known) && TextLength(known) == static_cast<size_t>(end - name)) return true;
+  }
+  for (const char* others : {"TEST_", "REAL_", "BENCH_", "PORT"}) {
+    if (TextStartsWith(name, others)) return true;
+  }
+  return Contains(name, end, "_SERVICE_") || Contains(name, end, "_PORT");
+}
+
+bool ParseSize(const char* text, uint64_t* bytes) { return ParseQuantity(text, kSizeUnits, bytes); }
+
+bool ParseTime(const char* text, uint64_t* ns) {
+  if (TextEquals(text, "0")) {
+    *ns = 0;
+    return true;
+  }
+  return ParseQuantity(text, kTimeUnits, ns);
+}
+
+void ReadOptions(const char* const* environment, Options* options) {
+  const char* out = ".";
+  constexpr const char kSizeHelp[] = "a size (B, KiB, MiB, GiB, KB, MB, GB)";
+  constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
+  uint64_t number = 0;
+  bool by_run = false;  // which has named misspelt variables already, once for all its processes
+  for (const char* const* entry = environment; *entry != nullptr; ++entry)
+    by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
+  for (; *environment != nullptr; ++environment) {
+    const char* entry = *environment;
+    if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;
+    if (!TextStartsWith(entry, "HOLDFAST_")) continue;
+    TextBuffer<64> name;
+    const char* value = entry;
+    while (*value != '\0' && *value != '=') name.Add(*value++);
+    if (*value != '=') continue;
+    ++value;
+    const auto is = [&name](const char* wanted) { return TextEquals(name.text() + 9, wanted); };
+    const char* takes = nullptr;  // set when the value is bad
+    if (is("OUT")) {
+      if (*value != '\0') out = value;
+    } else if (is("HEAP_INTERVAL")) {
+      if (!ParseSize(value, &options->heap_interval)) takes = kSizeHelp;
+    } else if (is("LOCK_INTERVAL")) {
+      if (!ParseTime(value, &options->lock_interval_ns)) takes = kTimeHelp;
+    } else if (is("SNAPSHOT_EVERY")) {
+      if (!ParseTime(value, &options->snapshot_every_ns)) takes = kTimeHelp;
+    } else if (is("KEEP")) {
+      if (!ParseCount(value, &number) || number >= kKeepThinned) {
+        takes = "a number of snapshots (0 = all)";
+      } else {
+        options->keep = static_cast<uint32_t>(number);
+      }
+    } else if (is("MAX_DISK")) {
+      if (!ParseSize(value, &options->max_disk_bytes)) takes = kSizeHelp;
+    } else if (is("MAX_MEMORY")) {
+      // Below 1 MiB not even the empty table fits; an Offset reaches 32 GiB.
+      if (!ParseSize(value, &number) || number < (1 << 20) || number > (uint64_t{32} << 30)) {
+        takes = "a size from 1MiB to 32GiB";
+      } else {
+        options->max_memory_bytes = number;
+      }
+    } else if (is("TABLES")) {
+      if (*value != '\0') options->tables = value;
+    } else if (is("PROFILES")) {
+      if (!ParseProfiles(value, &options->profiles)) takes = "a list of heap, mutex, block";
+    } else if (is("SIGNAL")) {
+      if (!ParseSignal(value, &options->signal)) takes = "a signal's name (USR1, USR2, PROF, …)";
+    } else if (is("CHILDREN")) {
+      if (!ParseYesNo(value, &options->children)) takes = "yes or no";
+    } else if (is("LOCK_LABEL")) {
+      if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
+    } else if (is("SEED")) {
+      if (!ParseCount(value, &options->seed)) takes = "a number";
+    } else if (is("ENABLE")) {
+      if (!ParseYesNo(value, &options->enable)) takes = "0 or 1";
+    } else if (is("VERBOSE")) {
+      if (!ParseCount(value, &number)) {
+        takes = "a number";
+      } else {
+        options->verbose = static_cast<uint32_t>(number);
+      }
+    } else if (is("ROOT")) {
+      if (!ParseCount(value, &number)) {
+        takes = "a process id";
+      } else {
+        options->root_pid = static_cast<int>(number);
+      }
+    } else if (is("MERGE_CHILDREN")) {
+      if (!ParseYesNo(value, &options->merge)) takes = "yes or no";
+    } else if (is("EXPORTER")) {
+      options->exporter = !TextEquals(value, "no");
+      if (options->exporter && *value != '\0') options->exporter_path = value;
+    }
+    if (takes != nullptr) {
+      TextBuffer<128> problem;
+      ComplainOf(name.text(), value, problem.Add("not ").Add(takes).Add("; the default is used").text());
+    } else if (!by_run && !IsKnownVariable(entry)) {
+      ComplainOf(name.text(), value, "no such variable, it is ignored; holdfast run --help names them");
+    }
+  }
+  if (!CopyAbsolutePath(options->out, sizeof options->out, out)) {
+    ComplainOf("HOLDFAST_OUT", out, "longer than 1023 bytes; the default is used, the working folder");
+    CopyAbsolutePath(options->out, sizeof options->out, ".");
+  }
+}
+
+bool CopyAbsolutePath(char* to, size_t capacity, const char* path) {
+  char here[kLongestPath];
+  TextBuffer<kLongestPath> absolute;
+  size_t bytes = 0;  // without its end
+  if (*path != '/') {
+    const long length = RawSyscall(SYS_getcwd, here, sizeof here);
+    if (!SyscallFailed(length)) absolute.Add(here);
+    if (TextStartsWith(path, "./")) path += 2;
+    bytes = absolute.length();
+    if (!TextEquals(path, ".") && *path != '\0') {
+      absolute.Add("/").Add(path);
+      bytes += 1 + TextLength(path);
+    }
+  } else {
+    absolute.Add(path);
+    bytes = TextLength(path);
+  }
+  CopyText(to, capacity, absolute.text());
+  return bytes < kLongestPath && bytes < capacity;
+}
+
+}  // namespace holdfast

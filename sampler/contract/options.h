@@ -1,0 +1,61 @@
+// The target's options, from HOLDFAST_* variables of the environment that the program was started with.
+//
+// Parsed once, without libc, before anything else runs. A bad value is one line on standard error and the default.
+#ifndef HOLDFAST_SAMPLER_CONTRACT_OPTIONS_H_
+#define HOLDFAST_SAMPLER_CONTRACT_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// Mean waited time between lock samples. A sample costs about 1 µs, taken while the thread waits anyway; at 100 µs a
+// thread that does nothing but wait pays at most 1 % of that time, and 1 ms of delay shows within 30 %.
+inline constexpr uint64_t kDefaultLockIntervalNs = 100'000;
+inline constexpr uint64_t kDefaultHeapInterval = 512 << 10;
+inline constexpr size_t kLongestPath = 1024;
+
+struct Options {
+  uint64_t heap_interval = kDefaultHeapInterval;
+  uint64_t lock_interval_ns = kDefaultLockIntervalNs;
+  uint64_t snapshot_every_ns = 60'000'000'000;
+  uint64_t max_disk_bytes = 1 << 30;
+  uint64_t max_memory_bytes = 64 << 20;
+  uint64_t seed = 0;  // 0 = random
+  uint32_t keep = kKeepThinned;
+  uint32_t profiles = 7;  // bits of ProfileKind
+  int signal = 0;         // asks for a snapshot; 0 = none
+  uint32_t verbose = 0;
+  int root_pid = 0;  // HOLDFAST_ROOT
+  bool enable = true;
+  bool children = true;
+  bool lock_label = false;  // lock samples are kept apart by lock
+  bool merge = false;       // HOLDFAST_MERGE_CHILDREN
+  bool exporter = true;     // HOLDFAST_EXPORTER=no
+  const char* exporter_path = nullptr;
+  const char* tables = nullptr;       // null: the default places
+  const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
+  char out[kLongestPath] = {};        // absolute
+};
+
+// `environment` ends with a null pointer. Strings in the result point into it.
+void ReadOptions(const char* const* environment, Options* options);
+
+// Whether a variable that begins with HOLDFAST_ is one of ours, or is set by others than people: by our tests, or by
+// Kubernetes for a service of the name ("HOLDFAST_PORT", "HOLDFAST_AGENT_SERVICE_HOST"). Anything else is misspelt.
+// `name` may end with '=' and a value.
+bool IsKnownVariable(const char* name);
+
+// `path` as it is from now on, wherever the program goes. False: it is longer than `capacity`, and was cut.
+bool CopyAbsolutePath(char* to, size_t capacity, const char* path);
+
+// "512KiB" → 524288; B, KiB, MiB, GiB, KB, MB, GB; no unit = bytes. False: not a size.
+bool ParseSize(const char* text, uint64_t* bytes);
+// "100us" → 100000; ns, us, ms, s, m, h; only 0 may stand without a unit. False: not a time.
+bool ParseTime(const char* text, uint64_t* ns);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_CONTRACT_OPTIONS_H_

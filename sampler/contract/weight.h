@@ -1,0 +1,94 @@
+// How much one sample stands for. The formulas and a worked example are in docs/sampling.md.
+//
+// A block of s bytes under a mean interval of R bytes (or a wait of w nanoseconds under R nanoseconds) is sampled with
+//     p = 1 − exp(−s/R)
+// and stands for 1/p objects and s/p bytes. This is the Horvitz–Thompson weight: unbiased for any mix of sizes, and the
+// least variance among the weights in use, being the conditional expectation of the others. R = 1 means p = 1: exact.
+// For R > 1 sizes below 1 count as 1 in p.
+//
+// No libm (the shim needs libc and ld.so only); any thread, any time, no state.
+#ifndef HOLDFAST_SAMPLER_CONTRACT_WEIGHT_H_
+#define HOLDFAST_SAMPLER_CONTRACT_WEIGHT_H_
+
+#include <bit>
+#include <cstdint>
+
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// −ln(u) for 0 < u ≤ 1. Relative error below 1e-14: u = m·2^k, ln m = 2·atanh((m−1)/(m+1)).
+inline double NegativeLog(double u) {
+  const auto bits = std::bit_cast<uint64_t>(u);
+  int exponent = static_cast<int>(bits >> 52) - 1023;
+  double m = std::bit_cast<double>((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    ++exponent;
+  }
+  const double z = (m - 1) / (m + 1);  // |z| ≤ 0.172, so the 11th term is below 1e-17
+  const double z2 = z * z;
+  double sum = 0;
+  for (int term = 21; term >= 1; term -= 2) sum = sum * z2 + 1.0 / term;
+  return -(exponent * 0.6931471805599453 + 2 * z * sum);
+}
+
+// 1 − exp(−x) for x ≥ 0, with full relative precision near 0. Relative error below 1e-14.
+inline double OneMinusExp(double x) {
+  if (x > 40) return 1;  // exp(−40) = 4e-18: below half a unit in the last place of 1
+  if (x < 0.5) {         // the series x − x²/2! + x³/3! − …; 0.5^17/17! < 1e-19
+    double sum = 0;
+    for (int n = 17; n >= 1; --n) sum = (x / n) * (1 - sum);
+    return sum;
+  }
+  // exp(−x) = (exp(−x/128))^128, from the precise small case.
+  double tail = 1 - OneMinusExp(x / 128);
+  for (int i = 0; i < 7; ++i) tail *= tail;
+  return 1 - tail;
+}
+
+// What one sample adds to a row.
+struct Weight {
+  uint64_t count;          // 1/p, kCountFractionBits fraction bits
+  uint64_t amount;         // x/p, kAmountFractionBits fraction bits
+  double count_variance;   // (1−p)/p²
+  double amount_variance;  // x²(1−p)/p²
+};
+
+inline double SampleProbability(uint64_t x, uint64_t interval) {
+  if (interval <= 1) return 1;
+  return OneMinusExp(static_cast<double>(x == 0 ? 1 : x) / static_cast<double>(interval));
+}
+
+// Deterministic: the free of a block takes away exactly what its allocation added. `share`: what part of such samples is
+// kept (LockWait::chance in sampler/recorder.h).
+inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
+  const double p = SampleProbability(x, interval) * share;
+  if (p == 1) return {uint64_t{1} << kCountFractionBits, x << kAmountFractionBits, 0, 0};
+  const double value = static_cast<double>(x);
+  const double variance = (1 - p) / (p * p);
+  return {static_cast<uint64_t>((1 << kCountFractionBits) / p + 0.5),
+          static_cast<uint64_t>(value * (1 << kAmountFractionBits) / p + 0.5), variance, value * value * variance};
+}
+
+// ---- Size classes: 8 in each octave ----
+// Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 … 15/8]·2^k. Values use exact sizes; the
+// class only keeps the number of rows bounded, and names the upper edge in the `bytes` label.
+//     SizeClass(100) → upper edge 104        SizeClass(4096) → upper edge 4096
+inline constexpr int SizeClass(uint64_t bytes) {
+  if (bytes <= 16) return static_cast<int>(bytes);
+  const uint64_t last = bytes - 1;                 // so that an exact edge belongs to the class it ends
+  const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
+  return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
+}
+inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
+  if (size_class <= 16) return static_cast<uint64_t>(size_class);
+  const int octave = 4 + (size_class - 17) / 8;
+  return static_cast<uint64_t>(8 + (size_class - 17) % 8 + 1) << (octave - 3);
+}
+static_assert(SizeClassUpperEdge(SizeClass(17)) == 18 && SizeClassUpperEdge(SizeClass(100)) == 104);
+static_assert(SizeClassUpperEdge(SizeClass(4096)) == 4096 && SizeClassUpperEdge(SizeClass(4097)) == 4608);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_CONTRACT_WEIGHT_H_

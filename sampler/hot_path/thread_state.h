@@ -1,0 +1,154 @@
+// What the sampler knows of one thread. Thread-local, initial-exec, constant-initialised, without a destructor: a new
+// thread costs nothing until its first allocation, and a thread that ends leaves nothing to clean up.
+#ifndef HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
+#define HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/layout.h"
+#include "sampler/stacks/stack_trace.h"
+
+namespace holdfast {
+
+struct LockPair;
+struct LockRecord;
+struct LockSlot;
+struct LockWait;
+struct Row;
+
+// A wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
+struct NotedWait {
+  const LockWait* wait;  // null: none
+  LockSlot* slot;
+  int64_t start_ns;
+  WaitKind kind;
+  // What is registered with libc for it (interpose/locks/cancellation.h), and what was first in libc's list before: bytes from
+  // `wait` to there. 0: nothing.
+  int16_t cleanup;
+  int32_t former_cleanup;
+};
+// The innermost, and the one that it interrupted (in a signal handler, which may jump out of both).
+struct CurrentWait : NotedWait {
+  NotedWait outer;
+};
+
+// kBusy: somebody is at it. A handler that waits just then, or one that jumped out of there, publishes its waits at once.
+enum class Publishing : uint8_t { kNone, kBusy, kDue };
+
+// A wait that is over, as far as sums want to know. See EndWait.
+struct EndedWait {
+  LockRecord* record;
+  Row* row;
+  LockPair* pair;
+  uint64_t waited_ns;
+  uint64_t interval;
+  int64_t budget_ns;
+  uint64_t gap_ns;  // of which nobody held the lock
+  float chance;
+  WaitKind kind;
+  bool sampled : 1;
+  bool acquired : 1;
+  uint8_t known : 6;  // as in LockWait
+  Publishing publishing;
+};
+
+struct ThreadState {
+  // Bytes that this thread may still allocate before it takes the slow path. Zero in a new thread, so that its first
+  // allocation introduces it.
+  int64_t heap_countdown;
+  int64_t heap_gap;        // what heap_countdown was when it was last set: their difference has been allocated
+  int64_t lock_countdown;  // nanoseconds that this thread may still wait for locks before a wait is sampled
+  int64_t hold_countdown;  // nanoseconds that others may still wait for its locks before a hold is sampled
+  uint64_t random;         // state of the thread's generator
+  StackBounds stack_bounds;
+  uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
+  uint32_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
+  uint32_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
+  uint16_t calm_unlocks;   // while some lock is watched: how many more may pass before one has a closer look (see Calm)
+  uint16_t tended;         // such unlocks, roughly, since some random number: whose turn it is of TendSlots
+  uint16_t shard;          // its CounterShard
+  bool muted;              // inside our own slow path, or an operator: nested calls are plain forwards
+  bool heap_gap_is_event;  // a sample is due when heap_countdown runs out; else only a look at the options
+  // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
+  int64_t held_countdown;
+  int64_t held_gap;
+  CurrentWait current_wait;
+  EndedWait ended_wait;
+  const void* operators;   // interpose/heap/operators.cc: whose new this thread called last
+  int thread_id;           // as the kernel says; 0 = not asked yet
+  bool in_operator;        // muted for that call
+  uint8_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
+  uint8_t preparing;       // its part of lock_preparing
+  uint8_t stack_floor;     // lowest bits of the page from where on its stack can be used: see little_stack.cc
+  uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
+  uint16_t sampled_index;  // which of the heap intervals the sample that is being taken was drawn from
+  uint16_t lock_index;     // which of the lock intervals lock_countdown was drawn from
+  uint16_t hold_index;     // and hold_countdown
+  uintptr_t entered_at;    // where the stack stood at the last EnterSlow: see there
+};
+static_assert(sizeof(ThreadState) == 256);
+
+extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+// Where heap_countdown lies, counted from the thread pointer; as the compiler would find it in the GOT, but ours to set.
+// Until the shim is ready it leads to kUnusedWord, so that every charge runs out and comes to the careful half: the hot
+// path needs no test of its own for that.
+extern HOLDFAST_HIDDEN intptr_t countdown_offset;
+
+// A word of the thread control block that glibc keeps and does not use (tcbhead_t::unused_vgetcpu_cache, x86-64; glibc
+// 2.2.5 to 2.42), zero in every thread. It is there before the first library is relocated, as a stack protector needs it.
+inline constexpr intptr_t kUnusedWord = 0x38;
+inline void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
+
+inline intptr_t OffsetOfCountdown() {
+  uintptr_t thread_pointer;
+  asm("movq %%fs:0, %0" : "=r"(thread_pointer));
+  return static_cast<intptr_t>(reinterpret_cast<uintptr_t>(&thread_state.heap_countdown) - thread_pointer);
+}
+
+// Charges `bytes`, 1 if there are none, to this thread; true when its countdown has run out. Larger sizes than any
+// allocator has always run out (see UndoCharge). `cmp` sets the carry for 0 bytes only, `sbb` takes it away as well.
+HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
+  bool ran_out;
+  asm volatile("cmpq $1, %[bytes]\n\tsbbq %[bytes], %%fs:(%[at])"
+               : "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
+               : "memory");
+  return ran_out;
+}
+
+// The same for realloc, which frees where 0 bytes are asked for: they charge nothing. One instruction less.
+HOLDFAST_HOT inline bool ChargeHeapUnlessZero(size_t bytes) {
+  bool ran_out;
+  asm volatile("subq %[bytes], %%fs:(%[at])"
+               : "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
+               : "memory");
+  return ran_out;
+}
+
+inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
+
+// Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:
+// set and cleared by hand.
+inline void Mute(ThreadState& thread) { thread.muted = true; }
+inline void Unmute(ThreadState& thread) { thread.muted = false; }
+
+// As above, for a call whose own allocations must leave the countdown where it is: they are part of the one that called.
+inline void MuteForOperator(ThreadState& thread) {
+  thread.held_countdown = thread.heap_countdown;
+  thread.held_gap = thread.heap_gap;
+  thread.heap_countdown = thread.heap_gap = INT64_MAX;
+  thread.muted = thread.in_operator = true;
+}
+inline void UnmuteForOperator(ThreadState& thread) {
+  thread.heap_countdown = thread.held_countdown;
+  thread.heap_gap = thread.held_gap;
+  thread.muted = thread.in_operator = false;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_

@@ -1,0 +1,172 @@
+// Waits for conditions: first for the signal, then for the mutex. See recorder.h.
+//
+//     waiter      wait(c, m) ──── asleep ────────────┐        m is taken ────────┐ returns with m
+//     signaller                        signal(c) ────┘ t_s   … unlock(m)
+//                 │◄──── condition, until t_s + L ───────►│◄──── mutex ─────────►│
+//
+// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that whoever holds the mutex
+// then is charged; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
+// which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
+// If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
+#include "sampler/locks/lock_records.h"
+#include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/wait_internal.h"
+#include "sampler/stacks/sample_stack.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kWakeNs = 50'000;
+
+uint64_t Count(uint64_t word) { return word & kWaitersMask; }
+
+// Takes one of the times that signals have left, their mean; 0 = there is none.
+int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
+  uint64_t word = slot->signalled.load(std::memory_order_relaxed);
+  while (true) {
+    const uint64_t count = Count(word);
+    // Who ran out of time takes one only if nobody else is left to take it.
+    if (count == 0 || (!woken && count < WaitersOf(*slot))) return 0;
+    const int64_t mean_ns = MeanStart(word, now_ns);
+    const uint64_t taken = static_cast<uint64_t>(mean_ns) << kWaitersBits | 1;
+    if (slot->signalled.compare_exchange_weak(word, word - taken, std::memory_order_relaxed)) return mean_ns;
+  }
+}
+
+}  // namespace
+
+// A waiter that runs out of time in the same moment as it is signalled may leave without the signal, which then nobody would
+// take: the mutex would be waited for for ever. Sequentially consistent against each other: the signaller adds and then
+// looks at the waiters, a waiter leaves and then looks at the signals. One of them sees both.
+static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
+  while (Count(slot->signalled.load(std::memory_order_seq_cst)) >
+         (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
+    if (DropSignal(slot, now_ns, 0).end_ns == 0) return;
+  }
+}
+
+// So many wait for the mutex from then on. Null: there is no slot.
+static LockSlot* AddWokenWaiters(Table* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
+  for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
+    if (slot == nullptr) return nullptr;
+    if (AddWaiters(slot, mutex, from_ns, woken)) return slot;
+  }
+  return nullptr;
+}
+
+void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
+  DropSignalsForNobody(slot, end_ns);
+  // Nobody unlocks it and comes by: its waiters themselves give it up.
+  if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
+}
+
+DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
+  const int64_t signalled_ns = TakeSignal(slot, false, now_ns);
+  if (signalled_ns == 0) return {};
+  const int64_t end_ns = signalled_ns > known_until_ns ? signalled_ns : known_until_ns;
+  if (LockSlot* of_mutex = FindSlot(slot->mutex.load(std::memory_order_relaxed), kHeldTable))
+    RemoveWaiter(of_mutex, end_ns);
+  return {signalled_ns, end_ns};
+}
+
+void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  Table* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
+  if (recorded == nullptr) return;
+  // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
+  // part of the wait.
+  wait->holder = condition;
+  wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
+  CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
+  EnterWait(false, wait);
+  wait->start_ns = MonotonicNs();
+  MakeCurrent(thread, wait);
+  RegisterWaiter(recorded, thread, condition, wait);
+  if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
+}
+
+void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken) {
+  Table* recorded = table();
+  if (!wait->active || recorded == nullptr) return;
+  ThreadState& thread = thread_state;
+  if (thread.current_wait.wait != wait) return;  // it was taken for abandoned, and counted
+  const int64_t end_ns = MonotonicNs();
+  const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
+  LeaveCurrent(thread, wait, end_ns);
+  if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  LockWait for_mutex = *wait;
+  int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
+  if (signalled_ns != 0) {
+    if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
+      // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
+      if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) end_ns_of_mutex = signalled_ns;
+      RemoveWaiter(slot, end_ns_of_mutex);
+      // Up to now and no further: a mark in the future would charge others for waits that they may not wait.
+      int64_t now_ns = end_ns;
+      holdfast::Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
+    }
+  }
+  const bool waited_for_mutex = signalled_ns != 0 && signalled_ns < end_ns_of_mutex;
+  const int64_t condition_end_ns = waited_for_mutex ? signalled_ns : end_ns;
+  const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
+  AddToCounters(counters, WaitKind::kCondition, waited, woken);
+  AddToRecord(recorded, wait->record, waited);
+  SampleWait(recorded, thread, Ended(*wait, waited));
+  if (!waited_for_mutex) return;
+  const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
+  AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
+  for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
+  for_mutex.pair = nullptr;
+  AddToRecord(recorded, for_mutex.record, for_mutex_ns);
+  if (wait->chance == 0) return;
+  for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  if (for_mutex.interval == 0) return;
+  for_mutex.budget_ns = thread.lock_countdown;
+  for_mutex.kind = WaitKind::kMutex;
+  // The mutex is held: only what a sample needs.
+  if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= end_ns_of_mutex - signalled_ns) {
+    for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
+    if (for_mutex.record != nullptr) {
+      for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
+    }
+  }
+  SampleWait(recorded, thread, Ended(for_mutex, for_mutex_ns));
+}
+
+ConditionWaiters WaitersOfCondition(const void* condition) {
+  if (no_clock.load(std::memory_order_relaxed) || !OwnState()) return {};
+  LockSlot* slot = FindSlot(condition, kWokenTable);
+  if (slot == nullptr) return {};
+  if (WaitersOf(*slot) == 0) {
+    VisitIdleSlot(slot, condition, 1);
+    return {};
+  }
+  // Acquire: read before the word of the mutex, see SignalSlowly.
+  const uint64_t waiters = Count(slot->waiting.load(std::memory_order_acquire));
+  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_acquire));
+  if (waiters <= signalled) return {};
+  return {slot->mutex.load(std::memory_order_acquire), waiters - signalled};
+}
+
+void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
+  Table* recorded = table();
+  LockSlot* slot = FindSlot(condition, kWokenTable);
+  if (slot == nullptr || recorded == nullptr || woken == 0) return;
+  const int64_t from_ns = MonotonicNs() + kWakeNs;
+  // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
+  if (!AddWaiters(slot, condition, from_ns)) return;
+  if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
+    if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
+      of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
+    }
+    slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
+  } else {
+    recorded->Count(Loss::kLockSlotTaken);
+  }
+  RemoveWaiter(slot, from_ns);
+  DropSignalsForNobody(slot, from_ns);
+}
+
+}  // namespace holdfast

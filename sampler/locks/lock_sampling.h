@@ -1,0 +1,77 @@
+// What both halves of lock profiling share: the interval in force, counters, and adding a sample to its row. Inside the
+// sampler only.
+#ifndef HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_
+#define HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_
+
+#include "sampler/contract/poisson_sampler.h"
+#include "sampler/contract/weight.h"
+#include "sampler/process/process.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+// The interval in force: the newest, so that it can be changed from outside. Brings the countdown up to date: draws the gap
+// to the next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
+inline uint64_t PrepareLockCountdown(Table* recorded, int64_t* countdown, uint16_t* interval_index, uint64_t* random) {
+  TableHeader& head = *recorded->header();
+  const auto newest = static_cast<uint16_t>(NewestIndex(head.lock_interval_count.load(std::memory_order_acquire)));
+  const uint64_t interval = head.lock_intervals[newest].interval;
+  if (UNLIKELY(newest != *interval_index)) {
+    *countdown = 0;
+    *interval_index = newest;
+  }
+  if (interval == 0 || *countdown > 0) return interval;
+  *countdown = 0;
+  Gap gap{};
+  do {
+    gap = DrawGap(interval, random, kUncutGap);
+    *countdown += gap.length;
+  } while (!gap.is_event && *countdown < INT64_MAX / 2);
+  return interval;
+}
+
+inline bool Wanted(Table* recorded, ProfileKind kind) {
+  return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & (1u << static_cast<int>(kind))) != 0;
+}
+
+inline LockCounters& LockCountersOf(Table* recorded, const ThreadState& thread) {
+  return recorded->header()->lock_counters[thread.shard];
+}
+
+// The row of a lock's samples at this stack.
+inline Row* FindLockRow(Table* recorded, Stack* stack, ProfileKind profile, WaitKind kind, const LockRecord* record) {
+  const uint16_t number = process.options.lock_label && record != nullptr ? record->number : 0;
+  return FindRow(recorded, stack, profile, kind, number);
+}
+
+// A sum that is full stays as it is; who reads it says so.
+inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
+  std::atomic<uint64_t>& counter = counters[static_cast<int>(kind)];
+  if (LIKELY(counter.load(std::memory_order_relaxed) < kMostSum)) counter.fetch_add(by, std::memory_order_relaxed);
+}
+
+inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {
+  uint64_t known = longest->load(std::memory_order_relaxed);
+  while (known < ns && !longest->compare_exchange_weak(known, ns, std::memory_order_relaxed)) {
+  }
+}
+
+// Whether somebody holds it, or wakes for it: an address that holders look for.
+inline bool HasHolder(WaitKind kind) {
+  return kind == WaitKind::kMutex || kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite ||
+         kind == WaitKind::kSpin || kind == WaitKind::kFutex;
+}
+
+inline void AddLockSample(Table* recorded, Row* row, uint64_t ns, const Weight& weight) {
+  auto& sums = row->sums;
+  AddTo(recorded, &sums[kContentions], weight.count);
+  AddTo(recorded, &sums[kDelay], weight.amount);
+  sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
+  AddDouble(&sums[kContentionsVariance], weight.count_variance);
+  AddDouble(&sums[kDelayVariance], weight.amount_variance);
+  RaiseTo(&sums[kLongest], ns);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_

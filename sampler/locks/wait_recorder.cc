@@ -1,0 +1,397 @@
+// The waiter's half of lock profiling: see recorder.h.
+#include <pthread.h>
+
+#include "sampler/locks/lock_records.h"
+#include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/wait_internal.h"
+#include "sampler/process/process.h"
+#include "sampler/recorder.h"
+#include "sampler/stacks/raw_memory.h"
+#include "sampler/stacks/sample_stack.h"
+
+extern "C" {
+void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
+void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
+}
+
+namespace holdfast {
+namespace {
+
+std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) {
+  return slot->waiters[thread.shard % kSlotWaiters];
+}
+
+void Capture(const CallerRegisters& caller, LockWait* wait) {
+  Table* recorded = table();
+  if (recorded == nullptr) return;  // forked meanwhile, in a signal handler
+  ThreadState& thread = thread_state;
+  ++thread.preparing;
+  __atomic_fetch_add(&lock_preparing, 1, __ATOMIC_RELAXED);
+  wait->capture_start_ns = MonotonicNs();
+  Mute(thread);
+  const OwnTime own_time(recorded, thread);
+  Stack* stack = SampleStack(recorded, thread, caller);
+  wait->stack = stack;
+  wait->row = FindLockRow(recorded, stack, ProfileKind::kBlock, wait->kind, wait->record);
+  if (wait->slot != nullptr)
+    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
+  own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
+  Unmute(thread);
+  wait->capture_end_ns = MonotonicNs();
+}
+
+void EndPreparing(ThreadState& thread) {
+  if (thread.preparing == 0) return;  // forked meanwhile
+  --thread.preparing;
+  __atomic_fetch_sub(&lock_preparing, 1, __ATOMIC_RELAXED);
+}
+
+// Whether the lot falls on every such wait: because that was asked for, because they are few, or because this thread's last
+// one was long and they cannot be looked at later.
+bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
+  if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return true;
+  return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
+}
+
+// Of this thread, the lock, what it is locked for (one call may lead to several functions), the caller and the height of its
+// stack, never 0. Code without frame pointers has other things in that register.
+uint64_t PlaceOf(const CallerRegisters& caller, const void* lock, WaitKind kind) {
+  constexpr uintptr_t kLargestFrame = 65536;
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
+  hash = (hash ^ hash >> 32 ^ caller.pc ^ static_cast<uint64_t>(kind) << 56) * kFactor;
+  hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
+  if (caller.bp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.bp) * kFactor;
+  return (hash ^ hash >> 32) | 1u << 31;
+}
+
+// What is known of the place, into `wait`. False: nothing.
+bool Recall(Table* recorded, const KnownWait& known, uint64_t place, LockWait* wait) {
+  if (known.place.load(std::memory_order_acquire) != place) return false;
+  const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
+  const Offset pair = known.pair.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (known.place.load(std::memory_order_relaxed) != place) return false;  // another thread's by now
+  wait->stack = recorded->At<Stack>(stack);
+  wait->row = recorded->At<Row>(row);
+  if (pair != 0) wait->pair = recorded->At<LockPair>(pair);
+  return true;
+}
+
+void Remember(Table* recorded, const LockWait& wait, uint64_t place, KnownWait* known) {
+  known->place.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // better luck next time
+  known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
+  known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
+  known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
+  known->place.store(place, std::memory_order_release);
+}
+
+}  // namespace
+
+void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired) {
+  Count(counters.waits, kind, 1);
+  Count(counters.wait_ns, kind, waited_ns);
+  if (acquired) Count(counters.acquired, kind, 1);
+}
+
+void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns) {
+  if (record == nullptr) return;
+  record->waits.fetch_add(1, std::memory_order_relaxed);
+  AddTo(recorded, &record->wait_ns, waited_ns);
+  RaiseTo(&record->longest_ns, waited_ns);
+}
+
+static void NoteCurrent(const ThreadState& thread) {
+  const CurrentWait& wait = thread.current_wait;
+  NoteWaiting(ThreadId(), wait.kind, wait.slot, wait.start_ns);
+}
+
+// Not known any more to who looks for the dead, nor to who looks for waits that were left, and then gone: no jump and no
+// death in between ends a registration twice.
+static void EndRegistration(ThreadState& thread, int64_t end_ns) {
+  LockSlot* slot = thread.current_wait.slot;
+  if (slot == nullptr) return;
+  NoteWaiting(ThreadId(), thread.current_wait.kind, nullptr, 0);
+  thread.current_wait.slot = nullptr;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  RemoveWaiter(slot, end_ns);
+}
+
+void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, LockWait* wait) {
+  if (!Wanted(recorded, ProfileKind::kMutex)) return;
+  constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
+  for (int i = 0; i < kClaims; ++i) {
+    LockSlot* slot = ClaimSlotAndCount(recorded, thread, holder, TableOf(wait->kind));
+    if (slot == nullptr) break;
+    if (!AddWaiters(slot, holder, wait->start_ns)) continue;
+    thread.current_wait.slot = wait->slot = slot;
+    NoteCurrent(thread);
+    if (wait->record != nullptr) slot->record.store(recorded->OffsetOf(wait->record), std::memory_order_relaxed);
+    return;
+  }
+  recorded->Count(Loss::kLockSlotTaken);
+}
+
+// What is registered with libc for a wait lies on a stack that may be other things by now. Where it still is the first of
+// libc's list, it is taken out; where not, something else was registered since, or libc itself has run it.
+static void DropCleanup(const NotedWait& abandoned) {
+  if (abandoned.cleanup == 0) return;
+  const auto at = [&abandoned](int32_t bytes) {
+    const auto wait = reinterpret_cast<intptr_t>(abandoned.wait);
+    return bytes != 0 ? reinterpret_cast<_pthread_cleanup_buffer*>(wait + bytes) : nullptr;
+  };
+  _pthread_cleanup_buffer first;
+  _pthread_cleanup_push(
+      &first, [](void*) {}, nullptr);
+  if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
+  _pthread_cleanup_pop(&first, 0);
+}
+
+static void DropInnermost(Table* recorded, ThreadState& thread) {
+  const int64_t now_ns = MonotonicNs();
+  const CurrentWait abandoned = thread.current_wait;
+  const bool of_condition = abandoned.slot != nullptr && abandoned.kind == WaitKind::kCondition;
+  const auto waited_ns = static_cast<uint64_t>(now_ns - abandoned.start_ns);
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (of_condition) {
+    const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
+    if (signal.end_ns > signal.start_ns)
+      AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+  }
+  const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
+  EndRegistration(thread, now_ns);
+  DropCleanup(abandoned);
+  thread.current_wait = {abandoned.outer, {}};
+  NoteCurrent(thread);
+  AddToCounters(counters, abandoned.kind, waited_ns, false);
+  if (abandoned.slot == nullptr) return;
+  PlaceIn(abandoned.slot, thread).store(0, std::memory_order_relaxed);
+  if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
+  AddToRecord(recorded, FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
+}
+
+void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame) {
+  // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
+  // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
+  while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
+  if (thread.current_wait.wait != nullptr) return;
+  while (thread.preparing != 0) EndPreparing(thread);
+}
+
+void MakeCurrent(ThreadState& thread, LockWait* wait) {
+  wait->outer = thread.current_wait;
+  const NotedWait noted = {
+      .wait = wait, .slot = nullptr, .start_ns = wait->start_ns, .kind = wait->kind, .cleanup = 0, .former_cleanup = 0};
+  thread.current_wait = {noted, wait->outer};
+}
+
+bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {
+  if (thread.current_wait.wait != wait) return false;
+  EndRegistration(thread, end_ns);
+  thread.current_wait = wait->outer;
+  if (UNLIKELY(wait->outer.wait != nullptr)) NoteCurrent(thread);
+  return true;
+}
+
+Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
+  *wait = {};
+  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
+      (process.options.lock_interval_ns == 0 && table() == nullptr))
+    return nullptr;
+  // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
+  Table* recorded = GetTableMuted(thread);
+  if (recorded == nullptr) {
+    CountBeforeTable(&BeforeTable::lost_samples, 1);
+    return nullptr;
+  }
+  PublishWait();
+  DropAbandonedWait(recorded, thread, wait);
+  wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  if (wait->interval == 0) return nullptr;
+  wait->active = true;
+  wait->kind = kind;
+  return recorded;
+}
+
+void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style,
+                  LockWait* wait) {
+  if (!Wanted(recorded, ProfileKind::kBlock)) return;
+  wait->budget_ns = thread.lock_countdown;
+  if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
+    wait->chance = 1;
+    wait->sampled = true;
+    return Capture(caller, wait);
+  }
+  const uint64_t place = PlaceOf(caller, wait->holder, wait->kind);
+  KnownWait* known = KnownWaitAt(ThreadId(), place);
+  const bool is_known = known != nullptr && Recall(recorded, *known, place, wait);
+  wait->known = known != nullptr ? static_cast<uint8_t>(1 + place % kKnownWaits) : 0;
+  wait->in_parts = style == WaitStyle::kInParts && !is_known;
+  const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
+  const bool looks = was_long || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
+  wait->chance = was_long ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
+  wait->sampled = was_long || is_known != looks;
+  if (looks) {
+    Capture(caller, wait);
+    if (known != nullptr) Remember(recorded, *wait, place, known);
+  } else if (is_known && wait->slot != nullptr) {
+    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  }
+}
+
+EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
+  return {.record = wait.record,
+          .row = wait.row,
+          .pair = wait.pair,
+          .waited_ns = waited_ns,
+          .interval = wait.interval,
+          .budget_ns = wait.budget_ns,
+          .gap_ns = 0,
+          .chance = wait.chance,
+          .kind = wait.kind,
+          .sampled = wait.sampled,
+          .acquired = false,
+          .known = wait.known,
+          .publishing = Publishing::kBusy};
+}
+
+void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
+  const uint64_t waited_ns = wait.waited_ns;
+  if (wait.chance == 0) return;  // only holders are wanted
+  const auto bit = static_cast<uint16_t>(1u << static_cast<int>(wait.kind));
+  const bool is_long = waited_ns >= kFirstPartNs;
+  thread.long_waits = static_cast<uint16_t>(is_long ? thread.long_waits | bit : thread.long_waits & ~bit);
+  if (KnownWait* known = wait.known != 0 ? KnownWaitAt(ThreadId(), wait.known - 1u) : nullptr) {
+    known->outlasted.store(is_long, std::memory_order_relaxed);
+  }
+  thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
+  if (thread.lock_countdown > 0) return;
+  thread.lock_countdown = 0;                         // drawn anew before the next wait
+  if (!wait.sampled || wait.row == nullptr) return;  // the lot had not fallen on it
+  LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
+  AddLockSample(recorded, wait.row, waited_ns, weight);
+  AddToPair(recorded, wait.pair, weight, 1);
+}
+
+static void Publish(Table* recorded, ThreadState& thread, const EndedWait& ended) {
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
+  AddToCounters(counters, ended.kind, ended.waited_ns, ended.acquired);
+  AddToRecord(recorded, ended.record, ended.waited_ns);
+  SampleWait(recorded, thread, ended);
+}
+
+void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait) {
+  ThreadState& thread = thread_state;
+  Table* recorded = BeginAnyWait(thread, kind, wait);
+  if (recorded == nullptr) return;
+  wait->start_ns = MonotonicNs();
+  MakeCurrent(thread, wait);
+  if (holder != nullptr) {
+    wait->holder = holder;
+    wait->record = FindLockRecord(recorded, holder, kind);
+    if (HasHolder(kind)) RegisterWaiter(recorded, thread, holder, wait);
+  }
+  CaptureByLot(caller, recorded, thread, style, wait);
+}
+
+void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
+  if (thread_state.current_wait.wait != wait) return;  // taken for abandoned, or forked meanwhile
+  wait->chance = 1;
+  wait->sampled = true;
+  if (wait->capture_end_ns == 0)
+    Capture(caller, wait);  // a row that is only known from another wait is not good enough
+}
+
+void EnterWait(bool free_now, LockWait* wait) {
+  const int64_t start = wait->capture_start_ns, end = wait->capture_end_ns;
+  if (start == 0) return;
+  EndPreparing(thread_state);
+  wait->capture_start_ns = 0;
+  if (!free_now) return;
+  // It came free when its holder said so; where that is not known, somewhere in the midst of the capture.
+  int64_t came_free = start + (end - start) / 2;
+  if (wait->slot != nullptr) {
+    const int64_t released = wait->slot->settled_ns.load(std::memory_order_relaxed);
+    if (released >= wait->start_ns) came_free = released < start ? start : released < end ? released : end;
+  }
+  wait->start_ns += end - came_free;
+  if (wait->slot != nullptr) DelayWaiter(wait->slot, end - came_free);
+  ThreadState& thread = thread_state;
+  if (thread.current_wait.wait != wait) return;
+  thread.current_wait.start_ns = wait->start_ns;
+  NoteCurrent(thread);
+}
+
+void EndWait(LockWait* wait, bool acquired) {
+  Table* recorded = table();
+  if (!wait->active || recorded == nullptr) return;  // null: forked meanwhile, in a signal handler
+  ThreadState& thread = thread_state;
+  int64_t end_ns = MonotonicNs();
+  if (end_ns < wait->start_ns) end_ns = wait->start_ns;
+  if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
+  EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
+  ended.acquired = acquired;
+  bool will_unlock = false;
+  if (LockSlot* slot = wait->slot) {
+    if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
+    if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
+      AddLeftover(recorded, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
+    }
+    if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
+    will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
+  } else if (HasHolder(wait->kind)) {
+    ended.gap_ns = ended.waited_ns;  // without a slot nobody can be charged
+  }
+  if (will_unlock && ended.waited_ns < kPublishAtOnceNs && thread.ended_wait.publishing == Publishing::kNone) {
+    thread.ended_wait.publishing = Publishing::kBusy;
+    std::atomic_signal_fence(std::memory_order_acq_rel);
+    thread.ended_wait = ended;
+    std::atomic_signal_fence(std::memory_order_release);
+    thread.ended_wait.publishing = Publishing::kDue;
+    thread.calm_unlocks = 0;
+    if (wait->slot != nullptr) wait->slot->visits.store(kSumsDue, std::memory_order_relaxed);
+  } else {
+    Publish(recorded, thread, ended);
+  }
+}
+
+void PublishWaitSlow() {
+  ThreadState& thread = thread_state;
+  Table* recorded = table();
+  Publishing due = Publishing::kDue;
+  if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
+  // In one instruction, so that a signal handler that comes now does not publish it again.
+  if (!__atomic_compare_exchange_n(&thread.ended_wait.publishing, &due, Publishing::kBusy, false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED))
+    return;
+  std::atomic_signal_fence(std::memory_order_acquire);
+  const EndedWait ended = thread.ended_wait;
+  std::atomic_signal_fence(std::memory_order_acq_rel);
+  thread.calm_unlocks = kOneVisitIn - 1;
+  thread.ended_wait.publishing = Publishing::kNone;
+  Publish(recorded, thread, ended);
+}
+
+void DropWait(LockWait* wait) {
+  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr)
+    return;
+  if (wait->row != nullptr) PlaceIn(wait->slot, thread_state).store(0, std::memory_order_relaxed);
+}
+
+int ThreadId() {
+  ThreadState& thread = thread_state;
+  if (thread.thread_id == 0 && !no_system_calls.load(std::memory_order_relaxed)) {
+    thread.thread_id = static_cast<int>(RawSyscall(SYS_gettid));
+  }
+  return thread.thread_id;
+}
+
+bool CanRead(const void* address) { return PageReadable(reinterpret_cast<uintptr_t>(address)); }
+
+}  // namespace holdfast

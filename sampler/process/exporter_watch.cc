@@ -1,0 +1,86 @@
+// The exporter as the target sees it: started when nobody serves, and again when it was killed.
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+#include "sampler/process/process.h"
+#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/stacks/sample_stack.h"
+
+namespace holdfast {
+namespace {
+
+// The exporter's beat that was last seen, and when it was seen first.
+constinit std::atomic<uint32_t> beat_seen{0};
+constinit std::atomic<int64_t> beat_seen_ns{0};
+constinit std::atomic<bool> looking_for_exporter{false};
+
+}  // namespace
+
+void BeginBeat() {
+  beat_seen.store(0, std::memory_order_relaxed);
+  beat_seen_ns.store(MonotonicNs(), std::memory_order_relaxed);
+  looking_for_exporter.store(false, std::memory_order_relaxed);
+}
+
+bool StartExporter() {
+  if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
+  switch (ServiceOf(process.location.folder, process.options.out, process.out_id)) {
+    case Service::kServed:
+    case Service::kByRoot:  // it is at work in a moment, or gone: no other may write there
+      return true;
+    case Service::kBarred:
+      return false;
+    case Service::kNobody:
+      break;
+  }
+  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
+  // the end of all. That child, or who comes later, starts an exporter.
+  if (ChildrenGoElsewhere()) return false;
+  TextBuffer<48> id;
+  id.AddNumber(process.out_id.device).Add(":").AddNumber(process.out_id.inode);
+  TextBuffer<24> max_disk;
+  max_disk.AddNumber(process.options.max_disk_bytes);
+  const char* arguments[] = {
+      process.exporter, "exporter", "--out",      process.options.out, "--tables", process.location.folder,
+      "--out-id",       id.text(),  "--max-disk", max_disk.text(),     nullptr};
+  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named)) process.exporter[0] = '\0';
+  return process.exporter[0] != '\0';
+}
+
+void TellUnwritable() {
+  const char* out = process.options.out;
+  const long result = RawSyscall(SYS_faccessat, AT_FDCWD, out, W_OK | X_OK);
+  if (!SyscallFailed(result) || (process.exporter[0] == '\0' && result == -ENOENT)) return;
+  TextBuffer<1536> line;
+  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": ").Add(out).Add(": cannot be ");
+  line.Add(result == -EACCES || result == -EROFS ? "written" : "made");
+  line.Add("; what is recorded stays in memory. Set HOLDFAST_OUT, or afterwards: holdfast collect -o DIR ")
+      .Add(out)
+      .Add("\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
+void TendExporter(Table* recorded) {
+  const uint32_t beat = recorded->header()->exporter_beat.load(std::memory_order_relaxed);
+  if (no_clock.load(std::memory_order_relaxed) || process.exporter[0] == '\0') return;
+  const int64_t now_ns = MonotonicNs();
+  if (beat != beat_seen.load(std::memory_order_relaxed)) {
+    beat_seen.store(beat, std::memory_order_relaxed);
+    beat_seen_ns.store(now_ns, std::memory_order_relaxed);
+    return;
+  }
+  if (now_ns - beat_seen_ns.load(std::memory_order_relaxed) < PatienceNs(process.options.snapshot_every_ns)) return;
+  if (no_system_calls.load(std::memory_order_relaxed) || looking_for_exporter.exchange(true, std::memory_order_acquire))
+    return;
+  beat_seen_ns.store(now_ns, std::memory_order_relaxed);  // stopped, or without a processor: asked about again later
+  if (!InBorrowedMemory()) {
+    const SignalsBlocked blocked;
+    StartExporter();
+  }
+  looking_for_exporter.store(false, std::memory_order_release);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,280 @@
+#include "sampler/spawn/spawn_exporter.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "sampler/contract/layout.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+
+// From the linker: where this shared object (or the tool) begins and ends.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) const char _end[];
+
+// clone(2) with a new stack: the child calls function(argument) on it, which must not return.
+extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsigned long flags, void* stack_top,
+                                                                           void (*function)(void*), void* argument);
+asm(R"(
+  .text
+  .hidden HoldfastCloneOnStack
+  .globl HoldfastCloneOnStack
+  .type HoldfastCloneOnStack, @function
+HoldfastCloneOnStack:
+  .cfi_startproc
+  sub $16, %rsi
+  mov %rdx, (%rsi)
+  mov %rcx, 8(%rsi)
+  xor %edx, %edx
+  xor %r10d, %r10d
+  xor %r8d, %r8d
+  mov $56, %eax
+  syscall
+  test %rax, %rax
+  jnz 1f
+  .cfi_undefined %rip
+  xor %ebp, %ebp
+  pop %rax
+  pop %rdi
+  call *%rax
+  hlt
+1:
+  ret
+  .cfi_endproc
+  .size HoldfastCloneOnStack, .-HoldfastCloneOnStack
+)");
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kStackBytes = 8 << 10;
+constexpr int kMostArguments = 12;
+
+struct Spawn {
+  // Copies: in the middle that stays, nothing but this object is left of the program's memory.
+  char text[4096];
+  const char* path;
+  const char* arguments[kMostArguments + 1];
+  const char* const* environment;
+  bool middle_stays;
+  bool named_by_others;
+  volatile bool failed;
+};
+
+alignas(16) constinit char middle_stack[kStackBytes];
+alignas(16) constinit char exporter_stack[kStackBytes];
+constinit Spawn spawn{};
+// Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
+constinit const char* const kOwnEnvironment[] = {"HOLDFAST_ENABLE=0", nullptr};
+
+[[noreturn]] void End(int status) {
+  while (true) RawSyscall(SYS_exit_group, status);
+}
+
+void CloseEverything() {
+  if (RawSyscall(SYS_close_range, 0, ~0u, 0) == 0) return;
+  for (int fd = 0; fd < 65536; ++fd) RawSyscall(SYS_close, fd);  // before Linux 5.9
+}
+
+struct Range {
+  uintptr_t start, end;
+};
+
+// Unmaps all but this library and the pages behind the thread pointer: in those lies the rseq area that libc has
+// registered, which the kernel writes to whenever it moves the process to another processor.
+void KeepOnlyOurs() {
+  constexpr uintptr_t kPage = 4096, kLowest = 4096, kHighest = 0x7ffffffff000;
+  uintptr_t thread_pointer = 0;
+  RawSyscall(SYS_arch_prctl, 0x1003 /*ARCH_GET_FS*/, &thread_pointer);
+  Range low = {reinterpret_cast<uintptr_t>(__ehdr_start) & ~(kPage - 1),
+               (reinterpret_cast<uintptr_t>(_end) + kPage - 1) & ~(kPage - 1)};
+  Range high = {thread_pointer & ~(kPage - 1), (thread_pointer & ~(kPage - 1)) + 3 * kPage};
+  if (high.start < low.start) {
+    const Range other = low;
+    low = high;
+    high = other;
+  }
+  RawSyscall(SYS_munmap, kLowest, low.start - kLowest);
+  if (low.end < high.start) RawSyscall(SYS_munmap, low.end, high.start - low.end);
+  RawSyscall(SYS_munmap, high.end, kHighest - high.end);
+}
+
+// Looks at the very file that is executed: the path may lead elsewhere a moment later. It stays open, as the shell of a
+// script reads it by its descriptor.
+void ExecuteIfTrusted() {
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, spawn.path, O_PATH);
+  struct stat info;
+  if (SyscallFailed(fd) || SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) return;
+  if (info.st_uid != 0 && info.st_uid != static_cast<uint32_t>(RawSyscall(SYS_geteuid))) return;
+  if ((info.st_mode & S_IWOTH) != 0) return;
+  RawSyscall(SYS_execveat, fd, "", spawn.arguments, spawn.environment, AT_EMPTY_PATH);
+}
+
+void RunExporter(void*) {
+  // The program may live with a tiny stack; the exporter does not.
+  const rlimit stack = {8 << 20, 8 << 20};
+  rlimit limit;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, 0, &limit)) && limit.rlim_cur < stack.rlim_cur &&
+      SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, &stack, 0))) {
+    limit.rlim_cur = limit.rlim_max;
+    RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, &limit, 0);
+  }
+  CloseEverything();
+  RawSyscall(SYS_chdir, "/");
+  const uint64_t none = 0;
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
+  if (spawn.named_by_others) {
+    ExecuteIfTrusted();
+  } else {
+    RawSyscall(SYS_execve, spawn.path, spawn.arguments, spawn.environment);
+  }
+  spawn.failed = true;
+  End(127);
+}
+
+void RunMiddle(void*) {
+  RawSyscall(SYS_setsid);
+  if (spawn.middle_stays) {
+    RawSyscall(SYS_prctl, PR_SET_NAME, "holdfast", 0, 0, 0);
+    CloseEverything();
+    RawSyscall(SYS_chdir, "/");
+    // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
+    // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
+    if (spawn.environment == kOwnEnvironment) {
+      KeepOnlyOurs();
+    }
+  }
+  // Suspended until the exporter has its own memory.
+  const long exporter =
+      HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | SIGCHLD, exporter_stack + kStackBytes, RunExporter, nullptr);
+  if (exporter < 0) spawn.failed = true;
+  if (spawn.middle_stays && exporter > 0) {
+    while (RawSyscall(SYS_wait4, exporter, 0, 0, 0) == -4 /*EINTR*/) {
+    }
+  }
+  End(0);
+}
+
+bool Prepare(const char* path, const char* const* arguments, const char* const* environment) {
+  if (SyscallFailed(RawSyscall(SYS_faccessat, AT_FDCWD, path, X_OK))) return false;
+  size_t used = 0;
+  const auto copy = [&used](const char* text) -> const char* {
+    const size_t bytes = TextLength(text) + 1;
+    if (used + bytes > sizeof spawn.text) return nullptr;
+    CopyText(spawn.text + used, bytes, text);
+    used += bytes;
+    return spawn.text + used - bytes;
+  };
+  spawn.path = copy(path);
+  int count = 0;
+  for (; arguments[count] != nullptr; ++count) {
+    if (count == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
+  }
+  spawn.arguments[count] = nullptr;
+  spawn.environment = environment != nullptr ? environment : kOwnEnvironment;
+  spawn.failed = false;
+  return spawn.path != nullptr;
+}
+
+bool Start() {
+  // A handler of the program's must not run in a process that shares its memory.
+  const uint64_t all = ~uint64_t{0};
+  uint64_t before = 0;
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+  // Exit signal 0 (the low byte of the flags).
+  const unsigned long flags = spawn.middle_stays ? 0 : CLONE_VM | CLONE_VFORK;
+  const long middle = HoldfastCloneOnStack(flags, middle_stack + kStackBytes, RunMiddle, nullptr);
+  if (middle > 0 && !spawn.middle_stays) {
+    while (RawSyscall(SYS_wait4, middle, 0, __WCLONE, 0) == -4 /*EINTR*/) {
+    }
+  }
+  RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
+  return middle > 0 && !spawn.failed;
+}
+
+}  // namespace
+
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
+                   bool named_by_others) {
+  if (!Prepare(path, arguments, environment)) return false;
+  spawn.named_by_others = named_by_others;
+  int subreaper = 0;
+  RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
+  spawn.middle_stays = subreaper != 0 || RawSyscall(SYS_getpid) == 1;
+  return Start();
+}
+
+bool ChildrenGoElsewhere() {
+  char own[64], childrens[64];
+  const int64_t own_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid", own, sizeof own);
+  if (SyscallFailed(own_bytes)) return false;
+  // It fails as long as that namespace has no process 1.
+  const int64_t childrens_bytes =
+      RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
+  return childrens_bytes != own_bytes || memcmp(own, childrens, static_cast<size_t>(own_bytes)) != 0;
+}
+
+void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
+                      uint32_t version) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
+  for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
+    for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
+  }
+  TextBuffer<700> text;
+  text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
+  CopyText(path, capacity, text.text());
+}
+
+namespace {
+
+// A file of another user's proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
+Service ServiceAt(const char* path, uint32_t uid) {
+  struct stat info;
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (SyscallFailed(fd)) {
+    // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
+    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
+      return Service::kNobody;
+    return info.st_uid == uid ? Service::kNobody : Service::kBarred;
+  }
+  Service service = Service::kNobody;
+  if (!SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) {
+    if (info.st_uid != uid && info.st_uid != 0) {
+      if (uid != 0) service = Service::kBarred;
+    } else if (RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/) {
+      service = Service::kServed;
+    } else if (uid != 0 && info.st_uid == 0) {
+      service = Service::kByRoot;
+    }
+  }
+  RawSyscall(SYS_close, fd);
+  return service;
+}
+
+}  // namespace
+
+Service ServiceOf(const char* tables, const char* out, FolderId id) {
+  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  char path[700];
+  if (uid != 0 && id.known()) {
+    struct stat info;
+    MarkPath(tables, out, uid, path, sizeof path);
+    if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)) && info.st_uid == 0) {
+      return ServiceAt(path, uid);
+    }
+  }
+  ExporterLockPath(tables, out, id, uid, path, sizeof path);
+  return ServiceAt(path, uid);
+}
+
+}  // namespace holdfast

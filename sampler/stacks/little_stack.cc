@@ -1,0 +1,53 @@
+#include "sampler/stacks/little_stack.h"
+
+#include "sampler/contract/attributes.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/raw_memory.h"
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+namespace {
+
+uint8_t FloorByte(uintptr_t address) { return static_cast<uint8_t>(address / kPageBytes); }
+
+// From where on the thread's own stack can be used, as far as is known: at most two pages below what a walk found readable.
+uintptr_t KnownFloor(const ThreadState& thread) {
+  const uintptr_t low = PageOf(thread.stack_bounds.low);
+  const auto pages = static_cast<uint8_t>(FloorByte(low) - thread.stack_floor);
+  return pages <= 2 ? low - pages * kPageBytes : low;
+}
+
+}  // namespace
+
+// All in one frame, as it is called where there is hardly any room.
+bool LittleStackLeft(uintptr_t bytes) {
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uintptr_t target = here - bytes;
+  if (PageOf(target) == PageOf(here)) return false;
+  ThreadState& thread = thread_state;
+  StackBounds& known = thread.stack_bounds;
+  const bool own = here >= known.low && here < known.high;
+  if (LIKELY(own) && LIKELY(target >= KnownFloor(thread))) return false;
+  for (uintptr_t page = PageOf(here); page > target;) {
+    page -= kPageBytes;
+    if (PageForbidden(page)) return true;
+  }
+  if (own) {
+    if (known.low - PageOf(target) < 3 * kPageBytes) thread.stack_floor = FloorByte(target);
+  } else if (const uintptr_t end = MainStackEnd(here); end != 0) {
+    // The main thread's stack never shrinks: as much of it will be there the next time.
+    __atomic_store_n(&known.low, PageOf(target), __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&known.high, end, __ATOMIC_RELAXED);
+    thread.stack_floor = FloorByte(target);
+  }
+  return false;
+}
+
+bool LittleStackForWait() {
+  if (LIKELY(!LittleStackLeft(kStackForRecord))) return false;
+  if (Table* recorded = table()) recorded->Count(Loss::kStackMissing);
+  return true;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,102 @@
+#include "sampler/stacks/module_reading.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/stacks/stack_trace.h"
+
+namespace holdfast {
+namespace {
+
+// The link_maps of what was loaded with the program, hashed; those for which there is no room are taken for unloadable.
+constexpr uint32_t kLastingSlots = 1024, kMostLasting = 768;
+constinit const link_map* lasting[kLastingSlots] = {};
+
+constinit std::atomic<uint32_t> readers{0};
+constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose that are under way
+
+uint32_t FirstSlot(const link_map* map) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(map) >> 4); }
+
+// Readers hold nothing and run no handler: microseconds, unless one was preempted.
+void AwaitReaders() {
+  constexpr int kSpins = 200, kSleeps = 1000;
+  const timespec pause = {0, 50'000};  // and what timers are late
+  for (int i = 0; i < kSpins + kSleeps; ++i) {
+    // Sequentially consistent, as is the addition in Begin: either the reader sees the dlclose, or it is seen here.
+    if (readers.load(std::memory_order_seq_cst) == 0) return;
+    if (i < kSpins) {
+      __builtin_ia32_pause();
+    } else if (!no_system_calls.load(std::memory_order_relaxed)) {
+      RawSyscall(SYS_nanosleep, &pause, 0);
+    }
+  }
+}
+
+}  // namespace
+
+void NoteLastingModules() {
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(&NoteLastingModules), &found) != 0) return;
+  const link_map* map = found.dlfo_link_map;
+  while (map->l_prev != nullptr) map = map->l_prev;
+  for (uint32_t count = 0; map != nullptr && count < kMostLasting; map = map->l_next, ++count) {
+    if (IsLasting(map)) continue;
+    uint32_t slot = FirstSlot(map);
+    while (lasting[slot % kLastingSlots] != nullptr) ++slot;
+    lasting[slot % kLastingSlots] = map;
+  }
+}
+
+bool IsLasting(const link_map* map) {
+  for (uint32_t slot = FirstSlot(map);; ++slot) {
+    const link_map* known = lasting[slot % kLastingSlots];
+    if (known == map) return true;
+    if (known == nullptr) return false;
+  }
+}
+
+void BeginUnload() {
+  unloading.fetch_add(1, std::memory_order_seq_cst);
+  AwaitReaders();
+}
+
+// Never below 0: a child of fork begins at 0, perhaps in the midst of a dlclose.
+void EndUnload() {
+  ForgetUnloadableRows();
+  uint32_t now = unloading.load(std::memory_order_relaxed);
+  while (now != 0 && !unloading.compare_exchange_weak(now, now - 1, std::memory_order_release)) {
+  }
+}
+
+bool ModulesStay() { return unloading.load(std::memory_order_acquire) == 0; }
+
+void ForgetReaders() {
+  readers.store(0, std::memory_order_relaxed);
+  unloading.store(0, std::memory_order_relaxed);
+}
+
+bool ModuleReading::Begin() {
+  if (held_) return true;
+  if (!ModulesStay()) return false;
+  blocked_ = !no_system_calls.load(std::memory_order_relaxed);
+  const uint64_t all = ~uint64_t{0};
+  if (blocked_) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask_, sizeof all);
+  readers.fetch_add(1, std::memory_order_seq_cst);
+  held_ = true;
+  if (unloading.load(std::memory_order_seq_cst) == 0) return true;
+  End();
+  return false;
+}
+
+void ModuleReading::End() {
+  // Release: what was read before is read before the dlclose that waits.
+  readers.fetch_sub(1, std::memory_order_release);
+  held_ = false;
+  if (blocked_) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask_, nullptr, sizeof mask_);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,366 @@
+#include "sampler/stacks/module_table.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <iterator>
+
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/stacks/module_image.h"
+#include "sampler/stacks/module_path.h"
+#include "sampler/stacks/module_reading.h"
+#include "sampler/stacks/raw_memory.h"
+#include "sampler/stacks/stack_trace.h"
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kMostModules = 8192;
+constexpr uint32_t kHeads = 1024;
+constexpr size_t kLongestPath = 4096;
+
+// How many modules may lie at one address over time: one tag is not theirs.
+constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
+constexpr uint16_t TagOf(uint16_t generation) {
+  return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1);
+}
+
+struct Entry {
+  // Written once, before the entry is published by its head and by `count`.
+  uintptr_t dynamic;  // address of its dynamic section: the same when it comes back to the same place
+  AddressRange readable;
+  uint64_t build_id;           // its hash; 0: none, so never taken for the same module again
+  const uint8_t* build_id_at;  // as it lies in the module
+  uint16_t build_id_bytes;
+  uint64_t path;        // its hash
+  Offset record;        // 0: the table was full
+  uint16_t generation;  // larger than that of any other module that lay here before
+  uint16_t next;        // index + 1 of the next entry with the same hash
+  // Change as the module comes and goes.
+  std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
+  std::atomic<uint64_t> place;      // PlaceOf() its dynamic section
+
+  uint16_t tag() const { return TagOf(generation); }
+};
+
+enum class State : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
+
+// What is looked through at each new module, and at each dlclose, lies by itself.
+constinit AddressRange ranges[kMostModules] = {};
+constinit std::atomic<State> states[kMostModules] = {};
+constinit Entry entries[kMostModules] = {};
+constinit std::atomic<uint16_t> heads[kHeads] = {};
+constinit std::atomic<uint32_t> count{0};
+constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
+
+// Modules for which there was no room: so that each of their frames is not looked for anew. A slot proves itself, as a row does.
+struct Passed {
+  std::atomic<uint64_t> key, start, end;
+};
+constinit Passed passed[64] = {};
+
+std::atomic<State>& StateOf(const Entry& entry) { return states[&entry - entries]; }
+AddressRange RangeOf(const Entry& entry) { return ranges[&entry - entries]; }
+bool IsUnloaded(const Entry& entry) { return StateOf(entry).load(std::memory_order_relaxed) == State::kUnloaded; }
+
+uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
+std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
+
+bool Same(AddressRange a, AddressRange b) { return a.start == b.start && a.end == b.end; }
+bool Overlap(AddressRange a, AddressRange b) { return a.start < b.end && b.start < a.end; }
+
+uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+  const auto* at = static_cast<const char*>(bytes);
+  hash += length;
+  for (uint64_t word = 0; length > 0; word = 0) {
+    const size_t part = length < sizeof(word) ? length : sizeof(word);
+    memcpy(&word, at, part);
+    hash = (hash ^ word) * kMix;
+    hash ^= hash >> 29;
+    at += part;
+    length -= part;
+  }
+  return hash;
+}
+
+// The generation of a module that comes to lie over this one's addresses, at the least.
+uint16_t After(const Entry& entry) { return static_cast<uint16_t>(entry.generation + 1); }
+
+// Tells one loaded module from the next at the same addresses: ld.so gives the memory of a link_map out again.
+uint64_t LoadedAs(const link_map* map) {
+  return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
+}
+
+// What the loader says of the code at `dynamic`, without a look at the link_map, which another thread may be freeing; 0: nothing
+// is loaded there.
+uint64_t PlaceOf(uintptr_t dynamic) {
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(dynamic), &found) != 0) return 0;
+  const void* const said[] = {found.dlfo_link_map, found.dlfo_map_start, found.dlfo_map_end, found.dlfo_eh_frame};
+  return Hash(said, sizeof said, 0) | 1;
+}
+
+uint64_t BuildIdHash(const uint8_t* build_id, size_t bytes) { return bytes == 0 ? 0 : Hash(build_id, bytes, 0) | 1; }
+uint64_t BuildIdHash(const ModuleImage& image) { return BuildIdHash(image.build_id, image.build_id_bytes); }
+
+bool SameCode(const Entry& entry, uint64_t build_id, AddressRange range) {
+  return build_id != 0 && entry.build_id == build_id && Same(RangeOf(entry), range);
+}
+
+bool IsLoaded(const Entry& entry, uintptr_t dynamic, uint64_t loaded_as) {
+  return entry.dynamic == dynamic && !IsUnloaded(entry) && entry.loaded_as.load(std::memory_order_relaxed) == loaded_as;
+}
+
+const Entry* FindLoaded(const link_map* map) {
+  // Acquire: pairs with the release in Record; `next` of a published entry never changes.
+  const uint64_t loaded_as = LoadedAs(map);
+  const uintptr_t dynamic = DynamicOf(map);
+  uint16_t index = HeadOf(dynamic).load(std::memory_order_acquire);
+  for (; index != 0; index = entries[index - 1].next) {
+    if (IsLoaded(entries[index - 1], dynamic, loaded_as)) return &entries[index - 1];
+  }
+  return nullptr;
+}
+
+// While a module is being unloaded, another may have come to lie at its place, under the same name.
+bool IsStillThere(const Entry& entry) {
+  if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) return false;
+  if (entry.build_id_bytes == 0) return true;
+  const auto at = reinterpret_cast<uintptr_t>(entry.build_id_at);
+  const uintptr_t last = at + entry.build_id_bytes - 1;
+  return PageReadable(at) && (PageOf(at) == PageOf(last) || PageReadable(last)) &&
+         BuildIdHash(entry.build_id_at, entry.build_id_bytes) == entry.build_id;
+}
+
+const Entry* FindKnown(const dl_find_object& found) {
+  const Entry* entry = FindLoaded(found.dlfo_link_map);
+  if (entry == nullptr || LIKELY(ModulesStay()) || IsLasting(found.dlfo_link_map) || IsStillThere(*entry)) return entry;
+  return BuildIdHash(ReadModuleImage(found)) == entry->build_id ? entry : nullptr;
+}
+
+void SetUnloaded(Entry* entry, bool unloaded) {
+  StateOf(*entry).store(unloaded ? State::kUnloaded : State::kLoaded, std::memory_order_relaxed);
+  Table* const now = table();
+  if (entry->record != 0 && now != nullptr) {
+    // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
+    now->At<Module>(entry->record)->unloaded.store(unloaded, std::memory_order_release);
+  }
+}
+
+struct Path {
+  const char* text = "";
+  size_t length = 0;
+};
+
+Path PathOf(const link_map* map, AddressRange range) {
+  const char* name = map->l_name;
+  if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
+  Path path{name, strnlen(name, kLongestPath)};
+  if (name[0] != '/') {  // the main program, or loaded by a relative name
+    size_t length;
+    const char* mapped = FindMappedPath(range.start, &length);
+    if (mapped != nullptr) path = {mapped, length < kLongestPath ? length : kLongestPath};
+  }
+  return path;
+}
+
+// Writes the record into the table and publishes it there. 0 when there is no room.
+Offset WriteRecord(Table* now, uint16_t tag, const ModuleImage& image, const Path& path) {
+  const size_t segments_bytes = image.segment_count * sizeof(Segment);
+  auto* record = static_cast<Module*>(
+      now->Allocate(static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
+  if (record == nullptr) {
+    now->Count(Loss::kModuleTableFull);
+    return 0;
+  }
+  record->tag = tag;
+  record->segments = image.segment_count;
+  record->start = image.range.start;
+  record->end = image.range.end;
+  record->bias = image.bias;
+  record->build_id_bytes = image.build_id_bytes;
+  record->path_bytes = static_cast<uint16_t>(path.length);
+  char* tail = reinterpret_cast<char*>(record + 1);
+  memcpy(tail, image.segments, segments_bytes);
+  tail += segments_bytes;
+  if (image.build_id_bytes != 0) memcpy(tail, image.build_id, image.build_id_bytes);
+  memcpy(tail + image.build_id_bytes, path.text, path.length);
+
+  const Offset offset = now->OffsetOf(record);
+  std::atomic<Offset>& list = now->header()->modules;
+  record->next = list.load(std::memory_order_relaxed);
+  // Release: a reader that finds the offset finds the whole record.
+  while (!list.compare_exchange_weak(record->next, offset, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  now->header()->module_count.fetch_add(1, std::memory_order_relaxed);
+  return offset;
+}
+
+uint64_t KeyOf(const dl_find_object& found, uint64_t start, uint64_t end) {
+  const uint64_t said[] = {LoadedAs(found.dlfo_link_map), reinterpret_cast<uintptr_t>(found.dlfo_eh_frame), start, end};
+  return Hash(said, sizeof said, 0) | 1;
+}
+Passed& PassedAt(const dl_find_object& found) {
+  return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / 4096 % std::size(passed)];
+}
+
+bool WasPassed(const dl_find_object& found, ModuleSight* sight) {
+  const Passed& slot = PassedAt(found);
+  const uint64_t key = slot.key.load(std::memory_order_relaxed);
+  if (LIKELY(key == 0) || !(ModulesStay() || IsLasting(found.dlfo_link_map))) return false;
+  const uint64_t start = slot.start.load(std::memory_order_relaxed), end = slot.end.load(std::memory_order_relaxed);
+  *sight = {kNoModuleTag, true, {start, end}};
+  return key == KeyOf(found, start, end);
+}
+
+// No room for another record. Its frames have no names.
+ModuleSight PassBy(Table* now, const dl_find_object& found, AddressRange readable) {
+  now->Count(Loss::kModuleTableFull);
+  Passed& slot = PassedAt(found);
+  slot.key.store(0, std::memory_order_relaxed);
+  slot.start.store(readable.start, std::memory_order_relaxed);
+  slot.end.store(readable.end, std::memory_order_relaxed);
+  slot.key.store(KeyOf(found, readable.start, readable.end), std::memory_order_relaxed);
+  return {kNoModuleTag, true, readable};
+}
+
+// Holding `recording`.
+ModuleSight Record(Table* now, const dl_find_object& found) {
+  const ModuleImage image = ReadModuleImage(found);
+  const AddressRange range = image.range;
+  const Path path = PathOf(found.dlfo_link_map, range);
+  const uint64_t build_id = BuildIdHash(image);
+  const uint64_t path_hash = Hash(path.text, path.length, 0);
+  const uint32_t known = count.load(std::memory_order_relaxed);
+  Entry* again = nullptr;
+  uint16_t generation = 0;
+  bool stale = false;
+  for (uint32_t i = 0; i < known; ++i) {
+    if (LIKELY(!Overlap(ranges[i], range))) continue;
+    Entry& entry = entries[i];
+    if (SameCode(entry, build_id, range) && entry.path == path_hash) {
+      again = &entry;
+      continue;
+    }
+    generation = std::max(generation, After(entry));
+    if (!IsUnloaded(entry)) {  // went away unseen: one address has one module
+      SetUnloaded(&entry, true);
+      stale = true;
+    }
+  }
+  if (stale) ForgetUnloadableRows();
+  if (again != nullptr) {
+    again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
+    again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
+    SetUnloaded(again, false);
+    return {again->tag(), true, again->readable};
+  }
+  if (known == kMostModules || generation >= kMostGenerations) return PassBy(now, found, image.readable);
+  Entry& entry = entries[known];
+  entry.dynamic = DynamicOf(found.dlfo_link_map);
+  ranges[known] = range;
+  entry.readable = image.readable;
+  entry.build_id = build_id;
+  entry.build_id_at = image.build_id;
+  entry.build_id_bytes = image.build_id_bytes;
+  entry.path = path_hash;
+  entry.generation = generation;
+  entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
+  entry.place.store(PlaceOf(entry.dynamic), std::memory_order_relaxed);
+  states[known].store(IsLasting(found.dlfo_link_map) ? State::kLasting : State::kLoaded, std::memory_order_relaxed);
+  entry.record = WriteRecord(now, entry.tag(), image, path);
+  std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
+  entry.next = head.load(std::memory_order_relaxed);
+  head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
+  count.store(known + 1, std::memory_order_release);
+  return {entry.tag(), true, entry.readable};
+}
+
+// A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's. The
+// thread that is recording it may have done so by now.
+ModuleSight Unrecorded(const dl_find_object& found) {
+  const ModuleImage image = ReadModuleImage(found);
+  const uint64_t build_id = BuildIdHash(image), loaded_as = LoadedAs(found.dlfo_link_map);
+  const uintptr_t dynamic = DynamicOf(found.dlfo_link_map);
+  uint16_t generation = 0;
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    if (LIKELY(!Overlap(ranges[i], image.range))) continue;
+    const Entry& entry = entries[i];
+    if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
+      return {entry.tag(), false, image.readable};
+    }
+    generation = std::max(generation, After(entry));
+  }
+  return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable};
+}
+
+// A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
+// for it, 20 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
+bool LockRecording(Table* now) {
+  constexpr int kSpins = 200, kSleeps = 200;
+  const timespec pause = {0, 50'000};  // and what timers are late
+  for (int i = 0; i < kSpins + kSleeps; ++i) {
+    if (!recording.exchange(true, std::memory_order_acquire)) return true;
+    if (i < kSpins) {
+      __builtin_ia32_pause();
+    } else if (!no_system_calls.load(std::memory_order_relaxed)) {
+      RawSyscall(SYS_nanosleep, &pause, 0);
+    }
+  }
+  now->Count(Loss::kModuleTableFull);
+  return false;
+}
+
+ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
+  if (!LockRecording(now)) return Unrecorded(found);
+  // Another thread may have been quicker.
+  const Entry* entry = FindKnown(found);
+  const ModuleSight sight = entry != nullptr ? ModuleSight{entry->tag(), true, entry->readable} : Record(now, found);
+  recording.store(false, std::memory_order_release);
+  return sight;
+}
+
+HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
+  Table* const now = table();
+  if (now == nullptr) return Unrecorded(found);
+  // A handler that jumped out of here would leave the lock taken for ever, and a descriptor open.
+  const SignalsBlocked blocked;
+  return SightUnderLock(now, found);
+}
+
+}  // namespace
+
+ModuleSight SightModule(const dl_find_object& found) {
+  const Entry* entry = FindKnown(found);
+  if (LIKELY(entry != nullptr)) return {entry->tag(), true, entry->readable};
+  ModuleSight sight;
+  return WasPassed(found, &sight) ? sight : SightModuleSlow(found);
+}
+
+void MarkUnloadedModules() {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    if (states[i].load(std::memory_order_relaxed) != State::kLoaded) continue;
+    Entry& entry = entries[i];
+    if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) SetUnloaded(&entry, true);
+  }
+}
+
+void ForgetModules() {
+  for (auto& head : heads) head.store(0, std::memory_order_relaxed);
+  for (Passed& slot : passed) slot.key.store(0, std::memory_order_relaxed);
+  count.store(0, std::memory_order_relaxed);
+  recording.store(false, std::memory_order_relaxed);
+  ForgetReaders();
+  ForgetUnwindRows();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,69 @@
+// What every sample does, of whatever kind: take the stack, and keep account of our own time. Inside the sampler only;
+// the calling thread is muted.
+#ifndef HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
+#define HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
+
+#include <time.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/raw_memory.h"
+#include "sampler/stacks/scratch.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+// 0 where reading the clock would be the program's end: then waits have no length and samples cost nothing.
+inline int64_t MonotonicNs() {
+  if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
+inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {
+  StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
+  if (trace == nullptr) {
+    table->Count(Loss::kStackMissing);
+    return table->At<Stack>(table->header()->missing_stack);
+  }
+  const uintptr_t low = thread.stack_bounds.low;
+  CaptureStack(caller, &thread.stack_bounds, trace);
+  if (UNLIKELY(thread.stack_bounds.low != low))
+    thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
+  if (trace->truncated) table->Count(Loss::kStackTruncated);
+  Stack* stack = InternStack(table, *trace);
+  ReturnScratch(thread);
+  return stack;
+}
+
+// Our own time in samples, estimated from every 32nd, from a random one on: two readings of the clock would be a tenth of what
+// they measure. However long it took: where the scheduler took the thread off in the midst of one, as often as that happens. The
+// thread's processor time would tell, but reading it is a system call.
+class OwnTime {
+ public:
+  static constexpr uint32_t kOneIn = 32;
+  OwnTime(Table* table, ThreadState& thread) {
+    if (LIKELY(thread.samples++ % kOneIn != 0)) return;
+    counter_ = &table->header()->counters[thread.shard].sample_ns;
+    start_ns_ = MonotonicNs();
+  }
+  // Whether this is one of them; the others need no clock.
+  bool measured() const { return counter_ != nullptr; }
+  void Add() const {
+    if (LIKELY(counter_ == nullptr)) return;
+    // 0 is no time: where the program has forbidden itself to read the clock in between.
+    if (const int64_t took = MonotonicNs() - start_ns_; took > 0)
+      counter_->fetch_add(static_cast<uint64_t>(took) * kOneIn, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<uint64_t>* counter_ = nullptr;
+  int64_t start_ns_ = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_

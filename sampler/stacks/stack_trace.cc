@@ -1,0 +1,273 @@
+#include "sampler/stacks/stack_trace.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/stacks/module_reading.h"
+#include "sampler/stacks/module_table.h"
+#include "sampler/stacks/raw_memory.h"
+#include "sampler/unwind/unwind_cfi.h"
+
+extern "C" void* __libc_stack_end;
+
+namespace holdfast {
+namespace {
+
+// Code lies above the first page and, in user space, below 2^47.
+constexpr uintptr_t kLowestPc = 4096;
+constexpr uintptr_t kPcEnd = uintptr_t{1} << 47;
+constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
+
+// ---- The cache of rows ----
+// Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written
+// without a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of
+// two different writes, or a row of an older generation, match no address.
+constexpr int kSets = 8192;  // 256 KiB, of which only what is used is ever touched
+constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+
+struct Slot {
+  std::atomic<uint64_t> key;
+  std::atomic<uint64_t> row;
+};
+struct alignas(32) Set {
+  Slot slots[2];
+};
+constinit Set sets[kSets] = {};
+constinit std::atomic<uint64_t> generation{1};
+constinit std::atomic<uint64_t> unloadable_generation{1};
+
+// What keys are mixed with: those of rows of modules that stay, and of those that may be unloaded.
+struct Salts {
+  uint64_t lasting, unloadable;
+  uint64_t For(UnwindRow row) const { return row.unloadable() ? unloadable : lasting; }
+};
+// Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
+Salts CurrentSalts() {
+  const uint64_t all = generation.load(std::memory_order_acquire) * kMix;
+  const uint64_t some = unloadable_generation.load(std::memory_order_acquire) * (kMix ^ kMix << 32);
+  return {all | uint64_t{1} << 63, (all ^ some) | uint64_t{1} << 63};
+}
+
+HOLDFAST_HOT inline Set& SetOf(uintptr_t pc) { return sets[(pc ^ pc >> 13) % kSets]; }
+
+// Relaxed: a slot proves itself, and which of its values a thread sees does not matter.
+HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {
+  row->bits = slot.row.load(std::memory_order_relaxed);
+  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salt) == pc;
+}
+
+void Keep(uintptr_t pc, const Salts& salts, UnwindRow row) {
+  Set& set = SetOf(pc);
+  set.slots[1].key.store(set.slots[0].key.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  set.slots[1].row.store(set.slots[0].row.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  set.slots[0].key.store(pc ^ row.bits * kMix ^ salts.For(row), std::memory_order_relaxed);
+  set.slots[0].row.store(row.bits, std::memory_order_relaxed);
+}
+
+// What one walk knows of modules.
+struct Walk {
+  // Rows of modules that may be unloaded are not believed at once: while a dlclose is under way, another one may lie there by
+  // now. Before the salts: where a dlclose has ended they are the new ones.
+  bool doubts = !ModulesStay();
+  Salts salts = CurrentSalts();
+  bool guessing = false;  // has passed code without unwind tables: what follows may be anything
+  ModuleReading reading;
+  // While there are doubts: the module that was looked at last.
+  AddressRange sighted;
+  ModuleSight sight;
+};
+
+constexpr UnwindRow kNoRow = UnwindRow::Of(UnwindRow::kNone);
+
+enum class Found : uint8_t { kNothing, kModule, kMayGo };
+
+// Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be unloaded just now.
+Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
+  if (_dl_find_object(reinterpret_cast<void*>(pc), found) != 0) return Found::kNothing;
+  *lasting = IsLasting(found->dlfo_link_map);
+  if (*lasting || walk->reading.held()) return Found::kModule;
+  // While a dlclose is under way, a frame of the program's own keeps its module.
+  if (!walk->reading.Begin()) return walk->guessing ? Found::kMayGo : Found::kModule;
+  // What was found before may be gone.
+  return _dl_find_object(reinterpret_cast<void*>(pc), found) == 0 ? Found::kModule : Found::kMayGo;
+}
+
+ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc, Walk* walk) {
+  if (!walk->doubts || lasting) return SightModule(found);
+  if (pc - walk->sighted.start < walk->sighted.end - walk->sighted.start) return walk->sight;
+  walk->sight = SightModule(found);
+  walk->sighted = {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
+  return walk->sight;
+}
+
+// kNone: there is no code at `pc`. `doubted`: the row that is in the cache, if there is one.
+HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted) {
+  // A return address follows its call, which may be the last instruction of its function.
+  const uintptr_t inside = pc - 1;
+  dl_find_object found;
+  bool lasting = false;
+  const Found module_found = FindModule(inside, walk, &found, &lasting);
+  if (module_found == Found::kMayGo) return kNoRow;
+  if (module_found == Found::kNothing) {
+    // Not kept: a library may be loaded here later, and nobody would tell.
+    const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
+    return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
+  }
+  const ModuleSight module = SightForWalk(found, lasting, inside, walk);
+  if (doubted.kind() != UnwindRow::kNone && module.settled && doubted.tag() == module.tag) return doubted;
+  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
+  if (!lasting) row.bits |= UnwindRow::kUnloadable;
+  if (module.settled) Keep(pc, walk->salts, row);
+  return row;
+}
+
+__attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) {
+  const Set& set = SetOf(pc);
+  UnwindRow row;
+  if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) &&
+      !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
+    return FindRowSlow(pc, walk, kNoRow);
+  }
+  return LIKELY(!walk->doubts) ? row : FindRowSlow(pc, walk, row);
+}
+
+HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
+  const Set& set = SetOf(pc);
+  UnwindRow row;
+  if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) ||
+      Matches(set.slots[1], pc, walk->salts.lasting, &row))
+    return row;
+  return FindUnloadableRow(pc, walk);
+}
+
+// ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
+
+struct Registers {
+  uintptr_t pc, sp, bp;
+};
+
+HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at) {
+  // The stack only ever shrinks towards the caller: no loop, and no frame below the one before.
+  if (UNLIKELY(cfa <= at->sp || cfa % kWordBytes != 0)) return false;
+  uintptr_t bp = at->bp;
+  if (row.bp_rule() != UnwindRow::kSame) {
+    const uintptr_t base = row.bp_rule() == UnwindRow::kAtCfa ? cfa : row.bp_rule() == UnwindRow::kAtBp ? bp : at->sp;
+    const uintptr_t place = base + static_cast<uintptr_t>(row.bp_offset());
+    if (UNLIKELY(!stack->Reach(place))) return false;
+    bp = StackReader::Word(place);
+  }
+  if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
+  *at = {StackReader::Word(cfa - kWordBytes), cfa, bp};
+  return true;
+}
+
+HOLDFAST_HOT inline uintptr_t Base(UnwindRow row, const Registers& at) {
+  return (row.from_bp() ? at.bp : at.sp) + static_cast<uintptr_t>(row.cfa_offset());
+}
+
+bool StepLoaded(UnwindRow row, StackReader* stack, Registers* at) {
+  const uintptr_t place = Base(row, *at);
+  if (!stack->Reach(place)) return false;
+  return StepTo(StackReader::Word(place) + static_cast<uintptr_t>(row.add()), row, stack, at);
+}
+
+// Out of a signal handler. The interrupted code may be on another stack.
+bool StepSignal(StackReader* stack, Registers* at) {
+  const uintptr_t context = at->sp;
+  if (!stack->Reach(context + kSignalBpOffset) || !stack->Reach(context + kSignalSpOffset) ||
+      !stack->Reach(context + kSignalPcOffset)) {
+    return false;
+  }
+  // + 1: the interrupted instruction has not been left, and rows belong to the instruction before a return address.
+  *at = {StackReader::Word(context + kSignalPcOffset) + 1, StackReader::Word(context + kSignalSpOffset),
+         StackReader::Word(context + kSignalBpOffset)};
+  return at->sp % kWordBytes == 0 && stack->StartAt(at->sp, false);
+}
+
+// Whether a call instruction may end at `pc`: call rel32, or call through a register or memory (ff /2, 2 to 7 bytes).
+bool FollowsCall(uintptr_t pc) {
+  constexpr int kLongestCall = 7;
+  if (!PageReadable(pc - kLongestCall) || !PageReadable(pc - 1)) return false;
+  const auto* code = reinterpret_cast<const uint8_t*>(pc);
+  if (code[-5] == 0xe8) return true;
+  for (int length = 2; length <= kLongestCall; ++length) {
+    if (code[-length] == 0xff && (code[1 - length] >> 3 & 7) == 2) return true;
+  }
+  return false;
+}
+
+// Code without unwind tables: JIT-compiled, or assembly. A guess that rbp is a frame pointer, taken only when what it
+// leads to looks like a call.
+bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
+  const uintptr_t frame = at->bp;
+  if (frame < at->sp || frame % kWordBytes != 0) return false;
+  if (!stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
+  const uintptr_t pc = StackReader::Word(frame + kWordBytes);
+  if (pc - kLowestPc >= kPcEnd - kLowestPc) return false;
+  walk->guessing = true;
+  dl_find_object found;
+  bool lasting;
+  const Found module_found = FindModule(pc - 1, walk, &found, &lasting);
+  if (module_found == Found::kMayGo) return false;
+  // Outside of modules any readable memory may be code: interpreters build return addresses without a call.
+  if (module_found == Found::kModule ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
+  *at = {pc, frame + 2 * kWordBytes, StackReader::Word(frame)};
+  return true;
+}
+
+HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Walk* walk) {
+  switch (row.kind()) {
+    case UnwindRow::kStep:
+      return StepLoaded(row, stack, at);
+    case UnwindRow::kSignal:
+      return StepSignal(stack, at);
+    case UnwindRow::kFramePointer:
+      return StepFramePointer(stack, at, walk);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace) {
+  Registers at{caller.pc, caller.sp, caller.bp};
+  StackReader stack(bounds);
+  stack.StartAt(at.sp, true);
+  Walk walk;
+  int depth = 0;
+  bool whole = false;
+  for (;;) {
+    if (UNLIKELY(at.pc - kLowestPc >= kPcEnd - kLowestPc)) {
+      whole = at.pc == 0;
+      break;
+    }
+    if (UNLIKELY(depth == kMaxDepth)) break;
+    const UnwindRow row = FindRow(at.pc, &walk);
+    if (UNLIKELY(row.kind() == UnwindRow::kNone)) break;
+    trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kTagMask);
+    if (LIKELY(row.IsPlainStep())) {
+      if (UNLIKELY(!StepTo(Base(row, at), row, &stack, &at))) break;
+    } else if (row.kind() == UnwindRow::kEnd) {
+      whole = true;
+      break;
+    } else if (!StepSlow(row, &stack, &at, &walk)) {
+      // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
+      whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
+      break;
+    }
+  }
+  trace->depth = static_cast<uint16_t>(depth);
+  trace->truncated = !whole;
+  stack.Remember(at.sp);
+}
+
+void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }
+
+// Rows of what went away may have been on their way to the cache: a walk that found it before has the older salt.
+void ForgetUnloadableRows() { unloadable_generation.fetch_add(1, std::memory_order_acq_rel); }
+
+}  // namespace holdfast

@@ -1,0 +1,57 @@
+// The target's side of the table file: the one place that hands out memory in it. See sampler/contract/layout.h for what lies there.
+//
+// One table for each process, reached through `table()`; null until the first sample (or until a thread has
+// allocated 1 MiB), in a forked child until its own, and for good when no memory could be had.
+// Any thread, also in a signal handler. Takes no lock, never waits, preserves errno. Full = a null answer, counted by
+// the caller under the right `Loss`.
+#ifndef HOLDFAST_SAMPLER_TABLES_SHARED_TABLE_H_
+#define HOLDFAST_SAMPLER_TABLES_SHARED_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+class Table {
+ public:
+  // The mapping's first bytes are the header.
+  TableHeader* header() { return reinterpret_cast<TableHeader*>(this); }
+
+  // `bytes` of zeroed memory, aligned to kUnit, already backed by pages: it can be written without fear of SIGBUS.
+  // Null when the cap is reached or the kernel gives nothing. Never given back.
+  void* Allocate(uint32_t bytes);
+
+  template <typename T>
+  T* New() {
+    return static_cast<T*>(Allocate(sizeof(T)));
+  }
+
+  template <typename T>
+  T* At(Offset offset) {
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(this) + uint64_t{offset} * kUnit);
+  }
+  Offset OffsetOf(const void* record) const {
+    return static_cast<Offset>((static_cast<const char*>(record) - reinterpret_cast<const char*>(this)) / kUnit);
+  }
+
+  void Count(Loss loss) { header()->losses[static_cast<int>(loss)].fetch_add(1, std::memory_order_relaxed); }
+
+  // Whether there is no room below the cap for `bytes` more.
+  bool IsFull(uint32_t bytes) {
+    return header()->used.load(std::memory_order_relaxed) + uint64_t{bytes / kUnit} > header()->cap_bytes / kUnit;
+  }
+
+  // Backs at least `bytes` more than is used now, in steps. False when refused.
+  bool Back(uint32_t bytes);
+};
+
+// The process's table, or null. One relaxed load.
+extern HOLDFAST_HIDDEN std::atomic<Table*> current_table;
+inline Table* table() { return current_table.load(std::memory_order_acquire); }
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLES_SHARED_TABLE_H_

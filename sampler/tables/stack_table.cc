@@ -1,0 +1,320 @@
+#include "sampler/tables/stack_table.h"
+
+#include <bit>
+
+namespace holdfast {
+namespace {
+
+uint64_t Mix(uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xe9846af9b1a615d;
+  x ^= x >> 32;
+  return x;
+}
+
+uint64_t HashOf(const StackTrace& trace) {
+  uint64_t hash = trace.depth + (trace.truncated ? 0x10000 : 0);
+  for (int i = 0; i < trace.depth; ++i) hash = (std::rotl(hash, 23) ^ trace.frames[i]) * 0x9e3779b97f4a7c15;
+  return Mix(hash);
+}
+
+// Of the first two sums, which are those of what was allocated or waited: what is freed is never more.
+bool IsFull(const Row& row) {
+  return (row.sums[0].load(std::memory_order_relaxed) | row.sums[1].load(std::memory_order_relaxed)) >= kFullSum;
+}
+
+// Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
+// head. Returns the one that is in the list.
+// Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
+template <typename T, typename Same>
+T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same same) {
+  const Offset mine = table->OffsetOf(record);
+  Offset first = seen;
+  while (true) {
+    record->next = first;
+    if (head.compare_exchange_weak(first, mine, std::memory_order_release, std::memory_order_acquire)) return record;
+    for (Offset at = first; at != seen && at != 0;) {
+      T* other = table->At<T>(at);
+      if (same(*other)) return other;  // ours stays unused: a few bytes lost to a race
+      at = other->next;
+    }
+    seen = first;
+  }
+}
+
+// Walks the list of nodes that one hash leads to. New nodes go to the end: outer frames, which every stack passes through,
+// came first and are found first. (A reader of the table does not follow these lists; the others must begin with their
+// newest, see docs/format.md.)
+class NodeList {
+ public:
+  NodeList(Table* table, uint64_t hash)
+      : table_(table),
+        hash_(hash / kNodeHeads),
+        end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
+
+  // The next node that is `same`, from where the last look ended; null at the end of the list.
+  template <typename Same>
+  Node* Find(Same same) {
+    for (Offset at = __atomic_load_n(end_, __ATOMIC_ACQUIRE); at != 0; at = __atomic_load_n(end_, __ATOMIC_ACQUIRE)) {
+      Node* node = table_->At<Node>(at);
+      if (same(*node)) return node;
+      if (node->frames[0] == 0) {
+        Enter(table_->At<NodeBranch>(at));
+      } else {
+        end_ = &node->next;
+        ++length_;
+      }
+    }
+    return nullptr;
+  }
+
+  // At the end of the list, `record` or, before it, a branch. False: another thread was first, and Find has to go on.
+  bool Append(Node* record) {
+    while (length_ >= kBranchAfter && hash_ >= 16) {
+      auto* branch = table_->New<NodeBranch>();
+      if (branch == nullptr) break;
+      if (!Publish(table_->OffsetOf(branch))) return false;  // ours stays unused: a few bytes lost to a race
+      Enter(branch);
+    }
+    return Publish(table_->OffsetOf(record));
+  }
+
+ private:
+  // Release: who finds the offset finds the filled record.
+  bool Publish(Offset record) {
+    Offset none = 0;
+    return __atomic_compare_exchange_n(end_, &none, record, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  }
+  void Enter(NodeBranch* branch) {
+    end_ = &branch->heads[hash_ % 16];
+    hash_ /= 16;
+    length_ = 0;
+  }
+
+  Table* const table_;
+  uint64_t hash_;  // what is left of it for branches
+  Offset* end_;
+  int length_ = 0;  // since the head, or the last branch
+};
+
+// Walks the list of stacks that one hash leads to, and adds to it at its head. Whoever loses a race for the head looks again,
+// and makes its record anew: there may be a branch by then, and what that leads to has to lie behind it.
+class StackList {
+ public:
+  StackList(Table* table, uint64_t hash) : table_(table), hash_(hash) {}
+
+  // Null: it is not there.
+  Stack* Find() {
+    Offset older[kMostBranches];
+    head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
+    bits_ = hash_ / kStackHeads;
+    branches_ = 0;
+    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
+         first_ = head_->load(std::memory_order_acquire)) {
+      auto* branch = table_->At<StackBranch>(first_);
+      if (branches_ < kMostBranches) older[branches_] = branch->next;
+      Enter(branch);
+    }
+    if (Stack* found = FindFrom(first_, &length_)) return found;
+    int length;
+    for (int i = branches_; i > 0; --i) {
+      if (Stack* found = FindFrom(older[i - 1], &length)) return found;
+    }
+    return nullptr;
+  }
+
+  // After Find, and before the record that is to be added is made.
+  void Branch() {
+    if (length_ < kStackBranchAfter || branches_ == kMostBranches) return;
+    auto* branch = table_->New<StackBranch>();
+    if (branch == nullptr) return;
+    branch->truncated = kIsBranch;
+    branch->next = first_;
+    if (!Publish(branch)) return;  // ours stays unused: a few bytes lost to a race
+    Enter(branch);
+    first_ = 0;
+    length_ = 0;
+  }
+
+  // False: another thread was first, and Find has to look again.
+  bool Push(Stack* stack) {
+    stack->next = first_;
+    return Publish(stack);
+  }
+
+ private:
+  static constexpr int kMostBranches = 12;  // one above the other: then all bits of the hash are used
+
+  bool IsBranch(Offset at) const { return at != 0 && table_->At<Stack>(at)->truncated == kIsBranch; }
+  Stack* FindFrom(Offset at, int* length) const {
+    for (*length = 0; at != 0; ++*length) {
+      Stack* stack = table_->At<Stack>(at);
+      if (stack->hash == hash_) return stack;
+      at = stack->next;
+    }
+    return nullptr;
+  }
+  void Enter(StackBranch* branch) {
+    head_ = &branch->heads[bits_ % 16];
+    bits_ /= 16;
+    ++branches_;
+  }
+  // Release: who finds the offset finds the filled record.
+  bool Publish(const void* record) {
+    Offset first = first_;
+    return head_->compare_exchange_strong(first, table_->OffsetOf(record), std::memory_order_release,
+                                          std::memory_order_relaxed);
+  }
+
+  Table* const table_;
+  const uint64_t hash_;
+  uint64_t bits_ = 0;                    // what is left of the hash for branches
+  std::atomic<Offset>* head_ = nullptr;  // of the innermost list, and what it led to when it was searched
+  Offset first_ = 0;
+  int length_ = 0, branches_ = 0;
+};
+
+constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
+
+// The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
+// node before it is found, and all lists are asked for at once: a stack that was never seen mostly waits for memory.
+void HashNodes(Table* table, const StackTrace& trace, uint64_t* hashes) {
+  std::atomic<Offset>* const heads = table->header()->node_heads;
+  uint64_t hash = 0;
+  int nodes = 0;
+  for (int left = trace.depth; left > 0; ++nodes) {
+    for (const int end = left > kNodeFrames ? left - kNodeFrames : 0; left > end;) {
+      hash = (std::rotl(hash, 23) ^ trace.frames[--left]) * 0x9e3779b97f4a7c15;
+    }
+    hashes[nodes] = Mix(hash);
+    __builtin_prefetch(&heads[hashes[nodes] % kNodeHeads]);
+  }
+  for (int i = 0; i < nodes; ++i)
+    __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
+}
+
+// `frames`: `count` of them, innermost first. `hash`: as HashNodes says.
+Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count, uint64_t hash) {
+  const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
+  const auto same = [=](const Node& node) {
+    if (node.frames[0] != first || node.parent != parent) return false;
+    for (int i = 1; i < count; ++i) {
+      if (node.frames[i] != frames[i]) return false;
+    }
+    return true;
+  };
+  NodeList list(table, hash);
+  if (Node* found = list.Find(same)) return found;
+  auto* node = static_cast<Node*>(
+      table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
+  if (node == nullptr) return nullptr;
+  node->parent = parent;
+  node->frames[0] = first;
+  for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
+  while (!list.Append(node)) {
+    if (Node* found = list.Find(same)) return found;  // ours stays unused: a few bytes lost to a race
+  }
+  table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
+  return node;
+}
+
+}  // namespace
+
+Stack* InternStack(Table* table, const StackTrace& trace) {
+  TableHeader& head = *table->header();
+  const uint64_t hash = HashOf(trace);
+  StackList list(table, hash);
+  if (Stack* found = list.Find()) return found;
+  // Its nodes would be looked for in lists that are long by now: 60 µs for each sample.
+  if (UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)))) {
+    table->Count(Loss::kStackTableFull);
+    return table->At<Stack>(head.overflow_stack);
+  }
+  Offset parent = 0;
+  uint64_t hashes[kMostNodes];
+  HashNodes(table, trace, hashes);
+  for (int i = 0, left = trace.depth; left > 0; ++i) {
+    const int count = left < kNodeFrames ? left : kNodeFrames;
+    left -= count;
+    Node* node = InternNode(table, parent, &trace.frames[left], count, hashes[i]);
+    if (node == nullptr) {
+      table->Count(Loss::kStackTableFull);
+      return table->At<Stack>(head.overflow_stack);
+    }
+    parent = table->OffsetOf(node);
+  }
+  while (true) {
+    list.Branch();
+    Stack* stack = table->New<Stack>();
+    if (stack == nullptr) {
+      table->Count(Loss::kStackTableFull);
+      return table->At<Stack>(head.overflow_stack);
+    }
+    stack->hash = hash;
+    stack->leaf = parent;
+    stack->depth = trace.depth;
+    stack->truncated = trace.truncated;
+    if (list.Push(stack)) {
+      head.stack_count.fetch_add(1, std::memory_order_relaxed);
+      return stack;
+    }
+    if (Stack* found = list.Find()) return found;  // ours stays unused: a few bytes lost to a race
+  }
+}
+
+Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
+  TableHeader& head = *table->header();
+  if (table->OffsetOf(stack) == head.overflow_stack) {
+    wait = WaitKind::kNone;
+    size_class = 0;
+  }
+  const auto same = [=](const Row& row) {
+    return row.size_class == size_class && row.profile == profile && row.wait == wait && !IsFull(row);
+  };
+  const Offset seen = stack->rows.load(std::memory_order_acquire);
+  for (Offset at = seen; at != 0;) {
+    Row* row = table->At<Row>(at);
+    if (same(*row)) return row;
+    at = row->next;
+  }
+  Row* row = table->New<Row>();
+  if (row == nullptr) {
+    table->Count(Loss::kStackTableFull);
+    return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+  }
+  row->profile = profile;
+  row->wait = wait;
+  row->size_class = size_class;
+  Row* published = Publish(table, stack->rows, row, seen, same);
+  if (published == row) head.row_count.fetch_add(1, std::memory_order_relaxed);
+  return published;
+}
+
+bool MakeSpecialStacks(Table* table) {
+  TableHeader& head = *table->header();
+  Stack* overflow = table->New<Stack>();
+  Stack* missing = table->New<Stack>();
+  if (overflow == nullptr || missing == nullptr) return false;
+  head.overflow_stack = table->OffsetOf(overflow);
+  head.missing_stack = table->OffsetOf(missing);
+  for (int kind = 0; kind < kProfileKinds; ++kind) {
+    Row* row = table->New<Row>();
+    if (row == nullptr) return false;
+    row->profile = static_cast<ProfileKind>(kind);
+    row->next = overflow->rows.load(std::memory_order_relaxed);
+    head.overflow_row[kind] = table->OffsetOf(row);
+    overflow->rows.store(head.overflow_row[kind], std::memory_order_release);
+  }
+  return true;
+}
+
+void AddDouble(std::atomic<uint64_t>* sum, double value) {
+  if (value == 0) return;
+  uint64_t bits = sum->load(std::memory_order_relaxed);
+  // Relaxed: each sum stands for itself; a reader takes whatever whole value it finds.
+  while (!sum->compare_exchange_weak(bits, std::bit_cast<uint64_t>(std::bit_cast<double>(bits) + value),
+                                     std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace holdfast

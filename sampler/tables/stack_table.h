@@ -1,0 +1,41 @@
+// Distinct stacks and their rows, in the table file.
+//
+// A stack's frames lie in a tree of calls that all stacks share (Node); a Stack names a leaf of it and is found by the
+// hash of its frames, so that a stack seen before costs one look-up and no comparison of frames.
+//
+//     stack_heads[hash] → Stack → Stack → …        rows: Stack → Row(class 64) → Row(class 96) → …
+//                       → StackBranch → 16 further lists, once there are more than a few
+//
+// Any thread; lock-free: lists only grow at their heads. Two threads that add the same record at the same time agree on
+// one: who loses the race finds the winner's.
+#ifndef HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
+#define HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
+
+#include "sampler/stacks/stack_trace.h"
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+
+// The stack for `trace`; the overflow stack (counted) when the table is full.
+Stack* InternStack(Table* table, const StackTrace& trace);
+
+// The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
+// the profile's overflow row (counted).
+Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
+
+// Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
+bool MakeSpecialStacks(Table* table);
+
+// Adds to a sum, unless it is full for good (counted).
+inline void AddTo(Table* table, std::atomic<uint64_t>* sum, uint64_t by) {
+  // Relaxed: each sum stands for itself. Threads that come together may exceed kMostSum, by far less than to its end.
+  if (UNLIKELY(sum->load(std::memory_order_relaxed) >= kMostSum)) return table->Count(Loss::kSumFull);
+  sum->fetch_add(by, std::memory_order_relaxed);
+}
+
+// Adds to a sum that holds the bits of a double.
+void AddDouble(std::atomic<uint64_t>* sum, double value);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_

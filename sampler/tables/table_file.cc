@@ -1,0 +1,326 @@
+#include "sampler/tables/table_file.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+
+extern "C" void* __libc_stack_end;
+
+namespace holdfast {
+namespace {
+
+constexpr long kTmpfs = 0x01021994;
+constexpr long kRamfs = 0x858458f6;
+// Header, and room for a first few hundred stacks.
+constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64 * 1024;
+// Kernels before 5.14 cannot be asked for pages without a descriptor: there the whole table is backed when it is made,
+// and it is smaller.
+constexpr uint64_t kFixedBytes = 8 << 20;
+// A share of which a few more MiB for each of many processes are a small part.
+constexpr uint64_t kMuch = 1 << 30;
+
+// Where the current table lies and whose it is, for RoomForTables.
+constinit TableLocation current_location{};
+constinit uint32_t current_uid = 0;
+
+int64_t Now(clockid_t clock) {
+  timespec now{};
+  RawSyscall(SYS_clock_gettime, clock, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+bool InMemory(const char* folder, uint64_t* free_bytes) {
+  struct statfs info;
+  if (SyscallFailed(RawSyscall(SYS_statfs, folder, &info))) return false;
+  if (info.f_type != kTmpfs && info.f_type != kRamfs) return false;
+  // A tmpfs without a size reports no blocks at all: then memory is the limit.
+  *free_bytes =
+      info.f_blocks == 0 ? UINT64_MAX / 8 : static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  return true;
+}
+
+// What this user's tables in `folder` take already.
+uint64_t BytesInTables(long folder_fd, uint32_t uid) {
+  struct Entry {
+    uint64_t inode;
+    int64_t next;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+  };
+  TextBuffer<32> prefix;
+  prefix.Add(kTablePrefix).AddNumber(uid).Add(".");
+  uint64_t total = 0;
+  alignas(8) char buffer[640];  // two of the longest names: this runs on the program's stack
+  while (true) {
+    const long got = RawSyscall(SYS_getdents64, folder_fd, buffer, sizeof buffer);
+    if (got <= 0) return total;
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+      at += entry->length;
+      struct stat info;
+      if (TextStartsWith(entry->name, prefix.text()) &&
+          !SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW))) {
+        total += static_cast<uint64_t>(info.st_blocks) * 512;
+      }
+    }
+  }
+}
+
+// What all tables of a user may take of `space`: what is free there, and what the tables take already. A quarter; of that an
+// eighth is left for those that look at the same moment and all find the same room: of Docker's 64 MiB, 2 MiB, 32 steps.
+uint64_t ShareOf(uint64_t space) { return space / 4 - space / 32; }
+
+// Fields of /proc/self/stat are counted from behind the program's name, which may hold anything, also ") ".
+uint64_t StartTicks() {
+  char text[1024];
+  const long length = ReadSmallFile("/proc/self/stat", text, sizeof text);
+  long at = length - 1;
+  while (at > 0 && text[at] != ')') --at;
+  if (at <= 0) return 0;
+  int field = 2;
+  for (; at < length && field < 22; ++at) {
+    if (text[at] == ' ') ++field;
+  }
+  uint64_t ticks = 0;
+  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at)
+    ticks = ticks * 10 + static_cast<uint64_t>(text[at] - '0');
+  return ticks;
+}
+
+void FillText(TableHeader& head, const Options& options) {
+  utsname names;
+  if (!SyscallFailed(RawSyscall(SYS_uname, &names))) CopyText(head.host, sizeof head.host, names.nodename);
+  long length = RawSyscall(SYS_readlink, "/proc/self/exe", head.executable, sizeof head.executable - 1);
+  if (SyscallFailed(length)) length = 0;
+  head.executable[length] = '\0';
+  // As it was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. Started through a descriptor it was
+  // called nothing of use.
+  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const bool has_name = called != nullptr && !TextStartsWith(called, "/dev/fd/") && !TextStartsWith(called, "/proc/");
+  const char* name = has_name ? called : head.executable;
+  for (const char* at = name; *at != '\0'; ++at) {
+    if (*at == '/' && at[1] != '\0') name = at + 1;
+  }
+  CopyText(head.program, sizeof head.program, *name != '\0' ? name : "program");
+  CopyText(head.out, sizeof head.out, options.out);
+  // As the kernel keeps them; the program may since have written over its own copy.
+  const long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
+  for (long i = 0; i + 1 < got; ++i) {
+    if (head.command_line[i] == '\0') head.command_line[i] = ' ';
+  }
+}
+
+void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId out_id) {
+  head.version = kLayoutVersion;
+  head.header_bytes = sizeof(TableHeader);
+  head.pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
+  head.parent_pid = static_cast<uint32_t>(RawSyscall(SYS_getppid));
+  head.uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  struct stat info;
+  if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) head.pid_ns = info.st_ino;
+  head.start_ticks = StartTicks();
+  head.stack_end = reinterpret_cast<uint64_t>(__libc_stack_end);
+  head.entry = getauxval(AT_ENTRY);
+  head.forked = forked;
+  head.start_wall_ns = Now(CLOCK_REALTIME);
+  head.start_monotonic_ns = Now(CLOCK_MONOTONIC);
+  head.snapshot_every_ns = options.snapshot_every_ns;
+  head.max_disk_bytes = options.max_disk_bytes;
+  head.max_memory_bytes = options.max_memory_bytes;
+  head.seed = options.seed;
+  head.out_id = out_id;
+  head.merge = options.merge && options.root_pid != static_cast<int>(head.pid);
+  head.keep = options.keep;
+  head.profiles = options.profiles;
+  head.verbose = options.verbose;
+  head.heap_intervals[0] = {head.start_wall_ns, options.heap_interval};
+  head.lock_intervals[0] = {head.start_wall_ns, options.lock_interval_ns};
+  head.heap_interval_count = 1;
+  head.lock_interval_count = 1;
+  FillText(head, options);
+}
+
+// What the program may still map, of a limited address space; its threads' stacks have to fit into that, too.
+uint64_t AddressSpaceLeft(uint64_t limit) {
+  char text[128];
+  if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
+  uint64_t pages = 0;
+  for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
+  return limit > pages * 4096 ? limit - pages * 4096 : 0;
+}
+
+// How large a table may become in `folder`; 0 = there is no room.
+uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid) {
+  uint64_t free_bytes = 0;
+  if (!InMemory(folder, &free_bytes)) return 0;
+  const uint64_t taken = BytesInTables(folder_fd, uid);
+  const uint64_t share = ShareOf(free_bytes + taken);
+  uint64_t cap = options.max_memory_bytes;
+  if (share < taken + cap) cap = share > taken ? share - taken : 0;
+  rlimit limit;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap)
+    cap = limit.rlim_cur;
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_AS, 0, &limit)) && limit.rlim_cur != RLIM_INFINITY) {
+    const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
+    if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
+  }
+  cap = cap / 4096 * 4096;
+  return cap >= kFirstBytes ? cap : 0;
+}
+
+Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked,
+                   FolderId out_id, TableLocation* location) {
+  const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (SyscallFailed(folder_fd)) return nullptr;
+  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  uint64_t cap = CapIn(folder, folder_fd, options, uid);
+  // There may be more room now than the parent found.
+  if (reuse != nullptr && cap > reuse_bytes) cap = reuse_bytes;
+
+  // The header is filled in here while it is still private, so image, pid and start are drawn once.
+  uint64_t image = 0;
+  if (RawSyscall(SYS_getrandom, &image, sizeof image, 1 /*GRND_NONBLOCK*/) != sizeof image) {
+    image = static_cast<uint64_t>(Now(CLOCK_MONOTONIC)) * 0x9e3779b97f4a7c15;
+  }
+  TextBuffer<128> name;
+  name.Add(kTablePrefix).AddNumber(uid).Add(".").AddNumber(static_cast<uint64_t>(RawSyscall(SYS_getpid)));
+  name.Add(".").AddNumber(StartTicks()).Add(".").AddHex16(image);
+  TextBuffer<136> temporary;
+  temporary.Add(name.text()).Add(".new");
+  name.Add(kTableSuffix);
+
+  Table* made = nullptr;
+  long fd = -1;
+  if (cap != 0) {
+    fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  }
+  if (fd >= 0) {
+    RawSyscall(SYS_fchmod, fd, 0600);  // a umask of 0777 leaves a file that its own exporter may not open
+    void* mapped = nullptr;
+    uint64_t mapped_bytes = 0;
+    if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
+      // Its address space is taken at once, its memory step by step.
+      // Inaccessible at first: in a program that locks all its future memory (mlockall) the kernel would back all of it.
+      long result = -1;
+      while (true) {
+        result = RawSyscall(SYS_mmap, reuse, cap, PROT_NONE,
+                            MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
+        // Little address space (RLIMIT_AS): a smaller table is better than none.
+        if (!SyscallFailed(result) || cap / 2 < kFirstBytes) break;
+        cap = cap / 2 / 4096 * 4096;
+      }
+      if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
+      mapped_bytes = cap;
+      if (mapped != nullptr) {
+        RawSyscall(SYS_munlock, mapped, cap);
+        RawSyscall(SYS_mprotect, mapped, cap, PROT_READ | PROT_WRITE);
+      }
+    }
+    uint64_t backed = kFirstBytes;
+    if (mapped != nullptr && SyscallFailed(RawSyscall(SYS_madvise, mapped, kFirstBytes, 23 /*MADV_POPULATE_WRITE*/))) {
+      if (cap > kFixedBytes) cap = kFixedBytes;
+      backed = cap;
+      if (SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, cap))) {
+        RawSyscall(SYS_munmap, mapped, mapped_bytes);
+        mapped = nullptr;
+      }
+    }
+    if (mapped != nullptr) {
+      auto& head = *static_cast<TableHeader*>(mapped);
+      FillHeader(head, options, forked, out_id);
+      head.image = image;
+      head.cap_bytes = cap;
+      head.used.store(sizeof(TableHeader) / kUnit, std::memory_order_relaxed);
+      head.backed.store(static_cast<uint32_t>(backed / kUnit), std::memory_order_relaxed);
+      head.magic.store(kTableMagic, std::memory_order_release);
+      if (!SyscallFailed(RawSyscall(SYS_renameat, folder_fd, temporary.text(), folder_fd, name.text()))) {
+        made = static_cast<Table*>(mapped);
+        TextBuffer<sizeof(location->path)> path;
+        path.Add(folder).Add("/").Add(name.text());
+        CopyText(location->folder, sizeof location->folder, folder);
+        CopyText(location->path, sizeof location->path, path.text());
+      } else {
+        RawSyscall(SYS_munmap, mapped, mapped_bytes);
+      }
+    }
+    if (made == nullptr) RawSyscall(SYS_unlinkat, folder_fd, temporary.text(), 0);
+    RawSyscall(SYS_close, fd);
+  }
+  RawSyscall(SYS_close, folder_fd);
+  return made;
+}
+
+}  // namespace
+
+Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
+                 TableLocation* location) {
+  static_assert(sizeof(TableHeader) % kUnit == 0);
+  const char* folders[3] = {options.tables, nullptr, nullptr};
+  if (options.tables == nullptr) {
+    folders[0] = "/dev/shm";
+    folders[1] = options.runtime_dir;
+    folders[2] = options.out;
+  }
+  for (const char* folder : folders) {
+    if (folder == nullptr || *folder == '\0') continue;
+    if (Table* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location)) {
+      current_location = *location;
+      current_uid = made->header()->uid;
+      return made;
+    }
+  }
+  return nullptr;
+}
+
+FolderId OutFolderId(char* path, bool make) {
+  struct stat info;
+  const auto is_there = [&] {
+    return !SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, 0)) && (info.st_mode & S_IFMT) == S_IFDIR;
+  };
+  if (is_there()) return {info.st_dev, info.st_ino};
+  for (char* at = path; make && *at != '\0'; ++at) {
+    const char behind = at[1];
+    if (behind != '/' && behind != '\0') continue;
+    at[1] = '\0';
+    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700)))
+      RawSyscall(SYS_fchmodat, AT_FDCWD, path, 0700);  // whatever the umask
+    at[1] = behind;
+  }
+  if (!make || !is_there()) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+Room RoomForTables(uint64_t bytes) {
+  uint64_t free_bytes = 0;
+  // After chroot the folder has no name any more: then the cap from the start is what holds.
+  if (!InMemory(current_location.folder, &free_bytes)) return Room::kPlenty;
+  const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, current_location.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  uint64_t taken = 0;  // as far as can be seen: there may be no descriptor left
+  if (!SyscallFailed(folder_fd)) {
+    taken = BytesInTables(folder_fd, current_uid);
+    RawSyscall(SYS_close, folder_fd);
+  }
+  const uint64_t share = ShareOf(free_bytes + taken);
+  const bool plenty = share >= kMuch;
+  // Where it is scarce others look and grow in the same moment: the last eighth is for them.
+  if (taken + bytes > (plenty ? share : share - share / 8)) return Room::kNone;
+  return plenty ? Room::kPlenty : Room::kScarce;
+}
+
+void TablesAreOf(uint32_t uid) { current_uid = uid; }
+
+void RingBell(const TableLocation& location) {
+  if (location.path[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return;
+  RawSyscall(SYS_utimensat, AT_FDCWD, location.path, 0, 0);
+}
+
+}  // namespace holdfast

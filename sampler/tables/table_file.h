@@ -1,0 +1,43 @@
+// Making the table file: where it may lie, how large it may become, and what its header says of the process.
+//
+// Called by the one thread that makes the table (sampler/process/process.cc), with the calling thread muted. Uses system calls
+// only; the descriptor is closed before the function returns.
+#ifndef HOLDFAST_SAMPLER_TABLES_TABLE_FILE_H_
+#define HOLDFAST_SAMPLER_TABLES_TABLE_FILE_H_
+
+#include <cstdint>
+
+#include "sampler/contract/options.h"
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+
+struct TableLocation {
+  char folder[512];
+  char path[640];  // of the table file; empty = none
+};
+
+// A new table in place, its header filled, the file renamed to its final name. Null where no file can be had: no folder
+// in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
+// child, which the new one replaces; else null. `reuse_bytes`: how much of it is ours; what lies behind is the program's.
+Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
+                 TableLocation* location);
+
+// The output folder: made, with those above it, if `make` and it is missing. Not known (0, 0) where that is not possible.
+FolderId OutFolderId(char* path, bool make);
+
+// Whether the tables of this user may take `bytes` more: together they take at most a quarter of the free space where
+// they lie (Docker's /dev/shm is 64 MiB, and the program needs it too). kScarce: yes, but ask again for whatever comes next.
+// Any thread; opens the folder for a moment. Five system calls and one more for each table.
+enum class Room { kNone, kScarce, kPlenty };
+Room RoomForTables(uint64_t bytes);
+
+// The tables that RoomForTables counts are this user's from now on.
+void TablesAreOf(uint32_t uid);
+
+// Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
+void RingBell(const TableLocation& location);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLES_TABLE_FILE_H_

@@ -1,0 +1,32 @@
+// A program that root started and that becomes another user: its table becomes that user's, and root's exporter is told
+// that it may take tables of that user, as nobody else may write into root's folder.
+//
+//   before   /dev/shm/holdfast.0.77.….table     root's                  /dev/shm/holdfast.0.<hash>.lock    root's exporter
+//   after    /dev/shm/holdfast.33.77.….table    user 33's               /dev/shm/holdfast.33.<hash>.lock   root's: the mark
+//
+// The mark lies where an exporter of user 33 would have its lock. That it belongs to root is the proof: nobody else can
+// make such a file. The exporter (report/export/served_users.h) locks it, and reads the tables of that user with that user's
+// rights. Called while the program is root still; system calls only.
+#ifndef HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
+#define HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
+
+#include <cstdint>
+
+#include "sampler/tables/table_file.h"
+
+namespace holdfast {
+
+// Leaves the mark, unless the output folder is that user's own: then its own exporter can write there.
+void MarkUser(const char* tables, const char* out, uint32_t user);
+
+// The table's file becomes the user's, under a name of that user. `location` is put right. False: it could not be done
+// (after chroot, say), and the file stays root's, marked as one that is not to be read with root's rights.
+bool GiveTableTo(uint32_t user, Table* table, TableLocation* location);
+
+// Marks root's table as one whose program is about to leave root's reach (chroot): by a mode that nobody else can set.
+inline constexpr uint32_t kOutOfReachMode = 0400;
+void MarkOutOfReach(Table* table, const TableLocation& location);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_

@@ -1,0 +1,118 @@
+// A bounded cursor over DWARF data in memory. Reading past the end gives zeros and leaves `failed` set.
+#ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_BYTES_H_
+#define HOLDFAST_SAMPLER_UNWIND_UNWIND_BYTES_H_
+
+#include <cstdint>
+#include <cstring>
+
+namespace holdfast {
+
+class DwarfBytes {
+ public:
+  DwarfBytes(uintptr_t at, uintptr_t end) : at_(at), end_(end), failed_(at > end) {}
+
+  bool failed() const { return failed_; }
+  bool more() const { return !failed_ && at_ < end_; }
+  uintptr_t at() const { return at_; }
+  uintptr_t left() const { return failed_ ? 0 : end_ - at_; }
+
+  template <typename T>
+  T Fixed() {
+    T value{};
+    if (failed_ || end_ - at_ < sizeof(T)) {
+      failed_ = true;
+      return value;
+    }
+    memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+
+  void Skip(uint64_t bytes) {
+    if (failed_ || bytes > end_ - at_) {
+      failed_ = true;
+    } else {
+      at_ += bytes;
+    }
+  }
+
+  uint64_t Unsigned() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      const uint8_t byte = Fixed<uint8_t>();
+      if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    failed_ = true;
+    return 0;
+  }
+
+  int64_t Signed() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      const uint8_t byte = Fixed<uint8_t>();
+      if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) == 0) {
+        if (shift + 7 < 64 && (byte & 0x40)) value |= ~uint64_t{0} << (shift + 7);
+        return static_cast<int64_t>(value);
+      }
+    }
+    failed_ = true;
+    return 0;
+  }
+
+  // A pointer in one of the DW_EH_PE_ encodings; `data_base` is what DW_EH_PE_datarel counts from.
+  // Indirect, function- and text-relative pointers, which unwind tables of x86-64 do not use, fail.
+  uintptr_t Pointer(uint8_t encoding, uintptr_t data_base = 0) {
+    const uintptr_t here = at_;
+    uint64_t value = 0;
+    switch (encoding & 0x0f) {
+      case 0x0:
+      case 0x4:
+      case 0xc:
+        value = Fixed<uint64_t>();
+        break;
+      case 0x1:
+        value = Unsigned();
+        break;
+      case 0x2:
+        value = Fixed<uint16_t>();
+        break;
+      case 0x3:
+        value = Fixed<uint32_t>();
+        break;
+      case 0x9:
+        value = static_cast<uint64_t>(Signed());
+        break;
+      case 0xa:
+        value = static_cast<uint64_t>(int64_t{Fixed<int16_t>()});
+        break;
+      case 0xb:
+        value = static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
+        break;
+      default:
+        failed_ = true;
+        break;
+    }
+    switch (encoding & 0xf0) {
+      case 0x00:
+        return value;
+      case 0x10:
+        return value + here;
+      case 0x30:
+        return value + data_base;
+      default:
+        failed_ = true;
+        return 0;
+    }
+  }
+
+ private:
+  uintptr_t at_;
+  uintptr_t end_;
+  bool failed_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_UNWIND_UNWIND_BYTES_H_

@@ -1,0 +1,280 @@
+#include "sampler/unwind/unwind_cfi.h"
+
+#include "sampler/unwind/unwind_bytes.h"
+#include "sampler/unwind/unwind_entry.h"
+#include "sampler/unwind/unwind_expression.h"
+
+namespace holdfast {
+namespace {
+
+// DWARF's numbers of the registers that a walk follows.
+constexpr uint64_t kBp = 6, kSp = 7, kPc = 16;
+// gcc and clang nest remember_state once or twice.
+constexpr int kMostRemembered = 8;
+
+enum class How : uint8_t { kSame, kAtCfa, kUndefined, kExpression, kOther };
+
+struct Rule {
+  How how = How::kSame;
+  int64_t value = 0;  // kAtCfa: offset; kExpression: address of the block, its length first
+};
+
+struct State {
+  bool cfa_is_expression = false;
+  uint64_t cfa_register = 0;
+  int64_t cfa_value = 0;  // offset, or address of the block
+  Rule bp, sp, pc;
+
+  Rule* RuleOf(uint64_t number) {
+    switch (number) {
+      case kBp:
+        return &bp;
+      case kSp:
+        return &sp;
+      case kPc:
+        return &pc;
+      default:
+        return nullptr;
+    }
+  }
+};
+
+// Runs one program until it leaves `pc` behind. False: something that is not understood.
+bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const State* initial, State* state) {
+  DwarfBytes bytes(program.start, program.end);
+  State remembered[kMostRemembered];
+  int depth = 0;
+  uintptr_t location = entry.start;
+  const auto set = [state](uint64_t number, How how, int64_t value) {
+    if (Rule* rule = state->RuleOf(number)) *rule = {how, value};
+  };
+  const auto at_cfa = [&](uint64_t number, int64_t factored) {
+    set(number, How::kAtCfa, factored * entry.data_alignment);
+  };
+  const auto restore = [&](uint64_t number) {
+    Rule* rule = state->RuleOf(number);
+    if (rule != nullptr) *rule = initial != nullptr ? *const_cast<State*>(initial)->RuleOf(number) : Rule{};
+  };
+  const auto block = [&bytes] {
+    const auto at = static_cast<int64_t>(bytes.at());
+    bytes.Skip(bytes.Unsigned());
+    return at;
+  };
+  while (bytes.more()) {
+    const auto op = bytes.Fixed<uint8_t>();
+    const uint8_t low6 = op & 0x3f;
+    uint64_t advance = 0;
+    switch (op & 0xc0) {
+      case 0x40:
+        advance = low6;
+        break;
+      case 0x80:
+        at_cfa(low6, static_cast<int64_t>(bytes.Unsigned()));
+        break;
+      case 0xc0:
+        restore(low6);
+        break;
+      default:
+        switch (op) {
+          case 0x00:
+            break;      // nop
+          case 0x01: {  // set_loc
+            const uintptr_t to = bytes.Pointer(entry.pointer_encoding);
+            if (to > pc) return !bytes.failed();
+            location = to;
+            break;
+          }
+          case 0x02:
+            advance = bytes.Fixed<uint8_t>();
+            break;  // advance_loc1
+          case 0x03:
+            advance = bytes.Fixed<uint16_t>();
+            break;  // advance_loc2
+          case 0x04:
+            advance = bytes.Fixed<uint32_t>();
+            break;  // advance_loc4
+          case 0x05:
+          case 0x11:
+          case 0x2f: {  // offset_extended, …_sf, GNU_negative_…
+            const uint64_t number = bytes.Unsigned();
+            if (op == 0x11) {
+              at_cfa(number, bytes.Signed());
+            } else {
+              const auto factored = static_cast<int64_t>(bytes.Unsigned());
+              at_cfa(number, op == 0x2f ? -factored : factored);
+            }
+            break;
+          }
+          case 0x06:
+            restore(bytes.Unsigned());
+            break;  // restore_extended
+          case 0x07:
+            set(bytes.Unsigned(), How::kUndefined, 0);
+            break;
+          case 0x08:
+            set(bytes.Unsigned(), How::kSame, 0);
+            break;
+          case 0x09: {  // register
+            const uint64_t number = bytes.Unsigned();
+            bytes.Unsigned();
+            set(number, How::kOther, 0);
+            break;
+          }
+          case 0x0a:  // remember_state
+            if (depth == kMostRemembered) return false;
+            remembered[depth++] = *state;
+            break;
+          case 0x0b:  // restore_state
+            if (depth == 0) return false;
+            *state = remembered[--depth];
+            break;
+          case 0x0c:  // def_cfa
+            state->cfa_is_expression = false;
+            state->cfa_register = bytes.Unsigned();
+            state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
+            break;
+          case 0x12:  // def_cfa_sf
+            state->cfa_is_expression = false;
+            state->cfa_register = bytes.Unsigned();
+            state->cfa_value = bytes.Signed() * entry.data_alignment;
+            break;
+          case 0x0d:  // def_cfa_register
+            if (state->cfa_is_expression) return false;
+            state->cfa_register = bytes.Unsigned();
+            break;
+          case 0x0e:
+          case 0x13:  // def_cfa_offset, …_sf
+            if (state->cfa_is_expression) return false;
+            state->cfa_value =
+                op == 0x0e ? static_cast<int64_t>(bytes.Unsigned()) : bytes.Signed() * entry.data_alignment;
+            break;
+          case 0x0f:  // def_cfa_expression
+            state->cfa_is_expression = true;
+            state->cfa_value = block();
+            break;
+          case 0x10:
+          case 0x16: {  // expression, val_expression
+            const uint64_t number = bytes.Unsigned();
+            set(number, op == 0x10 ? How::kExpression : How::kOther, block());
+            break;
+          }
+          case 0x14:
+          case 0x15: {  // val_offset, …_sf
+            const uint64_t number = bytes.Unsigned();
+            bytes.Unsigned();
+            set(number, How::kOther, 0);
+            break;
+          }
+          case 0x2e:
+            bytes.Unsigned();
+            break;  // GNU_args_size
+          default:
+            return false;
+        }
+    }
+    location += advance * entry.code_alignment;
+    if (location > pc) break;
+  }
+  return !bytes.failed();
+}
+
+// How a register's place follows from an expression.
+bool PlaceFrom(const Rule& rule, AddressRange readable, uintptr_t pc, FrameValue* place) {
+  return FoldExpression(static_cast<uintptr_t>(rule.value), readable, pc, true, place);
+}
+
+bool IsSignalFrame(const State& state, AddressRange readable, uintptr_t pc) {
+  if (!state.cfa_is_expression || state.sp.how != How::kExpression || state.pc.how != How::kExpression ||
+      state.bp.how != How::kExpression) {
+    return false;
+  }
+  FrameValue cfa, sp, bp, ra;
+  return FoldExpression(static_cast<uintptr_t>(state.cfa_value), readable, pc, false, &cfa) &&
+         cfa == FrameValue{FrameValue::kLoadedSp, kSignalSpOffset, 0} && PlaceFrom(state.sp, readable, pc, &sp) &&
+         sp == FrameValue{FrameValue::kSp, 0, kSignalSpOffset} && PlaceFrom(state.bp, readable, pc, &bp) &&
+         bp == FrameValue{FrameValue::kSp, 0, kSignalBpOffset} && PlaceFrom(state.pc, readable, pc, &ra) &&
+         ra == FrameValue{FrameValue::kSp, 0, kSignalPcOffset};
+}
+
+UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
+  constexpr UnwindRow kCannot = UnwindRow::Of(UnwindRow::kCannot);
+  if (state.pc.how == How::kUndefined) return UnwindRow::Of(UnwindRow::kEnd);
+  if (IsSignalFrame(state, readable, pc)) return UnwindRow::Of(UnwindRow::kSignal);
+
+  UnwindRow::Step step;
+  if (state.cfa_is_expression) {
+    FrameValue cfa;
+    if (!FoldExpression(static_cast<uintptr_t>(state.cfa_value), readable, pc, false, &cfa)) return kCannot;
+    step.loaded = cfa.base == FrameValue::kLoadedSp || cfa.base == FrameValue::kLoadedBp;
+    step.from_bp = cfa.base == FrameValue::kBp || cfa.base == FrameValue::kLoadedBp;
+    if (cfa.base == FrameValue::kConstant) return kCannot;
+    step.cfa_offset = step.loaded ? cfa.inner : cfa.offset;
+    step.add = step.loaded ? cfa.offset : 0;
+  } else {
+    if (state.cfa_register != kSp && state.cfa_register != kBp) return kCannot;
+    step.from_bp = state.cfa_register == kBp;
+    step.cfa_offset = state.cfa_value;
+  }
+
+  // The caller's rsp is the CFA and its pc lies just below: everything else is an oddity of hand-written code.
+  if (state.sp.how != How::kSame) return kCannot;
+  if (state.pc.how != How::kAtCfa || state.pc.value != -8) return kCannot;
+
+  switch (state.bp.how) {
+    case How::kSame:
+    case How::kUndefined:
+      break;  // undefined: nobody above uses it
+    case How::kAtCfa:
+      step.bp_rule = UnwindRow::kAtCfa;
+      step.bp_offset = state.bp.value;
+      break;
+    case How::kExpression: {
+      FrameValue place;
+      if (!PlaceFrom(state.bp, readable, pc, &place)) return kCannot;
+      step.bp_offset = place.offset;
+      switch (place.base) {
+        case FrameValue::kCfa:
+          step.bp_rule = UnwindRow::kAtCfa;
+          break;
+        case FrameValue::kBp:
+          step.bp_rule = UnwindRow::kAtBp;
+          break;
+        case FrameValue::kSp:
+          step.bp_rule = UnwindRow::kAtSp;
+          break;
+        default:
+          return kCannot;
+      }
+      break;
+    }
+    case How::kOther:
+      return kCannot;
+  }
+  return UnwindRow::Of(step);
+}
+
+}  // namespace
+
+UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc) {
+  const auto header = reinterpret_cast<uintptr_t>(eh_frame_hdr);
+  UnwindEntry entry;
+  if (header == 0) return UnwindRow::Of(UnwindRow::kFramePointer);
+  if (!FindUnwindEntry(header, readable, pc, &entry)) {
+    // A "return address" that is the start of a function was put there by hand, as the first frame of a coroutine:
+    // glibc's makecontext does it. No call leads there, so nothing lies above.
+    UnwindEntry next;
+    const bool planted = FindUnwindEntry(header, readable, pc + 1, &next) && next.start == pc + 1;
+    return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
+  }
+  State initial;
+  if (entry.return_column != kPc || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
+    return UnwindRow::Of(UnwindRow::kCannot);
+  }
+  State state = initial;
+  if (!Run(entry.program, entry, pc, &initial, &state)) {
+    return UnwindRow::Of(UnwindRow::kCannot);
+  }
+  return RowOf(state, readable, pc);
+}
+
+}  // namespace holdfast

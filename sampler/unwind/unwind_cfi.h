@@ -1,0 +1,31 @@
+// Makes unwind rows from a module's own call frame information (.eh_frame, found through .eh_frame_hdr), as the System
+// V ABI and DWARF 5, section 6.4, describe it.
+//
+// The call frame program is run up to one address; expressions are folded symbolically, so that what they say fits a
+// row: PLT entries (CFA = rsp + 8 or 16, by the address), functions that realign their stack (CFA = *(rbp − n)),
+// hand-written code that saved its rsp, and the kernel's signal frame. No expression is left to be evaluated while
+// walking.
+//
+// Reads only within the range given; every loop is bounded by the data's own length. No state, no lock, about 700 bytes
+// of stack.
+#ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_CFI_H_
+#define HOLDFAST_SAMPLER_UNWIND_UNWIND_CFI_H_
+
+#include <cstdint>
+
+#include "sampler/unwind/unwind_row.h"
+
+namespace holdfast {
+
+struct AddressRange {
+  uintptr_t start = 0;
+  uintptr_t end = 0;
+};
+
+// The row (without a tag) that holds at `pc`, an address inside the instruction that is under way: for a call, the
+// return address − 1. `eh_frame_hdr` may be null. kFramePointer when no entry covers the address.
+UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_UNWIND_UNWIND_CFI_H_

@@ -1,0 +1,103 @@
+#include "sampler/unwind/unwind_entry.h"
+
+#include "sampler/unwind/unwind_bytes.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint8_t kOmitted = 0xff;
+constexpr uint8_t kTableOfOffsets = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4: what every linker writes
+
+// The body of a CIE or FDE at `at`: its bytes after the length. Empty at the terminator and for the 64-bit format,
+// which .eh_frame does not use.
+DwarfBytes Body(uintptr_t at, AddressRange readable) {
+  if (at < readable.start || at > readable.end) return DwarfBytes(1, 0);
+  DwarfBytes bytes(at, readable.end);
+  const auto length = bytes.Fixed<uint32_t>();
+  if (bytes.failed() || length == 0 || length == 0xffffffff || length > bytes.left()) return DwarfBytes(1, 0);
+  return DwarfBytes(bytes.at(), bytes.at() + length);
+}
+
+bool ParseCie(uintptr_t at, AddressRange readable, UnwindEntry* entry) {
+  DwarfBytes bytes = Body(at, readable);
+  entry->initial_program.end = bytes.at() + bytes.left();
+  if (bytes.Fixed<uint32_t>() != 0) return false;  // a CIE has the id 0
+  const auto version = bytes.Fixed<uint8_t>();
+  if (version != 1 && version != 3) return false;
+  const uintptr_t augmentation = bytes.at();
+  while (bytes.Fixed<char>() != '\0') {
+    if (bytes.failed()) return false;
+  }
+  entry->code_alignment = bytes.Unsigned();
+  entry->data_alignment = bytes.Signed();
+  entry->return_column = version == 1 ? bytes.Fixed<uint8_t>() : bytes.Unsigned();
+
+  DwarfBytes letters(augmentation, readable.end);
+  char letter = letters.Fixed<char>();
+  uintptr_t program = bytes.at();
+  if (letter == 'z') {
+    entry->augmented = true;
+    const uint64_t length = bytes.Unsigned();
+    if (length > bytes.left()) return false;
+    program = bytes.at() + length;
+    while ((letter = letters.Fixed<char>()) != '\0') {
+      if (letter == 'R') {
+        entry->pointer_encoding = bytes.Fixed<uint8_t>();
+      } else if (letter == 'L') {
+        bytes.Skip(1);
+      } else if (letter == 'P') {
+        bytes.Pointer(bytes.Fixed<uint8_t>() & 0x0f);  // the personality: only its size matters
+      } else if (letter != 'S') {
+        return false;
+      }
+    }
+  } else if (letter != '\0') {
+    return false;
+  }
+  entry->initial_program.start = program;
+  return !bytes.failed() && program <= entry->initial_program.end;
+}
+
+}  // namespace
+
+bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, UnwindEntry* entry) {
+  if (header < readable.start || header >= readable.end) return false;
+  DwarfBytes bytes(header, readable.end);
+  const auto version = bytes.Fixed<uint8_t>();
+  const auto frame_encoding = bytes.Fixed<uint8_t>();
+  const auto count_encoding = bytes.Fixed<uint8_t>();
+  const auto table_encoding = bytes.Fixed<uint8_t>();
+  if (version != 1 || count_encoding == kOmitted || table_encoding != kTableOfOffsets) return false;
+  if (frame_encoding != kOmitted) bytes.Pointer(frame_encoding, header);
+  const uint64_t count = bytes.Pointer(count_encoding, header);
+  struct TableRow {
+    int32_t start, fde;
+  };
+  if (bytes.failed() || count == 0 || count > bytes.left() / sizeof(TableRow)) return false;
+  const auto* table = reinterpret_cast<const TableRow*>(bytes.at());
+  const auto wanted = static_cast<int64_t>(pc - header);
+  uint64_t low = 0;  // the last row whose start is not above `wanted` lies in [low − 1, high)
+  for (uint64_t high = count; low < high;) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (table[middle].start <= wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == 0) return false;
+  const uintptr_t fde = header + static_cast<int64_t>(table[low - 1].fde);
+
+  DwarfBytes body = Body(fde, readable);
+  entry->program.end = body.at() + body.left();
+  const uintptr_t cie_field = body.at();
+  const auto distance = body.Fixed<uint32_t>();
+  if (body.failed() || distance == 0 || !ParseCie(cie_field - distance, readable, entry)) return false;
+  entry->start = body.Pointer(entry->pointer_encoding);
+  const uintptr_t length = body.Pointer(entry->pointer_encoding & 0x0f);
+  if (entry->augmented) body.Skip(body.Unsigned());
+  entry->program.start = body.at();
+  return !body.failed() && pc - entry->start < length;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,90 @@
+// One unwind row: how to get from the registers at one code address to those in its caller, in 64 bits.
+//
+//     CFA = base + cfa_offset             base: rsp or rbp; the usual case
+//     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its rsp
+//     caller's rsp = CFA, its pc = *(CFA − 8), its rbp = what it was, or *(CFA | rbp | rsp + bp_offset)
+//
+//   bits 0..2 kind · 3 base is rbp · 4 CFA is loaded · 5..6 BpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 bp_offset/8
+//        48..58 tag of the module, where a TaggedPc has it · 59..63 add/8
+//
+// That is all that the unwind tables of compilers hold for functions that call others; what does not fit is kCannot.
+#ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_
+#define HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_
+
+#include <cstdint>
+
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+struct UnwindRow {
+  enum Kind : uint64_t {
+    kNone = 0,
+    kStep,
+    kEnd,           // the outermost frame of a thread or coroutine: its return address is undefined
+    kSignal,        // the kernel's signal frame: rsp points at the ucontext
+    kFramePointer,  // code without unwind tables: rbp may be a frame pointer
+    kCannot,        // tables that need registers which the walk does not follow
+  };
+  enum BpRule : uint64_t { kSame = 0, kAtCfa, kAtBp, kAtSp };
+
+  static constexpr int kLoadedBit = 4;
+  static constexpr uint64_t kUnloadable = 1 << 7;
+  static constexpr uint64_t kTagMask = ((uint64_t{1} << kTagBits) - 1) << kPcTagShift;
+  static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
+  static constexpr int kAddShift = kPcTagShift + kTagBits;
+  static constexpr int64_t kLargestAdd = 15 * 8;
+
+  uint64_t bits = 0;
+
+  Kind kind() const { return static_cast<Kind>(bits & 7); }
+  // A step whose CFA needs no load: one test on the hot path.
+  bool IsPlainStep() const { return (bits & (7 | 1 << kLoadedBit)) == kStep; }
+  bool from_bp() const { return bits & 8; }
+  bool unloadable() const { return bits & kUnloadable; }
+  bool loaded() const { return bits & 1 << kLoadedBit; }
+  BpRule bp_rule() const { return static_cast<BpRule>(bits >> 5 & 3); }
+  int64_t cfa_offset() const { return static_cast<int64_t>(bits << 36) >> 44 << 3; }
+  int64_t bp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
+  int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
+
+  static constexpr UnwindRow Of(Kind kind) { return {kind}; }
+  uint16_t tag() const { return static_cast<uint16_t>((bits & kTagMask) >> kPcTagShift); }
+  UnwindRow WithTag(uint16_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
+
+  struct Step {
+    bool from_bp = false;
+    bool loaded = false;
+    BpRule bp_rule = kSame;
+    int64_t cfa_offset = 0;
+    int64_t bp_offset = 0;
+    int64_t add = 0;
+  };
+  static constexpr bool Fits(int64_t offset, int64_t largest) {
+    return (offset & 7) == 0 && offset <= largest && offset >= -largest;
+  }
+  // kCannot when an offset does not fit.
+  static constexpr UnwindRow Of(const Step& step) {
+    if (!Fits(step.cfa_offset, kLargestOffset) || !Fits(step.bp_offset, kLargestOffset) ||
+        !Fits(step.add, kLargestAdd)) {
+      return Of(kCannot);
+    }
+    constexpr uint64_t k20Bits = (1 << 20) - 1;
+    return {kStep | uint64_t{step.from_bp} << 3 | uint64_t{step.loaded} << kLoadedBit | uint64_t{step.bp_rule} << 5 |
+            (static_cast<uint64_t>(step.cfa_offset >> 3) & k20Bits) << 8 |
+            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 |
+            static_cast<uint64_t>(step.add >> 3) << kAddShift};
+  }
+};
+static_assert(sizeof(UnwindRow) == 8);
+
+// Where the kernel's x86-64 signal frame keeps the interrupted registers: offsets from rsp at the return from the
+// handler, which points at the ucontext: 40 bytes before the general registers, with
+// REG_RBP = 10, REG_RSP = 15, REG_RIP = 16.
+inline constexpr int64_t kSignalBpOffset = 40 + 10 * 8;
+inline constexpr int64_t kSignalSpOffset = 40 + 15 * 8;
+inline constexpr int64_t kSignalPcOffset = 40 + 16 * 8;
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_
