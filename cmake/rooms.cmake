@@ -6,6 +6,8 @@
 #     LIBRARIES fmt::fmt                        # of others
 #     FLAGS holdfast_target_flags)              # for code that runs in the target; the rest may be sanitized
 #
+# HEADERS: it has no sources. OBJECTS: whoever links it takes all of it, as a shared library must that exports its functions.
+#
 # A room sees its own headers and those of the rooms that it uses, by way of what those use, and no others: the source
 # tree itself is on no include path. Each folder is reached through build/…/rooms/<room>/<folder>, a link. What is written to
 # rooms.txt is held to the picture by scripts/check-rooms: arrows go down, and what is included is named.
@@ -13,7 +15,7 @@ set(HOLDFAST_ROOMS_LIST "${CMAKE_BINARY_DIR}/rooms.txt")
 file(WRITE "${HOLDFAST_ROOMS_LIST}" "")
 
 function(holdfast_room name)
-  cmake_parse_arguments(ARG "HEADERS" "FLAGS" "EXCEPT;USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "HEADERS;OBJECTS" "FLAGS" "EXCEPT;USES;LIBRARIES" ${ARGN})
   file(RELATIVE_PATH folder "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   set(entrance "${CMAKE_BINARY_DIR}/rooms/${name}")
   get_filename_component(above "${entrance}/${folder}" DIRECTORY)
@@ -23,7 +25,11 @@ function(holdfast_room name)
   list(TRANSFORM ARG_EXCEPT PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   list(REMOVE_ITEM sources ${ARG_EXCEPT})
   if(sources AND NOT ARG_HEADERS)
-    add_library(${name} STATIC ${sources})
+    set(kind STATIC)
+    if(ARG_OBJECTS)
+      set(kind OBJECT)
+    endif()
+    add_library(${name} ${kind} ${sources})
     set(scope PUBLIC)
     if(ARG_FLAGS)
       target_link_libraries(${name} PRIVATE ${ARG_FLAGS})

@@ -10,10 +10,16 @@
 #include <string_view>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
+#include "interpose/heap/operators.h"
 #include "interpose/text_of_environment.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/lifetime/lifetime.h"
 
 // The first words of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
 extern "C" void* __libc_stack_end;
@@ -27,10 +33,6 @@ HOLDFAST_HIDDEN void* holdfast_own_realloc(void*, size_t);
 }
 
 namespace holdfast {
-
-HOLDFAST_HOT_DATA constinit Real real{};
-HOLDFAST_HOT_DATA constinit size_t hot_size_limit = 0;
-constinit bool owns_malloc = false;
 
 namespace {
 
@@ -48,7 +50,7 @@ SelfPointer holdfast_self_pointer = {&holdfast_self_pointer};
 
 bool Relocated() {
   const void* self;
-  asm volatile("movq holdfast_self_pointer(%%rip), %0" : "=r"(self));  // never through the GOT, never a constant
+  HOLDFAST_LOAD_PC_RELATIVE(holdfast_self_pointer, self);
   return self != nullptr;
 }
 

@@ -8,7 +8,7 @@
 
 #include <link.h>
 
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 namespace holdfast {
 

@@ -7,7 +7,7 @@
 #ifndef HOLDFAST_INTERPOSE_BASE_OLD_VERSION_H_
 #define HOLDFAST_INTERPOSE_BASE_OLD_VERSION_H_
 
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 #define HOLDFAST_OLD_VERSION(result, name, suffix, version, parameters, arguments)                   \
   extern "C" HOLDFAST_EXPORT result holdfast_##name##_##suffix parameters { return name arguments; } \

@@ -8,9 +8,7 @@
 #include <threads.h>
 #include <time.h>
 
-#include <atomic>
-
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 namespace holdfast {
 
@@ -21,41 +19,6 @@ struct alignas(64) Real {
 #undef HOLDFAST_WRAP
 };
 extern HOLDFAST_HIDDEN Real real;
-
-// Whether the program's own look-up of malloc and its kin arrives at us. It does not where the executable defines them,
-// or an allocator was preloaded before us: then we see what they do not define, and must not bring the next one's heap
-// into play.
-extern HOLDFAST_HIDDEN bool owns_malloc;
-
-// 0 until the shim is ready; then the largest size that is charged. Above it the real malloc fails (47 bits of address
-// space).
-extern HOLDFAST_HIDDEN size_t hot_size_limit;
-inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
-
-// Whether the shim is relocated and has found the real functions; begins doing so on the first call. False: too early
-// (an ifunc resolver before our relocation, or dlsym's own allocations): use the early arena, touch nothing else.
-bool ReadySlow();
-inline bool Ready() { return LIKELY(hot_size_limit != 0) || ReadySlow(); }
-
-// For a slow half that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready now,
-// and the thread itself is charged, whose countdown begins at 0 and so has run out.
-inline bool ReadyAfterCharge(size_t bytes) {
-  ClearUnusedWord();
-  return ReadySlow() && ChargeHeap(bytes);
-}
-
-// For a slow half whose hot path has found the countdown to have run out. False: the size is one that no allocator has.
-inline bool MayBeDue(size_t bytes) {
-  if (LIKELY(bytes <= kHotSizeLimit)) return true;
-  UndoCharge(bytes);
-  return false;
-}
-
-// new.cc: the hot paths of new may be used from now on.
-void StartHotNew();
-
-// What the caller of a lock function that comes too early gets: with one thread, every lock is free.
-inline constexpr int kTooEarly = 0;
 
 }  // namespace holdfast
 

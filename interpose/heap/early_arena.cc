@@ -1,6 +1,7 @@
 #include "interpose/heap/early_arena.h"
 
-#include "sampler/recorder.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {
 namespace {

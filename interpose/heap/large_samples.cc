@@ -4,6 +4,7 @@
 
 #include "interpose/base/real.h"
 #include "interpose/heap/sampled_block.h"
+#include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {
 

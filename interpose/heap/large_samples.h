@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 namespace holdfast {
 

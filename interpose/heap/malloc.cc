@@ -10,13 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/sampled_block.h"
+#include "sampler/heap/heap.h"
 
 namespace holdfast {
-
-constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
 
 namespace {
 

@@ -8,39 +8,17 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "interpose/arch/entry_points.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/operators.h"
 #include "interpose/heap/sampled_block.h"
-
-// Calls function(a, b, c). When an exception (or a cancellation) passes, the personality routine of this frame is called
-// on the way, and lifts the mute; it needs no landing pad and no C++ runtime.
-extern "C" HOLDFAST_HIDDEN void* HoldfastCallMuted(void* function, size_t a, size_t b, const void* c);
-asm(R"(
-  .text
-  .hidden HoldfastCallMuted
-  .globl HoldfastCallMuted
-  .type HoldfastCallMuted, @function
-HoldfastCallMuted:
-  .cfi_startproc
-  .cfi_personality 0x1b, HoldfastMutedPersonality
-  sub $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  mov %rdi, %rax
-  mov %rsi, %rdi
-  mov %rdx, %rsi
-  mov %rcx, %rdx
-  call *%rax
-  add $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  ret
-  .cfi_endproc
-  .size HoldfastCallMuted, .-HoldfastCallMuted
-)");
+#include "sampler/heap/heap.h"
 
 // By the Itanium C++ ABI's rules for personality routines: 2 = _UA_CLEANUP_PHASE, 8 = _URC_CONTINUE_UNWIND.
 extern "C" HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, void*) {
-  if ((actions & 2) != 0) holdfast::UnmuteForOperator(holdfast::thread_state);
+  if ((actions & 2) != 0) holdfast::UnmuteForOperator();
   return 8;
 }
 
@@ -52,14 +30,13 @@ inline bool MayBeSampled(size_t bytes) { return bytes <= kHotSizeLimit && Charge
 // A form of new of somebody's own: called muted, counted here.
 template <typename Form>
 inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes, size_t second, const void* third) {
-  ThreadState& thread = thread_state;
-  if (thread.muted) {  // inside another operator, or a signal handler inside a sample: a plain forward
+  if (IsMuted()) {  // inside another operator, or a signal handler inside a sample: a plain forward
     using Plain = void* (*)(size_t, size_t, const void*);
     return reinterpret_cast<Plain>(reinterpret_cast<void*>(form))(bytes, second, third);
   }
-  MuteForOperator(thread);
+  MuteForOperator();
   void* block = HoldfastCallMuted(reinterpret_cast<void*>(form), bytes, second, third);
-  UnmuteForOperator(thread);
+  UnmuteForOperator();
   if (block != nullptr && MayBeSampled(bytes)) RecordAlloc(caller, KeepSampleable(block), bytes);
   return block;
 }
@@ -197,10 +174,7 @@ using namespace holdfast;
 
 extern "C" {
 
-// ---- The plain forms, by hand: three instructions and a register less than the compiler's ----
-// As in malloc: charge, and call what is next. The call needs a frame, as a block that could not be had is the C++
-// library's matter. `allocate` is called with that frame beneath it:
-//     rsp → return address into new │ bytes │ return address into the program │ the program's frame
+// ---- The plain forms: their hot paths are in interpose/arch ----
 HOLDFAST_HOT_DATA constinit HotNew holdfast_hot_new = {kUnusedWord, nullptr, nullptr};
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewDue(size_t bytes) {
   return NewDue<&Operators::_Znwm>(bytes, HOLDFAST_CALLER());
@@ -218,57 +192,6 @@ HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayElsewhere(size_t bytes, uint
   UndoCharge(bytes);
   return NewElsewhereSlow<&Operators::_Znam>(bytes, {pc, sp, bp});
 }
-HOLDFAST_HIDDEN void* HoldfastCallNewElsewhere(size_t bytes);
-HOLDFAST_HIDDEN void* HoldfastCallNewArrayElsewhere(size_t bytes);
-
-asm(R"(
-  .macro HOLDFAST_NEW name, allocate, due, failed
-  .text
-  .p2align 5
-  .globl \name, holdfast_own\name
-  .hidden holdfast_own\name
-  .type \name, @function
-  .type holdfast_own\name, @function
-\name:
-holdfast_own\name:
-  .cfi_startproc
-  cmpq $1, %rdi
-  movq holdfast_hot_new(%rip), %rax
-  sbbq %rdi, %fs:(%rax)
-  jbe \due
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  call *holdfast_hot_new+\allocate(%rip)
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
-  testq %rax, %rax
-  je \failed
-  ret
-  .cfi_endproc
-  .size \name, .-\name
-  .size holdfast_own\name, .-holdfast_own\name
-  .endm
-
-  .macro HOLDFAST_CALL_ELSEWHERE name, target
-  .globl \name
-  .hidden \name
-  .type \name, @function
-\name:
-  .cfi_startproc
-  movq 16(%rsp), %rsi
-  leaq 24(%rsp), %rdx
-  movq %rbp, %rcx
-  jmp \target
-  .cfi_endproc
-  .size \name, .-\name
-  .endm
-
-  HOLDFAST_NEW _Znwm, 8, HoldfastNewDue, HoldfastNewFailed
-  HOLDFAST_NEW _Znam, 16, HoldfastNewArrayDue, HoldfastNewArrayFailed
-  HOLDFAST_CALL_ELSEWHERE HoldfastCallNewElsewhere, HoldfastNewElsewhere
-  HOLDFAST_CALL_ELSEWHERE HoldfastCallNewArrayElsewhere, HoldfastNewArrayElsewhere
-)");
-static_assert(offsetof(HotNew, allocate) == 8 && offsetof(HotNew, allocate_array) == 16);
 
 HOLDFAST_EXPORT void* _ZnwmRKSt9nothrow_t(size_t bytes, const void* nothrow) noexcept {
   return NothrowNew<&Operators::_ZnwmRKSt9nothrow_t>(bytes, nothrow);

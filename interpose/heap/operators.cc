@@ -7,8 +7,10 @@
 #include <atomic>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
-#include "sampler/recorder.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/this_thread.h"
 
 // Our own, by hidden names: through the exported ones the dynamic linker would give us the program's, if it has any.
 #define HOLDFAST_NEW(name, parameters) extern "C" HOLDFAST_HIDDEN void* holdfast_own##name parameters;
@@ -88,13 +90,12 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   found = {};
   // One form may come to another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
   // forms call the plain ones. All are on behalf of who called first.
-  ThreadState& thread = thread_state;
-  if (thread.in_operator ||
+  if (IsInOperator() ||
       caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
-    if (thread.operators != nullptr) found = static_cast<const ModuleOperators*>(thread.operators)->operators;
+    if (LastOperators() != nullptr) found = static_cast<const ModuleOperators*>(LastOperators())->operators;
     return found;
   }
-  thread.operators = nullptr;
+  SetLastOperators(nullptr);
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
   if (module == nullptr) return found;
   for (const ModuleOperators& entry : by_module) {
@@ -102,7 +103,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
     // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
     *room = entry.operators;
     if (entry.module.load(std::memory_order_acquire) == module) {
-      thread.operators = &entry;
+      SetLastOperators(&entry);
       return *room;
     }
   }
@@ -119,7 +120,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
       if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
       entry.operators = found;
       entry.module.store(module, std::memory_order_release);
-      thread.operators = &entry;
+      SetLastOperators(&entry);
       break;
     }
     adding.store(false, std::memory_order_release);

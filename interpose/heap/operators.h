@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 namespace holdfast {
 
@@ -32,15 +32,8 @@ const Operators& OperatorsFor(uintptr_t caller, Operators* room);
 // Whether it is known that the operators of the whole program may be skipped.
 extern HOLDFAST_HIDDEN bool operators_skipped;
 
-// What the hot paths of new (new.cc) read. `countdown_offset` is as thread_state.h's; it follows it when the shim is
-// ready. `allocate` and `allocate_array` are what they call: the real malloc once the operators may be skipped, until then
-// (and for good where they may not) a way to the careful half.
-struct alignas(64) HotNew {
-  intptr_t countdown_offset;
-  void* (*allocate)(size_t);
-  void* (*allocate_array)(size_t);
-};
-extern "C" HOLDFAST_HIDDEN HotNew holdfast_hot_new;
+// The hot paths of new may be used from now on; and go straight to the next malloc.
+void StartHotNew();
 void SkipOperators();
 
 // After dlclose: what was found by module may be another module's now.

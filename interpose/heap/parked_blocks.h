@@ -13,7 +13,7 @@
 
 #include <atomic>
 
-#include "sampler/recorder.h"
+#include "sampler/contract/attributes.h"
 
 namespace holdfast {
 

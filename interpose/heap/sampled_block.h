@@ -12,7 +12,7 @@
 #include "interpose/base/real.h"
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/parked_blocks.h"
-#include "sampler/recorder.h"
+#include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {
 

@@ -7,10 +7,12 @@
 #include <time.h>
 
 #include "interpose/base/old_version.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/locks/waits.h"
 
 namespace holdfast {
 namespace {

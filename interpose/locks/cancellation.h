@@ -10,7 +10,8 @@
 
 #include <pthread.h>
 
-#include "sampler/recorder.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/locks/waits.h"
 
 extern "C" {
 void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);

@@ -11,10 +11,14 @@
 #include <threads.h>
 #include <time.h>
 
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/mutex.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/locks/holds.h"
+#include "sampler/locks/waits.h"
 
 namespace holdfast {
 namespace {

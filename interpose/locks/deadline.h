@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "sampler/contract/syscalls.h"
+
 namespace holdfast {
 
 inline timespec TimeAt(int64_t ns) {

@@ -1,5 +1,5 @@
 // Futexes that a program uses by itself, through libc's variadic `syscall`: std::atomic::wait, std::counting_semaphore,
-// latch, guards of static variables, abseil's Mutex, Rust's std. The stub in process.cc comes here with every register as
+// latch, guards of static variables, abseil's Mutex, Rust's std. The entry point `syscall` (interpose/arch/entry_points.h) comes here with every register as
 // the program left it, and nothing of ours on the stack.
 //
 // A wait is the waiter's; a wake-up ends what is waited for, and is charged to the waker's stack as an unlock would be.
@@ -7,8 +7,13 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "interpose/arch/entry_points.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/locks/holds.h"
+#include "sampler/locks/waits.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
@@ -51,7 +56,7 @@ using namespace holdfast;
 
 extern "C" {
 
-HOLDFAST_HIDDEN long HoldfastEarlySyscall(long, long, long, long, long, long, long);  // process.cc
+HOLDFAST_HIDDEN long HoldfastEarlySyscall(long, long, long, long, long, long, long);  // process_hooks.cc
 
 static __attribute__((noinline)) long FutexSlow(long number, long a, long b, long c, long d, long e, long f) {
   const auto* word = reinterpret_cast<const uint32_t*>(a);

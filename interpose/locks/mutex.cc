@@ -19,10 +19,16 @@
 #include <unistd.h>
 
 #include "interpose/base/old_version.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/locks/holds.h"
+#include "sampler/locks/waits.h"
 
 namespace holdfast {
 namespace {
@@ -142,8 +148,7 @@ HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIK
 template <typename Unlock, typename Watched>
 inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched watched) {
   // One that only has sums to add after its wait need not look for its lock.
-  const bool only_adds =
-      HasNoSleepers(mutex) && lock_preparing == 0 && thread_state.ended_wait.publishing == Publishing::kDue;
+  const bool only_adds = HasNoSleepers(mutex) && lock_preparing == 0 && HasSumsToAdd();
   if (!only_adds && WatchedSlow(mutex)) return watched();
   const int result = unlock();
   AfterUnlock(mutex);

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "sampler/recorder.h"
+#include "sampler/locks/holds.h"
 
 namespace holdfast {
 

@@ -2,9 +2,14 @@
 #include <pthread.h>
 
 #include "interpose/base/old_version.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/locks/holds.h"
+#include "sampler/locks/waits.h"
 
 namespace holdfast {
 namespace {

@@ -3,8 +3,9 @@
 #ifndef HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 #define HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
-#include "sampler/recorder.h"
+#include "sampler/stacks/little_stack.h"
 
 namespace holdfast {
 

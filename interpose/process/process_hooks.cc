@@ -7,8 +7,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "interpose/arch/entry_points.h"
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/heap/operators.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/lifetime/lifetime.h"
 
 using namespace holdfast;
 
@@ -93,8 +97,7 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
   return result;
 }
 
-// Everything else goes through `syscall` with all registers untouched and by a jump: vfork, or clone with a new stack,
-// could not return through a frame of ours. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
+// `syscall` (interpose/arch/entry_points.h) comes here first. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
 HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
   if (!Ready()) return -1;
   BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);
@@ -114,42 +117,4 @@ HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
     BeforeFork();
   return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
 }
-asm(R"(
-  .text
-  .globl syscall
-  .type syscall, @function
-syscall:
-  .cfi_startproc
-  cmp $202, %rdi
-  je HoldfastFutex
-  cmp $317, %rdi
-  je HoldfastSeccomp
-  cmp $449, %rdi
-  je HoldfastFutexWaitv
-  cmp $454, %rdi
-  je HoldfastFutex2Wake
-  cmp $455, %rdi
-  je HoldfastFutex2Wait
-  push %rdi
-  push %rsi
-  push %rdx
-  push %rcx
-  push %r8
-  push %r9
-  sub $8, %rsp
-  .cfi_adjust_cfa_offset 56
-  call HoldfastRealSyscall
-  add $8, %rsp
-  pop %r9
-  pop %r8
-  pop %rcx
-  pop %rdx
-  pop %rsi
-  pop %rdi
-  .cfi_adjust_cfa_offset -56
-  jmp *%rax
-  .cfi_endproc
-  .size syscall, .-syscall
-)");
-
 }  // extern "C"

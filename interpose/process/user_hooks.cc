@@ -1,7 +1,9 @@
 // Functions by which root becomes another user, or takes another root folder: what needs root's rights is done before.
 #include <unistd.h>
 
+#include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "sampler/lifetime/lifetime.h"
 
 using namespace holdfast;
 

@@ -22,7 +22,7 @@
 #include "report/processes/findings.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {

@@ -14,7 +14,7 @@
 #include "report/export/process_exporter.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 #include "report/commands/commands.h"
 #include "report/export/profile_builder.h"
 #include "report/processes/find_tables.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {

@@ -35,8 +35,8 @@
 #include "report/table/memory_room.h"
 #include "report/table/process_info.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/layout.h"
-#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "report/table/table_folder.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/layout.h"
-#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

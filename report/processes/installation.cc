@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {

@@ -17,7 +17,7 @@
 #include "report/export/served_users.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/attributes.h"
 
 namespace holdfast {
@@ -27,16 +28,7 @@ extern HOLDFAST_HIDDEN std::atomic<bool> no_clock;
 template <typename... Args>
 inline long RawSyscall(long number, Args... args) {
   static_assert(sizeof...(Args) <= 6);
-  const long values[6] = {(long)(args)...};
-  register long r10 asm("r10") = values[3];
-  register long r8 asm("r8") = values[4];
-  register long r9 asm("r9") = values[5];
-  long result;
-  asm volatile("syscall"
-               : "=a"(result)
-               : "0"(number), "D"(values[0]), "S"(values[1]), "d"(values[2]), "r"(r10), "r"(r8), "r"(r9)
-               : "rcx", "r11", "memory");
-  return result;
+  return SystemCall(number, {(long)(args)...});
 }
 
 inline bool SyscallFailed(long result) { return result < 0 && result > -4096; }

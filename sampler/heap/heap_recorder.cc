@@ -1,10 +1,10 @@
-// The heap half of recorder.h.
-#include <time.h>
-
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/heap.h"
+#include "sampler/process/enter.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
-#include "sampler/recorder.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/sample_stack.h"
 #include "sampler/tables/stack_table.h"
@@ -120,8 +120,7 @@ bool HeapEventDue(size_t bytes) {
   return due && !lost;
 }
 
-// Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.
-static void DrawHeapGapAnew() {
+void DrawHeapGapAnew() {
   ThreadState& thread = thread_state;
   // Not yet introduced: its first block is where it begins. In a sample of its own: the gap behind that is drawn there.
   if (thread.epoch == 0 || (thread.muted && !thread.in_operator)) return;
@@ -136,17 +135,6 @@ static void DrawHeapGapAnew() {
   countdown = drawn.length;
   gap = drawn.length + allocated;
   thread.heap_gap_is_event = drawn.is_event;
-}
-
-void BeforeFork() {
-  if (!process.recording.load(std::memory_order_relaxed)) return;
-  const uint64_t number = process.forks.fetch_add(1, std::memory_order_relaxed) + 1;
-  thread_state.random += number * 0x9fb21c651e98df25;  // also where several threads fork at the same time
-  DrawHeapGapAnew();
-}
-
-void AfterFork() {
-  if (process.recording.load(std::memory_order_relaxed)) DrawHeapGapAnew();
 }
 
 void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {

@@ -1,7 +1,7 @@
 #include "sampler/hot_path/lock_slots.h"
 
+#include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
 
@@ -202,7 +202,7 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
     }
     // Some instructions of another thread's, which may have been put off the processor in their midst.
     if (i % 8 != 7 || no_system_calls.load(std::memory_order_relaxed)) {
-      __builtin_ia32_pause();
+      SpinPause();
     } else {
       RawSyscall(SYS_sched_yield);
     }

@@ -35,7 +35,6 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/layout.h"
-#include "sampler/hot_path/thread_state.h"
 
 namespace holdfast {
 
@@ -179,16 +178,8 @@ inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::
 // Of visits: who holds the lock had waited for it, and adds that wait's sums when it lets go. Its slot has to be there then,
 // else the unlock would not look.
 inline constexpr uint32_t kSumsDue = uint32_t{1} << 31;
-// Whether an unlock for which nobody sleeps, while some lock is watched, may go its usual way: all but one in kOneVisitIn of
-// each thread, and the first after a wait, which has sums to add. None while some waiter has its stack captured.
+// Of so many unlocks, one looks whether its slot is still needed: see Calm in this_thread.h.
 inline constexpr uint16_t kOneVisitIn = 64;
-HOLDFAST_HOT inline bool Calm() {
-  if (UNLIKELY(lock_preparing != 0)) return false;
-  // As ChargeHeap: one subtraction, whose carry says that it was 0.
-  bool ran_out;
-  asm volatile("subw $1, %[left]" : "=@ccc"(ran_out), [left] "+m"(thread_state.calm_unlocks));
-  return LIKELY(!ran_out);
-}
 // By a holder that found nobody waiting: after some such visits the slot is given up. Returns what is left then. `visits`: how
 // many this one stands for.
 Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);

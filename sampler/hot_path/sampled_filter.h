@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/attributes.h"
 
 namespace holdfast {
@@ -54,11 +55,9 @@ inline bool IsTagged(const void* block) { return (reinterpret_cast<uintptr_t>(bl
 // Test 1, one `test` with memory and a branch. A relaxed load: the mask is cleared before the first untagged sample is
 // handed to the program, and a thread that frees that block got its address from there.
 HOLDFAST_HOT inline bool PassesTag(const void* block, const std::atomic<uint32_t>& mask = sampled_filter.tag_mask) {
-  bool passes;
-  asm volatile("testl %[low], %[mask]"
-               : "=@ccz"(passes)
-               : [mask] "m"(mask), [low] "r"(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block))));
-  return passes;
+  static_assert(sizeof mask == sizeof(uint32_t));
+  return SharesNoBit(reinterpret_cast<const uint32_t&>(mask),
+                     static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block)));
 }
 
 inline size_t FilterIndex(const void* block) {

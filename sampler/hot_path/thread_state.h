@@ -1,4 +1,4 @@
-// What the sampler knows of one thread. Thread-local, initial-exec, constant-initialised, without a destructor: a new
+// What the sampler knows of one thread; wrappers see this_thread.h. Thread-local, initial-exec, constant-initialised, without a destructor: a new
 // thread costs nothing until its first allocation, and a thread that ends leaves nothing to clean up.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
@@ -8,9 +8,14 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/layout.h"
-#include "sampler/stacks/stack_trace.h"
 
 namespace holdfast {
+
+// What is known to be readable of this thread's stack: zero at first.
+struct StackBounds {
+  uintptr_t low;
+  uintptr_t high;
+};
 
 struct LockPair;
 struct LockRecord;
@@ -92,62 +97,10 @@ static_assert(sizeof(ThreadState) == 256);
 
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
-// Where heap_countdown lies, counted from the thread pointer; as the compiler would find it in the GOT, but ours to set.
-// Until the shim is ready it leads to kUnusedWord, so that every charge runs out and comes to the careful half: the hot
-// path needs no test of its own for that.
-extern HOLDFAST_HIDDEN intptr_t countdown_offset;
-
-// A word of the thread control block that glibc keeps and does not use (tcbhead_t::unused_vgetcpu_cache, x86-64; glibc
-// 2.2.5 to 2.42), zero in every thread. It is there before the first library is relocated, as a stack protector needs it.
-inline constexpr intptr_t kUnusedWord = 0x38;
-inline void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
-
-inline intptr_t OffsetOfCountdown() {
-  uintptr_t thread_pointer;
-  asm("movq %%fs:0, %0" : "=r"(thread_pointer));
-  return static_cast<intptr_t>(reinterpret_cast<uintptr_t>(&thread_state.heap_countdown) - thread_pointer);
-}
-
-// Charges `bytes`, 1 if there are none, to this thread; true when its countdown has run out. Larger sizes than any
-// allocator has always run out (see UndoCharge). `cmp` sets the carry for 0 bytes only, `sbb` takes it away as well.
-HOLDFAST_HOT inline bool ChargeHeap(size_t bytes) {
-  bool ran_out;
-  asm volatile("cmpq $1, %[bytes]\n\tsbbq %[bytes], %%fs:(%[at])"
-               : "=@ccbe"(ran_out)
-               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
-               : "memory");
-  return ran_out;
-}
-
-// The same for realloc, which frees where 0 bytes are asked for: they charge nothing. One instruction less.
-HOLDFAST_HOT inline bool ChargeHeapUnlessZero(size_t bytes) {
-  bool ran_out;
-  asm volatile("subq %[bytes], %%fs:(%[at])"
-               : "=@ccbe"(ran_out)
-               : [bytes] "r"(bytes), [at] "r"(countdown_offset)
-               : "memory");
-  return ran_out;
-}
-
-inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
-
 // Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:
 // set and cleared by hand.
 inline void Mute(ThreadState& thread) { thread.muted = true; }
 inline void Unmute(ThreadState& thread) { thread.muted = false; }
-
-// As above, for a call whose own allocations must leave the countdown where it is: they are part of the one that called.
-inline void MuteForOperator(ThreadState& thread) {
-  thread.held_countdown = thread.heap_countdown;
-  thread.held_gap = thread.heap_gap;
-  thread.heap_countdown = thread.heap_gap = INT64_MAX;
-  thread.muted = thread.in_operator = true;
-}
-inline void UnmuteForOperator(ThreadState& thread) {
-  thread.heap_countdown = thread.held_countdown;
-  thread.heap_gap = thread.held_gap;
-  thread.muted = thread.in_operator = false;
-}
 
 }  // namespace holdfast
 

@@ -1,4 +1,4 @@
-// Waits for conditions: first for the signal, then for the mutex. See recorder.h.
+// Waits for conditions: first for the signal, then for the mutex. See waits.h.
 //
 //     waiter      wait(c, m) ──── asleep ────────────┐        m is taken ────────┐ returns with m
 //     signaller                        signal(c) ────┘ t_s   … unlock(m)
@@ -8,9 +8,11 @@
 // then is charged; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
 // which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
 // If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
+#include "sampler/contract/clock.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
 #include "sampler/locks/wait_internal.h"
+#include "sampler/process/enter.h"
 #include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {

@@ -1,10 +1,11 @@
-// The holder's half of lock profiling: see recorder.h, and lock_slots.h for what is charged.
+// Who held a lock that others waited for: see holds.h, and lock_slots.h for what is attributed to whom.
 #include <errno.h>
 
+#include "sampler/locks/holds.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
 #include "sampler/locks/wait_internal.h"
-#include "sampler/recorder.h"
+#include "sampler/process/enter.h"
 #include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {

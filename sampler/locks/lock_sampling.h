@@ -5,6 +5,7 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/hot_path/thread_state.h"
 #include "sampler/process/process.h"
 #include "sampler/tables/stack_table.h"
 

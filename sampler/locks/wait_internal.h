@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 
-#include "sampler/recorder.h"
+#include "sampler/locks/waits.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {

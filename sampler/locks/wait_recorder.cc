@@ -1,11 +1,14 @@
-// The waiter's half of lock profiling: see recorder.h.
+// Who waits, for how long, and at which call site: see waits.h.
 #include <pthread.h>
 
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
 #include "sampler/locks/wait_internal.h"
+#include "sampler/locks/waits.h"
+#include "sampler/process/enter.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
-#include "sampler/recorder.h"
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/sample_stack.h"
 

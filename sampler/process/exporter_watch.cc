@@ -1,13 +1,15 @@
-// The exporter as the target sees it: started when nobody serves, and again when it was killed.
+#include "sampler/process/exporter_watch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "sampler/contract/clock.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/process/process.h"
 #include "sampler/spawn/spawn_exporter.h"
-#include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
 namespace {

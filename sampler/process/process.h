@@ -1,5 +1,5 @@
-// The sampler's state of this process: options, its table, which process it is (fork makes another), and its end.
-// Inside the sampler only; wrappers see recorder.h.
+// Which process this is, and what it was told: options, where its table lies, what its threads draw their random numbers
+// from. Only data: own_table.h makes the table, enter.h finds out that it is another process by now.
 #ifndef HOLDFAST_SAMPLER_PROCESS_PROCESS_H_
 #define HOLDFAST_SAMPLER_PROCESS_PROCESS_H_
 
@@ -8,8 +8,6 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/options.h"
-#include "sampler/hot_path/thread_state.h"
-#include "sampler/tables/shared_table.h"
 #include "sampler/tables/table_file.h"
 
 namespace holdfast {
@@ -38,32 +36,8 @@ struct Process {
 
 extern HOLDFAST_HIDDEN Process process;
 
-// First thing on every slow path. False: do not record (muted, switched off, or a state that belongs to someone else).
-// In a forked child the first call here begins its own, empty profile.
-bool EnterSlow(ThreadState& thread);
-
-// The table, made now if there is none yet. Null: none can be had.
-Table* GetTable();
-// The same, for a thread that is not muted yet.
-Table* GetTableMuted(ThreadState& thread);
-
-// Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
-bool StartExporter();
-// A table of its own has been made, whose exporter is to be watched from now on.
-void BeginBeat();
-// With HOLDFAST_VERBOSE: one line where profiles cannot be written.
-void TellUnwritable();
-// After a sample, by every thread: looks (a load, at times the clock) whether the exporter's beat stands still, and starts
-// another exporter where there is none any more. It may have been killed long before this process ends, and if that is by
-// SIGKILL nobody would write what is in the table.
-void TendExporter(Table* recorded);
-
-// Adds to what is counted while there is no table. Also right when another thread publishes the table meanwhile: nothing
-// is left behind, nothing is counted twice.
-void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amount);
-
-// Whether the tables are this process's own: a forked child finds out, and begins anew, here. False: do not touch them.
-bool OwnState();
+// The seed that the options give, or a random one.
+void DrawSeed();
 
 // Whether the caller runs in a child that shares this memory (vfork, CLONE_VM).
 bool InBorrowedMemory();

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,45 +11,12 @@
 
 #include <cstring>
 
-#include "sampler/contract/layout.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 
 // From the linker: where this shared object (or the tool) begins and ends.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char _end[];
-
-// clone(2) with a new stack: the child calls function(argument) on it, which must not return.
-extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsigned long flags, void* stack_top,
-                                                                           void (*function)(void*), void* argument);
-asm(R"(
-  .text
-  .hidden HoldfastCloneOnStack
-  .globl HoldfastCloneOnStack
-  .type HoldfastCloneOnStack, @function
-HoldfastCloneOnStack:
-  .cfi_startproc
-  sub $16, %rsi
-  mov %rdx, (%rsi)
-  mov %rcx, 8(%rsi)
-  xor %edx, %edx
-  xor %r10d, %r10d
-  xor %r8d, %r8d
-  mov $56, %eax
-  syscall
-  test %rax, %rax
-  jnz 1f
-  .cfi_undefined %rip
-  xor %ebp, %ebp
-  pop %rax
-  pop %rdi
-  call *%rax
-  hlt
-1:
-  ret
-  .cfi_endproc
-  .size HoldfastCloneOnStack, .-HoldfastCloneOnStack
-)");
 
 namespace holdfast {
 namespace {
@@ -91,9 +57,8 @@ struct Range {
 // Unmaps all but this library and the pages behind the thread pointer: in those lies the rseq area that libc has
 // registered, which the kernel writes to whenever it moves the process to another processor.
 void KeepOnlyOurs() {
-  constexpr uintptr_t kPage = 4096, kLowest = 4096, kHighest = 0x7ffffffff000;
-  uintptr_t thread_pointer = 0;
-  RawSyscall(SYS_arch_prctl, 0x1003 /*ARCH_GET_FS*/, &thread_pointer);
+  constexpr uintptr_t kPage = kPageBytes, kLowest = kPage, kHighest = kUserEnd - kPage;
+  const uintptr_t thread_pointer = ThreadPointerFromKernel();
   Range low = {reinterpret_cast<uintptr_t>(__ehdr_start) & ~(kPage - 1),
                (reinterpret_cast<uintptr_t>(_end) + kPage - 1) & ~(kPage - 1)};
   Range high = {thread_pointer & ~(kPage - 1), (thread_pointer & ~(kPage - 1)) + 3 * kPage};
@@ -220,61 +185,6 @@ bool ChildrenGoElsewhere() {
   const int64_t childrens_bytes =
       RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
   return childrens_bytes != own_bytes || memcmp(own, childrens, static_cast<size_t>(own_bytes)) != 0;
-}
-
-void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
-                      uint32_t version) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
-  for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
-  for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
-    for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
-  }
-  TextBuffer<700> text;
-  text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
-  CopyText(path, capacity, text.text());
-}
-
-namespace {
-
-// A file of another user's proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
-Service ServiceAt(const char* path, uint32_t uid) {
-  struct stat info;
-  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (SyscallFailed(fd)) {
-    // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
-    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
-      return Service::kNobody;
-    return info.st_uid == uid ? Service::kNobody : Service::kBarred;
-  }
-  Service service = Service::kNobody;
-  if (!SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) {
-    if (info.st_uid != uid && info.st_uid != 0) {
-      if (uid != 0) service = Service::kBarred;
-    } else if (RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/) {
-      service = Service::kServed;
-    } else if (uid != 0 && info.st_uid == 0) {
-      service = Service::kByRoot;
-    }
-  }
-  RawSyscall(SYS_close, fd);
-  return service;
-}
-
-}  // namespace
-
-Service ServiceOf(const char* tables, const char* out, FolderId id) {
-  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
-  char path[700];
-  if (uid != 0 && id.known()) {
-    struct stat info;
-    MarkPath(tables, out, uid, path, sizeof path);
-    if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)) && info.st_uid == 0) {
-      return ServiceAt(path, uid);
-    }
-  }
-  ExporterLockPath(tables, out, id, uid, path, sizeof path);
-  return ServiceAt(path, uid);
 }
 
 }  // namespace holdfast

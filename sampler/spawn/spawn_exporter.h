@@ -7,8 +7,6 @@
 
 #include <cstdint>
 
-#include "sampler/contract/layout.h"
-
 namespace holdfast {
 
 // Starts `path` with `arguments` (null-terminated, at most 12 of them) and `environment` (null: one that keeps the library out). False: it
@@ -31,29 +29,6 @@ bool SpawnExporter(const char* path, const char* const* arguments, const char* c
 // Whether children of the calling thread are born into another pid namespace than its own (unshare, setns). The first of them
 // is that namespace's process 1: when it ends, no other can ever be started there. False where there is no /proc.
 bool ChildrenGoElsewhere();
-
-// Who exports this user's tables of an output folder: told by the lock file and whose it is.
-enum class Service {
-  kNobody,  // no exporter; one may be started
-  kServed,  // an exporter holds the lock
-  kByRoot,  // the file is root's mark that its exporter takes this user's tables (table_owner.h), but none is at work
-  kBarred,  // another user has put a file there: no exporter of this user can come to hold the lock
-};
-// `id`: of the folder, as its tables' headers have it.
-Service ServiceOf(const char* tables, const char* out, FolderId id);
-inline bool ExporterServes(const char* tables, const char* out, FolderId id) {
-  return ServiceOf(tables, out, id) == Service::kServed;
-}
-
-// Writes "<tables>/holdfast.<uid>.<hash>.lock" into `path`. The hash is of `out`, of `id` (two containers may each have a
-// folder of that path) and of the layout's version: an exporter of another one cannot read our tables.
-void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
-                      uint32_t version = kLayoutVersion);
-// Root's mark for another user, that lies where that user's lock would be: without the folder's id, which that user may not
-// be able to see (below a home of mode 0700).
-inline void MarkPath(const char* tables, const char* out, uint32_t user, char* path, uint64_t capacity) {
-  ExporterLockPath(tables, out, FolderId{}, user, path, capacity);
-}
 
 }  // namespace holdfast
 

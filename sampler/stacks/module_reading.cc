@@ -29,7 +29,7 @@ void AwaitReaders() {
     // Sequentially consistent, as is the addition in Begin: either the reader sees the dlclose, or it is seen here.
     if (readers.load(std::memory_order_seq_cst) == 0) return;
     if (i < kSpins) {
-      __builtin_ia32_pause();
+      SpinPause();
     } else if (!no_system_calls.load(std::memory_order_relaxed)) {
       RawSyscall(SYS_nanosleep, &pause, 0);
     }

@@ -310,7 +310,7 @@ bool LockRecording(Table* now) {
   for (int i = 0; i < kSpins + kSleeps; ++i) {
     if (!recording.exchange(true, std::memory_order_acquire)) return true;
     if (i < kSpins) {
-      __builtin_ia32_pause();
+      SpinPause();
     } else if (!no_system_calls.load(std::memory_order_relaxed)) {
       RawSyscall(SYS_nanosleep, &pause, 0);
     }

@@ -18,13 +18,6 @@ namespace {
 constexpr uintptr_t kMainStackReach = uintptr_t{64} << 20;
 // Behind a seccomp filter: how far below the thread's control block its stack is believed to be readable.
 constexpr uintptr_t kNear = 16 * kPageBytes;
-constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
-
-uintptr_t ThreadPointer() {
-  uintptr_t value;
-  asm("mov %%fs:0, %0" : "=r"(value));
-  return value;
-}
 
 // How far below its control block a thread's outermost frame may lie, so that it certainly lies in the thread's own block: what
 // lies below that block may be a coroutine's stack, without a guard page between. No thread's block is smaller than

@@ -13,12 +13,12 @@
 
 #include <cstdint>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/attributes.h"
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/hot_path/thread_state.h"
 
 namespace holdfast {
 
-inline constexpr uintptr_t kPageBytes = 4096;
 inline constexpr uintptr_t PageOf(uintptr_t address) { return address & ~(kPageBytes - 1); }
 
 // Asks the kernel. False also when no system call may be made, or this one is refused.

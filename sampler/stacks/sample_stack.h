@@ -3,24 +3,15 @@
 #ifndef HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
 #define HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
 
-#include <time.h>
-
-#include "sampler/contract/syscalls.h"
+#include "sampler/contract/clock.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/scratch.h"
+#include "sampler/stacks/stack_trace.h"
 #include "sampler/tables/stack_table.h"
 
 namespace holdfast {
-
-// 0 where reading the clock would be the program's end: then waits have no length and samples cost nothing.
-inline int64_t MonotonicNs() {
-  if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
 inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {

@@ -18,7 +18,7 @@ namespace {
 
 // Code lies above the first page and, in user space, below 2^47.
 constexpr uintptr_t kLowestPc = 4096;
-constexpr uintptr_t kPcEnd = uintptr_t{1} << 47;
+constexpr uintptr_t kPcEnd = kUserEnd;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
 // ---- The cache of rows ----
@@ -177,26 +177,19 @@ bool StepLoaded(UnwindRow row, StackReader* stack, Registers* at) {
 // Out of a signal handler. The interrupted code may be on another stack.
 bool StepSignal(StackReader* stack, Registers* at) {
   const uintptr_t context = at->sp;
-  if (!stack->Reach(context + kSignalBpOffset) || !stack->Reach(context + kSignalSpOffset) ||
+  if (!stack->Reach(context + kSignalFpOffset) || !stack->Reach(context + kSignalSpOffset) ||
       !stack->Reach(context + kSignalPcOffset)) {
     return false;
   }
   // + 1: the interrupted instruction has not been left, and rows belong to the instruction before a return address.
   *at = {StackReader::Word(context + kSignalPcOffset) + 1, StackReader::Word(context + kSignalSpOffset),
-         StackReader::Word(context + kSignalBpOffset)};
+         StackReader::Word(context + kSignalFpOffset)};
   return at->sp % kWordBytes == 0 && stack->StartAt(at->sp, false);
 }
 
-// Whether a call instruction may end at `pc`: call rel32, or call through a register or memory (ff /2, 2 to 7 bytes).
+// Whether a call instruction may end at `pc`.
 bool FollowsCall(uintptr_t pc) {
-  constexpr int kLongestCall = 7;
-  if (!PageReadable(pc - kLongestCall) || !PageReadable(pc - 1)) return false;
-  const auto* code = reinterpret_cast<const uint8_t*>(pc);
-  if (code[-5] == 0xe8) return true;
-  for (int length = 2; length <= kLongestCall; ++length) {
-    if (code[-length] == 0xff && (code[1 - length] >> 3 & 7) == 2) return true;
-  }
-  return false;
+  return PageReadable(pc - kLongestCall) && PageReadable(pc - 1) && MayEndCall(reinterpret_cast<const uint8_t*>(pc));
 }
 
 // Code without unwind tables: JIT-compiled, or assembly. A guess that rbp is a frame pointer, taken only when what it

@@ -9,39 +9,11 @@
 #ifndef HOLDFAST_SAMPLER_STACKS_STACK_TRACE_H_
 #define HOLDFAST_SAMPLER_STACKS_STACK_TRACE_H_
 
-#include <cstdint>
-
-#include "sampler/contract/layout.h"
+#include "sampler/arch/processor.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/tables/stack_table.h"
 
 namespace holdfast {
-
-// Where a walk begins: the registers as they will be in the caller once the current function has returned to it.
-struct CallerRegisters {
-  uintptr_t pc;
-  uintptr_t sp;
-  uintptr_t bp;
-};
-
-// The registers of the caller of the function in which this is written. That function must not be inlined; the macro
-// makes it keep a frame pointer.
-#define HOLDFAST_CALLER()                                                                \
-  (::holdfast::CallerRegisters{reinterpret_cast<uintptr_t>(__builtin_return_address(0)), \
-                               reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),       \
-                               *static_cast<const uintptr_t*>(__builtin_frame_address(0))})
-
-// What is known to be readable of this thread's stack: lives in the thread's state, zero at first.
-struct StackBounds {
-  uintptr_t low;
-  uintptr_t high;
-};
-
-struct StackTrace {
-  uint16_t depth;
-  bool truncated;  // outer frames are missing
-  // Leaf first: frames[0] is the caller. Return addresses: the instruction that was under way ends at or before it. For
-  // code that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
-  TaggedPc frames[kMaxDepth];
-};
 
 // Fills `trace`. Records modules in the current table as they are first met (table() must not be null).
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace);

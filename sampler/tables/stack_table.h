@@ -11,10 +11,18 @@
 #ifndef HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 #define HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 
-#include "sampler/stacks/stack_trace.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
+
+// A stack as it was captured.
+struct StackTrace {
+  uint16_t depth;
+  bool truncated;  // outer frames are missing
+  // Leaf first: frames[0] is the caller. Return addresses: the instruction that was under way ends at or before it. For
+  // code that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
+  TaggedPc frames[kMaxDepth];
+};
 
 // The stack for `trace`; the overflow stack (counted) when the table is full.
 Stack* InternStack(Table* table, const StackTrace& trace);

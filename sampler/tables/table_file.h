@@ -1,6 +1,6 @@
 // Making the table file: where it may lie, how large it may become, and what its header says of the process.
 //
-// Called by the one thread that makes the table (sampler/process/process.cc), with the calling thread muted. Uses system calls
+// Called by the one thread that makes the table (sampler/process/own_table.cc), with the calling thread muted. Uses system calls
 // only; the descriptor is closed before the function returns.
 #ifndef HOLDFAST_SAMPLER_TABLES_TABLE_FILE_H_
 #define HOLDFAST_SAMPLER_TABLES_TABLE_FILE_H_

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
-#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

@@ -1,5 +1,6 @@
 #include "sampler/unwind/unwind_cfi.h"
 
+#include "sampler/arch/processor.h"
 #include "sampler/unwind/unwind_bytes.h"
 #include "sampler/unwind/unwind_entry.h"
 #include "sampler/unwind/unwind_expression.h"
@@ -192,7 +193,7 @@ bool IsSignalFrame(const State& state, AddressRange readable, uintptr_t pc) {
   return FoldExpression(static_cast<uintptr_t>(state.cfa_value), readable, pc, false, &cfa) &&
          cfa == FrameValue{FrameValue::kLoadedSp, kSignalSpOffset, 0} && PlaceFrom(state.sp, readable, pc, &sp) &&
          sp == FrameValue{FrameValue::kSp, 0, kSignalSpOffset} && PlaceFrom(state.bp, readable, pc, &bp) &&
-         bp == FrameValue{FrameValue::kSp, 0, kSignalBpOffset} && PlaceFrom(state.pc, readable, pc, &ra) &&
+         bp == FrameValue{FrameValue::kSp, 0, kSignalFpOffset} && PlaceFrom(state.pc, readable, pc, &ra) &&
          ra == FrameValue{FrameValue::kSp, 0, kSignalPcOffset};
 }
 

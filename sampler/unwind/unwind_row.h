@@ -78,13 +78,6 @@ struct UnwindRow {
 };
 static_assert(sizeof(UnwindRow) == 8);
 
-// Where the kernel's x86-64 signal frame keeps the interrupted registers: offsets from rsp at the return from the
-// handler, which points at the ucontext: 40 bytes before the general registers, with
-// REG_RBP = 10, REG_RSP = 15, REG_RIP = 16.
-inline constexpr int64_t kSignalBpOffset = 40 + 10 * 8;
-inline constexpr int64_t kSignalSpOffset = 40 + 15 * 8;
-inline constexpr int64_t kSignalPcOffset = 40 + 16 * 8;
-
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_

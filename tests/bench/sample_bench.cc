@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "sampler/heap/heap.h"
+#include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
-#include "sampler/recorder.h"
+#include "sampler/stacks/stack_trace.h"
 #include "sampler/tables/stack_table.h"
 #include "tests/bench/call_paths.h"
 #include "tests/unit/anonymous_table.h"

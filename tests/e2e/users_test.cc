@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {

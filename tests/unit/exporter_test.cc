@@ -11,7 +11,7 @@
 #include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
 #include "report/export/sweep_tables.h"
-#include "sampler/spawn/spawn_exporter.h"
+#include "sampler/contract/exporter_service.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "sampler/contract/poisson_sampler.h"
+#include "sampler/heap/heap.h"
+#include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
-#include "sampler/recorder.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

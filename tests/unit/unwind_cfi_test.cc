@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "sampler/arch/processor.h"
 #include "sampler/stacks/module_image.h"
 
 extern "C" int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
@@ -127,7 +128,7 @@ Outcome RowStep(UnwindRow row, const Registers& from, Registers* caller) {
   if (row.kind() == UnwindRow::kEnd) return Outcome::kEnd;
   if (row.kind() == UnwindRow::kSignal) {
     *caller = {FakeWord(from.sp + kSignalPcOffset), FakeWord(from.sp + kSignalSpOffset),
-               FakeWord(from.sp + kSignalBpOffset)};
+               FakeWord(from.sp + kSignalFpOffset)};
     return Outcome::kCaller;
   }
   if (row.kind() != UnwindRow::kStep) return Outcome::kCannot;

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/locks/holds.h"
 #include "sampler/locks/lock_sampling.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/stacks/sample_stack.h"

@@ -1,0 +1,7 @@
+#include "interpose/heap/parked_blocks.h"
+
+namespace holdfast {
+
+constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
+
+}  // namespace holdfast

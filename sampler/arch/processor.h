@@ -1,0 +1,74 @@
+// The processor, as the rest of sampler/ and interpose/ sees it: the only headers that name a register, an instruction, the
+// layout of a thread's control block or how a system call is made lie in a folder of this one's, one for each processor.
+//
+// A second processor is one folder beside x86_64/ with these two files, chosen at the end of this header, and
+// interpose/arch/<processor>/ with the entry points that are written by hand (interpose/arch/entry_points.h). It defines:
+//
+//   who calls            HOLDFAST_CALLER()           the registers of the caller, where a walk begins
+//   system calls         SystemCall                  six words in, the kernel's answer out: −errno on failure
+//                        ThreadPointerFromKernel     this thread's, where the program's memory may not be touched
+//                        HoldfastCloneOnStack        clone(2) with a new stack (clone_on_stack.cc)
+//   the thread           ThreadPointer               of the control block, at the upper end of the block with the stack
+//                        kUnusedWord                 a word of the control block that libc keeps and does not use, always 0
+//                        ClearUnusedWord             makes it 0 again
+//                        ChargeWord                  takes bytes (1 for 0) from a word that lies so far from the pointer
+//                        ChargeWordUnlessZero        the same, nothing for 0
+//   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, HOLDFAST_LOAD_PC_RELATIVE
+//   address space        kPageBytes, kUserEnd
+//   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
+//                        kReturnAddressFromCfa                            where a call leaves its return address
+//                        kSignalFpOffset, kSignalSpOffset, kSignalPcOffset  in the kernel's signal frame, from sp
+//                        MayEndCall, kLongestCall                         whether a call instruction may end at an address
+//
+// Everything inline is forced to be: it runs before the shim is relocated, without a GOT and without thread-local memory
+// (but for what says otherwise). What stays outside and would have to be looked at for another processor: the version nodes
+// of libc (interpose/exports.map, base/wrapped.inc), and rows of the unwinder, which say nothing of a return address that a
+// register still holds (unwind/unwind_row.h).
+#ifndef HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
+#define HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast {
+
+// Where a walk begins: the registers as they will be in the caller once the current function has returned to it.
+// HOLDFAST_CALLER() is that of the function in which it is written, which must not be inlined; it makes that function keep
+// a frame pointer.
+struct CallerRegisters {
+  uintptr_t pc;
+  uintptr_t sp;
+  uintptr_t bp;  // the frame pointer, where the code has one
+};
+
+#define HOLDFAST_ARCH inline __attribute__((always_inline))
+// The kernel's answer: −errno on failure.
+HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]);
+HOLDFAST_ARCH uintptr_t ThreadPointer();
+HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel();
+HOLDFAST_ARCH void ClearUnusedWord();
+// True when the word has run out: it was less than `bytes`, or became 0. `at`: from the thread pointer.
+HOLDFAST_ARCH bool ChargeWord(size_t bytes, intptr_t at);
+HOLDFAST_ARCH bool ChargeWordUnlessZero(size_t bytes, intptr_t at);
+// Between two looks at a word that another thread is about to change.
+HOLDFAST_ARCH void SpinPause();
+// Takes 1 from the word, in one instruction; true if it was 0.
+HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
+// Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
+HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
+// Whether a call instruction may end at `code`. The kLongestCall bytes before it can be read.
+HOLDFAST_ARCH bool MayEndCall(const uint8_t* code);
+
+}  // namespace holdfast
+
+// The child calls function(argument) on the new stack, which must not return. The parent gets its id, or −errno.
+extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsigned long flags, void* stack_top,
+                                                                           void (*function)(void*), void* argument);
+
+#if defined(__x86_64__)
+#include "sampler/arch/x86_64/processor_inline.h"
+#else
+#error "Holdfast has no folder in sampler/arch for this processor."
+#endif
+
+#endif  // HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_

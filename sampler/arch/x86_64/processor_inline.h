@@ -1,0 +1,115 @@
+// x86-64 Linux. Included at the end of sampler/arch/processor.h, which says what each of these is for.
+#ifndef HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_
+#define HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_
+
+#include <sys/syscall.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// The frame pointer of the caller is what this function has pushed first, where its own points.
+#define HOLDFAST_CALLER()                                                                \
+  (::holdfast::CallerRegisters{reinterpret_cast<uintptr_t>(__builtin_return_address(0)), \
+                               reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),       \
+                               *static_cast<const uintptr_t*>(__builtin_frame_address(0))})
+
+namespace holdfast {
+
+// ---- System calls ----
+
+HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]) {
+  register long r10 asm("r10") = values[3];
+  register long r8 asm("r8") = values[4];
+  register long r9 asm("r9") = values[5];
+  long result;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "0"(number), "D"(values[0]), "S"(values[1]), "d"(values[2]), "r"(r10), "r"(r8), "r"(r9)
+               : "rcx", "r11", "memory");
+  return result;
+}
+
+// ---- The thread's control block: fs points to it, and its first word is that pointer ----
+
+HOLDFAST_ARCH uintptr_t ThreadPointer() {
+  uintptr_t value;
+  asm("movq %%fs:0, %0" : "=r"(value));
+  return value;
+}
+
+HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel() {
+  uintptr_t value = 0;
+  SystemCall(SYS_arch_prctl, {0x1003 /*ARCH_GET_FS*/, reinterpret_cast<long>(&value)});
+  return value;
+}
+
+// tcbhead_t::unused_vgetcpu_cache (glibc 2.2.5 to 2.42), zero in every thread. It is there before the first library is
+// relocated, as a stack protector needs the block.
+inline constexpr intptr_t kUnusedWord = 0x38;
+HOLDFAST_ARCH void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
+
+// `cmp` sets the carry for 0 bytes only, `sbb` takes it away as well.
+HOLDFAST_ARCH bool ChargeWord(size_t bytes, intptr_t at) {
+  bool ran_out;
+  asm volatile("cmpq $1, %[bytes]\n\tsbbq %[bytes], %%fs:(%[at])"
+               : "=@ccbe"(ran_out)
+               : [bytes] "r"(bytes), [at] "r"(at)
+               : "memory");
+  return ran_out;
+}
+
+HOLDFAST_ARCH bool ChargeWordUnlessZero(size_t bytes, intptr_t at) {
+  bool ran_out;
+  asm volatile("subq %[bytes], %%fs:(%[at])" : "=@ccbe"(ran_out) : [bytes] "r"(bytes), [at] "r"(at) : "memory");
+  return ran_out;
+}
+
+// ---- Single instructions ----
+
+HOLDFAST_ARCH void SpinPause() { __builtin_ia32_pause(); }
+
+// The carry says that it was 0.
+HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word) {
+  bool was_zero;
+  asm volatile("subw $1, %[word]" : "=@ccc"(was_zero), [word] "+m"(word));
+  return was_zero;
+}
+
+HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
+  bool none;
+  asm volatile("testl %[value], %[mask]" : "=@ccz"(none) : [mask] "m"(mask), [value] "r"(value));
+  return none;
+}
+
+// The word of a symbol, relative to the program counter: never through the GOT, never a constant.
+#define HOLDFAST_LOAD_PC_RELATIVE(symbol, value) asm volatile("movq " #symbol "(%%rip), %0" : "=r"(value))
+
+// ---- The address space ----
+
+inline constexpr uintptr_t kPageBytes = 4096;
+inline constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
+
+// ---- Unwinding (System V ABI) ----
+
+inline constexpr uint64_t kDwarfFp = 6, kDwarfSp = 7, kDwarfPc = 16;
+inline constexpr int64_t kReturnAddressFromCfa = -8;
+
+// Where the kernel's signal frame keeps the interrupted registers: offsets from rsp at the return from the handler, which
+// points at the ucontext: 40 bytes before the general registers, with REG_RBP = 10, REG_RSP = 15, REG_RIP = 16.
+inline constexpr int64_t kSignalFpOffset = 40 + 10 * 8;
+inline constexpr int64_t kSignalSpOffset = 40 + 15 * 8;
+inline constexpr int64_t kSignalPcOffset = 40 + 16 * 8;
+
+// call rel32, or call through a register or memory (ff /2, 2 to 7 bytes).
+inline constexpr int kLongestCall = 7;
+HOLDFAST_ARCH bool MayEndCall(const uint8_t* code) {
+  if (code[-5] == 0xe8) return true;
+  for (int length = 2; length <= kLongestCall; ++length) {
+    if (code[-length] == 0xff && (code[1 - length] >> 3 & 7) == 2) return true;
+  }
+  return false;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_

@@ -1,0 +1,67 @@
+#include "sampler/contract/exporter_service.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+
+namespace holdfast {
+
+void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
+                      uint32_t version) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
+  for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
+    for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
+  }
+  TextBuffer<700> text;
+  text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
+  CopyText(path, capacity, text.text());
+}
+
+namespace {
+
+// A file of another user's proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
+Service ServiceAt(const char* path, uint32_t uid) {
+  struct stat info;
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (SyscallFailed(fd)) {
+    // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
+    if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
+      return Service::kNobody;
+    return info.st_uid == uid ? Service::kNobody : Service::kBarred;
+  }
+  Service service = Service::kNobody;
+  if (!SyscallFailed(RawSyscall(SYS_fstat, fd, &info))) {
+    if (info.st_uid != uid && info.st_uid != 0) {
+      if (uid != 0) service = Service::kBarred;
+    } else if (RawSyscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == -11 /*EAGAIN*/) {
+      service = Service::kServed;
+    } else if (uid != 0 && info.st_uid == 0) {
+      service = Service::kByRoot;
+    }
+  }
+  RawSyscall(SYS_close, fd);
+  return service;
+}
+
+}  // namespace
+
+Service ServiceOf(const char* tables, const char* out, FolderId id) {
+  const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
+  char path[700];
+  if (uid != 0 && id.known()) {
+    struct stat info;
+    MarkPath(tables, out, uid, path, sizeof path);
+    if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)) && info.st_uid == 0) {
+      return ServiceAt(path, uid);
+    }
+  }
+  ExporterLockPath(tables, out, id, uid, path, sizeof path);
+  return ServiceAt(path, uid);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,45 @@
+// The heap, as the wrappers (interpose/) see it: decide, then record.
+//
+//     malloc:  if (LIKELY(!ChargeHeap(n))) return real(n);          // the hot path, whole
+//              if (!HeapEventDue(n)) return real(n);                // slow: draw the next gap
+//              block = real(n); RecordAlloc(caller, block, n);
+//     free:    if (LIKELY(!PassesTag(p))) return real(p);           // the hot path, whole
+//              if (PassesFilter(p)) RecordFree(p);                  // before the real free
+//              real(p);
+//
+// Every function here may be called by any thread, also in a signal handler and in a child of fork or vfork; none
+// allocates, takes a lock that it could wait long for, prints, or changes errno. What cannot be recorded is counted.
+#ifndef HOLDFAST_SAMPLER_HEAP_HEAP_H_
+#define HOLDFAST_SAMPLER_HEAP_HEAP_H_
+
+#include <cstddef>
+
+#include "sampler/arch/processor.h"
+#include "sampler/heap/live_table.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/this_thread.h"
+
+namespace holdfast {
+
+// The slow path of ChargeHeap, to be called when it said true.
+// True: this allocation is to be sampled. False: not this one.
+bool HeapEventDue(size_t bytes);
+// Records a sampled block. Must come before the program learns the address. `block` null (the allocation failed):
+// nothing happened.
+void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes);
+
+// Takes a block's sample, if it has one, out of reach; then says how it ended.
+TakenLive TakeSample(const void* block);
+void RecordFree(const TakenLive& taken, const void* block);
+void PutBackSample(const TakenLive& taken, const void* block);
+inline void RecordFree(const void* block) {
+  const TakenLive taken = TakeSample(block);
+  if (taken.key != nullptr) RecordFree(taken, block);
+}
+
+// Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.
+void DrawHeapGapAnew();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_HEAP_HEAP_H_

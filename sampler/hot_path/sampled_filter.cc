@@ -1,0 +1,7 @@
+#include "sampler/hot_path/sampled_filter.h"
+
+namespace holdfast {
+
+HOLDFAST_HOT_DATA constinit SampledFilter sampled_filter{};
+
+}  // namespace holdfast

@@ -1,0 +1,52 @@
+// The process from its first moment to its last, as the wrappers (interpose/) tell of it: start, fork, libraries that go,
+// filters, other users, snapshots, the end.
+//
+// Every function here may be called by any thread, also in a signal handler and in a child of fork or vfork, if it does not say
+// otherwise; none allocates, prints but at the start, or changes errno.
+#ifndef HOLDFAST_SAMPLER_LIFETIME_LIFETIME_H_
+#define HOLDFAST_SAMPLER_LIFETIME_LIFETIME_H_
+
+#include <cstdint>
+
+namespace holdfast {
+
+// Reads the options and decides whether to sample at all. `environment` as the kernel gave it. Called once, before any
+// other function here. `dormant`: pass everything through (a sanitizer is there, say).
+void StartRecording(const char* const* environment, const char* library_path, bool dormant);
+// Whether free may rely on sampled blocks lying at tagged places: the allocator below has an aligned entry point of its
+// own, and the interval is large enough for it to be worth it.
+void AllowTag(bool allocator_can_align);
+// An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns
+// at once. In a vfork child: does nothing.
+void AwaitLastProfile();
+// The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.
+// And if that failed (programs ask for a filter that cannot be, to see whether there are filters): as before.
+// `strict`: SECCOMP_MODE_STRICT, which also forbids to read the time.
+void BeforeSeccomp(bool strict);
+void AfterFailedSeccomp();
+// PR_SET_TSC: the program forbids, or allows again, to read the time without a system call.
+void ForbidClock(bool forbidden);
+// Children are about to be born into another pid namespace: makes the table and starts the exporter now, if there are none yet.
+void BeforeNewNamespace();
+// Around a fork, in the parent. The child goes on with the gap that is drawn before, the parent with another: what is
+// sampled in a child depends neither on its parent nor on its siblings. Also right where no child comes of it, or where
+// AfterFork is not called (then parent and child share that one gap).
+void BeforeFork();
+void AfterFork();
+// The program is about to change its user ids to these (kSameUser: not this one), and did so. Where root gives up its rights,
+// what needs them is done before: see table_owner.h. Any thread, also in a vfork child and in a signal handler.
+inline constexpr uint32_t kSameUser = UINT32_MAX;
+void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved);
+void AfterUserChange();
+// Another root is on its way, from where no table can be made.
+void BeforeNewRoot();
+// dlclose is called; it returned. Any thread, balanced.
+void BeforeUnload();
+void AfterUnload();
+// HOLDFAST_SIGNAL, 0 = none; and what its handler does: asks for a snapshot.
+int SnapshotSignal();
+void RequestSnapshot();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_LIFETIME_LIFETIME_H_

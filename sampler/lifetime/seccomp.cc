@@ -1,0 +1,53 @@
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/enter.h"
+#include "sampler/process/own_table.h"
+#include "sampler/process/process.h"
+
+namespace holdfast {
+
+namespace {
+
+constinit std::atomic<bool> clock_forbidden{false};  // by PR_SET_TSC
+
+// The kernel maps the time into the program only from some sources of it.
+bool ClockIsNoSystemCall() {
+  char source[64];
+  if (ReadSmallFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) <= 0)
+    return false;
+  return TextStartsWith(source, "tsc") || TextStartsWith(source, "kvm-clock") ||
+         TextStartsWith(source, "hyperv_clocksource_tsc_page");
+}
+
+}  // namespace
+
+void BeforeSeccomp(bool strict) {
+  // In a vfork child the filter is its own, the memory its parent's. (A forked child finds out here that it is one.)
+  OwnState();
+  if (InBorrowedMemory()) return;
+  ThreadState& thread = thread_state;
+  if (EnterSlow(thread)) {
+    Mute(thread);
+    // Enough for some thousand further stacks; then growth stops, and is counted.
+    if (Table* made = GetTable()) made->Back(2 << 20);
+    // Another thread may still be starting the exporter.
+    AwaitTableMade();
+    Unmute(thread);
+  }
+  if (strict || !ClockIsNoSystemCall()) no_clock.store(true, std::memory_order_release);
+  no_system_calls.store(true, std::memory_order_release);
+}
+
+void AfterFailedSeccomp() {
+  no_system_calls.store(false, std::memory_order_release);
+  no_clock.store(clock_forbidden.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+void ForbidClock(bool forbidden) {
+  clock_forbidden.store(forbidden, std::memory_order_relaxed);
+  if (forbidden || !no_system_calls.load(std::memory_order_relaxed))
+    no_clock.store(forbidden, std::memory_order_release);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,66 @@
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/enter.h"
+#include "sampler/process/process.h"
+#include "sampler/stacks/module_reading.h"
+
+namespace holdfast {
+
+namespace {
+
+// Out of the environment, which a program may write over: nginx does, with its title.
+template <size_t kCapacity>
+const char* Kept(const char* text, char (&copy)[kCapacity]) {
+  if (text != nullptr) CopyText(copy, kCapacity, text);
+  return text != nullptr ? copy : nullptr;
+}
+constinit char kept_tables[sizeof TableLocation::folder] = {};
+constinit char kept_runtime_dir[sizeof TableLocation::folder] = {};
+
+}  // namespace
+
+void StartRecording(const char* const* environment, const char* library_path, bool dormant) {
+  ReadOptions(environment, &process.options);
+  Options& options = process.options;
+  options.tables = Kept(options.tables, kept_tables);
+  options.runtime_dir = Kept(options.runtime_dir, kept_runtime_dir);
+  process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
+  if (dormant || !options.enable || !wanted) return;
+  if ((options.profiles & (1u << static_cast<int>(ProfileKind::kHeap))) == 0) options.heap_interval = 0;
+  if ((options.profiles &
+       ((1u << static_cast<int>(ProfileKind::kMutex)) | (1u << static_cast<int>(ProfileKind::kBlock)))) == 0) {
+    options.lock_interval_ns = 0;
+  }
+  if (options.exporter) {
+    // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
+    char library[sizeof process.exporter];
+    CopyAbsolutePath(library, sizeof library, library_path);
+    int slashes = 0;
+    size_t end = TextLength(library);
+    while (end > 0 && slashes < 3) slashes += library[--end] == '/';
+    library[end] = '\0';
+    TextBuffer<sizeof process.exporter> path;
+    CopyText(process.exporter, sizeof process.exporter, path.Add(library).Add("/bin/holdfast").text());
+    // `run` names the same one: what is as good as the library that we are needs no proof.
+    if (options.exporter_path != nullptr && !TextEquals(options.exporter_path, process.exporter)) {
+      process.exporter_is_named = true;
+      CopyAbsolutePath(process.exporter, sizeof process.exporter, options.exporter_path);
+    }
+  }
+  MakeOwnershipPage();
+  NoteLastingModules();
+  DrawSeed();
+  process.recording.store(true, std::memory_order_release);
+}
+
+void AllowTag(bool allocator_can_align) {
+  const uint64_t interval = process.options.heap_interval;
+  const bool rare = interval == 0 || interval >= kSmallestTagged;
+  if (!process.recording || (allocator_can_align && rare))
+    sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
+}
+
+}  // namespace holdfast

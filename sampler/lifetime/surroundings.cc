@@ -1,0 +1,87 @@
+// The program goes elsewhere: into another namespace, to another user, below another root.
+#include "sampler/contract/syscalls.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/enter.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/process/own_table.h"
+#include "sampler/process/process.h"
+#include "sampler/tables/table_owner.h"
+
+namespace holdfast {
+
+void BeforeNewNamespace() {
+  ThreadState& thread = thread_state;
+  if (table() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
+}
+
+namespace {
+
+constinit std::atomic<bool> gave_up_root{false};
+
+// With the thread muted: the table, once it is made to the end.
+Table* FinishedTable() {
+  Table* made = GetTable();
+  // Another thread may still be starting the exporter.
+  AwaitTableMade();
+  return made;
+}
+
+}  // namespace
+
+void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
+  gave_up_root.store(false, std::memory_order_relaxed);
+  if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
+  if (RawSyscall(SYS_geteuid) != 0) return;
+  uint32_t now_real = 0, now_effective = 0, now_saved = 0;
+  RawSyscall(SYS_getresuid, &now_real, &now_effective, &now_saved);
+  if (real == kSameUser) real = now_real;
+  if (effective == kSameUser) effective = now_effective;
+  if (saved == kSameUser) saved = now_saved;
+  if (effective == 0) return;
+  const bool for_good = real != 0 && saved != 0;
+  OwnState();  // a forked child finds out that it is one
+  if (InBorrowedMemory()) {
+    // A vfork child: it is about to execute what will have a table of its own.
+    if (for_good && process.location.folder[0] != '\0')
+      MarkUser(process.location.folder, process.options.out, effective);
+    return;
+  }
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  Table* made = FinishedTable();
+  if (made != nullptr && for_good && made->header()->uid == 0) {
+    const SignalsBlocked blocked;
+    // The mark first: the exporter sees the new name at once, and must find whose tables it may take.
+    MarkUser(process.location.folder, process.options.out, effective);
+    GiveTableTo(effective, made, &process.location);
+    gave_up_root.store(true, std::memory_order_relaxed);
+  }
+  Unmute(thread);
+}
+
+// Where the folder is the user's own, root's exporter leaves it to that user's.
+void AfterUserChange() {
+  if (!gave_up_root.exchange(false, std::memory_order_relaxed)) return;
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  {
+    const SignalsBlocked blocked;
+    StartExporter();
+  }
+  Unmute(thread);
+}
+
+void BeforeNewRoot() {
+  if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
+  OwnState();
+  ThreadState& thread = thread_state;
+  if (InBorrowedMemory() || RawSyscall(SYS_geteuid) != 0 || !EnterSlow(thread)) return;
+  Mute(thread);
+  Table* made = FinishedTable();
+  if (made != nullptr && made->header()->uid == 0) MarkOutOfReach(made, process.location);
+  Unmute(thread);
+}
+
+}  // namespace holdfast

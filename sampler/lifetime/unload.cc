@@ -1,0 +1,24 @@
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/enter.h"
+#include "sampler/stacks/module_reading.h"
+#include "sampler/stacks/module_table.h"
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+
+void BeforeUnload() {
+  OwnState();  // a child's: who read a module in its parent is not here
+  BeginUnload();
+}
+
+void AfterUnload() {
+  ThreadState& thread = thread_state;
+  if (table() != nullptr && EnterSlow(thread)) {
+    Mute(thread);
+    MarkUnloadedModules();
+    Unmute(thread);
+  }
+  EndUnload();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,70 @@
+#include "sampler/process/begin_child.h"
+
+#include <sys/mman.h>
+
+#include "sampler/contract/poisson_sampler.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/process/own_table.h"
+#include "sampler/process/process.h"
+#include "sampler/stacks/module_table.h"
+#include "sampler/stacks/scratch.h"
+
+namespace holdfast {
+
+namespace {
+
+uint64_t NewestInterval(const IntervalChange* intervals, const std::atomic<uint32_t>& count) {
+  return intervals[NewestIndex(count.load(std::memory_order_acquire))].interval;
+}
+
+}  // namespace
+
+void BeginChild() {
+  Table* old = current_table.load(std::memory_order_relaxed);
+  current_table.store(nullptr, std::memory_order_relaxed);
+  ForgetLockSlots();
+  if (no_system_calls.load(std::memory_order_relaxed)) {
+    // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
+    // and is not touched any more.
+    process.recording.store(false, std::memory_order_relaxed);
+    return;
+  }
+  if (old != nullptr) {
+    // What `holdfast set` made of the parent's intervals holds in its children, too.
+    const TableHeader& head = *old->header();
+    process.options.heap_interval = NewestInterval(head.heap_intervals, head.heap_interval_count);
+    process.options.lock_interval_ns = NewestInterval(head.lock_intervals, head.lock_interval_count);
+    // Not the parent's file any more. Left readable and writable: a handler that interrupted a sample in the parent may
+    // return into it here.
+    RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  }
+  // Where early blocks are to be known, their counters may not be 0 for a moment, as another thread may be freeing one. The
+  // parent's counters are right in the child as well: "perhaps" where nothing is.
+  uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
+  if (counters != nullptr && sampled_filter.always_ask[0].bytes + sampled_filter.always_ask[1].bytes == 0) {
+    RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
+  }
+  ResetScratch();
+  ForgetModules();
+  process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  process.forked = true;
+  process.before_table.alloc_bytes = 0;
+  process.before_table.lost_samples = 0;
+  process.location = {};
+  process.out_id = {};
+  // With a seed given, a child's samples are reproducible too, and not those of its parent or its siblings (see BeforeFork).
+  uint64_t seed =
+      process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
+  process.seed = process.options.seed == 0 ? 0 : NextRandom(&seed);
+  if (process.seed == 0) DrawSeed();
+  process.threads = 0;
+  if (!process.options.children) process.recording = false;
+  AllowNewTable();
+  process.epoch.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,139 @@
+#include "sampler/process/own_table.h"
+
+#include <time.h>
+
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+namespace {
+
+enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
+constinit std::atomic<uint32_t> table_state{kNone};
+// Where the table is mapped, and how much of that is ours; a forked child maps its own over it.
+constinit Table* table_address = nullptr;
+constinit uint64_t table_bytes = 0;
+
+// With HOLDFAST_VERBOSE: one line when recording begins.
+void TellStart() {
+  TextBuffer<2048> line;
+  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": a heap sample every ");
+  line.AddNumber(process.options.heap_interval)
+      .Add(" bytes, a lock sample every ")
+      .AddNumber(process.options.lock_interval_ns);
+  line.Add(" ns of waiting, profiles go to ").Add(process.options.out).Add("\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
+// Moves what was counted without a table into it.
+void MoveBeforeTable(Table* made) {
+  CounterShard& counters = made->header()->counters[0];
+  BeforeTable& before = process.before_table;
+  counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
+  made->header()->losses[static_cast<int>(Loss::kTableUnavailable)].fetch_add(before.lost_samples.exchange(0),
+                                                                              std::memory_order_relaxed);
+}
+
+// Waits, at most 100 ms or so, while another thread makes the table: until `done` says that it has got far enough.
+template <typename Done>
+void AwaitTable(Done done) {
+  const timespec pause = {0, 100'000};
+  for (int i = 0; i < 1000 && !done(); ++i) {
+    if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
+  }
+}
+
+// The table and its exporter; signals are blocked.
+Table* MakeTableNow() {
+  if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
+    auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
+    if (counters != nullptr) MarkAlwaysAsk(counters);
+    sampled_filter.counters.store(counters, std::memory_order_release);
+  }
+  Table* made = nullptr;
+  if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
+    process.out_id = OutFolderId(process.options.out, process.exporter[0] != '\0');
+    made = MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location);
+  }
+  if (made == nullptr || !MakeSpecialStacks(made)) {
+    // No place to keep anything: step aside for good, the program runs on as if we were not there.
+    process.recording.store(false, std::memory_order_relaxed);
+    table_state.store(kImpossible, std::memory_order_release);
+    if (process.options.verbose > 0) {
+      constexpr char kLine[] =
+          "holdfast: no table file could be made (no space in memory, or no folder): nothing is recorded.\n";
+      RawSyscall(SYS_write, 2, kLine, sizeof kLine - 1);
+    }
+    return nullptr;
+  }
+  table_address = made;
+  table_bytes = made->header()->cap_bytes;
+  // Published before the exporter is started: that takes a millisecond or two, and on a busy machine many more, in
+  // which other threads record already. This thread records its own sample only afterwards.
+  current_table.store(made);
+  MoveBeforeTable(made);
+  BeginBeat();
+  StartExporter();
+  if (process.options.verbose > 0) {
+    TellStart();
+    TellUnwritable();
+  }
+  table_state.store(kMade, std::memory_order_release);
+  return made;
+}
+
+Table* MakeTableSlow() {
+  if (table_state.load(std::memory_order_acquire) == kNone) {
+    if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return nullptr;
+    // No handler of the program's from before the first word of it to after the last: it might jump out, and there would
+    // never be a table.
+    const SignalsBlocked blocked;
+    uint32_t none = kNone;
+    if (table_state.compare_exchange_strong(none, kBeingMade, std::memory_order_acquire)) return MakeTableNow();
+  }
+  // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
+  uint32_t state = kNone;
+  AwaitTable([&state] {
+    state = table_state.load(std::memory_order_acquire);
+    return state != kBeingMade || table() != nullptr;
+  });
+  Table* made = table();
+  // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
+  if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
+  return made;
+}
+
+}  // namespace
+
+void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amount) {
+  // All of these in one total order: either the thread that publishes the table finds this amount, or it is found here
+  // that the table is there.
+  (process.before_table.*counter).fetch_add(amount);
+  if (Table* made = current_table.load()) MoveBeforeTable(made);
+}
+
+Table* GetTableMuted(ThreadState& thread) {
+  Mute(thread);
+  Table* found = GetTable();
+  Unmute(thread);
+  return found;
+}
+
+Table* GetTable() {
+  Table* found = table();
+  if (LIKELY(found != nullptr)) return found;
+  return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
+}
+
+void AwaitTableMade() {
+  AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+}
+
+void AllowNewTable() { table_state.store(kNone, std::memory_order_relaxed); }
+
+}  // namespace holdfast
