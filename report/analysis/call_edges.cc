@@ -9,7 +9,7 @@ namespace {
 
 class Edges {
  public:
-  explicit Edges(const Stacks& stacks) : stacks_(stacks) {}
+  explicit Edges(const FilteredStacks& stacks) : stacks_(stacks) {}
 
   void Add(uint32_t caller, uint32_t callee, size_t stack, bool residual) {
     const auto [place, added] = index_.emplace(uint64_t{caller} << 32 | callee, static_cast<uint32_t>(edges_.size()));
@@ -40,7 +40,7 @@ class Edges {
   }
 
  private:
-  const Stacks& stacks_;
+  const FilteredStacks& stacks_;
   std::vector<CallEdge> edges_;
   std::vector<uint32_t> seen_;  // number of the last stack that counted the edge
   absl::flat_hash_map<uint64_t, uint32_t> index_;
@@ -48,7 +48,7 @@ class Edges {
 
 }  // namespace
 
-std::vector<CallEdge> CallEdges(const Stacks& stacks, const std::vector<bool>& kept) {
+std::vector<CallEdge> CallEdges(const FilteredStacks& stacks, const std::vector<bool>& kept) {
   Edges edges(stacks);
   for (size_t i = 0; i < stacks.size(); ++i) {
     const auto frames = stacks.FramesOf(i);
@@ -68,7 +68,7 @@ std::vector<CallEdge> CallEdges(const Stacks& stacks, const std::vector<bool>& k
   return edges.Take();
 }
 
-std::vector<CallEdge> CallEdgesAround(const Stacks& stacks, const std::vector<bool>& chosen) {
+std::vector<CallEdge> CallEdgesAround(const FilteredStacks& stacks, const std::vector<bool>& chosen) {
   Edges edges(stacks);
   for (size_t i = 0; i < stacks.size(); ++i) {
     const auto frames = stacks.FramesOf(i);

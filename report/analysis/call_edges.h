@@ -20,10 +20,10 @@ struct CallEdge {
 };
 
 // Edges between kept nodes, the largest (in the first column) first.
-std::vector<CallEdge> CallEdges(const Stacks& stacks, const std::vector<bool>& kept);
+std::vector<CallEdge> CallEdges(const FilteredStacks& stacks, const std::vector<bool>& kept);
 
 // Edges into and out of the chosen nodes, all other nodes standing where they stand.
-std::vector<CallEdge> CallEdgesAround(const Stacks& stacks, const std::vector<bool>& chosen);
+std::vector<CallEdge> CallEdgesAround(const FilteredStacks& stacks, const std::vector<bool>& chosen);
 
 }  // namespace holdfast
 

@@ -6,7 +6,7 @@
 
 namespace holdfast {
 
-CallTree::CallTree(const Stacks& stacks, const CallTreeOptions& options)
+CallTree::CallTree(const FilteredStacks& stacks, const CallTreeOptions& options)
     : stacks_(&stacks), columns_(stacks.columns()), slots_(stacks.nodes().size(), Profile::kNone) {
   if (options.begin_at.empty()) {
     order_.resize(stacks.size());

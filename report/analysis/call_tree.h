@@ -1,4 +1,4 @@
-// Stacks as a tree of calls: equal paths are one branch. Top-down from the outermost function, or bottom-up from the
+// FilteredStacks as a tree of calls: equal paths are one branch. Top-down from the outermost function, or bottom-up from the
 // leaves (or from chosen functions) to their callers.
 //
 //   (all) 100 ─┬─ main 100 ─┬─ parse 60 ── grow 60     total of a branch = self + totals of its children + small
@@ -41,7 +41,7 @@ class CallTree {
     uint32_t small = 0;                      // branches that were not made
   };
 
-  CallTree(const Stacks& stacks, const CallTreeOptions& options);
+  CallTree(const FilteredStacks& stacks, const CallTreeOptions& options);
 
   const std::vector<Branch>& branches() const { return branches_; }
   int64_t Self(uint32_t branch, size_t column = 0) const { return self_[branch * columns_ + column]; }
@@ -55,7 +55,7 @@ class CallTree {
   };
   void Expand(uint32_t branch, const CallTreeOptions& options);
 
-  const Stacks* stacks_;
+  const FilteredStacks* stacks_;
   size_t columns_;
   uint64_t cut_ = 0;
   std::vector<Branch> branches_;

@@ -5,7 +5,7 @@
 
 namespace holdfast {
 
-FlatTable::FlatTable(const Stacks& stacks) : stacks_(&stacks), columns_(stacks.columns()) {
+FlatTable::FlatTable(const FilteredStacks& stacks) : stacks_(&stacks), columns_(stacks.columns()) {
   const size_t cells = stacks.nodes().size() * columns_;
   self_.resize(cells);
   total_.resize(cells);

@@ -15,7 +15,7 @@ namespace holdfast {
 
 class FlatTable {
  public:
-  explicit FlatTable(const Stacks& stacks);
+  explicit FlatTable(const FilteredStacks& stacks);
 
   int64_t Self(uint32_t node, size_t column = 0) const { return self_[node * columns_ + column]; }
   int64_t Total(uint32_t node, size_t column = 0) const { return total_[node * columns_ + column]; }
@@ -32,7 +32,7 @@ class FlatTable {
  private:
   void Count(size_t column);
 
-  const Stacks* stacks_;
+  const FilteredStacks* stacks_;
   size_t columns_;
   std::vector<int64_t> self_, total_;
   std::vector<double> self_variance_, total_variance_;

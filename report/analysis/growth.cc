@@ -122,7 +122,7 @@ GrowthClass Classify(const Series& series, const Growth& growth) {
 
 }  // namespace
 
-std::string_view NameOf(GrowthClass growth_class) {
+std::string_view GrowthClassName(GrowthClass growth_class) {
   switch (growth_class) {
     case GrowthClass::kGrowing:
       return "growing";

@@ -32,7 +32,7 @@ enum class GrowthClass {
   kOneOff,    // one step, or there from the beginning: a table made at the start
   kNoise,     // nothing that the errors would let one see
 };
-std::string_view NameOf(GrowthClass growth_class);
+std::string_view GrowthClassName(GrowthClass growth_class);
 
 struct Growth {
   double slope = 0;       // per unit of time

@@ -29,7 +29,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
   turnover_known_ = turnover_known_ && turnover;
   const std::vector<double> variances = VariancesOf(profile);
-  const auto stacks = Stacks::Build(file.profile, columns, options_, variances);
+  const auto stacks = FilteredStacks::Build(file.profile, columns, options_, variances);
   if (!stacks.ok()) return stacks.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path});

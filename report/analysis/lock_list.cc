@@ -195,16 +195,16 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
   return most == delays.end() ? "-" : most->first;
 }
 
-std::string KindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
+std::string LockKindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
 
 bool IsHeldByNobody(const LockList::Lock& lock) {
   for (int kind = 0; kind < kWaitKinds; ++kind) {
-    if (lock.kind == kWaitKindNames[kind]) return IsHeldByNobody(static_cast<WaitKind>(kind));
+    if (lock.kind == kWaitKindNames[kind]) return HasNoHolder(static_cast<WaitKind>(kind));
   }
   return false;
 }
 
-std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
+std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
   if (!lock.name.empty()) return lock.name;
   if (lock.block_stack != LockList::kUnknown) {
     return fmt::format("{} into a block of {} from {}", lock.block_offset, FormatSize(lock.block_bytes),

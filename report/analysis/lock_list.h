@@ -47,12 +47,12 @@ enum class LockSide { kHolder, kWaiter };
 std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side);
 
 // "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
-std::string KindOf(const LockList::Lock& lock);
+std::string LockKindOf(const LockList::Lock& lock);
 // A condition, a semaphore …: what nobody holds, and idle threads wait for.
 bool IsHeldByNobody(const LockList::Lock& lock);
 
 // "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
-std::string NameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock);
+std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock);
 
 }  // namespace holdfast
 

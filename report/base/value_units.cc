@@ -12,31 +12,31 @@
 namespace holdfast {
 namespace {
 
-struct Unit {
+struct NamedUnit {
   std::string_view name;
   double factor;
   bool printed = true;  // chosen by "auto"; the others are read only
 };
 
-constexpr std::array<Unit, 10> kSizes = {{{"B", 1},
-                                          {"KiB", 1024},
-                                          {"MiB", 1048576},
-                                          {"GiB", 1073741824},
-                                          {"TiB", 1099511627776},
-                                          {"PiB", 1125899906842624},
-                                          {"KB", 1e3, false},
-                                          {"MB", 1e6, false},
-                                          {"GB", 1e9, false},
-                                          {"bytes", 1, false}}};
-constexpr std::array<Unit, 9> kTimes = {{{"ns", 1},
-                                         {"us", 1e3},
-                                         {"ms", 1e6},
-                                         {"s", 1e9},
-                                         {"m", 60e9, false},
-                                         {"h", 3600e9},
-                                         {"nanoseconds", 1, false},
-                                         {"milliseconds", 1e6, false},
-                                         {"seconds", 1e9, false}}};
+constexpr std::array<NamedUnit, 10> kSizes = {{{"B", 1},
+                                               {"KiB", 1024},
+                                               {"MiB", 1048576},
+                                               {"GiB", 1073741824},
+                                               {"TiB", 1099511627776},
+                                               {"PiB", 1125899906842624},
+                                               {"KB", 1e3, false},
+                                               {"MB", 1e6, false},
+                                               {"GB", 1e9, false},
+                                               {"bytes", 1, false}}};
+constexpr std::array<NamedUnit, 9> kTimes = {{{"ns", 1},
+                                              {"us", 1e3},
+                                              {"ms", 1e6},
+                                              {"s", 1e9},
+                                              {"m", 60e9, false},
+                                              {"h", 3600e9},
+                                              {"nanoseconds", 1, false},
+                                              {"milliseconds", 1e6, false},
+                                              {"seconds", 1e9, false}}};
 
 bool SameIgnoringCase(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
@@ -46,15 +46,15 @@ bool SameIgnoringCase(std::string_view a, std::string_view b) {
   return true;
 }
 
-const Unit* FindUnit(std::span<const Unit> units, std::string_view name) {
-  for (const Unit& unit : units) {
+const NamedUnit* FindUnit(std::span<const NamedUnit> units, std::string_view name) {
+  for (const NamedUnit& unit : units) {
     if (SameIgnoringCase(unit.name, name)) return &unit;
   }
   return nullptr;
 }
 
 // The number in `text` times its unit, or nothing. `bare`: the factor of a number without a unit, 0 = only for zero.
-std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Unit> units, double bare) {
+std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const NamedUnit> units, double bare) {
   if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return std::nullopt;
   // Whole numbers first: a double holds 53 bits only.
   uint64_t whole = 0;
@@ -66,7 +66,7 @@ std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Uni
   const std::string_view name(number_end, static_cast<size_t>(end - number_end));
   double factor = bare;
   if (!name.empty()) {
-    const Unit* unit = FindUnit(units, name);
+    const NamedUnit* unit = FindUnit(units, name);
     if (unit == nullptr) return std::nullopt;
     factor = unit->factor;
   } else if (bare == 0 && number != 0) {
@@ -83,22 +83,22 @@ std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Uni
 }
 
 // "1.50", "512", "23.4" → at most two digits behind the point, none when they are zero (as pprof prints).
-std::string Short(double value) {
+std::string ThreeDigits(double value) {
   std::string text = fmt::format("{:.2f}", value);
   if (text.ends_with(".00")) text.resize(text.size() - 3);
   return text == "-0" ? "0" : text;
 }
 
-std::string Automatic(int64_t value, std::span<const Unit> units) {
-  const Unit* best = &units[0];
-  for (const Unit& unit : units) {
+std::string Automatic(int64_t value, std::span<const NamedUnit> units) {
+  const NamedUnit* best = &units[0];
+  for (const NamedUnit& unit : units) {
     if (unit.printed && std::abs(static_cast<double>(value)) >= unit.factor) best = &unit;
   }
   if (value == 0) return "0";
-  return Short(static_cast<double>(value) / best->factor) + std::string(best->name);
+  return ThreeDigits(static_cast<double>(value) / best->factor) + std::string(best->name);
 }
 
-std::span<const Unit> UnitsFor(std::string_view unit) {
+std::span<const NamedUnit> UnitsFor(std::string_view unit) {
   if (FindUnit(kSizes, unit) != nullptr) return kSizes;
   if (FindUnit(kTimes, unit) != nullptr) return kTimes;
   return {};
@@ -106,7 +106,7 @@ std::span<const Unit> UnitsFor(std::string_view unit) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
+absl::StatusOr<uint64_t> ParseByteSize(std::string_view text) {
   if (const auto size = ParseWithUnit(text, kSizes, 1)) return *size;
   return absl::InvalidArgumentError(
       fmt::format("\"{}\" is not a size (a number and B, KiB, MiB, GiB, KB, MB or GB, such as 512KiB)", text));
@@ -125,9 +125,9 @@ std::string FormatValue(int64_t value, std::string_view unit, std::string_view o
   const auto units = UnitsFor(unit);
   if (units.empty() || output_unit == "raw" || SameIgnoringCase(unit, output_unit)) return fmt::format("{}", value);
   const double base = FindUnit(units, unit)->factor;
-  if (const Unit* wanted = FindUnit(units, output_unit)) {
+  if (const NamedUnit* wanted = FindUnit(units, output_unit)) {
     if (wanted->factor == base) return fmt::format("{}", value);
-    return Short(static_cast<double>(value) * base / wanted->factor) + std::string(wanted->name);
+    return ThreeDigits(static_cast<double>(value) * base / wanted->factor) + std::string(wanted->name);
   }
   if (base != 1) return fmt::format("{}{}", value, unit);  // a profile of others, in KiB or ms: as it says
   return Automatic(value, units);
@@ -155,7 +155,7 @@ std::string FormatPercent(int64_t value, int64_t total) {
   if (total == 0) return "0%";
   const double percent = std::abs(static_cast<double>(value) / static_cast<double>(total)) * 100;
   if (percent >= 99.95 && percent <= 100.05) return "100%";
-  if (percent >= 1 || percent == 0) return fmt::format("{}%", Short(percent));
+  if (percent >= 1 || percent == 0) return fmt::format("{}%", ThreeDigits(percent));
   if (percent < 0.01) return "<0.01%";
   return fmt::format("{:.2g}%", percent);
 }

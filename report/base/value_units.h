@@ -16,7 +16,7 @@
 namespace holdfast {
 
 // The message of an error names the text and what is taken: `"5 parsecs" is not a size (a number and B, KiB, …)`.
-absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+absl::StatusOr<uint64_t> ParseByteSize(std::string_view text);
 absl::StatusOr<uint64_t> ParseTimeNs(std::string_view text);
 
 std::string FormatSize(int64_t bytes);

@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kMaxSource = 4 << 20;       // of one file: generated sources can be endless
 constexpr uint64_t kMaxSources = 64ull << 20;  // of all of them
 
-struct Options {
+struct BundleOptions {
   std::vector<std::string> files, debug_dirs;
   std::string out;
   bool source = true;
@@ -95,9 +95,9 @@ std::string Readme(const std::string& name, const Contents& contents) {
   return text;
 }
 
-int RunBundle(const Options& options) {
+int RunBundle(const BundleOptions& options) {
   Contents contents;
-  Symbolizer symbolizer(DebugFileOptions(options.debug_dirs));
+  ModuleSymbolizer symbolizer(DebugFileOptions(options.debug_dirs));
   const auto given = FindProfiles(options.files);
   if (!given.ok()) {
     Say(std::string(given.status().message()));
@@ -115,7 +115,7 @@ int RunBundle(const Options& options) {
     std::string name = file == "-" ? "profile.pb.gz" : std::filesystem::path(file).filename().string();
     for (int i = 2; contents.profiles.contains(name); ++i) name = fmt::format("{}.{}", i, name);
     contents.profiles[name] = EncodePprof(*profile);
-    contents.found.push_back(fmt::format("{}: {}", name, Describe(report)));
+    contents.found.push_back(fmt::format("{}: {}", name, SummaryOf(report)));
     contents.newest_s = std::max(contents.newest_s, profile->time_nanos / 1'000'000'000);
     if (options.source) AddSources(*profile, &contents);
   }
@@ -152,7 +152,7 @@ int RunBundle(const Options& options) {
 }  // namespace
 
 void AddBundleCommand(CLI::App& app, Invocation* invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BundleOptions>();
   CLI::App* command = app.add_subcommand("bundle", "Profiles and what is needed to read them, in one file to send");
   command->footer(
       "Writes a .tar.gz with the profiles, with names, lines and inlined functions in them as `symbolize` adds them, "

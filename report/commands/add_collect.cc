@@ -15,10 +15,10 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/commands/commands.h"
-#include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
 #include "report/export/process_exporter.h"
-#include "report/export/served_users.h"
+#include "report/exporter/exporter_lock.h"
+#include "report/exporter/served_users.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
@@ -177,7 +177,7 @@ class Collector {
       Fail(what, output->second.status(), kLeft);
       return;
     }
-    TableExporter exporter(std::move(table));
+    ProcessExporter exporter(std::move(table));
     const auto written = exporter.Export(*output->second, symbolizer_, Deadline::Never());
     if (!written.ok()) {
       Fail(what, written.status(), kLeft);
@@ -215,7 +215,7 @@ class Collector {
   std::string folder_;  // DIR, absolute
   FolderId id_;
   std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
-  Symbolizer symbolizer_;
+  ModuleSymbolizer symbolizer_;
   std::set<uid_t> users_;           // whose tables are taken because somebody said so
   std::map<uid_t, int> not_taken_;  // other users' tables that name the folder, too
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;

@@ -50,10 +50,10 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   } else if (!check.recordable) {
     findings.No("recording", check.message);
   } else {
-    const ProgramFile file = ReadProgramFile(check.path);
+    const ExecutableKind file = ReadExecutableKind(check.path);
     findings.Ok("recording",
                 fmt::format("takes the library: 64-bit x86, linked dynamically ({})",
-                            file.kind == ProgramFile::Kind::kElf ? file.interpreter : "by its interpreter"));
+                            file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
@@ -79,7 +79,7 @@ bool IsSecure(pid_t pid) {
   return false;
 }
 
-bool Contains(const std::vector<std::string>& objects, const char* part) {
+bool HasObject(const std::vector<std::string>& objects, const char* part) {
   for (const std::string& object : objects) {
     if (BaseName(object).find(part) != std::string_view::npos) return true;
   }
@@ -87,12 +87,12 @@ bool Contains(const std::vector<std::string>& objects, const char* part) {
 }
 
 void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::string>& objects, Findings* findings) {
-  const ProgramFile file = objects.empty() ? ProgramFile() : ReadProgramFile(root + objects[0]);
-  if (file.kind == ProgramFile::Kind::kElf && (!file.is_64_bit || !file.machine.empty())) {
+  const ExecutableKind file = objects.empty() ? ExecutableKind() : ReadExecutableKind(root + objects[0]);
+  if (file.kind == ExecutableKind::Kind::kElf && (!file.is_64_bit || !file.machine.empty())) {
     findings->No("recording", "is no 64-bit x86 program: nothing of it can be seen");
-  } else if (file.kind == ProgramFile::Kind::kElf && file.interpreter.empty()) {
+  } else if (file.kind == ExecutableKind::Kind::kElf && file.interpreter.empty()) {
     findings->No("recording", "is linked statically, so no library can be preloaded");
-  } else if (Contains(objects, "ld-musl")) {
+  } else if (HasObject(objects, "ld-musl")) {
     findings->No("recording", "uses the C library musl; Holdfast profiles programs that use glibc");
   } else if (IsSecure(pid)) {
     findings->No(
@@ -108,7 +108,7 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
 void WhyNoTable(const std::string& process, const std::vector<std::string>& objects, Findings* findings) {
   if (VariableOf(process, "HOLDFAST_ENABLE") == "0") {
     findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library passes everything through");
-  } else if (Contains(objects, "libasan.so") || Contains(objects, "libtsan.so") || Contains(objects, "vgpreload_")) {
+  } else if (HasObject(objects, "libasan.so") || HasObject(objects, "libtsan.so") || HasObject(objects, "vgpreload_")) {
     findings->No(
         "recording",
         "runs under a sanitizer or valgrind, which have their own malloc: the library passes everything through");
@@ -187,7 +187,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     return kCouldNot;
   }
   Findings findings;
-  if (!Contains(objects, "libholdfast.so")) {
+  if (!HasObject(objects, "libholdfast.so")) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
     AboutTable(*table, &findings);

@@ -98,7 +98,7 @@ class Dumper {
                               std::string(folder.status().message())));
     }
     const std::map<std::string, ProfileName> before = NewestFiles(*folder, program, pid);
-    if (const absl::Status written = Snapshot(std::move(process), *folder); !written.ok()) {
+    if (const absl::Status written = DumpOne(std::move(process), *folder); !written.ok()) {
       return Fail(fmt::format("{}: no snapshot ({}).", name, std::string(written.message())));
     }
     const std::map<std::string, ProfileName> after = NewestFiles(*folder, program, pid);
@@ -116,13 +116,13 @@ class Dumper {
   }
 
   // By the exporter where there is one: it knows which files it wrote. Else as it would.
-  absl::Status Snapshot(ProcessTable process, const OutputFolder& folder) {
+  absl::Status DumpOne(ProcessTable process, const OutputFolder& folder) {
     if (options_.out.empty()) {
       const absl::StatusOr<bool> answered = AskExporter(process);
       if (!answered.ok()) return answered.status();
       if (*answered) return absl::OkStatus();
     }
-    return TableExporter(std::move(process.table)).Export(folder, symbolizer_).status();
+    return ProcessExporter(std::move(process.table)).Export(folder, symbolizer_).status();
   }
 
   // False: there is none (any more).
@@ -149,7 +149,7 @@ class Dumper {
   }
 
   const DumpOptions& options_;
-  Symbolizer symbolizer_;
+  ModuleSymbolizer symbolizer_;
   bool failed_ = false;
 };
 

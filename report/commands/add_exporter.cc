@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "report/commands/commands.h"
-#include "report/export/exporter.h"
-#include "report/export/resident_memory.h"
+#include "report/exporter/exporter.h"
+#include "report/exporter/resident_memory.h"
 
 namespace holdfast {
 namespace {
@@ -73,7 +73,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
     LeaveInheritedBounds();
     BecomeQuiet();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // executed by its descriptor it would be called by that number
-    invocation->exit_code = RunExporter(*options).ok() ? 0 : 3;
+    invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;
   });
 }
 

@@ -43,7 +43,7 @@ bool OpenInBrowser(const std::string& path) {
 }
 
 int RunHtml(CommandOptions& options) {
-  const auto embed = ParseSize(options.embed);
+  const auto embed = ParseByteSize(options.embed);
   if (!embed.ok()) {
     Say(fmt::format("--embed: {}.", std::string(embed.status().message())));
     return kWrongUsage;

@@ -13,7 +13,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LeaksOptions>();
   options->view.unit = "auto";
   CLI::App* leaks =
-      app.add_subcommand("leaks", "Stacks that hold more and more memory, over the snapshots of a process");
+      app.add_subcommand("leaks", "FilteredStacks that hold more and more memory, over the snapshots of a process");
   leaks->footer(
       "Fits a line (Theil–Sen) to what each stack has in use over the snapshots, at least 5 of them, and ranks stacks "
       "that\n"

@@ -1,4 +1,3 @@
-#include <time.h>
 
 #include <array>
 #include <iostream>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/base/clock.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
@@ -42,7 +42,7 @@ int64_t InUse(const Snapshot& snapshot) {
 }
 
 // Each line aligned to its column; the last one as it is. Numbers to the right.
-void Print(const std::vector<Line>& lines) {
+void PrintProcesses(const std::vector<Line>& lines) {
   std::array<size_t, std::tuple_size_v<Line>> widths{};
   for (const Line& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -63,9 +63,7 @@ void Print(const std::vector<Line>& lines) {
 
 int RunLs(const std::vector<std::string>& folders) {
   const FoundTables found = FindTables(folders);
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t now_ns = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  const int64_t now_ns = NowNs();
   std::vector<Line> lines = {
       {"PID", "STATE", "AGE", "HEAP", "LOCK", "IN-USE", "TABLE", "EXPORTER", "PROGRAM", "PROFILES"}};
   std::string dead_out;
@@ -86,14 +84,14 @@ int RunLs(const std::vector<std::string>& folders) {
     }
     const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
     if (table.liveness == Liveness::kDead && !served) dead_out = table.out();
-    lines.push_back({fmt::format("{}", table.pid.value_or(static_cast<pid_t>(table.table.owner().pid))), StateOf(table),
-                     Age(now_ns - table.table.owner().start_monotonic_ns),
+    lines.push_back({fmt::format("{}", table.pid.value_or(static_cast<pid_t>(table.table.owner().pid))),
+                     ProcessStateOf(table), Age(now_ns - table.table.owner().start_monotonic_ns),
                      OrOff(snapshot->heap_intervals.back().interval, FormatSize),
                      OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs), FormatSize(InUse(*snapshot)),
                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)), served ? "yes" : "none",
                      Printable(table.table.program()), Printable(table.out())});
   }
-  if (lines.size() > 1) Print(lines);
+  if (lines.size() > 1) PrintProcesses(lines);
   corrupt = corrupt || !found.unreadable.empty();
   for (const std::string& line : DescribeUnreadable(found.unreadable)) Say(line);
   if (lines.size() == 1 && !corrupt)

@@ -56,9 +56,10 @@ struct Pipe {
   }
 };
 
-class Run {
+class ProgramRun {
  public:
-  Run(RunOptions options, const std::vector<std::string>& command) : options_(std::move(options)), command_(command) {}
+  ProgramRun(RunOptions options, const std::vector<std::string>& command)
+      : options_(std::move(options)), command_(command) {}
 
   // Returns only where it failed.
   int Start();
@@ -91,7 +92,7 @@ class Run {
   std::vector<std::string> names_before_;
 };
 
-int Run::Prepare() {
+int ProgramRun::Prepare() {
   if (command_.empty()) {
     return Fail(kRunFailed, "run: no program is named. Example: holdfast run -- sort big.txt");
   }
@@ -139,14 +140,14 @@ int Run::Prepare() {
   return 0;
 }
 
-absl::StatusOr<std::string> Run::OutPath(pid_t pid) const {
+absl::StatusOr<std::string> ProgramRun::OutPath(pid_t pid) const {
   if (!out_given_.empty()) return AbsolutePath(out_given_);
   const std::string name(BaseName(command_[0]));
   return AbsolutePath(fmt::format("holdfast.{}.{}", ProgramForFileName(name), pid));
 }
 
 // In the process that becomes the program. Returns only where that failed, errno set.
-int Run::Execute(const std::string& out, pid_t pid) {
+int ProgramRun::Execute(const std::string& out, pid_t pid) {
   std::vector<std::string> environment;
   std::vector<char*> variables;
   char** given = environ;
@@ -165,7 +166,7 @@ int Run::Execute(const std::string& out, pid_t pid) {
   return errno;
 }
 
-int Run::MakeFolderAndExporter(pid_t pid) {
+int ProgramRun::MakeFolderAndExporter(pid_t pid) {
   if (!check_.recordable) return 0;
   const absl::StatusOr<std::string> path = OutPath(pid);
   if (!path.ok()) return Fail(path.status());
@@ -176,7 +177,7 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   }
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
-  if (wants_exporter_ && !StartExporter(own_path_, out_.path(), tables_, MaxDisk()) && !options_.quiet) {
+  if (wants_exporter_ && !LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()) && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
                     "holdfast collect {}",
@@ -185,7 +186,7 @@ int Run::MakeFolderAndExporter(pid_t pid) {
   return 0;
 }
 
-int Run::BecomeProgram() {
+int ProgramRun::BecomeProgram() {
   if (const int failed = MakeFolderAndExporter(getpid())) return failed;
   if (options_.verbose > 0 && check_.recordable)
     Say(fmt::format("profiles go to {}, tables to {}.", out_.path(), tables_));
@@ -194,7 +195,7 @@ int Run::BecomeProgram() {
   return Fail(failed.exit_code, failed.message);
 }
 
-int Run::StayAsParent() {
+int ProgramRun::StayAsParent() {
   Pipe go, failure;
   if (!go.Open() || !failure.Open())
     return Fail(kRunFailed, fmt::format("pipe: {}. Raise the limit of open files.", strerror(errno)));
@@ -251,21 +252,21 @@ int Run::StayAsParent() {
   EndLike(status);
 }
 
-uint64_t Run::MaxDisk() const {
+uint64_t ProgramRun::MaxDisk() const {
   const auto given = options_.variables.find("HOLDFAST_MAX_DISK");
   const std::string value = given != options_.variables.end() ? given->second : Variable("HOLDFAST_MAX_DISK");
   uint64_t bytes = 0;
   return ParseSize(value.c_str(), &bytes) ? bytes : Options().max_disk_bytes;
 }
 
-std::string Run::Interval(const char* variable, std::string (*format)(const std::string&),
-                          const std::string& usual) const {
+std::string ProgramRun::Interval(const char* variable, std::string (*format)(const std::string&),
+                                 const std::string& usual) const {
   const auto given = options_.variables.find(variable);
   const std::string value = given != options_.variables.end() ? given->second : Variable(variable);
   return value.empty() ? usual : format(value);
 }
 
-void Run::Finish(pid_t child, HeldSignals& signals) {
+void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   FinishedRun run;
   run.program = command_[0];
   run.pid = child;
@@ -275,7 +276,7 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
   run.heap_interval = Interval(
       "HOLDFAST_HEAP_INTERVAL",
       [](const std::string& value) {
-        const auto bytes = ParseSize(std::string_view(value));
+        const auto bytes = ParseByteSize(std::string_view(value));
         return !bytes.ok() ? value : *bytes == 0 ? "off" : FormatSize(static_cast<int64_t>(*bytes));
       },
       FormatSize(kDefaultHeapInterval));
@@ -289,7 +290,7 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
   const std::vector<TableLeft> left =
-      AwaitProfiles(run, signals, [&] { StartExporter(own_path_, out_.path(), tables_, MaxDisk()); });
+      AwaitProfiles(run, signals, [&] { LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
   if (options_.html) WriteReport(child);
@@ -297,7 +298,7 @@ void Run::Finish(pid_t child, HeldSignals& signals) {
 }
 
 // Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.
-void Run::WriteReport(pid_t child) {
+void ProgramRun::WriteReport(pid_t child) {
   HtmlOptions html;
   for (const std::string& name : out_.Names()) {
     const bool is_new = std::find(names_before_.begin(), names_before_.end(), name) == names_before_.end();
@@ -316,7 +317,7 @@ void Run::WriteReport(pid_t child) {
   }
 }
 
-int Run::Start() {
+int ProgramRun::Start() {
   if (const int failed = Prepare()) return failed;
   return options_.exec ? BecomeProgram() : StayAsParent();
 }
@@ -338,7 +339,7 @@ void AddRunCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast run --heap-interval 1 -o prof -- ./test      every allocation, profiles in prof/\n"
       "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());
-  run->callback([options, invocation] { invocation->exit_code = Run(*options, invocation->program).Start(); });
+  run->callback([options, invocation] { invocation->exit_code = ProgramRun(*options, invocation->program).Start(); });
 }
 
 }  // namespace holdfast

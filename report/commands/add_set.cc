@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     return absl::InvalidArgumentError(fmt::format("\"{}\": {}", Printable(text), takes));
   };
   if (name == "heap-interval") {
-    const absl::StatusOr<uint64_t> bytes = ParseSize(value);
+    const absl::StatusOr<uint64_t> bytes = ParseByteSize(value);
     if (!bytes.ok()) return bad("heap-interval takes a size (B, KiB, MiB, GiB, KB, MB, GB; 0 = off)");
     return std::vector<Wish>{{.heap = true, .interval = *bytes}};
   }
@@ -68,7 +68,7 @@ std::string Shown(bool heap, uint64_t interval) {
   return interval == 0 ? "off" : heap ? FormatSize(value) : FormatTimeNs(value);
 }
 
-absl::Status Apply(const ProcessTable& process, const Wish& wish) {
+absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
@@ -117,7 +117,7 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
   };
   const auto apply = [&](const ProcessTable& process) {
     for (const Wish& wish : wishes) {
-      if (const absl::Status status = Apply(process, wish); !status.ok())
+      if (const absl::Status status = SendWish(process, wish); !status.ok())
         fail(fmt::format("{}: its intervals stay as they are ({}).", process.Name(), std::string(status.message())));
     }
   };

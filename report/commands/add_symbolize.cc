@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-struct Options {
+struct SymbolizeCommandOptions {
   std::vector<std::string> files, debug_dirs;
   std::string out, symbols = "full", addresses = "runtime";
   bool quiet = false;
@@ -29,7 +29,8 @@ struct Options {
 
 class Command {
  public:
-  explicit Command(const Options& options) : options_(options), symbolizer_(DebugFileOptions(options.debug_dirs)) {}
+  explicit Command(const SymbolizeCommandOptions& options)
+      : options_(options), symbolizer_(DebugFileOptions(options.debug_dirs)) {}
 
   int Run() {
     const auto found = FindProfiles(options_.files);
@@ -79,10 +80,10 @@ class Command {
     std::string said;
     if (options_.symbols != "none") NameLocks(&*profile, symbolizer_.files());
     if (options_.symbols == "full") {
-      said = Describe(Symbolize(&*profile, symbolizer_, {.lines = true, .perf_map = true}));
+      said = SummaryOf(Symbolize(&*profile, symbolizer_, {.lines = true, .perf_map = true}));
     } else if (options_.symbols == "symtab") {
       StripSymbols(&*profile, true);
-      said = Describe(Symbolize(&*profile, symbolizer_, {.lines = false, .perf_map = true}));
+      said = SummaryOf(Symbolize(&*profile, symbolizer_, {.lines = false, .perf_map = true}));
     } else {
       StripSymbols(&*profile, false);
       said = "names and lines removed";
@@ -101,14 +102,14 @@ class Command {
     return written.Finish();
   }
 
-  const Options& options_;
-  Symbolizer symbolizer_;
+  const SymbolizeCommandOptions& options_;
+  ModuleSymbolizer symbolizer_;
 };
 
 }  // namespace
 
 void AddSymbolizeCommand(CLI::App& app, Invocation* invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SymbolizeCommandOptions>();
   CLI::App* command =
       app.add_subcommand("symbolize", "Add function names, source lines and inlined functions to profiles");
   command->footer(

@@ -8,10 +8,30 @@
 #include "report/views/tree.h"
 
 namespace holdfast {
+namespace {
+
+void AddOptionsOfTrees(CLI::App* command, TreeOptions* options, bool bottom_up) {
+  options->view.node_count = 0;
+  AddFileOptions(command, &options->view);
+  if (bottom_up) {
+    command->add_option("--of", options->of, "Begin at the functions that match, not at the leaves")
+        ->type_name("REGEX");
+  }
+  AddCount(command, &options->view.node_count, "At most so many branches, the largest, 0 = all");
+  AddFraction(command, &options->node_fraction);
+  command->add_option("--depth", options->depth, "At most so many levels, 0 = all")
+      ->check(WholeNumber())
+      ->type_name("N")
+      ->capture_default_str();
+  AddErrors(command, &options->view);
+  AddFilterOptions(command, &options->view);
+  AddStyleOptions(command, &options->view);
+}
+
+}  // namespace
 
 void AddTreeCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TreeOptions>();
-  options->view.node_count = 0;
   CLI::App* tree = app.add_subcommand("tree", "From the outermost function down to what used it");
   tree->footer(
       "Prints the call tree: what each function used on this path. total = self + children; branches below\n"
@@ -21,22 +41,12 @@ void AddTreeCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast tree --show-from handle_request --fold system holdfast.app.4242\n"
       "                                                           below one function, without libc's frames\n"
       "  holdfast tree --by wait app.4242.0003.block.pb.gz        each kind of wait apart\n");
-  AddFileOptions(tree, &options->view);
-  AddCount(tree, &options->view.node_count, "At most so many branches, the largest, 0 = all");
-  AddFraction(tree, &options->node_fraction);
-  tree->add_option("--depth", options->depth, "At most so many levels, 0 = all")
-      ->check(WholeNumber())
-      ->type_name("N")
-      ->capture_default_str();
-  AddErrors(tree, &options->view);
-  AddFilterOptions(tree, &options->view);
-  AddStyleOptions(tree, &options->view);
+  AddOptionsOfTrees(tree, options.get(), false);
   tree->callback([options, invocation] { invocation->exit_code = Finished(RunTree(*options, std::cout, std::cerr)); });
 }
 
 void AddCallersCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TreeOptions>();
-  options->view.node_count = 0;
   CLI::App* callers = app.add_subcommand("callers", "From what was used directly up to who called it");
   callers->footer(
       "Prints the tree bottom up: the functions that used something directly, and below each its callers.\n"
@@ -45,17 +55,7 @@ void AddCallersCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast callers app.4242.0003.heap.pb.gz                who makes the allocating functions allocate\n"
       "  holdfast callers --of '^zmalloc' holdfast.redis-server.4242\n"
       "                                                           the callers of chosen functions\n");
-  AddFileOptions(callers, &options->view);
-  callers->add_option("--of", options->of, "Begin at the functions that match, not at the leaves")->type_name("REGEX");
-  AddCount(callers, &options->view.node_count, "At most so many branches, the largest, 0 = all");
-  AddFraction(callers, &options->node_fraction);
-  callers->add_option("--depth", options->depth, "At most so many levels, 0 = all")
-      ->check(WholeNumber())
-      ->type_name("N")
-      ->capture_default_str();
-  AddErrors(callers, &options->view);
-  AddFilterOptions(callers, &options->view);
-  AddStyleOptions(callers, &options->view);
+  AddOptionsOfTrees(callers, options.get(), true);
   callers->callback(
       [options, invocation] { invocation->exit_code = Finished(RunCallers(*options, std::cout, std::cerr)); });
 }

@@ -53,7 +53,7 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
 }
 
 absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
-  const auto value = unit == "nanoseconds" ? ParseTimeNs(budget.limit) : ParseSize(budget.limit);
+  const auto value = unit == "nanoseconds" ? ParseTimeNs(budget.limit) : ParseByteSize(budget.limit);
   if (value.ok()) return static_cast<int64_t>(std::min<uint64_t>(*value, INT64_MAX));
   return absl::InvalidArgumentError(
       fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text, std::string(value.status().message())));
@@ -70,7 +70,7 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
   const std::string_view unit = view.profile->strings[view.profile->sample_types[*metric].unit];
   const auto limit = LimitIn(budget, unit);
   if (!limit.ok()) return limit.status();
-  const auto stacks = Stacks::Build(view.profile, {*metric}, options.stacks, view.variances);
+  const auto stacks = FilteredStacks::Build(view.profile, {*metric}, options.stacks, view.variances);
   if (!stacks.ok()) return stacks.status();
   std::vector<bool> matches;
   for (const FrameNode& node : stacks->nodes()) matches.push_back(pattern->empty() || pattern->Matches(node.name));
@@ -176,7 +176,7 @@ std::string Said(const Outcome& outcome) {
   return outcome.uncertain ? "ok (within the sampling error)" : "ok";
 }
 
-std::string Text(const std::vector<Outcome>& outcomes) {
+std::string TextOf(const std::vector<Outcome>& outcomes) {
   std::string text;
   for (const Outcome& o : outcomes) {
     if (o.limit.empty()) {
@@ -275,7 +275,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   }
   const std::string text = format == "markdown" ? Markdown(outcomes)
                            : format == "junit"  ? Junit(outcomes)
-                                                : Text(outcomes);
+                                                : TextOf(outcomes);
   if (const auto written = WriteAtomically(options.output, text, out); !written.ok()) return Failed(written, err);
   return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; }) ? 1 : 0;
 }

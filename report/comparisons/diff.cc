@@ -23,7 +23,7 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
   if (options.only_significant) std::erase_if(changes, [](const Change& change) { return change.WithinError(); });
   if (options.view.node_count != 0 && changes.size() > options.view.node_count) changes.resize(options.view.node_count);
 
-  ViewTable table;
+  TextTable table;
   const int64_t base_total = both->base_total, head_total = both->head_total;
   const int64_t delta = WrappedDifference(head_total, base_total);
   const auto signed_value = [&](int64_t value) { return (value > 0 ? "+" : "") + view.Value(value); };

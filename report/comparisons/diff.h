@@ -21,7 +21,7 @@ namespace holdfast {
 
 struct DiffOptions {
   ViewOptions view;  // its files are the head; or base and head when `base` is empty
-  CompareOptions compare = {};
+  ProfileDiffOptions compare = {};
   bool only_significant = false;  // no rows within the sampling error
 };
 

@@ -49,7 +49,7 @@ class Finder {
       if (const auto read = suppressions_.AddFile(file); !read.ok()) return read;
     }
     if (options_.limit.empty()) return absl::OkStatus();
-    const auto limit = ParseSize(options_.limit);
+    const auto limit = ParseByteSize(options_.limit);
     if (!limit.ok()) return absl::InvalidArgumentError("--limit " + std::string(limit.status().message()) + ".");
     limit_ = static_cast<double>(*limit);
     return absl::OkStatus();
@@ -74,7 +74,7 @@ class Finder {
         }
         continue;
       }
-      ProfileFile described = Describe(file.path, *profile);
+      ProfileFile described = DescribeFile(file.path, *profile);
       if (file.from_folder && described.kind_stated && described.kind != "heap") continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
       const auto [series, added] = processes_.try_emplace(
@@ -100,8 +100,8 @@ class Finder {
   }
 
   // Whether there is a leak.
-  bool Print(const Style& style, std::ostream& out) const {
-    ViewTable table;
+  bool PrintLeaks(const Style& style, std::ostream& out) const {
+    TextTable table;
     table.columns = {{"slope", "bytes/h", Column::kRight, 8},
                      {"slope_error", "±"},
                      {"object_slope", "objects/h"},
@@ -123,9 +123,9 @@ class Finder {
       const Growth total = series.Total();
       table.header.push_back(
           fmt::format("program  {}: {} snapshots over {}", program, series.snapshots(), HoursText(series.Hours())));
-      table.header.push_back(
-          fmt::format("in use   {}, {} ± {} an hour ({})", FormatSize(series.TotalNow()), SignedSize(total.slope),
-                      FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width))), NameOf(total.growth_class)));
+      table.header.push_back(fmt::format(
+          "in use   {}, {} ± {} an hour ({})", FormatSize(series.TotalNow()), SignedSize(total.slope),
+          FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width))), GrowthClassName(total.growth_class)));
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : series.Entries()) {
         const bool grows = entry.bytes.growth_class == GrowthClass::kGrowing;
@@ -155,7 +155,7 @@ class Finder {
                                                     leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
     table.members = {{"leaks", fmt::format("{}", leaks)}, {"suppressed", fmt::format("{}", suppressed)}};
     if (table.rows.empty() && style.format == Format::kTable) table.columns.clear();
-    holdfast::Print(table, style, out);
+    Print(table, style, out);
     return leaks > 0;
   }
 
@@ -182,8 +182,8 @@ class Finder {
              Cell::Real(fmt::format("{:.4g}", entry.objects.slope), entry.objects.slope),
              Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
-             Cell::Text(NameOf(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process), Cell::Text(text),
-             Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process),
+             Cell::Text(text), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
   }
 
@@ -207,7 +207,7 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
       return Failed(read, err);
     if (finder.HasEnough()) {
       std::ostringstream text;
-      const bool leaks = finder.Print(*style, text);
+      const bool leaks = finder.PrintLeaks(*style, text);
       if (text.str() != last) {
         if (options.follow && style->color) out << "\x1b[H\x1b[2J";
         if (options.follow && !style->color && !last.empty()) out << "\n";

@@ -61,7 +61,7 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const V
 
 // Of one folder: the oldest and the newest snapshot of each process.
 absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, std::ostream& err) {
-  auto set = ReadProfileSet(options.files, {.keep = Keep::kAll, .kind = options.kind});
+  auto set = ReadProfileSet(options.files, {.keep = KeepProfiles::kAll, .kind = options.kind});
   if (!set.ok()) return set.status();
   std::pair<Side, Side> sides;
   std::ostream nowhere(nullptr);  // which files count is another question here
@@ -89,7 +89,7 @@ std::string ProcessOf(const Side& side) {
 }
 
 // What makes a node the same one on both sides: as LocationNodes tells nodes of one profile apart.
-std::string KeyOf(const FrameNode& node, const Profile& profile, const std::string& by) {
+std::string FunctionKeyBy(const FrameNode& node, const Profile& profile, const std::string& by) {
   const bool has_object = !node.objects.empty();
   if (node.is_label) return "\2" + node.name;
   if (by == "object" && has_object) return std::string(profile.strings[node.objects[0]]);
@@ -123,7 +123,8 @@ class StackErrors {
 };
 
 // Adds up one side. `base` is the side that was there before.
-absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base, const CompareOptions& how) {
+absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
+                            const ProfileDiffOptions& how) {
   ViewOptions own = options;
   own.errors = true;
   auto view = ViewOf(side.files, own);
@@ -135,7 +136,7 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   sums.types = first.types;
   sums.process = ProcessOf(side);
   sums.cumulative = first.cumulative();
-  const auto stacks = Stacks::Build(sums.view.profile, {sums.view.metric}, options.stacks, sums.view.variances);
+  const auto stacks = FilteredStacks::Build(sums.view.profile, {sums.view.metric}, options.stacks, sums.view.variances);
   if (!stacks.ok()) return stacks.status();
   sums.view.variances = {};
   sums.whole = how.base_label.empty() ? stacks->Whole(0) : stacks->Selected(0);
@@ -175,7 +176,7 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   }
   for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {
     if (flat.Self(node) == 0 && flat.Total(node) == 0) continue;
-    sums.functions.try_emplace(KeyOf(stacks->nodes()[node], stacks->profile(), options.stacks.by),
+    sums.functions.try_emplace(FunctionKeyBy(stacks->nodes()[node], stacks->profile(), options.stacks.by),
                                Sums::Function{CellsOf(*stacks, node), scaled(flat.Self(node)), scaled(flat.Total(node)),
                                               flat.SelfVariance(node) * scale * scale - less_self[node],
                                               flat.TotalVariance(node) * scale * scale - less_total[node]});
@@ -213,12 +214,12 @@ bool Change::WithinError() const {
   return total_variance > 0 && static_cast<double>(Magnitude(total())) <= kSigmas * std::sqrt(total_variance) &&
          static_cast<double>(Magnitude(self())) <= kSigmas * std::sqrt(std::max(self_variance, total_variance));
 }
-bool Comparison::TotalWithinError() const {
+bool ProfileDiff::TotalWithinError() const {
   return variance > 0 &&
          static_cast<double>(Magnitude(WrappedDifference(head_total, base_total))) <= kSigmas * std::sqrt(variance);
 }
 
-absl::StatusOr<Comparison> Compare(const ViewOptions& options, const CompareOptions& how, std::ostream& err) {
+absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDiffOptions& how, std::ostream& err) {
   const bool by_label = !how.base_label.empty() || !how.head_label.empty();
   const bool one_folder = !by_label && how.base.empty() && options.files.size() == 1;
   std::pair<Side, Side> sides;
@@ -267,7 +268,7 @@ absl::StatusOr<Comparison> Compare(const ViewOptions& options, const CompareOpti
   if (!after.ok()) return after.status();
   if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks)))
     return NothingLeft();
-  Comparison both{.view = std::move(after->view), .base_total = before->selected, .head_total = after->selected};
+  ProfileDiff both{.view = std::move(after->view), .base_total = before->selected, .head_total = after->selected};
   both.errors_known = before->variances_known && after->variances_known;
   both.variance = std::max(0.0, before->variance + after->variance);
   for (const auto& [key, function] : before->functions) {

@@ -1,7 +1,7 @@
 // Two profiles, or two sets of them, function by function: what `holdfast diff` prints and `holdfast check` judges.
 //
-//   base files ──► Stacks ──► sums of each function ─┐
-//   head files ──► Stacks ──► sums of each function ─┴─► one Change for each function that differs
+//   base files ──► FilteredStacks ──► sums of each function ─┐
+//   head files ──► FilteredStacks ──► sums of each function ─┴─► one Change for each function that differs
 //
 // One side at a time is in memory: two files of 1,000,000 samples take what one does. Functions of both sides are the
 // same when they have the same name (or line, file, object path …, as `by` says).
@@ -34,7 +34,7 @@ struct Change {
   const std::string& name() const { return cells.name.text; }
 };
 
-struct Comparison {
+struct ProfileDiff {
   View view;  // of the head, without its profile
   int64_t base_total = 0, head_total = 0;
   double variance = 0;               // of the difference of both totals
@@ -43,7 +43,7 @@ struct Comparison {
   bool TotalWithinError() const;
 };
 
-struct CompareOptions {
+struct ProfileDiffOptions {
   // Files and folders. Empty: `options.files` are base and head; or one folder, there the oldest snapshot of each process
   // is the base and the newest the head.
   std::vector<std::string> base = {};
@@ -53,7 +53,7 @@ struct CompareOptions {
 };
 
 // `options.files` is the head.
-absl::StatusOr<Comparison> Compare(const ViewOptions& options, const CompareOptions& how, std::ostream& err);
+absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDiffOptions& how, std::ostream& err);
 
 // The largest Δ first: of self, or of total.
 void SortChanges(bool by_total, std::vector<Change>* changes);

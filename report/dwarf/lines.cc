@@ -13,7 +13,7 @@ constexpr uint64_t kMaxTable = uint64_t{512} << 20;
 constexpr size_t kMaxNames = 1 << 20;
 constexpr uint32_t kTurns = 1 << 16;  // between looks at the clock
 
-struct Row {
+struct LineStep {
   uint64_t address, file;
   uint32_t line;
 };
@@ -28,13 +28,13 @@ class Sequences {
     found_.assign(addresses.size(), {});
   }
 
-  void Add(const Row& row) {
+  void Add(const LineStep& row) {
     // Nearly always no address is asked for between two rows.
     if (!open_ || row.address < row_.address || row.address > next_address_) Cross(row);
     row_ = row;
   }
 
-  void End(const Row& last) {
+  void End(const LineStep& last) {
     if (open_) Add(last);
     if (open_ && start_ < last.address && is_code_(start_)) {
       for (const auto& [index, row] : held_) {
@@ -49,7 +49,7 @@ class Sequences {
   }
 
  private:
-  void Cross(const Row& row) {
+  void Cross(const LineStep& row) {
     if (!open_ || row.address < row_.address) {  // rows ascend, but nobody vouches for that
       if (!open_) start_ = row.address;
       open_ = true;
@@ -71,7 +71,7 @@ class Sequences {
   uint64_t start_ = 0;
   size_t next_ = 0;  // the first address that no row holds yet
   uint64_t next_address_ = 0;
-  Row row_ = {};
+  LineStep row_ = {};
   std::vector<std::pair<size_t, LineRow>> held_;
 };
 
@@ -166,7 +166,7 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
                      const Deadline& deadline, std::vector<LineRow>* rows) const {
   Sequences sequences(addresses, is_code, rows);
   Cursor cursor(bytes_, program_);
-  Row row{0, 1, 1};
+  LineStep row{0, 1, 1};
   const auto advance = [&](uint64_t operations) { row.address += operations * min_instruction_; };
   // What each special opcode adds: nearly all opcodes are special ones.
   std::array<std::pair<uint32_t, int32_t>, 256> special;

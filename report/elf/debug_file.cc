@@ -15,9 +15,9 @@
 namespace holdfast {
 namespace {
 
-class Reader {
+class DebugFileReader {
  public:
-  Reader(DebugFile* file, uint64_t max_unpacked) : file_(*file), left_(max_unpacked) {}
+  DebugFileReader(DebugFile* file, uint64_t max_unpacked) : file_(*file), left_(max_unpacked) {}
 
   absl::Status Read() {
     const std::unique_ptr<ElfFile> elf = ElfFile::Open(file_.fd.get());
@@ -117,7 +117,7 @@ class Reader {
 absl::StatusOr<std::shared_ptr<DebugFile>> OpenDebugFile(FileDescriptor fd, uint64_t max_unpacked) {
   auto file = std::make_shared<DebugFile>();
   file->fd = std::move(fd);
-  if (absl::Status status = Reader(file.get(), max_unpacked).Read(); !status.ok()) return status;
+  if (absl::Status status = DebugFileReader(file.get(), max_unpacked).Read(); !status.ok()) return status;
   return file;
 }
 

@@ -42,21 +42,22 @@ absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<std::shared_ptr<DebugFile>> DebugFiles::Open(const std::string& path) {
+absl::StatusOr<std::shared_ptr<DebugFile>> DebugFileFinder::Open(const std::string& path) {
   auto fd = OpenRegular(path);
   if (!fd.ok()) return fd.status();
   ++files_read_;
   return OpenDebugFile(*std::move(fd), options_.max_unpacked);
 }
 
-absl::StatusOr<std::shared_ptr<DebugFile>> DebugFiles::OpenById(const std::string& path, const std::string& build_id) {
+absl::StatusOr<std::shared_ptr<DebugFile>> DebugFileFinder::OpenById(const std::string& path,
+                                                                     const std::string& build_id) {
   auto file = Open(path);
   if (file.ok() && (*file)->build_id != build_id) return absl::NotFoundError("another build id");
   return file;
 }
 
-absl::StatusOr<DebugFiles::Found> DebugFiles::Find(const std::string& path, const std::string& build_id,
-                                                   const DebugFile* binary) {
+absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& path, const std::string& build_id,
+                                                             const DebugFile* binary) {
   const std::string folder = FolderOf(path), base = BaseOf(path);
   const std::string debuglink = binary != nullptr ? BaseOf(binary->debuglink) : "";
   std::optional<Found> names_only;
@@ -123,7 +124,7 @@ absl::StatusOr<DebugFiles::Found> DebugFiles::Find(const std::string& path, cons
   return last;
 }
 
-absl::Status DebugFiles::AddShared(DebugFile* file, const std::string& path) {
+absl::Status DebugFileFinder::AddShared(DebugFile* file, const std::string& path) {
   if (file->altlink.empty()) return absl::OkStatus();
   // A relative link is seen from where the file really lies: .build-id/ holds links.
   char* real = path.empty() ? nullptr : realpath(path.c_str(), nullptr);
@@ -157,9 +158,9 @@ absl::Status DebugFiles::AddShared(DebugFile* file, const std::string& path) {
       absl::StrCat("the shared debug file ", file->altlink, " (build id ", file->altlink_build_id, ") is missing"));
 }
 
-absl::StatusOr<std::shared_ptr<dwarf::Sections>> DebugFiles::OpenSplit(const std::string& path,
-                                                                       const std::string& comp_dir,
-                                                                       const std::string& dwo_name) {
+absl::StatusOr<std::shared_ptr<dwarf::Sections>> DebugFileFinder::OpenSplit(const std::string& path,
+                                                                            const std::string& comp_dir,
+                                                                            const std::string& dwo_name) {
   const std::string compiled = dwarf::JoinPath(comp_dir, dwo_name);
   std::vector<std::string> paths = {path + ".dwp", compiled, FolderOf(path) + BaseOf(dwo_name)};
   if (path.ends_with(".debug")) paths.insert(paths.begin(), path.substr(0, path.size() - 6) + ".dwp");

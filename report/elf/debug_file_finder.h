@@ -26,7 +26,7 @@ namespace holdfast {
 // would wait for ever.
 absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path);
 
-class DebugFiles {
+class DebugFileFinder {
  public:
   struct Options {
     std::vector<std::string> roots = {"/usr/lib/debug"};
@@ -39,7 +39,7 @@ class DebugFiles {
     std::string path;  // "" from debuginfod
   };
 
-  explicit DebugFiles(Options options) : options_(std::move(options)), index_(options_.searched) {}
+  explicit DebugFileFinder(Options options) : options_(std::move(options)), index_(options_.searched) {}
 
   // Another file than `path` itself, for the program that was loaded from there. `binary` is that program's file, null
   // when it is not there any more. The file may have symbols and no lines.

@@ -29,7 +29,7 @@ void Append(const char* piece, size_t size, void* opaque) {
 using Demangler = int (*)(const char*, int, demangle_callbackref, void*);
 
 // No object with a destructor lives here, as the jump would pass it by.
-bool Run(Demangler demangler, const char* mangled, Output* output) {
+bool DemangleWith(Demangler demangler, const char* mangled, Output* output) {
   output->size = 0;
   if (setjmp(output->too_long) != 0) return false;
   return demangler(mangled, DMGL_PARAMS | DMGL_ANSI, Append, output) != 0 && output->size != 0;
@@ -43,8 +43,8 @@ std::string Demangle(std::string_view mangled) {
   const std::string terminated(mangled);
   Output output;
   // Rust's first form is Itanium's with a hash at its end, so Rust is asked first.
-  if (Run(rust_demangle_callback, terminated.c_str(), &output) ||
-      (itanium && Run(cplus_demangle_v3_callback, terminated.c_str(), &output))) {
+  if (DemangleWith(rust_demangle_callback, terminated.c_str(), &output) ||
+      (itanium && DemangleWith(cplus_demangle_v3_callback, terminated.c_str(), &output))) {
     return std::string(output.text, output.size);
   }
   return {};

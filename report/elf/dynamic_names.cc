@@ -21,7 +21,7 @@ constexpr std::string_view kOwnAllocators[] = {
     "_rjem_malloc",   "_rjem_je_malloc", "je_malloc", "jemalloc_malloc", "tc_malloc_skip_new_handler",
     "mi_heap_malloc", "rpmalloc"};
 
-void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, ObjectFile* object) {
+void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* object) {
   const auto table = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
   if (!table) return;
   const bool dynamic = section.sh_type == SHT_DYNSYM;
@@ -47,14 +47,14 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, ObjectFile* obje
 
 }  // namespace
 
-absl::StatusOr<ObjectFile> ReadObjectFile(const std::string& path) {
+absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info;
   if (!file.valid() || fstat(file.get(), &info) != 0) return absl::ErrnoToStatus(errno, "cannot be read");
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
   if (elf == nullptr) return absl::InvalidArgumentError("not an ELF file");
-  ObjectFile object;
+  DynamicNames object;
   object.build_id = elf->BuildId();
   for (const Elf64_Shdr& section : elf->sections()) {
     if (elf->NameOf(section) == ".go.buildinfo") object.is_go = true;

@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-struct ObjectFile {
+struct DynamicNames {
   absl::flat_hash_set<std::string> defines, needs;  // functions of .dynsym, without versions
   std::string own_allocator;  // a name by which .symtab tells of a malloc of its own, such as "_rjem_malloc"; "" = none
   std::string build_id;       // lower-case hexadecimal; "" = none
@@ -21,7 +21,7 @@ struct ObjectFile {
   bool is_go = false;
 };
 
-absl::StatusOr<ObjectFile> ReadObjectFile(const std::string& path);
+absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);
 
 }  // namespace holdfast
 

@@ -116,7 +116,7 @@ class ElfReader {
     const int type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx == SHN_UNDEF || symbol.st_name == 0 || symbol.st_name >= table.names_size) return;
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return;
-    const ElfSymbols::Segment* segment = SegmentOf(symbol.st_value);
+    const ElfSymbols::CodeSegment* segment = SegmentOf(symbol.st_value);
     if (segment == nullptr) return;
 
     // The section bounds what a symbol can hold. A file with more than 65,279 sections has none we could name cheaply:
@@ -144,7 +144,7 @@ class ElfReader {
                  .text = name});
   }
 
-  const ElfSymbols::Segment* SegmentOf(uint64_t address) const {
+  const ElfSymbols::CodeSegment* SegmentOf(uint64_t address) const {
     for (const auto& segment : result_->segments_) {
       if (address - segment.address < segment.size) return &segment;
     }
@@ -178,7 +178,7 @@ std::string_view ElfSymbols::Find(uint64_t elf_address) const {
 
 std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const {
   constexpr uint64_t kPage = 4096;
-  for (const Segment& segment : segments_) {
+  for (const CodeSegment& segment : segments_) {
     const uint64_t skipped = segment.offset % kPage;  // mapped before the segment begins
     const uint64_t inside = file_offset - (segment.offset - skipped);
     if (inside < segment.size + skipped) return segment.address - skipped + inside;
@@ -188,8 +188,8 @@ std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const 
 
 std::optional<uint64_t> ElfSymbols::AddressOfMapping(uint64_t size) const {
   constexpr uint64_t kPage = 4096;
-  const Segment* found = nullptr;
-  for (const Segment& segment : segments_) {
+  const CodeSegment* found = nullptr;
+  for (const CodeSegment& segment : segments_) {
     const uint64_t mapped = (segment.address % kPage + segment.size + kPage - 1) / kPage * kPage;
     if (mapped != size) continue;
     if (found != nullptr) return std::nullopt;  // two of one size
@@ -200,7 +200,7 @@ std::optional<uint64_t> ElfSymbols::AddressOfMapping(uint64_t size) const {
 }
 
 bool ElfSymbols::IsCode(uint64_t elf_address) const {
-  for (const Segment& segment : segments_) {
+  for (const CodeSegment& segment : segments_) {
     if (elf_address - segment.address < segment.size) return true;
   }
   return false;

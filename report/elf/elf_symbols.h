@@ -59,13 +59,13 @@ class ElfSymbols {
     uint64_t start, end;
     uint32_t name;  // offset in names_
   };
-  struct Segment {  // executable PT_LOAD
+  struct CodeSegment {  // executable PT_LOAD
     uint64_t address, size, offset;
   };
 
   std::string build_id_;
   bool has_symtab_ = false;
-  std::vector<Segment> segments_;
+  std::vector<CodeSegment> segments_;
   std::vector<Range> ranges_;
   std::string names_;  // the string table of the symbols, ends in a zero
 };

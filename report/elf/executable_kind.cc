@@ -112,14 +112,14 @@ std::string FindSanitizer(const Dynamic& dynamic) {
   return "";
 }
 
-ProgramFile ReadElf(int fd, std::string_view first) {
-  ProgramFile file{.kind = ProgramFile::Kind::kBadElf};
+ExecutableKind ReadElf(int fd, std::string_view first) {
+  ExecutableKind file{.kind = ExecutableKind::Kind::kBadElf};
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd, first);
   if (elf == nullptr || (elf->type() != ET_EXEC && elf->type() != ET_DYN)) return file;
   file.is_64_bit = elf->is_64_bit();
   file.machine = MachineName(elf->machine());
   if (!file.is_64_bit || !file.machine.empty() || !elf->is_little_endian()) {
-    file.kind = ProgramFile::Kind::kElf;
+    file.kind = ExecutableKind::Kind::kElf;
     return file;
   }
   if (elf->segments().empty()) return file;  // as the kernel
@@ -131,7 +131,7 @@ ProgramFile ReadElf(int fd, std::string_view first) {
     file.interpreter = TextAt(path, 0);
     break;
   }
-  file.kind = ProgramFile::Kind::kElf;
+  file.kind = ExecutableKind::Kind::kElf;
   const Dynamic dynamic = ReadDynamic(*elf);
   if (file.interpreter.empty()) {
     file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
@@ -142,8 +142,8 @@ ProgramFile ReadElf(int fd, std::string_view first) {
 }
 
 // "#! /usr/bin/env python3 -u\n" → "/usr/bin/env", "python3 -u"
-ProgramFile ReadScript(std::string_view first) {
-  ProgramFile file{.kind = ProgramFile::Kind::kScript};
+ExecutableKind ReadScript(std::string_view first) {
+  ExecutableKind file{.kind = ExecutableKind::Kind::kScript};
   std::string_view line = first.substr(2);
   line = line.substr(0, line.find('\n'));
   line = line.substr(0, line.find('\0'));
@@ -163,10 +163,10 @@ ProgramFile ReadScript(std::string_view first) {
 
 }  // namespace
 
-ProgramFile ReadProgramFile(const std::string& path) {
+ExecutableKind ReadExecutableKind(const std::string& path) {
   // Not blocking: the path may be a pipe.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return {.kind = ProgramFile::Kind::kUnreadable};
+  if (!file.valid()) return {.kind = ExecutableKind::Kind::kUnreadable};
   std::array<char, kFirstBytes> bytes;
   struct stat info;
   const ssize_t got =
@@ -174,7 +174,8 @@ ProgramFile ReadProgramFile(const std::string& path) {
   const std::string_view first(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
   if (first.starts_with(ELFMAG)) return ReadElf(file.get(), first);
   if (first.starts_with("#!")) return ReadScript(first);
-  return {.kind = first.find('\0') == std::string_view::npos ? ProgramFile::Kind::kText : ProgramFile::Kind::kOther};
+  return {.kind =
+              first.find('\0') == std::string_view::npos ? ExecutableKind::Kind::kText : ExecutableKind::Kind::kOther};
 }
 
 }  // namespace holdfast

@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-struct ProgramFile {
+struct ExecutableKind {
   enum class Kind {
     kUnreadable,  // executable, but not readable: nothing is known
     kElf,
@@ -30,7 +30,7 @@ struct ProgramFile {
   std::string sanitizer = {};  // "AddressSanitizer", "ThreadSanitizer" …, empty = none
 };
 
-ProgramFile ReadProgramFile(const std::string& path);
+ExecutableKind ReadExecutableKind(const std::string& path);
 
 }  // namespace holdfast
 

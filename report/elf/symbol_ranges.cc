@@ -8,7 +8,7 @@ namespace holdfast {
 namespace {
 
 using Symbol = SymbolRanges::Symbol;
-using Range = SymbolRanges::Range;
+using SymbolRange = SymbolRanges::Range;
 
 // Names are compared by their first bytes: in a hostile file each may be as long as the whole string table.
 constexpr size_t kCompared = 256;
@@ -31,8 +31,8 @@ bool Better(const Symbol& a, const Symbol& b) {
 }
 
 // Symbols with a size: the one that began last holds the address.
-std::vector<Range> Sized(const std::vector<Symbol>& symbols) {
-  std::vector<Range> ranges;
+std::vector<SymbolRange> Sized(const std::vector<Symbol>& symbols) {
+  std::vector<SymbolRange> ranges;
   std::vector<const Symbol*> open;  // enclosing each other, innermost last
   uint64_t done = 0;
   const auto emit_until = [&](uint64_t next) {
@@ -68,17 +68,17 @@ std::vector<Range> Sized(const std::vector<Symbol>& symbols) {
 
 }  // namespace
 
-std::vector<Range> SymbolRanges::Flatten() {
+std::vector<SymbolRange> SymbolRanges::Flatten() {
   std::sort(symbols_.begin(), symbols_.end(), [](const Symbol& a, const Symbol& b) {
     if (a.start != b.start) return a.start < b.start;
     return Better(a, b);
   });
   std::vector<Symbol> sized, labels;
   for (const Symbol& symbol : symbols_) (symbol.size != 0 ? sized : labels).push_back(symbol);
-  std::vector<Range> ranges = Sized(sized);
+  std::vector<SymbolRange> ranges = Sized(sized);
 
   // Labels fill what is free, up to whatever begins next.
-  std::vector<Range> fill;
+  std::vector<SymbolRange> fill;
   size_t next = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (i > 0 && labels[i].start == labels[i - 1].start) continue;  // the better one came first
@@ -96,7 +96,7 @@ std::vector<Range> SymbolRanges::Flatten() {
   const auto middle = static_cast<std::ptrdiff_t>(ranges.size());
   ranges.insert(ranges.end(), fill.begin(), fill.end());
   std::inplace_merge(ranges.begin(), ranges.begin() + middle, ranges.end(),
-                     [](const Range& a, const Range& b) { return a.start < b.start; });
+                     [](const SymbolRange& a, const SymbolRange& b) { return a.start < b.start; });
   return ranges;
 }
 

@@ -77,7 +77,7 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
     return std::max(a->wait_ns, a->hold_ns) > std::max(b->wait_ns, b->hold_ns);
   });
   if (locks.size() > kMostLocksWritten) {
-    const auto unheld = [](const LockInfo* lock) { return IsHeldByNobody(lock->kind); };
+    const auto unheld = [](const LockInfo* lock) { return HasNoHolder(lock->kind); };
     const size_t held = locks.size() - static_cast<size_t>(std::count_if(locks.begin(), locks.end(), unheld));
     size_t room = std::max(kMostUnheldWritten, kMostLocksWritten - std::min(kMostLocksWritten, held));
     std::erase_if(locks, [&](const LockInfo* lock) {

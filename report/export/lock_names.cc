@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-struct Wanted {
+struct WantedName {
   uint64_t elf_address;
   size_t number;     // of the lock; when names are added later, of the comment
   std::string name;  // mangled
@@ -29,14 +29,14 @@ struct Wanted {
 constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20;
 constexpr size_t kMostName = 4096;
 
-void FindNames(const ElfFile& elf, std::vector<Wanted>* wanted) {
+void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
   for (const Elf64_Shdr& section : elf.sections()) {
     if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
     const auto table = elf.SymbolsOf(section, kMostSymbolBytes);
     if (!table) continue;
     for (const Elf64_Sym& symbol : table->symbols) {
       if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
-      for (Wanted& one : *wanted) {
+      for (WantedName& one : *wanted) {
         if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
         const std::string name = elf.TextAt(*table->names, symbol.st_name, kMostName);
         if (name.empty()) continue;
@@ -48,18 +48,18 @@ void FindNames(const ElfFile& elf, std::vector<Wanted>* wanted) {
 }
 
 // Only where the file has this build id.
-void FindNamesIn(int fd, std::string_view build_id, std::vector<Wanted>* wanted) {
+void FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
   if (elf != nullptr && elf->is_readable() && elf->BuildId() == build_id) FindNames(*elf, wanted);
 }
 
 // Only a regular file: the path comes from a table that anyone of the same user may have written.
-void FindNamesAt(const std::string& path, std::string_view build_id, std::vector<Wanted>* wanted) {
+void FindNamesAt(const std::string& path, std::string_view build_id, std::vector<WantedName>* wanted) {
   if (!path.starts_with('/')) return;
   if (const auto fd = OpenRegular(path); fd.ok()) FindNamesIn(fd->get(), build_id, wanted);
 }
 
-std::string NameOf(const Wanted& one, std::string_view path) {
+std::string LastingName(const WantedName& one, std::string_view path) {
   constexpr std::string_view kDeleted = " (deleted)";  // as the kernel marks what was replaced meanwhile
   if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
   if (one.name.empty()) return fmt::format("{}!0x{:x}", BaseName(path), one.elf_address);
@@ -68,38 +68,38 @@ std::string NameOf(const Wanted& one, std::string_view path) {
   return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, offset, BaseName(path));
 }
 
-bool HasNameless(const std::vector<Wanted>& wanted) {
-  return std::any_of(wanted.begin(), wanted.end(), [](const Wanted& one) { return one.name.empty(); });
+bool HasNameless(const std::vector<WantedName>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [](const WantedName& one) { return one.name.empty(); });
 }
 
 // "lock 3 name: server!0x4a080" → where the name begins, and the address; nothing for other comments.
-struct PlaceOnly {
+struct UnnamedLock {
   size_t begin;
   std::string file;
   uint64_t elf_address;
 };
-std::optional<PlaceOnly> PlaceIn(std::string_view comment) {
+std::optional<UnnamedLock> UnnamedLockIn(std::string_view comment) {
   constexpr std::string_view kName = " name: ";
   const size_t name = comment.find(kName);
   if (!comment.starts_with("lock ") || name == std::string_view::npos ||
       comment.find_first_not_of("0123456789", 5) != name || !IsSynthetic(comment)) {
     return std::nullopt;
   }
-  PlaceOnly place{.begin = name + kName.size(), .file = "", .elf_address = 0};
+  UnnamedLock lock{.begin = name + kName.size(), .file = "", .elf_address = 0};
   const size_t mark = comment.rfind("!0x");
-  if (mark < place.begin) return std::nullopt;
-  place.file = comment.substr(place.begin, mark - place.begin);
+  if (mark < lock.begin) return std::nullopt;
+  lock.file = comment.substr(lock.begin, mark - lock.begin);
   const std::string_view digits = comment.substr(mark + 3);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), place.elf_address, 16);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), lock.elf_address, 16);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return place;
+  return lock;
 }
 
 }  // namespace
 
 void NameLocks(const Snapshot& snapshot, Profile* profile) {
   const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
-  std::map<const ModuleInfo*, std::vector<Wanted>> by_module;
+  std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
   for (size_t i = 0; i < locks.size(); ++i) {
     if (locks[i]->block_stack != kNoStack) continue;
     for (const ModuleInfo& module : snapshot.modules) {
@@ -111,17 +111,17 @@ void NameLocks(const Snapshot& snapshot, Profile* profile) {
   for (auto& [module, wanted] : by_module) {
     FindNamesAt(module->path, module->build_id, &wanted);
     if (!module->path.starts_with('/')) continue;
-    for (const Wanted& one : wanted) {
-      profile->AddComment(fmt::format("lock {} name: {}", one.number, NameOf(one, module->path)));
+    for (const WantedName& one : wanted) {
+      profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path)));
     }
   }
 }
 
-void NameLocks(Profile* profile, DebugFiles& files) {
-  std::map<std::string, std::vector<Wanted>> by_file;
+void NameLocks(Profile* profile, DebugFileFinder& files) {
+  std::map<std::string, std::vector<WantedName>> by_file;
   for (size_t i = 0; i < profile->comments.size(); ++i) {
-    if (auto place = PlaceIn(profile->strings[profile->comments[i]])) {
-      by_file[place->file].push_back({place->elf_address, i, "", 0});
+    if (auto lock = UnnamedLockIn(profile->strings[profile->comments[i]])) {
+      by_file[lock->file].push_back({lock->elf_address, i, "", 0});
     }
   }
   for (auto& [file, wanted] : by_file) {
@@ -143,10 +143,11 @@ void NameLocks(Profile* profile, DebugFiles& files) {
         FindNamesIn(found->file->fd.get(), build_id, &wanted);
       }
     }
-    for (const Wanted& one : wanted) {
+    for (const WantedName& one : wanted) {
       if (one.name.empty()) continue;
       const std::string_view comment = profile->strings[profile->comments[one.number]];
-      const std::string text = fmt::format("{}{}", comment.substr(0, PlaceIn(comment)->begin), NameOf(one, path));
+      const std::string text =
+          fmt::format("{}{}", comment.substr(0, UnnamedLockIn(comment)->begin), LastingName(one, path));
       profile->comments[one.number] = profile->strings.Intern(text);
     }
   }

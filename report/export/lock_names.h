@@ -16,7 +16,7 @@ namespace holdfast {
 void NameLocks(const Snapshot& snapshot, Profile* profile);
 
 // What `holdfast symbolize` adds: names in place of places, also from debug files.
-void NameLocks(Profile* profile, DebugFiles& files);
+void NameLocks(Profile* profile, DebugFileFinder& files);
 
 }  // namespace holdfast
 

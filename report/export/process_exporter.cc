@@ -1,7 +1,6 @@
 #include "report/export/process_exporter.h"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "report/base/clock.h"
 #include "report/export/lock_names.h"
 #include "report/export/without_rights.h"
 #include "report/pprof/pprof.h"
@@ -51,13 +51,13 @@ std::vector<int64_t> Totals(const Profile& profile) {
 
 }  // namespace
 
-bool TableExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
+bool ProcessExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
   return !kind.files.empty() && kind.files.back().totals == Totals(profile);
 }
 
 // An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only
 // a file that says itself that it is of this very process is ever removed.
-void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot) {
+void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot) {
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);
   const std::string process = ProcessId(snapshot.process);
@@ -75,7 +75,7 @@ void TableExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot
   }
 }
 
-void TableExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) {
+void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) {
   std::vector<int64_t> times;
   for (const Written& file : kind->files) times.push_back(file.time_ns);
   std::vector<size_t> remove = SnapshotsToRemove(times, keep);
@@ -87,7 +87,7 @@ void TableExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) 
   }
 }
 
-void TableExporter::Shrink(const OutputFolder& output, uid_t user) {
+void ProcessExporter::Shrink(const OutputFolder& output, uid_t user) {
   const uint64_t max_bytes = max_disk_bytes_.value_or(tables_max_disk_bytes_);
   std::vector<Written> may_go;
   for (const Kind& kind : kinds_) {
@@ -106,22 +106,24 @@ void TableExporter::Shrink(const OutputFolder& output, uid_t user) {
   if (ended_ != nullptr) removed_snapshots_ += ended_->Shrink(output, max_bytes, user);
 }
 
-void TableExporter::HandOver(EndedFiles* ended) const {
+void ProcessExporter::HandOver(EndedFiles* ended) const {
   std::vector<Written> all;
   for (const Kind& kind : kinds_) all.insert(all.end(), kind.files.begin(), kind.files.end());
   std::stable_sort(all.begin(), all.end(), [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
   for (const Written& file : all) ended->Add(file.user, file.name);
 }
 
-absl::StatusOr<std::vector<ProfileName>> TableExporter::Export(const OutputFolder& output, Symbolizer& symbolizer,
-                                                               const Deadline& lines_by) {
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Export(const OutputFolder& output,
+                                                                 ModuleSymbolizer& symbolizer,
+                                                                 const Deadline& lines_by) {
   const std::optional<TableFile::Rights> rights = table_.ReadWith();
   return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by)
                             : ExportHere(output, symbolizer, lines_by);
 }
 
-absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputFolder& output, Symbolizer& symbolizer,
-                                                                   const Deadline& lines_by) {
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const OutputFolder& output,
+                                                                     ModuleSymbolizer& symbolizer,
+                                                                     const Deadline& lines_by) {
   const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   keep_ = snapshot->keep;
@@ -166,7 +168,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportHere(const OutputF
 
 // What the child hands over, in memory that both share. It may have been taken over by the table that it read: nothing
 // here is followed, only copied.
-struct TableExporter::HandedOver {
+struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written;
     uint64_t fingerprint;
@@ -174,9 +176,10 @@ struct TableExporter::HandedOver {
   uint32_t keep;
 };
 
-absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFile::Rights& rights,
-                                                                   const OutputFolder& output, Symbolizer& symbolizer,
-                                                                   const Deadline& lines_by) {
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const TableFile::Rights& rights,
+                                                                     const OutputFolder& output,
+                                                                     ModuleSymbolizer& symbolizer,
+                                                                     const Deadline& lines_by) {
   void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
   const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
@@ -219,9 +222,7 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFi
     }
     name.seq = got->seq;
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    kinds_[i].files.push_back({*got, now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec, {}, rights.user});
+    kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, rights.user});
     written.push_back(*std::move(got));
     Thin(output, handed->keep, &kinds_[i]);
   }
@@ -229,11 +230,11 @@ absl::StatusOr<std::vector<ProfileName>> TableExporter::ExportWith(const TableFi
   return written;
 }
 
-bool TableExporter::has_files() const {
+bool ProcessExporter::has_files() const {
   return std::any_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return !kind.files.empty(); });
 }
 
-absl::Status TableExporter::Share(const OutputFolder& output, Symbolizer& symbolizer, ProgramFiles* shared) {
+absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared) {
   const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   const Deadline lines_by = Deadline::In(kLinesTime);

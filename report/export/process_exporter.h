@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "report/base/time_budget.h"
+#include "report/base/clock.h"
 #include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"
@@ -24,11 +24,11 @@
 
 namespace holdfast {
 
-class TableExporter {
+class ProcessExporter {
  public:
   static constexpr std::chrono::milliseconds kLinesTime{400};  // of all kinds of one snapshot
 
-  explicit TableExporter(TableFile table, std::optional<uint64_t> max_disk_bytes = std::nullopt)
+  explicit ProcessExporter(TableFile table, std::optional<uint64_t> max_disk_bytes = std::nullopt)
       : table_(std::move(table)), max_disk_bytes_(max_disk_bytes) {}
 
   const TableFile& table() const { return table_; }
@@ -43,10 +43,10 @@ class TableExporter {
   // written here, as a profile of the program that the table named when it was found.
   // Source lines are looked up until `lines_by`: the program may wait for its last files, for 2 s in all. What is not
   // in time is in the next snapshot, or is left to `holdfast symbolize`.
-  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, Symbolizer& symbolizer,
+  absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime));
   // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
-  absl::Status Share(const OutputFolder& output, Symbolizer& symbolizer, ProgramFiles* shared);
+  absl::Status Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared);
   bool has_files() const;
   // Told in the next file: a snapshot that was due was not made, for want of memory.
   void PutOff() { ++put_off_; }
@@ -57,10 +57,10 @@ class TableExporter {
 
  private:
   struct HandedOver;
-  absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, Symbolizer& symbolizer,
+  absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                       const Deadline& lines_by);
   absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
-                                                      Symbolizer& symbolizer, const Deadline& lines_by);
+                                                      ModuleSymbolizer& symbolizer, const Deadline& lines_by);
   // First of this process, never the newest of a kind; then of processes of `user` that have ended.
   void Shrink(const OutputFolder& output, uid_t user);
 

@@ -42,7 +42,7 @@ class Segments {
       }
     }
     std::stable_sort(segments_.begin(), segments_.end(),
-                     [](const Segment& a, const Segment& b) { return a.start < b.start; });
+                     [](const ModuleRange& a, const ModuleRange& b) { return a.start < b.start; });
     // Two modules with one tag at one address: no name is better than a wrong one.
     for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
       if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
@@ -53,7 +53,7 @@ class Segments {
   // The number of the segment that holds `address`, or Profile::kNone.
   uint32_t Find(uint64_t address) const {
     auto after = std::upper_bound(segments_.begin(), segments_.end(), address,
-                                  [](uint64_t a, const Segment& segment) { return a < segment.start; });
+                                  [](uint64_t a, const ModuleRange& segment) { return a < segment.start; });
     if (after == segments_.begin()) return Profile::kNone;
     --after;
     if (address >= after->end || after->ambiguous) return Profile::kNone;
@@ -76,7 +76,7 @@ class Segments {
     std::vector<uint32_t> index(segments_.size(), Profile::kNone);
     for (const bool main : {true, false}) {
       for (size_t i = 0; i < segments_.size(); ++i) {
-        const Segment& segment = segments_[i];
+        const ModuleRange& segment = segments_[i];
         if (segment.main != main || (!used[i] && (segment.module->unloaded || segment.ambiguous))) continue;
         index[i] = static_cast<uint32_t>(profile->mappings.size());
         profile->mappings.push_back({.start = segment.start,
@@ -94,7 +94,7 @@ class Segments {
   }
 
  private:
-  struct Segment {
+  struct ModuleRange {
     uint64_t start, end, offset, bias;
     const ModuleInfo* module;
     bool main, ambiguous;
@@ -106,14 +106,14 @@ class Segments {
     return path;
   }
 
-  std::vector<Segment> segments_;
+  std::vector<ModuleRange> segments_;
 };
 
 // Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
 // between two threads), and collectors tell stacks apart by addresses and labels alone.
-class Stacks {
+class StackInterner {
  public:
-  Stacks(const Snapshot& snapshot, const Segments& segments, Profile* profile)
+  StackInterner(const Snapshot& snapshot, const Segments& segments, Profile* profile)
       : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
 
   uint32_t Intern(uint32_t stack) {
@@ -204,7 +204,7 @@ struct Group {
   std::array<double, kRowSums> sums;
 };
 
-std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, Stacks* stacks) {
+std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, StackInterner* stacks) {
   std::vector<Group> groups;
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t>, size_t> index;
   for (const RowInfo& row : snapshot.rows) {
@@ -229,7 +229,7 @@ class Builder {
   Profile Build() {
     Describe();
     Segments segments(snapshot_);
-    Stacks stacks(snapshot_, segments, &profile_);
+    StackInterner stacks(snapshot_, segments, &profile_);
     for (const Group& group : GroupRows(snapshot_, kind_, &stacks)) {
       if (kind_ == ProfileKind::kHeap) {
         AddHeapSample(group, stacks.Frames(group.stack));

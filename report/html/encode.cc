@@ -1,4 +1,4 @@
-// The binary half of HtmlData: the tree, the rows and their values.
+// The binary half of ReportBuilder: the tree, the rows and their values.
 #include <algorithm>
 #include <numeric>
 
@@ -26,12 +26,12 @@ uint64_t Utf16Length(std::string_view valid_utf8) {
   return length;
 }
 
-int64_t At(const std::vector<int64_t>& column, size_t row) { return row < column.size() ? column[row] : 0; }
+int64_t ValueAt(const std::vector<int64_t>& column, size_t row) { return row < column.size() ? column[row] : 0; }
 
 }  // namespace
 
 // By name, so that siblings of the tree stand in the order in which a page shows them and compress well.
-void HtmlData::SortFunctionsAndFrames() {
+void ReportBuilder::SortFunctionsAndFrames() {
   std::vector<uint32_t> order(functions_.size()), rank(functions_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
@@ -51,7 +51,7 @@ void HtmlData::SortFunctionsAndFrames() {
       renumber(&lock.top_holder);
       renumber(&lock.top_waiter);
     }
-    for (LockPair& pair : series.pairs) {
+    for (PairOfStacks& pair : series.pairs) {
       renumber(&pair.holder_function);
       renumber(&pair.waiter_function);
     }
@@ -78,7 +78,7 @@ void HtmlData::SortFunctionsAndFrames() {
 }
 
 // Writes the tree and returns the new number of each node.
-std::vector<uint32_t> HtmlData::SortTree(std::string* tree) {
+std::vector<uint32_t> ReportBuilder::SortTree(std::string* tree) {
   const size_t nodes = parents_.size();
   std::vector<uint32_t> by_frame(nodes - 1);
   std::iota(by_frame.begin(), by_frame.end(), 1);
@@ -115,7 +115,7 @@ std::vector<uint32_t> HtmlData::SortTree(std::string* tree) {
 }
 
 // The program of some process in the report.
-bool HtmlData::IsProgram(std::string_view object) const {
+bool ReportBuilder::IsProgram(std::string_view object) const {
   constexpr std::string_view kExecutable = "executable: ";
   return std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
     for (const std::string& comment : series.comments) {
@@ -126,7 +126,7 @@ bool HtmlData::IsProgram(std::string_view object) const {
 }
 
 // Names of files and packages go to `strings`, behind those of the functions.
-std::string HtmlData::FunctionColumns(std::vector<std::string>* strings) const {
+std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) const {
   absl::flat_hash_map<std::string, size_t> place_of;
   const auto string_of = [&](const std::string& string) {
     const auto [place, added] = place_of.emplace(string, strings->size());
@@ -154,7 +154,7 @@ std::string HtmlData::FunctionColumns(std::vector<std::string>* strings) const {
   return files + start_lines + objects + packages + origins;
 }
 
-std::string HtmlData::FrameColumns() const {
+std::string ReportBuilder::FrameColumns() const {
   // By function or by object: either is enough.
   std::vector<bool> system_functions, system_objects = {false};
   for (const Function& function : functions_) system_functions.push_back(IsSystemFrame(function.name, ""));
@@ -171,7 +171,7 @@ std::string HtmlData::FrameColumns() const {
   return functions + lines + objects;
 }
 
-std::string HtmlData::Encode() {
+std::string ReportBuilder::Encode() {
   SortFunctionsAndFrames();
   std::vector<std::string> sections, strings;
   for (const Function& function : functions_) strings.push_back(function.name);
@@ -190,7 +190,7 @@ std::string HtmlData::Encode() {
 
   for (Series& series : series_) {
     for (auto& [node, labels] : series.rows) node = numbers[node];
-    for (LockPair& pair : series.pairs) {
+    for (PairOfStacks& pair : series.pairs) {
       pair.holder = numbers[pair.holder];
       pair.waiter = numbers[pair.waiter];
     }
@@ -211,8 +211,8 @@ std::string HtmlData::Encode() {
         std::string& column = sections.emplace_back();
         uint64_t zeros = 0;
         for (const uint32_t row : order) {
-          const int64_t from = previous == nullptr ? 0 : At(previous->columns[m], row);
-          const uint64_t difference = Difference(At(snapshot.columns[m], row), from);
+          const int64_t from = previous == nullptr ? 0 : ValueAt(previous->columns[m], row);
+          const uint64_t difference = Difference(ValueAt(snapshot.columns[m], row), from);
           if (difference == 0) {
             ++zeros;
             continue;

@@ -18,7 +18,7 @@ void HtmlLeaks::See(const ProfileFile& file) {
   }
 }
 
-absl::Status HtmlLeaks::Find(HtmlData* data) const {
+absl::Status HtmlLeaks::Find(ReportBuilder* data) const {
   const Suppressions none;
   for (const auto& [process, paths] : paths_) {
     if (paths.size() < kLeastSnapshots) continue;
@@ -29,16 +29,16 @@ absl::Status HtmlLeaks::Find(HtmlData* data) const {
         if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer one meanwhile
         return profile.status();
       }
-      ProfileFile file = Describe(path, *profile);
+      ProfileFile file = DescribeFile(path, *profile);
       file.profile = std::make_shared<Profile>(*std::move(profile));
       if (const absl::Status added = series.Add(file); !added.ok()) return added;
     }
     if (series.snapshots() < kLeastSnapshots) continue;
-    HtmlData::Growths growths{.process = process,
-                              .snapshots = series.snapshots(),
-                              .hours = series.Hours(),
-                              .total = series.Total(),
-                              .total_now = series.TotalNow()};
+    ReportBuilder::Growths growths{.process = process,
+                                   .snapshots = series.snapshots(),
+                                   .hours = series.Hours(),
+                                   .total = series.Total(),
+                                   .total_now = series.TotalNow()};
     size_t others = 0;
     for (const LeakSeries::Entry& entry : series.Entries()) {
       if (entry.bytes.growth_class == GrowthClass::kGrowing) {

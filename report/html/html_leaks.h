@@ -3,7 +3,7 @@
 //
 //   HtmlLeaks leaks;
 //   leaks.See(file);              // each file as it is read; only heap profiles of enough snapshots are read again
-//   leaks.Find(&data);            // last, before HtmlData::Encode
+//   leaks.Find(&data);            // last, before ReportBuilder::Encode
 //
 // All stacks that grow go into the page, up to kMostGrowing, and the largest others. Costs one more reading of the heap
 // profiles of processes that have kLeastSnapshots or more, and nothing else. One thread at a time.
@@ -27,7 +27,7 @@ class HtmlLeaks {
 
   void See(const ProfileFile& file);
   // An error when a file cannot be read that could be read before; one that is gone by now is left out.
-  absl::Status Find(HtmlData* data) const;
+  absl::Status Find(ReportBuilder* data) const;
 
  private:
   std::map<std::string, std::vector<std::string>> paths_;  // of heap profiles, by process

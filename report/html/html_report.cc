@@ -81,12 +81,12 @@ std::string HtmlEscaped(std::string_view text) {
   return escaped;
 }
 
-absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, HtmlData* data, HtmlLeaks* leaks,
+absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, ReportBuilder* data, HtmlLeaks* leaks,
                     std::ostream& err) {
   if (arguments.empty()) return absl::OkStatus();
   Progress progress("reading profiles");
   ReadSetOptions options;
-  options.keep = Keep::kNone;
+  options.keep = KeepProfiles::kNone;
   std::vector<std::string> twice;
   options.each = [&](const ProfileFile& file, bool newest) {
     if (!data->Add(file, is_base, newest)) {
@@ -102,7 +102,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Htm
   for (const std::string& path : data->Arrange(*set, is_base)) {
     auto profile = ReadPprofFile(path);
     if (!profile.ok()) return profile.status();
-    ProfileFile file = Describe(path, *profile);
+    ProfileFile file = DescribeFile(path, *profile);
     file.profile = std::make_shared<Profile>(*std::move(profile));
     data->TakeDetails(file, is_base);
   }
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
         "html: this holdfast was built without the report's page (no node at build time, or -DHOLDFAST_WEB=OFF). "
         "Install nodejs and npm and build again, or use holdfast top.");
   }
-  HtmlData data;
+  ReportBuilder data;
   HtmlLeaks leaks;
   if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
   if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;

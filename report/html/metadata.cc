@@ -1,4 +1,4 @@
-// The JSON half of HtmlData: everything small.
+// The JSON half of ReportBuilder: everything small.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -11,7 +11,7 @@
 namespace holdfast {
 
 // [class, slope, half width, slope of objects, bytes now, objects now, functions, course] for each stack.
-std::string HtmlData::GrowthsAsJson() const {
+std::string ReportBuilder::GrowthsAsJson() const {
   JsonText json;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
   json.Open('[');
@@ -19,10 +19,10 @@ std::string HtmlData::GrowthsAsJson() const {
     json.Open('{').Key("process").String(growths.process);
     json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
     json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
-    json.Key("shape").String(NameOf(growths.total.growth_class)).Key("now").Number(growths.total_now);
+    json.Key("shape").String(GrowthClassName(growths.total.growth_class)).Key("now").Number(growths.total_now);
     json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');
     for (const GrowingStack& stack : growths.stacks) {
-      json.Open('[').String(NameOf(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));
+      json.Open('[').String(GrowthClassName(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));
       json.Real(finite(stack.bytes.half_width)).Real(finite(stack.objects.slope));
       json.Number(stack.bytes_now).Number(stack.objects_now).Open('[');
       for (const uint32_t function : stack.functions) json.Number(function);
@@ -35,7 +35,7 @@ std::string HtmlData::GrowthsAsJson() const {
   return json.Close(']').text();
 }
 
-std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
+std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) const {
   JsonText json;
   json.Open('{').Key("version").String(HOLDFAST_VERSION);
   json.Key("functions").Number(static_cast<int64_t>(functions_.size()));
@@ -91,7 +91,7 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
       json.Close(']');
     }
     json.Close(']').Key("pairs").Open('[');
-    for (const LockPair& pair : series.pairs) {
+    for (const PairOfStacks& pair : series.pairs) {
       json.Open('[').Number(pair.lock).Number(pair.holder).Number(pair.waiter);
       json.Real(pair.contentions).Real(pair.delay_ns);
       function_or_none(pair.holder_function);
@@ -112,7 +112,7 @@ std::string HtmlData::Meta(const std::vector<size_t>& section_lengths) const {
   return json.text();
 }
 
-std::string HtmlData::Title() const {
+std::string ReportBuilder::Title() const {
   // The program with the largest newest total comes first, of memory where there is a heap profile.
   const bool has_heap = std::any_of(series_.begin(), series_.end(), [](const Series& s) { return s.kind == "heap"; });
   std::vector<std::pair<uint64_t, std::string>> programs;
@@ -144,7 +144,7 @@ std::string HtmlData::Title() const {
   return pid.empty() ? largest : fmt::format("{} (pid {})", largest, pid);
 }
 
-bool HtmlData::CanCompare() const {
+bool ReportBuilder::CanCompare() const {
   std::set<std::pair<std::string, std::string>> base;
   for (const Series& series : series_) {
     if (series.is_base) base.insert(series.metrics.begin(), series.metrics.end());
@@ -155,7 +155,7 @@ bool HtmlData::CanCompare() const {
          });
 }
 
-std::vector<std::string> HtmlData::NewestFiles() const {
+std::vector<std::string> ReportBuilder::NewestFiles() const {
   std::vector<std::string> files;
   for (const Series& series : series_) {
     if (!series.is_base) files.push_back(series.snapshots.back().file);

@@ -14,12 +14,12 @@
 
 namespace holdfast {
 
-HtmlData::HtmlData() {
+ReportBuilder::ReportBuilder() {
   parents_.push_back(kRoot);
   node_frames_.push_back(kNoFrame);
 }
 
-uint32_t HtmlData::FunctionOf(std::string_view name, std::string_view file, int64_t start_line) {
+uint32_t ReportBuilder::FunctionNumber(std::string_view name, std::string_view file, int64_t start_line) {
   const auto [place, added] = function_of_.emplace(RepairUtf8(name), functions_.size());
   if (added) functions_.push_back({.name = place->first, .file = ""});
   Function& function = functions_[place->second];
@@ -30,13 +30,13 @@ uint32_t HtmlData::FunctionOf(std::string_view name, std::string_view file, int6
   return place->second;
 }
 
-uint32_t HtmlData::FrameOf(const Frame& frame) {
+uint32_t ReportBuilder::FrameOf(const Frame& frame) {
   const auto [place, added] = frame_of_.emplace(frame.Key(), frames_.size());
   if (added) frames_.push_back(frame);
   return place->second;
 }
 
-uint32_t HtmlData::ObjectOf(std::string_view path, std::string_view build_id) {
+uint32_t ReportBuilder::ObjectOf(std::string_view path, std::string_view build_id) {
   if (path.empty()) return 0;
   const auto [place, added] =
       object_of_.emplace(std::pair(std::string(path), std::string(build_id)), objects_.size() + 1);
@@ -44,7 +44,7 @@ uint32_t HtmlData::ObjectOf(std::string_view path, std::string_view build_id) {
   return place->second;
 }
 
-uint32_t HtmlData::NodeOf(uint32_t parent, uint32_t frame) {
+uint32_t ReportBuilder::NodeOf(uint32_t parent, uint32_t frame) {
   const auto [place, added] = node_of_.emplace(uint64_t{parent} << 32 | frame, parents_.size());
   if (added) {
     parents_.push_back(parent);
@@ -53,7 +53,7 @@ uint32_t HtmlData::NodeOf(uint32_t parent, uint32_t frame) {
   return place->second;
 }
 
-uint32_t HtmlData::LabelSetOf(const Profile& profile, const Profile::Sample& sample) {
+uint32_t ReportBuilder::LabelSetOf(const Profile& profile, const Profile::Sample& sample) {
   JsonText json;
   json.Open('[');
   for (const Profile::Label& label : profile.LabelsOf(sample)) {
@@ -71,7 +71,7 @@ uint32_t HtmlData::LabelSetOf(const Profile& profile, const Profile::Sample& sam
   return place->second;
 }
 
-HtmlData::Series* HtmlData::SeriesOf(const ProfileFile& file, bool is_base) {
+ReportBuilder::Series* ReportBuilder::SeriesOf(const ProfileFile& file, bool is_base) {
   const std::string process = file.adds_up() ? "file " + file.path : file.process;
   for (Series& series : series_) {
     if (std::tie(series.is_base, series.kind, series.types, series.process) ==
@@ -94,16 +94,16 @@ HtmlData::Series* HtmlData::SeriesOf(const ProfileFile& file, bool is_base) {
 
 namespace {
 
-Stacks StacksOf(const ProfileFile& file) {
+FilteredStacks WholeStacksOf(const ProfileFile& file) {
   std::vector<size_t> columns(file.profile->sample_types.size());
   std::iota(columns.begin(), columns.end(), 0);
-  return Stacks::Build(file.profile, std::move(columns), {.single_frames = true})
+  return FilteredStacks::Build(file.profile, std::move(columns), {.single_frames = true})
       .value();  // without filters it can't fail
 }
 
 }  // namespace
 
-std::vector<uint32_t> HtmlData::FramesOf(const Stacks& stacks) {
+std::vector<uint32_t> ReportBuilder::FramesOf(const FilteredStacks& stacks) {
   const Profile& profile = stacks.profile();
   std::vector<uint32_t> frames;
   for (const FrameNode& node : stacks.nodes()) {
@@ -114,7 +114,7 @@ std::vector<uint32_t> HtmlData::FramesOf(const Stacks& stacks) {
     }
     const int64_t start_line =
         node.profile_function == Profile::kNone ? 0 : profile.functions[node.profile_function].start_line;
-    const uint32_t function = FunctionOf(node.name, profile.strings[node.file], start_line);
+    const uint32_t function = FunctionNumber(node.name, profile.strings[node.file], start_line);
     if (node.function == 0) functions_[function].nameless = true;
     frames.push_back(FrameOf({.function = function,
                               .object = object,
@@ -124,7 +124,7 @@ std::vector<uint32_t> HtmlData::FramesOf(const Stacks& stacks) {
   return frames;
 }
 
-bool HtmlData::Add(const ProfileFile& file, bool is_base, bool newest) {
+bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
   const Profile& profile = *file.profile;
   Series* series = SeriesOf(file, is_base);
   for (const Snapshot& snapshot : series->snapshots) {
@@ -136,7 +136,7 @@ bool HtmlData::Add(const ProfileFile& file, bool is_base, bool newest) {
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
   snapshot.columns.resize(series->metrics.size());
 
-  const Stacks stacks = StacksOf(file);
+  const FilteredStacks stacks = WholeStacksOf(file);
   const std::vector<uint32_t> frames = FramesOf(stacks);
   if (newest || series->snapshots.size() == 1) AddDetails(file, stacks, frames, series);
   for (size_t i = 0; i < stacks.size(); ++i) {
@@ -156,7 +156,7 @@ bool HtmlData::Add(const ProfileFile& file, bool is_base, bool newest) {
   return true;
 }
 
-std::vector<std::string> HtmlData::Arrange(const ProfileSet& set, bool is_base) {
+std::vector<std::string> ReportBuilder::Arrange(const ProfileSet& set, bool is_base) {
   std::map<std::string_view, size_t> age;  // within its group
   for (const ProfileGroup& group : set.groups) {
     for (size_t i = 0; i < group.files.size(); ++i) age[group.files[i].path] = i;
@@ -171,13 +171,13 @@ std::vector<std::string> HtmlData::Arrange(const ProfileSet& set, bool is_base) 
   return newest;
 }
 
-void HtmlData::TakeDetails(const ProfileFile& file, bool is_base) {
-  const Stacks stacks = StacksOf(file);
+void ReportBuilder::TakeDetails(const ProfileFile& file, bool is_base) {
+  const FilteredStacks stacks = WholeStacksOf(file);
   AddDetails(file, stacks, FramesOf(stacks), SeriesOf(file, is_base));
 }
 
-void HtmlData::AddDetails(const ProfileFile& file, const Stacks& stacks, const std::vector<uint32_t>& frames,
-                          Series* series) {
+void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& stacks,
+                               const std::vector<uint32_t>& frames, Series* series) {
   const Profile& profile = *file.profile;
   series->details_of = file.path;
   series->sampling = SamplingOf(profile);
@@ -193,17 +193,19 @@ void HtmlData::AddDetails(const ProfileFile& file, const Stacks& stacks, const s
   AddLocks(stacks, frames, series);
 }
 
-void HtmlData::AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series) {
+void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Series* series) {
   const Profile& profile = stacks.profile();
   const LockList list = ReadLockList(profile);
   series->locks.clear();
   series->pairs.clear();
-  const auto function_of = [&](const std::string& name) { return name == "-" ? kNoFunction : FunctionOf(name, "", 0); };
+  const auto function_of = [&](const std::string& name) {
+    return name == "-" ? kNoFunction : FunctionNumber(name, "", 0);
+  };
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = NameOf(profile, list, lock),
-        .kind = KindOf(lock),
+        .name = LockNameOf(profile, list, lock),
+        .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,
         .longest_ns = lock.longest_ns,
@@ -215,7 +217,7 @@ void HtmlData::AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frame
   }
   for (const LockList::Pair& pair : list.pairs) {
     if (!std::isfinite(pair.contentions) || !std::isfinite(pair.delay_ns)) continue;
-    LockPair& added = series->pairs.emplace_back();
+    PairOfStacks& added = series->pairs.emplace_back();
     added.lock = pair.lock;
     added.contentions = pair.contentions;
     added.delay_ns = pair.delay_ns;
@@ -226,14 +228,14 @@ void HtmlData::AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frame
         const auto nodes = stacks.NodesOf(stack[k]);
         for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
       }
-      *function = function_of(holdfast::FunctionOf(profile, stack));
+      *function = function_of(FunctionOf(profile, stack));
     };
     name(pair.holder, &added.holder, &added.holder_function);
     name(pair.waiter, &added.waiter, &added.waiter_function);
   }
 }
 
-void HtmlData::AddSources(size_t max_bytes) {
+void ReportBuilder::AddSources(size_t max_bytes) {
   std::map<std::string, std::set<int64_t>> lines;
   for (const Frame& frame : frames_) {
     const std::string& file = functions_[frame.function].file;
@@ -248,9 +250,9 @@ void HtmlData::AddSources(size_t max_bytes) {
   }
 }
 
-void HtmlData::AddGrowths(Growths growths) {
+void ReportBuilder::AddGrowths(Growths growths) {
   for (GrowingStack& stack : growths.stacks) {
-    for (const std::string& name : stack.frames) stack.functions.push_back(FunctionOf(name, "", 0));
+    for (const std::string& name : stack.frames) stack.functions.push_back(FunctionNumber(name, "", 0));
     stack.frames.clear();
   }
   growths_.push_back(std::move(growths));

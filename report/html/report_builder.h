@@ -38,9 +38,9 @@
 
 namespace holdfast {
 
-class HtmlData {
+class ReportBuilder {
  public:
-  HtmlData();
+  ReportBuilder();
 
   // `is_base`: the side to compare with. `newest`: of its process and kind, so far. False: the same snapshot is in it
   // already.
@@ -112,7 +112,7 @@ class HtmlData {
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0, holds = 0, hold_ns = 0;
     uint32_t top_holder = kNoFunction, top_waiter = kNoFunction;
   };
-  struct LockPair {
+  struct PairOfStacks {
     int lock = 0;
     uint32_t holder = 0, waiter = 0;
     uint32_t holder_function = kNoFunction, waiter_function = kNoFunction;  // as `holdfast locks` names the stacks
@@ -132,18 +132,19 @@ class HtmlData {
     int64_t period = 0;
     std::vector<std::string> comments, losses;
     std::vector<Lock> locks;
-    std::vector<LockPair> pairs;
+    std::vector<PairOfStacks> pairs;
   };
 
-  uint32_t FunctionOf(std::string_view name, std::string_view file, int64_t start_line);
+  uint32_t FunctionNumber(std::string_view name, std::string_view file, int64_t start_line);
   uint32_t FrameOf(const Frame& frame);
   uint32_t ObjectOf(std::string_view path, std::string_view build_id);
   uint32_t NodeOf(uint32_t parent, uint32_t frame);
   uint32_t LabelSetOf(const Profile& profile, const Profile::Sample& sample);
   // The report's frames, by node of `stacks`.
-  std::vector<uint32_t> FramesOf(const Stacks& stacks);
-  void AddDetails(const ProfileFile& file, const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series);
-  void AddLocks(const Stacks& stacks, const std::vector<uint32_t>& frames, Series* series);
+  std::vector<uint32_t> FramesOf(const FilteredStacks& stacks);
+  void AddDetails(const ProfileFile& file, const FilteredStacks& stacks, const std::vector<uint32_t>& frames,
+                  Series* series);
+  void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Series* series);
   Series* SeriesOf(const ProfileFile& file, bool is_base);
   void SortFunctionsAndFrames();
   bool IsProgram(std::string_view object) const;

@@ -13,7 +13,7 @@ inline constexpr size_t kMostLocksWritten = 64;
 inline constexpr size_t kMostPairsWritten = 256;
 // Of what nobody holds, while there are others: threads that are idle wait for conditions all day.
 inline constexpr size_t kMostUnheldWritten = 16;
-inline bool IsHeldByNobody(WaitKind kind) {
+inline bool HasNoHolder(WaitKind kind) {
   return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier ||
          kind == WaitKind::kOnce;
 }

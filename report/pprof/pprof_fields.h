@@ -26,7 +26,7 @@ enum class FunctionField : uint32_t { kId = 1, kName = 2, kSystemName = 3, kFile
 // clang-format on
 
 template <typename Field>
-constexpr uint32_t Tag(Field field) {
+constexpr uint32_t FieldTag(Field field) {
   return static_cast<uint32_t>(field);
 }
 

@@ -5,9 +5,10 @@
 #include <optional>
 #include <protozero/pbf_reader.hpp>
 
-#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/base/utf8.h"
+#include "report/pprof/damage.h"
+#include "report/pprof/id_map.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
@@ -21,60 +22,6 @@ using protozero::pbf_wire_type;
 // More value types than any writer has (perf's converter: one for each event). It keeps the values of a sample in
 // proportion to the bytes that declare it.
 constexpr size_t kMaxSampleTypes = 256;
-
-struct Damage {
-  std::string what;
-};
-
-template <typename... Args>
-[[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Damage{fmt::format(format, std::forward<Args>(args)...)};
-}
-
-// id in the file → index. Ids up to their number go into an array: all of them, in files of writers that count from 1.
-class IdMap {
- public:
-  IdMap(const char* what, size_t count) : what_(what), small_(count + 1, Profile::kNone) {}
-
-  void Add(uint64_t id, uint32_t index) {
-    if (id == 0) Fail("a {} has id 0", what_);
-    const bool taken = id < small_.size() ? small_[id] != Profile::kNone : large_.contains(id);
-    if (taken) Fail("two {}s have id {}", what_, id);
-    if (id < small_.size()) {
-      small_[id] = index;
-    } else {
-      large_.emplace(id, index);
-    }
-  }
-  uint32_t Get(uint64_t id) const {
-    if (id < small_.size() && small_[id] != Profile::kNone) [[likely]]
-      return small_[id];
-    return GetLarge(id);
-  }
-
- private:
-  [[gnu::noinline]] uint32_t GetLarge(uint64_t id) const {
-    if (const auto found = large_.find(id); found != large_.end()) return found->second;
-    Fail("{} id {} is used but not defined", what_, id);
-  }
-
-  const char* what_;
-  std::vector<uint32_t> small_;
-  absl::flat_hash_map<uint64_t, uint32_t> large_;
-};
-
-// protozero's own texts name its classes.
-std::string Explained(const protozero::exception& error) {
-  if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr)
-    return "a field of no known type";
-  if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr)
-    return "a number of more than 10 bytes";
-  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr)
-    return "a field goes on behind the end";
-  if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr) return "a field has no valid number";
-  if (dynamic_cast<const protozero::invalid_length_exception*>(&error) != nullptr) return "a field has no valid length";
-  return "no protocol buffer";
-}
 
 class Decoder {
  public:

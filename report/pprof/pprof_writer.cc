@@ -122,7 +122,7 @@ class Encoder {
     Scalar(ProfileField::kPeriod, profile_.period);
     if (!profile_.comments.empty()) {
       Field([&](Writer& w) {
-        w.add_packed_int64(Tag(ProfileField::kComment), profile_.comments.begin(), profile_.comments.end());
+        w.add_packed_int64(FieldTag(ProfileField::kComment), profile_.comments.begin(), profile_.comments.end());
       });
     }
     Scalar(ProfileField::kDefaultSampleType, profile_.default_sample_type);
@@ -144,18 +144,18 @@ class Encoder {
     message_.clear();
     Writer writer(message_);
     fill(writer);
-    Field([&](Writer& w) { w.add_message(Tag(field), message_); });
+    Field([&](Writer& w) { w.add_message(FieldTag(field), message_); });
   }
 
   void Scalar(ProfileField field, int64_t value) {
-    if (value != 0) Field([&](Writer& w) { w.add_int64(Tag(field), value); });
+    if (value != 0) Field([&](Writer& w) { w.add_int64(FieldTag(field), value); });
   }
 
   void Text(std::string_view text) {
     const bool valid = ValidUtf8Prefix(text) == text.size();
     const std::string repaired = valid ? std::string() : RepairUtf8(text);
     const std::string_view good = valid ? text : repaired;
-    Field([&](Writer& w) { w.add_string(Tag(ProfileField::kStringTable), good.data(), good.size()); });
+    Field([&](Writer& w) { w.add_string(FieldTag(ProfileField::kStringTable), good.data(), good.size()); });
   }
 
   // As in proto3: what is 0 is not written.
@@ -167,62 +167,63 @@ class Encoder {
   }
 
   static void Type(Writer& w, const Profile::ValueType& type) {
-    Number(w, Tag(ValueTypeField::kType), type.type);
-    Number(w, Tag(ValueTypeField::kUnit), type.unit);
+    Number(w, FieldTag(ValueTypeField::kType), type.type);
+    Number(w, FieldTag(ValueTypeField::kUnit), type.unit);
   }
 
   void Sample(Writer& w, size_t index) {
     const Profile::Sample& sample = profile_.samples[index];
     ids_.clear();
     for (const uint32_t frame : profile_.FramesOf(sample)) ids_.push_back(uint64_t{frame} + 1);
-    w.add_packed_uint64(Tag(SampleField::kLocationId), ids_.begin(), ids_.end());
+    w.add_packed_uint64(FieldTag(SampleField::kLocationId), ids_.begin(), ids_.end());
     const auto values = profile_.ValuesOf(index);
-    w.add_packed_int64(Tag(SampleField::kValue), values.begin(), values.end());
+    w.add_packed_int64(FieldTag(SampleField::kValue), values.begin(), values.end());
     for (const Profile::Label& label : profile_.LabelsOf(sample)) {
-      Writer sub(w, Tag(SampleField::kLabel));
-      Number(sub, Tag(LabelField::kKey), label.key);
-      Number(sub, Tag(LabelField::kStr), label.text);
-      Number(sub, Tag(LabelField::kNum), label.number);
-      Number(sub, Tag(LabelField::kNumUnit), label.unit);
+      Writer sub(w, FieldTag(SampleField::kLabel));
+      Number(sub, FieldTag(LabelField::kKey), label.key);
+      Number(sub, FieldTag(LabelField::kStr), label.text);
+      Number(sub, FieldTag(LabelField::kNum), label.number);
+      Number(sub, FieldTag(LabelField::kNumUnit), label.unit);
     }
   }
 
   void Mapping(Writer& w, size_t index) {
     const Profile::Mapping& mapping = profile_.mappings[index];
-    w.add_uint64(Tag(MappingField::kId), index + 1);
-    Unsigned(w, Tag(MappingField::kMemoryStart), mapping.start);
-    Unsigned(w, Tag(MappingField::kMemoryLimit), mapping.limit);
-    Unsigned(w, Tag(MappingField::kFileOffset), mapping.offset);
-    Number(w, Tag(MappingField::kFilename), mapping.file);
-    Number(w, Tag(MappingField::kBuildId), mapping.build_id);
-    Unsigned(w, Tag(MappingField::kHasFunctions), mapping.has_functions);
-    Unsigned(w, Tag(MappingField::kHasFilenames), mapping.has_filenames);
-    Unsigned(w, Tag(MappingField::kHasLineNumbers), mapping.has_line_numbers);
-    Unsigned(w, Tag(MappingField::kHasInlineFrames), mapping.has_inline_frames);
+    w.add_uint64(FieldTag(MappingField::kId), index + 1);
+    Unsigned(w, FieldTag(MappingField::kMemoryStart), mapping.start);
+    Unsigned(w, FieldTag(MappingField::kMemoryLimit), mapping.limit);
+    Unsigned(w, FieldTag(MappingField::kFileOffset), mapping.offset);
+    Number(w, FieldTag(MappingField::kFilename), mapping.file);
+    Number(w, FieldTag(MappingField::kBuildId), mapping.build_id);
+    Unsigned(w, FieldTag(MappingField::kHasFunctions), mapping.has_functions);
+    Unsigned(w, FieldTag(MappingField::kHasFilenames), mapping.has_filenames);
+    Unsigned(w, FieldTag(MappingField::kHasLineNumbers), mapping.has_line_numbers);
+    Unsigned(w, FieldTag(MappingField::kHasInlineFrames), mapping.has_inline_frames);
   }
 
   void Location(Writer& w, size_t index) {
     const Profile::Location& location = profile_.locations[index];
-    w.add_uint64(Tag(LocationField::kId), index + 1);
+    w.add_uint64(FieldTag(LocationField::kId), index + 1);
     if (location.mapping != Profile::kNone) {
-      w.add_uint64(Tag(LocationField::kMappingId), uint64_t{location.mapping} + 1);
+      w.add_uint64(FieldTag(LocationField::kMappingId), uint64_t{location.mapping} + 1);
     }
-    Unsigned(w, Tag(LocationField::kAddress), location.address);
+    Unsigned(w, FieldTag(LocationField::kAddress), location.address);
     for (const Profile::Line& line : profile_.LinesOf(location)) {
-      Writer sub(w, Tag(LocationField::kLine));
-      if (line.function != Profile::kNone) sub.add_uint64(Tag(LineField::kFunctionId), uint64_t{line.function} + 1);
-      Number(sub, Tag(LineField::kLine), line.line);
+      Writer sub(w, FieldTag(LocationField::kLine));
+      if (line.function != Profile::kNone)
+        sub.add_uint64(FieldTag(LineField::kFunctionId), uint64_t{line.function} + 1);
+      Number(sub, FieldTag(LineField::kLine), line.line);
     }
-    Unsigned(w, Tag(LocationField::kIsFolded), location.is_folded);
+    Unsigned(w, FieldTag(LocationField::kIsFolded), location.is_folded);
   }
 
   void Function(Writer& w, size_t index) {
     const Profile::Function& function = profile_.functions[index];
-    w.add_uint64(Tag(FunctionField::kId), index + 1);
-    Number(w, Tag(FunctionField::kName), function.name);
-    Number(w, Tag(FunctionField::kSystemName), function.system_name);
-    Number(w, Tag(FunctionField::kFilename), function.filename);
-    Number(w, Tag(FunctionField::kStartLine), function.start_line);
+    w.add_uint64(FieldTag(FunctionField::kId), index + 1);
+    Number(w, FieldTag(FunctionField::kName), function.name);
+    Number(w, FieldTag(FunctionField::kSystemName), function.system_name);
+    Number(w, FieldTag(FunctionField::kFilename), function.filename);
+    Number(w, FieldTag(FunctionField::kStartLine), function.start_line);
   }
 
   const Profile& profile_;

@@ -65,7 +65,7 @@ std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
 
 struct Object {
   std::string path;
-  ObjectFile file;
+  DynamicNames file;
 };
 
 void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
@@ -113,7 +113,7 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
 }
 
-void DescribeLocks(const std::vector<Object>& objects, const ObjectFile& library, Findings* findings) {
+void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library, Findings* findings) {
   std::vector<std::string> seen, unseen;
   for (const auto& [kind, functions] : WaitingFunctions()) {
     bool used = false, covered = true;
@@ -140,16 +140,16 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   std::vector<Object> objects;
   for (const std::string& path : paths) {
     if (BaseName(path) == "libholdfast.so") continue;
-    absl::StatusOr<ObjectFile> file = ReadObjectFile(root + path);
+    absl::StatusOr<DynamicNames> file = ReadDynamicNames(root + path);
     if (!file.ok()) {
       findings->Note("symbols", fmt::format("{}: {}", path, std::string(file.status().message())));
       continue;
     }
     objects.push_back({path, *std::move(file)});
   }
-  const absl::StatusOr<ObjectFile> own = ReadObjectFile(library);
+  const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
   DescribeAllocator(objects, findings);
-  DescribeLocks(objects, own.ok() ? *own : ObjectFile(), findings);
+  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
   DescribeSymbols(objects, root, findings);
 }
 

@@ -205,7 +205,7 @@ absl::StatusOr<pid_t> ParsePid(const std::string& text) {
   return pid;
 }
 
-std::string StateOf(const ProcessTable& table) {
+std::string ProcessStateOf(const ProcessTable& table) {
   if (table.liveness == Liveness::kDead) return "ended";
   if (!table.pid.has_value() || table.liveness == Liveness::kUnknown) return "unknown";
   const std::string stat = ReadWhole(fmt::format("/proc/{}/stat", *table.pid));

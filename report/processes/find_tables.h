@@ -57,7 +57,7 @@ absl::Status BecomeUserOf(pid_t pid);
 absl::StatusOr<pid_t> ParsePid(const std::string& text);
 
 // "running", "stopped", "ended", "unknown" (a process that we cannot see).
-std::string StateOf(const ProcessTable& table);
+std::string ProcessStateOf(const ProcessTable& table);
 
 }  // namespace holdfast
 

@@ -26,11 +26,11 @@ namespace {
 constexpr size_t kMostPathBytes = 1024;
 constexpr uint32_t kRamfsMagic = 0x858458f6;
 
-absl::Status Failed(const std::string& thing, const std::string& what, std::string_view next) {
+absl::Status Refusal(const std::string& thing, const std::string& what, std::string_view next) {
   return absl::FailedPreconditionError(fmt::format("{}: {}. {}", thing, what, next));
 }
 
-bool InMemory(const std::string& folder) {
+bool LiesInMemory(const std::string& folder) {
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return false;
   const auto type = static_cast<uint32_t>(info.f_type);
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> OwnPath() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   if (length <= 0 || length == sizeof path) {
-    return Failed("/proc/self/exe", fmt::format("cannot be read ({})", strerror(errno)), "Mount /proc.");
+    return Refusal("/proc/self/exe", fmt::format("cannot be read ({})", strerror(errno)), "Mount /proc.");
   }
   return std::string(path, static_cast<size_t>(length));
 }
@@ -52,11 +52,11 @@ absl::StatusOr<std::string> FindLibrary(const std::string& own_path) {
   const std::string folder = own_path.substr(0, own_path.rfind('/'));
   const std::string library = fmt::format("{}/lib/holdfast/libholdfast.so", folder.substr(0, folder.rfind('/')));
   if (access(library.c_str(), R_OK) != 0) {
-    return Failed(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
-                  "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
+    return Refusal(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
+                   "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
   }
   if (library.find_first_of(" :$") != std::string::npos) {
-    return Failed(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
+    return Refusal(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
   }
   return library;
 }
@@ -66,8 +66,8 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   if (!path.starts_with("/")) {
     char here[PATH_MAX];
     if (getcwd(here, sizeof here) == nullptr) {
-      return Failed(".", fmt::format("the working folder has no path ({})", strerror(errno)),
-                    "Start from another one.");
+      return Refusal(".", fmt::format("the working folder has no path ({})", strerror(errno)),
+                     "Start from another one.");
     }
     whole = fmt::format("{}/{}", here, path);
   }
@@ -94,19 +94,19 @@ absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
   constexpr std::string_view kNext = "Name a folder on a tmpfs, such as /dev/shm.";
   struct stat info;
   if (stat(folder->c_str(), &info) != 0) {
-    return Failed(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
+    return Refusal(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
   }
-  if (!S_ISDIR(info.st_mode)) return Failed(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
-  if (!InMemory(*folder)) {
-    return Failed(fmt::format("--tables: {}", *folder),
-                  "does not lie in memory, and a disk would slow the program down", kNext);
+  if (!S_ISDIR(info.st_mode)) return Refusal(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
+  if (!LiesInMemory(*folder)) {
+    return Refusal(fmt::format("--tables: {}", *folder),
+                   "does not lie in memory, and a disk would slow the program down", kNext);
   }
   return folder;
 }
 
 std::string UsualTablesFolder(const std::string& out) {
   for (const std::string& folder : DefaultTableFolders()) {
-    if (InMemory(folder)) return folder;
+    if (LiesInMemory(folder)) return folder;
   }
   return out;
 }
@@ -115,20 +115,20 @@ absl::Status OutFolder::Make(const std::string& path) {
   path_ = path;
   constexpr std::string_view kNext = "Choose another output folder by --out.";
   if (path.size() >= kMostPathBytes)
-    return Failed(path, "the path of the output folder is too long (1023 bytes)", kNext);
+    return Refusal(path, "the path of the output folder is too long (1023 bytes)", kNext);
   if (const int error = MakeFolders(path, &made_); error != 0) {
     const absl::Status status =
-        Failed(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
+        Refusal(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
     RemoveIfEmpty();
     return status;
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return Failed(path, "the output folder cannot be made (a file is in its place)", kNext);
+    return Refusal(path, "the output folder cannot be made (a file is in its place)", kNext);
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     const absl::Status status =
-        Failed(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
+        Refusal(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
     RemoveIfEmpty();
     return status;
   }
@@ -151,8 +151,8 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                   uint64_t max_disk_bytes) {
+bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                    uint64_t max_disk_bytes) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
   const FolderId folder = FolderIdOf(out);
   const std::string id = fmt::format("{}:{}", folder.device, folder.inode);

@@ -44,8 +44,8 @@ class OutFolder {
 
 // Starts `own_path exporter` as nobody's child (see sampler/spawn/spawn_exporter.h), and waits (2 s at most) until it serves
 // `out`. False: none serves.
-bool StartExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                   uint64_t max_disk_bytes);
+bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                    uint64_t max_disk_bytes);
 
 }  // namespace holdfast
 

@@ -42,7 +42,7 @@ struct Lookup {
 
 // As execvp: a name with a slash is a path; otherwise the first in PATH that can be executed, and EACCES if there were
 // only others.
-Lookup Find(const std::string& name, const char* path_variable) {
+Lookup LookUpProgram(const std::string& name, const char* path_variable) {
   if (name.find('/') != std::string::npos) return {name, Executable(name)};
   bool denied = false;
   for (const std::string_view folder : Split(path_variable != nullptr ? path_variable : "/bin:/usr/bin", ":")) {
@@ -96,7 +96,7 @@ ProgramCheck Refuse(int exit_code, std::string message) {
 }
 
 // `shown`: "PROGRAM:", or "SCRIPT: its interpreter FILE".
-void CheckElf(const std::string& shown, const std::string& path, const ProgramFile& file, const std::string& library,
+void CheckElf(const std::string& shown, const std::string& path, const ExecutableKind& file, const std::string& library,
               ProgramCheck* check) {
   const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{} {}", shown, why)); };
   if (!file.machine.empty() || !file.is_64_bit) {
@@ -140,20 +140,20 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
                           const std::string& library) {
   const std::string& name = command[0];
   if (name.empty()) return Refuse(kNotFound, "\"\": not found (a program's name cannot be empty).");
-  const Lookup found = Find(name, path_variable);
+  const Lookup found = LookUpProgram(name, path_variable);
   if (found.error != 0) return ExecFailed(name, found.error);
 
   ProgramCheck check{.path = found.path, .arguments = command};
-  ProgramFile file = ReadProgramFile(found.path);
-  if (file.kind == ProgramFile::Kind::kText) {
+  ExecutableKind file = ReadExecutableKind(found.path);
+  if (file.kind == ExecutableKind::Kind::kText) {
     // As execvp and every shell: a text without #! is one for /bin/sh.
     check.path = "/bin/sh";
     check.arguments[0] = found.path;
     check.arguments.insert(check.arguments.begin(), "/bin/sh");
-    file = {.kind = ProgramFile::Kind::kScript, .interpreter = "/bin/sh"};
+    file = {.kind = ExecutableKind::Kind::kScript, .interpreter = "/bin/sh"};
   }
   std::string shown = found.path + ":", path = found.path;
-  for (int scripts = 0; file.kind == ProgramFile::Kind::kScript; ++scripts) {
+  for (int scripts = 0; file.kind == ExecutableKind::Kind::kScript; ++scripts) {
     std::string interpreter = file.interpreter;
     if (interpreter.empty() || scripts == kMostScripts) return ExecFailed(name, ENOEXEC);
     if (const int error = Executable(interpreter); error != 0) {
@@ -164,16 +164,16 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
               path, interpreter, strerror(error)));
     }
     if (BaseName(interpreter) == "env") {
-      const Lookup target = Find(ProgramOfEnv(file.argument), path_variable);
+      const Lookup target = LookUpProgram(ProgramOfEnv(file.argument), path_variable);
       if (target.error != 0) return check;  // env itself says what is wrong
       interpreter = target.path;
     }
     path = interpreter;
     shown = fmt::format("{}: its interpreter {}", found.path, interpreter);
-    file = ReadProgramFile(path);
+    file = ReadExecutableKind(path);
   }
-  if (file.kind == ProgramFile::Kind::kBadElf) return ExecFailed(path, ENOEXEC);
-  if (file.kind == ProgramFile::Kind::kElf && file.is_loader) {
+  if (file.kind == ExecutableKind::Kind::kBadElf) return ExecFailed(path, ENOEXEC);
+  if (file.kind == ExecutableKind::Kind::kElf && file.is_loader) {
     if (path != found.path) return check;  // a script's interpreter
     const size_t at = ProgramOfLoader(check.arguments);
     if (at >= check.arguments.size()) return check;  // it says itself what is wrong
@@ -181,10 +181,10 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     if (check.arguments[at].find('/') == std::string::npos) return check;
     // Started so, it gets no rights of its own.
     shown = check.arguments[at] + ":";
-    file = ReadProgramFile(check.arguments[at]);
-    if (file.kind != ProgramFile::Kind::kElf || file.is_loader) return check;
+    file = ReadExecutableKind(check.arguments[at]);
+    if (file.kind != ExecutableKind::Kind::kElf || file.is_loader) return check;
   }
-  if (file.kind == ProgramFile::Kind::kElf) CheckElf(shown, path, file, library, &check);
+  if (file.kind == ExecutableKind::Kind::kElf) CheckElf(shown, path, file, library, &check);
   return check;
 }
 

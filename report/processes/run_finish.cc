@@ -1,7 +1,6 @@
 #include "report/processes/run_finish.h"
 
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,10 +10,11 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/base/clock.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/export/output_folder.h"
-#include "report/export/served_users.h"
+#include "report/exporter/served_users.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
@@ -27,11 +27,7 @@ constexpr int64_t kSilentMs = 500;
 constexpr int kStepMs = 10;
 constexpr size_t kMostProcessesShown = 12;
 
-int64_t NowMs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
-}
+int64_t NowMs() { return NowNs() / kMs; }
 
 std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
   std::vector<TableLeft> found;
@@ -46,7 +42,7 @@ std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
   return found;
 }
 
-std::string Count(size_t number, std::string_view thing, std::string_view things) {
+std::string Counted(size_t number, std::string_view thing, std::string_view things) {
   return fmt::format("{} {}", number, number == 1 ? thing : things);
 }
 
@@ -121,7 +117,7 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
     }
     if (!said && waited_ms > kSilentMs) {
       said = true;
-      Say(fmt::format("writing the last profiles of {}, at most 5 s …", Count(left.size(), "process", "processes")));
+      Say(fmt::format("writing the last profiles of {}, at most 5 s …", Counted(left.size(), "process", "processes")));
     }
     if (signals.AskedToEnd(kStepMs)) return left;
   }
@@ -134,7 +130,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   const std::vector<ProcessFiles> processes = NewFiles(run, names_now);
   std::string text;
   if (!processes.empty()) {
-    text += fmt::format("holdfast: profiles of {} in {}:\n", Count(processes.size(), "process", "processes"),
+    text += fmt::format("holdfast: profiles of {} in {}:\n", Counted(processes.size(), "process", "processes"),
                         Printable(FromHere(run.out)));
     for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
       text += processes[i].pid == 0
@@ -143,7 +139,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
     if (processes.size() > kMostProcessesShown) {
-      text += fmt::format("  and {} more\n", Count(processes.size() - kMostProcessesShown, "process", "processes"));
+      text += fmt::format("  and {} more\n", Counted(processes.size() - kMostProcessesShown, "process", "processes"));
     }
     const auto& newest = processes[0].newest;
     const auto heap = newest.find("heap");
@@ -170,7 +166,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     for (const TableLeft& table : tables) text += fmt::format("    {}\n", Printable(table.path));
   };
   if (!own.empty()) {
-    text += fmt::format("holdfast: {} not written as profiles ({}):\n", Count(own.size(), "table is", "tables are"),
+    text += fmt::format("holdfast: {} not written as profiles ({}):\n", Counted(own.size(), "table is", "tables are"),
                         Printable(WhyNotWritten(run)));
     name(own);
     text += fmt::format("holdfast: to make profiles of {}{}:\n", own.size() == 1 ? "it" : "them",
@@ -180,15 +176,15 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   for (const auto& [user, tables] : foreign) {
     text += fmt::format(
         "holdfast: {} of {} not written as profiles (nothing shows that a program of root's became that user):\n",
-        Count(tables.size(), "table", "tables"), Printable(UserName(user)));
+        Counted(tables.size(), "table", "tables"), Printable(UserName(user)));
     name(tables);
     text += fmt::format("holdfast: to make profiles of {}, if you know {}:\n", tables.size() == 1 ? "it" : "them",
                         tables.size() == 1 ? "it" : "them");
     text += collect(fmt::format("--user {} ", user));
   }
   if (still_profiled > 0) {
-    text += fmt::format("holdfast: {} on, profiled into {}.\n", Count(still_profiled, "process runs", "processes run"),
-                        Printable(FromHere(run.out)));
+    text += fmt::format("holdfast: {} on, profiled into {}.\n",
+                        Counted(still_profiled, "process runs", "processes run"), Printable(FromHere(run.out)));
   }
   return text;
 }

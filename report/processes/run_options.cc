@@ -26,13 +26,13 @@ absl::Status Takes(const std::string& value, std::string_view what) {
 }
 
 Normalized Size(const std::string& value) {
-  const absl::StatusOr<uint64_t> bytes = ParseSize(std::string_view(value));
+  const absl::StatusOr<uint64_t> bytes = ParseByteSize(std::string_view(value));
   if (!bytes.ok()) return bytes.status();
   if (*bytes > kMostBytesOrNs) return Takes(value, "a size below 4EiB");
   return fmt::format("{}", *bytes);
 }
 
-Normalized Time(const std::string& value) {
+Normalized NormalizedTime(const std::string& value) {
   const absl::StatusOr<uint64_t> ns = ParseTimeNs(value);
   if (!ns.ok()) return ns.status();
   if (*ns > kMostBytesOrNs) return Takes(value, "a time below 146 years");
@@ -40,27 +40,27 @@ Normalized Time(const std::string& value) {
 }
 
 Normalized MaxMemory(const std::string& value) {
-  const absl::StatusOr<uint64_t> bytes = ParseSize(std::string_view(value));
+  const absl::StatusOr<uint64_t> bytes = ParseByteSize(std::string_view(value));
   if (!bytes.ok()) return bytes.status();
   if (*bytes < (1 << 20) || *bytes > (uint64_t{32} << 30)) return Takes(value, "a size from 1MiB to 32GiB");
   return fmt::format("{}", *bytes);
 }
 
-std::optional<uint64_t> WholeNumber(const std::string& value) {
+std::optional<uint64_t> ParseWholeNumber(const std::string& value) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
   return number;
 }
 
-Normalized Keep(const std::string& value) {
-  const std::optional<uint64_t> number = WholeNumber(value);
+Normalized NormalizedKeep(const std::string& value) {
+  const std::optional<uint64_t> number = ParseWholeNumber(value);
   if (!number || *number >= kKeepThinned) return Takes(value, "a number of snapshots (0 = all)");
   return fmt::format("{}", *number);
 }
 
 Normalized Seed(const std::string& value) {
-  const std::optional<uint64_t> number = WholeNumber(value);
+  const std::optional<uint64_t> number = ParseWholeNumber(value);
   if (!number || *number > kMostBytesOrNs) return Takes(value, "a number (0 = random)");
   return fmt::format("{}", *number);
 }
@@ -106,13 +106,13 @@ const std::vector<Setting>& Settings() {
       {"lock-interval", "HOLDFAST_LOCK_INTERVAL", "TIME", FormatTimeNs(kDefaultLockIntervalNs),
        "Mean waited time between lock samples; 1ns = every\n"
        "wait, 0 = off",
-       Time},
+       NormalizedTime},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
-       "A snapshot of every kind each so often; 0 = only at the end", Time},
+       "A snapshot of every kind each so often; 0 = only at the end", NormalizedTime},
       {"keep", "HOLDFAST_KEEP", "N", "100",
        "Snapshots kept of each process and kind: unless N is\n"
        "given the newest 60, then hourly, then daily; 0 = all",
-       Keep},
+       NormalizedKeep},
       {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
       {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
@@ -122,7 +122,7 @@ const std::vector<Setting>& Settings() {
        "shells); those that outlive an interval keep their own",
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
-       "Keep samples of different locks apart, by a label lock_address", YesNo},
+       "NormalizedKeep samples of different locks apart, by a label lock_address", YesNo},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
       {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
   };

@@ -42,7 +42,7 @@ class StacksBuilder {
     made_.selected_variance_.resize(columns_.size());
   }
 
-  absl::StatusOr<Stacks> Build() {
+  absl::StatusOr<FilteredStacks> Build() {
     const bool by_label = !options_.single_frames && !IsLevel(options_.by);
     if (by_label) {
       std::set<std::string_view> keys = LabelKeys(p_);
@@ -191,12 +191,13 @@ class StacksBuilder {
   const std::span<const double> variances_;
   bool by_thread_start_ = false;  // --by thread of a profile without such labels
   bool collapse_ = false;         // on a coarse level
-  Stacks made_;
+  FilteredStacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;
 };
 
-absl::StatusOr<Stacks> Stacks::Build(std::shared_ptr<const Profile> profile, std::vector<size_t> columns,
-                                     const StackOptions& options, std::span<const double> variances) {
+absl::StatusOr<FilteredStacks> FilteredStacks::Build(std::shared_ptr<const Profile> profile,
+                                                     std::vector<size_t> columns, const StackOptions& options,
+                                                     std::span<const double> variances) {
   return StacksBuilder(std::move(profile), std::move(columns), options, variances).Build();
 }
 

@@ -3,8 +3,8 @@
 // A *node* is one line of a table or one box of a graph: a function (its name, wherever it lies), or with `by` a source
 // line, a file, an object, a package. A stack is a list of nodes, leaf first, and one value for each chosen column.
 //
-//   Profile ──(drop frames, focus, ignore, hide, show, show_from, tags, fold)──► Stacks ──► FlatTable, CallGraph,
-//   CallTree, HtmlData
+//   Profile ──(drop frames, focus, ignore, hide, show, show_from, tags, fold)──► FilteredStacks ──► FlatTable, CallTree,
+//   CallTree, ReportBuilder
 //
 // The rules of filters are those of `go tool pprof` (tests compare row by row):
 //   focus, ignore   keep or drop whole stacks by a function, source file or object in them
@@ -53,14 +53,14 @@ struct FrameNode {
   bool is_inlined = false;
 };
 
-class Stacks {
+class FilteredStacks {
  public:
   // Nodes name at most so many objects.
   static constexpr size_t kMaxObjects = 16;
 
   // `columns`: sample types to keep. `variances` as VariancesOf gives them, or empty.
-  static absl::StatusOr<Stacks> Build(std::shared_ptr<const Profile> profile, std::vector<size_t> columns,
-                                      const StackOptions& options, std::span<const double> variances = {});
+  static absl::StatusOr<FilteredStacks> Build(std::shared_ptr<const Profile> profile, std::vector<size_t> columns,
+                                              const StackOptions& options, std::span<const double> variances = {});
 
   const Profile& profile() const { return *profile_; }
   const std::vector<FrameNode>& nodes() const { return nodes_; }

@@ -11,7 +11,7 @@ namespace holdfast {
 namespace {
 
 std::optional<int64_t> Number(std::string_view text) {
-  auto value = ParseSize(text);
+  auto value = ParseByteSize(text);
   if (!value.ok()) value = ParseTimeNs(text);
   if (!value.ok() || *value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
   return static_cast<int64_t>(*value);

@@ -211,7 +211,7 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
                       .is_inlined = is_inlined});
   }
   auto& objects = (*nodes)[place->second].objects;
-  if (object != 0 && objects.size() < Stacks::kMaxObjects &&
+  if (object != 0 && objects.size() < FilteredStacks::kMaxObjects &&
       std::find(objects.begin(), objects.end(), object) == objects.end()) {
     objects.push_back(object);
   }

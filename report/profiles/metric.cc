@@ -69,7 +69,7 @@ std::optional<double> HalfWidth(const Profile& profile, size_t metric) {
   return Parse<double>(value.substr(sign + kSign.size()));
 }
 
-std::string KindOf(const Profile& profile) {
+std::string ProfileKindOf(const Profile& profile) {
   if (const auto kind = profile.CommentValue("kind"); !kind.empty()) return std::string(kind);
   return fmt::format("{}", fmt::join(MetricNames(profile), "/"));
 }

@@ -26,7 +26,7 @@ size_t DefaultMetric(const Profile& profile);
 std::optional<double> HalfWidth(const Profile& profile, size_t metric);
 
 // "heap", "mutex", "block", from the comment; for files of others the names of the value types.
-std::string KindOf(const Profile& profile);
+std::string ProfileKindOf(const Profile& profile);
 
 // The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. With the
 // unit's name. Empty when the profile does not say.

@@ -77,7 +77,7 @@ void SortByAge(std::vector<ProfileFile>* files) {
 
 class Grouper {
  public:
-  explicit Grouper(Keep keep) : keep_(keep) {}
+  explicit Grouper(KeepProfiles keep) : keep_(keep) {}
 
   // Calls `each` as ReadSetOptions has it.
   void Add(const ProfileFile& file, const std::function<void(const ProfileFile&, bool newest)>& each) {
@@ -86,16 +86,16 @@ class Grouper {
     if (added) set_.groups.push_back({file.process, file.kind, file.program, {}});
     ProfileGroup& group = set_.groups[place->second];
     ProfileFile& kept = group.files.emplace_back(file);
-    if (keep_ == Keep::kNone) kept.profile.reset();
+    if (keep_ == KeepProfiles::kNone) kept.profile.reset();
     SortByAge(&group.files);
     const ProfileFile* newest = group.NewestCumulative();
     if (each) each(file, newest != nullptr && newest->path == file.path);
-    if (keep_ == Keep::kNewest && !group.process.empty()) DropOlder(&group);
+    if (keep_ == KeepProfiles::kNewest && !group.process.empty()) DropOlder(&group);
   }
 
   // Files of another folder may have changed what is the oldest of those before: then the newest was dropped.
   absl::Status ReadDropped() {
-    if (keep_ != Keep::kNewest) return absl::OkStatus();
+    if (keep_ != KeepProfiles::kNewest) return absl::OkStatus();
     for (ProfileGroup& group : set_.groups) {
       for (ProfileFile& file : group.files) {
         if (file.profile != nullptr || !group.Counts(file)) continue;
@@ -117,7 +117,7 @@ class Grouper {
     }
   }
 
-  const Keep keep_;
+  const KeepProfiles keep_;
   ProfileSet set_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
 };
@@ -149,10 +149,10 @@ void ProfileSet::KeepKind(std::string_view kind) {
   std::erase_if(groups, [kind](const ProfileGroup& group) { return group.kind != kind; });
 }
 
-ProfileFile Describe(std::string_view path, const Profile& profile) {
+ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   ProfileFile file;
   file.path = path;
-  file.kind = KindOf(profile);
+  file.kind = ProfileKindOf(profile);
   file.kind_stated = !profile.CommentValue("kind").empty();
   file.types = TypesOf(profile);
   file.process = profile.CommentValue("process");
@@ -219,7 +219,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
       if (access(file.path.c_str(), F_OK) == 0) warnings.emplace_back(profile.status().message());
       continue;
     }
-    ProfileFile described = Describe(file.path, *profile);
+    ProfileFile described = DescribeFile(file.path, *profile);
     if (!options.kind.empty() && described.kind != options.kind) {
       other_kind = fmt::format("{}: holds {}, not {}", file.path, described.kind, options.kind);
       continue;

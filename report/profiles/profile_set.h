@@ -66,14 +66,14 @@ struct ProfileSet {
   void KeepKind(std::string_view kind);
 };
 
-enum class Keep {
+enum class KeepProfiles {
   kNone,    // profiles are dropped; ReadPprofFile reads one again
   kNewest,  // of each process and kind the newest cumulative one, all differences, all that do not say whose they are
   kAll,
 };
 
 struct ReadSetOptions {
-  Keep keep = Keep::kNewest;
+  KeepProfiles keep = KeepProfiles::kNewest;
   std::string kind = "";  // only this one; "": all. In folders, files of other kinds are not even opened
   // Called with each file before its profile may be dropped, and with how many are done of how many. `newest`: of those
   // of its process and kind that were read so far.
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);
 
 // What a profile says about itself; `profile` is not set.
-ProfileFile Describe(std::string_view path, const Profile& profile);
+ProfileFile DescribeFile(std::string_view path, const Profile& profile);
 
 }  // namespace holdfast
 

@@ -30,7 +30,7 @@ uint64_t Mixed(uint64_t key, uint64_t more) {
 
 }  // namespace
 
-std::vector<uint64_t> StackKeys(const Stacks& stacks) {
+std::vector<uint64_t> StackKeys(const FilteredStacks& stacks) {
   const Profile& p = stacks.profile();
   std::vector<uint64_t> locations;
   locations.reserve(p.locations.size());

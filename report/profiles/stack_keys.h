@@ -12,7 +12,7 @@
 namespace holdfast {
 
 // One for each stack.
-std::vector<uint64_t> StackKeys(const Stacks& stacks);
+std::vector<uint64_t> StackKeys(const FilteredStacks& stacks);
 
 }  // namespace holdfast
 

@@ -15,7 +15,7 @@ using Label = Profile::Label;
 // From one profile into another, table by table, each in its final order.
 class Rewrite {
  public:
-  Rewrite(const Profile& from, Symbolizer& symbolizer) : from_(from), symbolizer_(symbolizer) {}
+  Rewrite(const Profile& from, ModuleSymbolizer& symbolizer) : from_(from), symbolizer_(symbolizer) {}
 
   ElfAddresses Run() {
     CopyScalars();
@@ -168,7 +168,7 @@ class Rewrite {
   }
 
   const Profile& from_;
-  Symbolizer& symbolizer_;
+  ModuleSymbolizer& symbolizer_;
   ElfAddresses result_;
   Profile& to_ = result_.profile;
   std::vector<uint64_t> shifts_;  // of the old mappings
@@ -177,7 +177,7 @@ class Rewrite {
 
 }  // namespace
 
-ElfAddresses UseElfAddresses(const Profile& profile, Symbolizer& symbolizer) {
+ElfAddresses UseElfAddresses(const Profile& profile, ModuleSymbolizer& symbolizer) {
   return Rewrite(profile, symbolizer).Run();
 }
 

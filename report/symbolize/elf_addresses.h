@@ -19,7 +19,7 @@ struct ElfAddresses {
 // Each mapping becomes the segment in its file. An address is then unique in its mapping only, and what was mapped
 // twice (dlopen, dlclose, dlopen) is one. Mappings (but for the first, the program's), locations, functions, samples
 // and strings come in an order that does not depend on where things lay in memory. Code in no file keeps its addresses.
-ElfAddresses UseElfAddresses(const Profile& profile, Symbolizer& symbolizer);
+ElfAddresses UseElfAddresses(const Profile& profile, ModuleSymbolizer& symbolizer);
 
 }  // namespace holdfast
 

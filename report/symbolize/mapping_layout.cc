@@ -2,13 +2,13 @@
 
 namespace holdfast {
 
-std::optional<uint64_t> ElfAddressOf(const Profile::Mapping& mapping, const Symbolizer::Module& module) {
+std::optional<uint64_t> ElfAddressOf(const Profile::Mapping& mapping, const ModuleSymbolizer::Module& module) {
   if (mapping.has_bias) return mapping.start - mapping.bias;
   if (module.is_program()) return module.elf().AddressOfOffset(mapping.offset);
   return module.elf().AddressOfMapping(mapping.limit - mapping.start);
 }
 
-uint64_t BiasOf(const Profile::Mapping& mapping, const Symbolizer::Module* module) {
+uint64_t BiasOf(const Profile::Mapping& mapping, const ModuleSymbolizer::Module* module) {
   if (mapping.has_bias) return mapping.bias;
   if (module != nullptr) {
     if (const auto address = ElfAddressOf(mapping, *module)) return mapping.start - *address;
@@ -16,7 +16,7 @@ uint64_t BiasOf(const Profile::Mapping& mapping, const Symbolizer::Module* modul
   return mapping.start - mapping.offset;
 }
 
-bool FitsLayout(const Profile::Mapping& mapping, const Symbolizer::Module& module) {
+bool FitsLayout(const Profile::Mapping& mapping, const ModuleSymbolizer::Module& module) {
   if (!module.is_program()) return ElfAddressOf(mapping, module).has_value();
   if (!module.elf().build_id().empty()) return true;
   const auto address = module.elf().AddressOfOffset(mapping.offset);

@@ -16,14 +16,14 @@ namespace {
 // Not the vdso, and not a relative path, which would be looked for in our folder and not in the program's.
 bool IsFile(std::string_view path) { return path.starts_with('/'); }
 
-std::string KeyOf(const struct stat& status, std::string_view build_id) {
+std::string FileKeyOf(const struct stat& status, std::string_view build_id) {
   return fmt::format("{}/{}/{}/{}.{}/{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
                      status.st_mtim.tv_nsec, build_id);
 }
 
 }  // namespace
 
-const Symbolizer::Name& Symbolizer::Module::NameOf(std::string_view mangled) {
+const ModuleSymbolizer::Name& ModuleSymbolizer::Module::NameOf(std::string_view mangled) {
   const auto [place, added] = names_.try_emplace(std::string(mangled));
   if (added) {
     place->second = std::make_unique<Name>();
@@ -45,11 +45,11 @@ absl::StatusOr<std::shared_ptr<DebugFile>> OpenAgain(const std::string& path, co
   auto fd = OpenRegular(path);
   if (!fd.ok()) return fd.status();
   struct stat info;
-  if (fstat(fd->get(), &info) != 0 || KeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
+  if (fstat(fd->get(), &info) != 0 || FileKeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
   return OpenDebugFile(*std::move(fd), max_unpacked);
 }
 
-void Symbolizer::Module::OpenLines() {
+void ModuleSymbolizer::Module::OpenLines() {
   if (std::exchange(looked_, true)) return;
   std::shared_ptr<DebugFile> file = std::exchange(debug_, nullptr);
   if (file == nullptr) {
@@ -83,20 +83,20 @@ void Symbolizer::Module::OpenLines() {
                                               [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); });
 }
 
-bool Symbolizer::Module::LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline) {
+bool ModuleSymbolizer::Module::LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline) {
   if (deadline.Passed()) return false;
   OpenLines();
   return lines_ == nullptr || lines_->Load(elf_addresses, deadline);
 }
 
-std::vector<std::string> Symbolizer::Module::problems() const {
+std::vector<std::string> ModuleSymbolizer::Module::problems() const {
   std::vector<std::string> problems;
   if (!shared_missing_.empty()) problems.push_back(shared_missing_);
   if (lines_ != nullptr) problems.insert(problems.end(), lines_->problems().begin(), lines_->problems().end());
   return problems;
 }
 
-void Symbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>* frames) {
+void ModuleSymbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>* frames) {
   frames->clear();
   const std::string_view symbol = elf_->Find(elf_address);
   const std::span<const dwarf::Frame> found =
@@ -114,8 +114,8 @@ void Symbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>* fram
   }
 }
 
-absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, std::string_view build_id,
-                                                     int64_t not_after_ns) {
+absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::string& path, std::string_view build_id,
+                                                                 int64_t not_after_ns) {
   if (!IsFile(path)) return absl::NotFoundError("not a file");
   const std::string id(build_id);
   absl::Status status;
@@ -127,7 +127,7 @@ absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, st
     if (id.empty() && not_after_ns != 0 && info.st_mtim.tv_sec > not_after_ns / 1'000'000'000) {
       return absl::FailedPreconditionError("written after the profile was, and without a build id to know it by");
     }
-    const std::string key = KeyOf(info, id);
+    const std::string key = FileKeyOf(info, id);
     if (const auto found = by_key_.find(key); found != by_key_.end()) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return entries_.front().module.get();
@@ -162,7 +162,7 @@ absl::StatusOr<Symbolizer::Module*> Symbolizer::Find(const std::string& path, st
   return Keep(key, *std::move(module));
 }
 
-void Symbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
+void ModuleSymbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
   auto file = OpenDebugFile(std::move(program), files_.max_unpacked());
   auto found = files_.Find(module->path_, module->build_id_, file.ok() ? file->get() : nullptr);
   if (!found.ok()) return;
@@ -174,8 +174,8 @@ void Symbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
   module->debug_path_ = std::move(found->path);
 }
 
-absl::StatusOr<std::unique_ptr<Symbolizer::Module>> Symbolizer::LoadElsewhere(const std::string& path,
-                                                                              const std::string& build_id) {
+absl::StatusOr<std::unique_ptr<ModuleSymbolizer::Module>> ModuleSymbolizer::LoadElsewhere(const std::string& path,
+                                                                                          const std::string& build_id) {
   auto found = files_.Find(path, build_id, nullptr);
   if (!found.ok()) return found.status();
   auto elf = ElfSymbols::Load(found->file->fd.get(), build_id);
@@ -191,7 +191,7 @@ absl::StatusOr<std::unique_ptr<Symbolizer::Module>> Symbolizer::LoadElsewhere(co
   return module;
 }
 
-absl::StatusOr<Symbolizer::Module*> Symbolizer::Keep(std::string key, std::unique_ptr<Module> module) {
+absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Keep(std::string key, std::unique_ptr<Module> module) {
   entries_.push_front({key, std::move(module)});
   by_key_[key] = entries_.begin();
   size_t total = 0;

@@ -23,14 +23,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "report/base/time_budget.h"
+#include "report/base/clock.h"
 #include "report/dwarf/info.h"
 #include "report/elf/debug_file_finder.h"
 #include "report/elf/elf_symbols.h"
 
 namespace holdfast {
 
-class Symbolizer {
+class ModuleSymbolizer {
  public:
   static constexpr size_t kCacheBytes = 256 << 20;
   static constexpr size_t kMostFiles = 200;  // each with debug information has a descriptor or two
@@ -66,11 +66,11 @@ class Symbolizer {
     bool is_program() const { return is_program_; }
 
    private:
-    friend class Symbolizer;
+    friend class ModuleSymbolizer;
     const Name& NameOf(std::string_view mangled);
     void OpenLines();
 
-    DebugFiles* files_ = nullptr;
+    DebugFileFinder* files_ = nullptr;
     std::string path_, key_;  // of the program's file
     std::string build_id_;
     bool is_program_ = true;
@@ -84,7 +84,7 @@ class Symbolizer {
     size_t memory_bytes_ = 0;
   };
 
-  explicit Symbolizer(DebugFiles::Options options = {}) : files_(std::move(options)) {}
+  explicit ModuleSymbolizer(DebugFileFinder::Options options = {}) : files_(std::move(options)) {}
 
   // The file at `path`, which must have this build id (lower-case hexadecimal, "" = none), or another of this build id.
   // The module stays valid until the next call of Find. Fails with the reason, without the path: "No such file or
@@ -92,7 +92,7 @@ class Symbolizer {
   // (wall clock, 0 = unknown) is another one.
   absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
 
-  DebugFiles& files() { return files_; }
+  DebugFileFinder& files() { return files_; }
   size_t files_read() const { return files_read_ + files_.files_read(); }
 
  private:
@@ -105,7 +105,7 @@ class Symbolizer {
   void TakeNamesElsewhere(FileDescriptor program, Module* module);
   absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);
 
-  DebugFiles files_;
+  DebugFileFinder files_;
   std::list<Entry> entries_;  // latest used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
   absl::flat_hash_map<std::string, absl::Status> elsewhere_failed_;  // searches are not repeated

@@ -18,7 +18,7 @@ constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ";
 constexpr size_t kMostProblems = 3;  // of one file; the rest is counted
 
 using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
-FunctionKey KeyOf(const Profile::Function& f) { return {f.name, f.system_name, f.filename, f.start_line}; }
+FunctionKey FunctionKeyOf(const Profile::Function& f) { return {f.name, f.system_name, f.filename, f.start_line}; }
 
 // Functions whose names were replaced would still be in the file, and some may be equal by now.
 void DropUnusedFunctions(Profile* profile) {
@@ -34,7 +34,7 @@ void DropUnusedFunctions(Profile* profile) {
       uint32_t& place = index[line.function];
       if (place == Profile::kNone) {
         const Profile::Function& function = profile->functions[line.function];
-        const auto [known, added] = by_key.emplace(KeyOf(function), static_cast<uint32_t>(used.size()));
+        const auto [known, added] = by_key.emplace(FunctionKeyOf(function), static_cast<uint32_t>(used.size()));
         if (added) used.push_back(function);
         place = known->second;
       }
@@ -49,9 +49,9 @@ void DropUnusedFunctions(Profile* profile) {
 // One run over one profile.
 class Symbolization {
  public:
-  Symbolization(Profile* profile, Symbolizer& symbolizer, const SymbolizeOptions& options)
+  Symbolization(Profile* profile, ModuleSymbolizer& symbolizer, const SymbolizeOptions& options)
       : profile_(*profile), symbolizer_(symbolizer), options_(options) {
-    for (uint32_t i = 0; i < profile_.functions.size(); ++i) by_names_.emplace(KeyOf(profile_.functions[i]), i);
+    for (uint32_t i = 0; i < profile_.functions.size(); ++i) by_names_.emplace(FunctionKeyOf(profile_.functions[i]), i);
   }
 
   SymbolizeReport Run() {
@@ -112,11 +112,11 @@ class Symbolization {
     }
     const Profile::Mapping mapping = profile_.mappings[index];
     const std::string path(profile_.strings[mapping.file]);
-    Symbolizer::Module* module = locations.empty() ? nullptr : Open(mapping, path, names_missing);
+    ModuleSymbolizer::Module* module = locations.empty() ? nullptr : Open(mapping, path, names_missing);
     const uint64_t bias = BiasOf(mapping, module);
     bool in_time = true;
     if (module != nullptr && options_.lines) in_time = LoadLines(module, path, locations, bias);
-    std::vector<Symbolizer::Frame> frames;
+    std::vector<ModuleSymbolizer::Frame> frames;
     for (const uint32_t i : locations) {
       const Profile::Location& location = profile_.locations[i];
       if (module != nullptr) {
@@ -135,7 +135,7 @@ class Symbolization {
     }
   }
 
-  Symbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
+  ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
     if (!path.starts_with('/')) return nullptr;  // [vdso]
     auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos);
     if (found.ok() && FitsLayout(mapping, **found)) return *found;
@@ -145,7 +145,7 @@ class Symbolization {
     return nullptr;
   }
 
-  bool LoadLines(Symbolizer::Module* module, const std::string& path, const std::vector<uint32_t>& locations,
+  bool LoadLines(ModuleSymbolizer::Module* module, const std::string& path, const std::vector<uint32_t>& locations,
                  uint64_t bias) {
     std::vector<uint64_t> addresses;
     for (const uint32_t i : locations) addresses.push_back(profile_.locations[i].address - bias);
@@ -166,10 +166,10 @@ class Symbolization {
     return true;
   }
 
-  void SetFrames(uint32_t location, const std::vector<Symbolizer::Frame>& frames, const std::string& path,
+  void SetFrames(uint32_t location, const std::vector<ModuleSymbolizer::Frame>& frames, const std::string& path,
                  uint64_t elf_address) {
     std::vector<Profile::Line> lines;
-    for (const Symbolizer::Frame& frame : frames) {
+    for (const ModuleSymbolizer::Frame& frame : frames) {
       Profile::Function function{.name = profile_.strings.Intern(frame.name->name),
                                  .system_name = profile_.strings.Intern(frame.name->system_name),
                                  .filename = profile_.strings.Intern(frame.file),
@@ -186,7 +186,8 @@ class Symbolization {
   }
 
   uint32_t FunctionIndex(const Profile::Function& function) {
-    const auto [place, added] = by_names_.emplace(KeyOf(function), static_cast<uint32_t>(profile_.functions.size()));
+    const auto [place, added] =
+        by_names_.emplace(FunctionKeyOf(function), static_cast<uint32_t>(profile_.functions.size()));
     if (added) profile_.functions.push_back(function);
     return place->second;
   }
@@ -218,7 +219,7 @@ class Symbolization {
   }
 
   Profile& profile_;
-  Symbolizer& symbolizer_;
+  ModuleSymbolizer& symbolizer_;
   const SymbolizeOptions& options_;
   SymbolizeReport report_;
   absl::flat_hash_map<FunctionKey, uint32_t> by_names_;
@@ -226,7 +227,7 @@ class Symbolization {
 
 }  // namespace
 
-SymbolizeReport Symbolize(Profile* profile, Symbolizer& symbolizer, const SymbolizeOptions& options) {
+SymbolizeReport Symbolize(Profile* profile, ModuleSymbolizer& symbolizer, const SymbolizeOptions& options) {
   return Symbolization(profile, symbolizer, options).Run();
 }
 

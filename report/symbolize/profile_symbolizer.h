@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/base/time_budget.h"
+#include "report/base/clock.h"
 #include "report/pprof/profile.h"
 #include "report/symbolize/module_symbolizer.h"
 
@@ -33,7 +33,7 @@ struct SymbolizeReport {
 
 // Locations that have lines of source keep what they have. The others are looked up, and keep what they have when
 // nothing is found. Sets the has_ flags of the mappings, and replaces earlier comments of ours.
-SymbolizeReport Symbolize(Profile* profile, Symbolizer& symbolizer, const SymbolizeOptions& options = {});
+SymbolizeReport Symbolize(Profile* profile, ModuleSymbolizer& symbolizer, const SymbolizeOptions& options = {});
 
 // Takes names and lines away: what is left is addresses, mappings and build ids. Locations in no mapping keep theirs
 // (`[truncated]`, JIT code): nobody could find those out again.

@@ -47,8 +47,8 @@ void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs) 
       });
 }
 
-DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs) {
-  DebugFiles::Options options;
+DebugFileFinder::Options DebugFileOptions(const std::vector<std::string>& debug_dirs) {
+  DebugFileFinder::Options options;
   std::vector<std::string> roots;
   for (const std::string& dir : debug_dirs) {
     roots.push_back(std::filesystem::absolute(dir).lexically_normal().string());
@@ -60,7 +60,7 @@ DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs)
   return options;
 }
 
-std::string Describe(const SymbolizeReport& report) {
+std::string SummaryOf(const SymbolizeReport& report) {
   std::string text =
       fmt::format("{} of {} addresses named, {} with lines", report.named, report.locations, report.with_lines);
   if (!report.no_names.empty()) text += fmt::format("; no names: {}", List(report.no_names));

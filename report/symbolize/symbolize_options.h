@@ -14,10 +14,10 @@ namespace holdfast {
 void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs);
 
 // `debug_dirs` first, then the system's; debuginfod if $DEBUGINFOD_URLS is set.
-DebugFiles::Options DebugFileOptions(const std::vector<std::string>& debug_dirs);
+DebugFileFinder::Options DebugFileOptions(const std::vector<std::string>& debug_dirs);
 
 // "1204 of 1210 addresses named, 1100 with lines; no names: app (No such file or directory); no lines: libc.so.6, …"
-std::string Describe(const SymbolizeReport& report);
+std::string SummaryOf(const SymbolizeReport& report);
 
 }  // namespace holdfast
 

@@ -16,14 +16,8 @@
 namespace holdfast {
 namespace {
 
-// What a counter holds, whether or not it was atomic where it was written: nobody writes into our copy.
-template <typename T>
-T Value(const std::atomic<T>& counter) {
-  return counter.load(std::memory_order_relaxed);
-}
-
 template <size_t N>
-std::string Text(const char (&text)[N]) {
+std::string HeaderText(const char (&text)[N]) {
   return std::string(text, strnlen(text, N));
 }
 
@@ -36,12 +30,13 @@ double FromDoubleBits(uint64_t bits) {
   return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
 }
 
-class Reader {
+class SnapshotReader {
  public:
-  Reader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
+  SnapshotReader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
 
   absl::Status Read(Snapshot* snapshot) {
-    for (const auto step : {&Reader::ReadHeader, &Reader::ReadModules, &Reader::ReadStacks, &Reader::ReadLocks}) {
+    for (const auto step : {&SnapshotReader::ReadHeader, &SnapshotReader::ReadModules, &SnapshotReader::ReadStacks,
+                            &SnapshotReader::ReadSingleLocks}) {
       if (absl::Status status = (this->*step)(snapshot); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -67,23 +62,23 @@ class Reader {
       return absl::DataLossError(absl::StrCat("only ", size_, " bytes, a table has at least ", sizeof(TableHeader)));
     }
     head_ = reinterpret_cast<const TableHeader*>(bytes_);
-    if (Value(head_->magic) == 0) return absl::UnavailableError("the table is still being made");
-    if (Value(head_->magic) != kTableMagic) return absl::DataLossError("not a holdfast table");
+    if (CounterValue(head_->magic) == 0) return absl::UnavailableError("the table is still being made");
+    if (CounterValue(head_->magic) != kTableMagic) return absl::DataLossError("not a holdfast table");
     if (head_->version != kLayoutVersion || head_->header_bytes != sizeof(TableHeader)) {
       return absl::FailedPreconditionError(absl::StrCat("layout version ", head_->version, ", this holdfast reads ",
                                                         kLayoutVersion,
                                                         ": use the holdfast that profiled the program"));
     }
-    limit_ = uint64_t{std::min(Value(head_->used), Value(head_->backed))} * kUnit;
+    limit_ = uint64_t{std::min(CounterValue(head_->used), CounterValue(head_->backed))} * kUnit;
     if (limit_ > size_) limit_ = size_;
     if (limit_ < sizeof(TableHeader)) return absl::DataLossError("nothing is marked as used");
 
     ProcessIdentity& process = snapshot->process;
-    process.host = Text(head_->host);
-    process.program = Text(head_->program);
-    process.executable = Text(head_->executable);
-    process.command_line = Text(head_->command_line);
-    process.out = Text(head_->out);
+    process.host = HeaderText(head_->host);
+    process.program = HeaderText(head_->program);
+    process.executable = HeaderText(head_->executable);
+    process.command_line = HeaderText(head_->command_line);
+    process.out = HeaderText(head_->out);
     process.pid = head_->pid;
     process.parent_pid = head_->parent_pid;
     process.uid = head_->uid;
@@ -101,18 +96,18 @@ class Reader {
     snapshot->seed = head_->seed;
     snapshot->keep = head_->keep;
     snapshot->profiles = head_->profiles;
-    ReadIntervals(head_->heap_intervals, Value(head_->heap_interval_count), &snapshot->heap_intervals);
-    ReadIntervals(head_->lock_intervals, Value(head_->lock_interval_count), &snapshot->lock_intervals);
-    for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = Value(head_->losses[i]);
+    ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
+    ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);
+    for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = CounterValue(head_->losses[i]);
     Snapshot::Totals& totals = snapshot->totals;
     for (const CounterShard& shard : head_->counters) {
-      totals.alloc_calls += Value(shard.alloc_calls);
-      totals.alloc_bytes += Value(shard.alloc_bytes);
-      totals.free_calls += Value(shard.free_calls);
-      totals.free_bytes += Value(shard.free_bytes);
-      totals.sample_ns += Value(shard.sample_ns);
-      totals.table_steps += Value(shard.table_steps);
-      totals.memory_probes += Value(shard.memory_probes);
+      totals.alloc_calls += CounterValue(shard.alloc_calls);
+      totals.alloc_bytes += CounterValue(shard.alloc_bytes);
+      totals.free_calls += CounterValue(shard.free_calls);
+      totals.free_bytes += CounterValue(shard.free_bytes);
+      totals.sample_ns += CounterValue(shard.sample_ns);
+      totals.table_steps += CounterValue(shard.table_steps);
+      totals.memory_probes += CounterValue(shard.memory_probes);
     }
     const auto add = [snapshot](uint64_t* sum, uint64_t value) {
       if (!AddUpToMost(value, sum)) ++snapshot->losses[static_cast<int>(Loss::kSumFull)];
@@ -120,21 +115,21 @@ class Reader {
     for (const LockCounters& shard : head_->lock_counters) {
       for (int kind = 0; kind < kWaitKinds; ++kind) {
         Snapshot::LockTotals& of_kind = snapshot->locks[kind];
-        of_kind.waits += Value(shard.waits[kind]);
-        of_kind.acquired += Value(shard.acquired[kind]);
-        add(&of_kind.wait_ns, Value(shard.wait_ns[kind]));
-        of_kind.holds += Value(shard.holds[kind]);
-        add(&of_kind.hold_ns, Value(shard.hold_ns[kind]));
-        add(&of_kind.gap_ns, Value(shard.gap_ns[kind]));
+        of_kind.waits += CounterValue(shard.waits[kind]);
+        of_kind.acquired += CounterValue(shard.acquired[kind]);
+        add(&of_kind.wait_ns, CounterValue(shard.wait_ns[kind]));
+        of_kind.holds += CounterValue(shard.holds[kind]);
+        add(&of_kind.hold_ns, CounterValue(shard.hold_ns[kind]));
+        add(&of_kind.gap_ns, CounterValue(shard.gap_ns[kind]));
       }
-      snapshot->wait_samples += Value(shard.wait_samples);
-      snapshot->hold_samples += Value(shard.hold_samples);
+      snapshot->wait_samples += CounterValue(shard.wait_samples);
+      snapshot->hold_samples += CounterValue(shard.hold_samples);
     }
-    snapshot->table_bytes = uint64_t{Value(head_->backed)} * kUnit;
-    snapshot->exit_request = Value(head_->exit_request);
-    snapshot->exported = Value(head_->exported);
-    snapshot->snapshot_request = Value(head_->snapshot_request);
-    snapshot->snapshot_done = Value(head_->snapshot_done);
+    snapshot->table_bytes = uint64_t{CounterValue(head_->backed)} * kUnit;
+    snapshot->exit_request = CounterValue(head_->exit_request);
+    snapshot->exported = CounterValue(head_->exported);
+    snapshot->snapshot_request = CounterValue(head_->snapshot_request);
+    snapshot->snapshot_done = CounterValue(head_->snapshot_done);
     return absl::OkStatus();
   }
 
@@ -146,7 +141,7 @@ class Reader {
   absl::Status ReadModules(Snapshot* snapshot) {
     std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
     uint64_t left = limit_;  // modules that take more bytes than there are overlap, or lie in a circle
-    for (Offset offset = Value(head_->modules); offset != 0;) {
+    for (Offset offset = CounterValue(head_->modules); offset != 0;) {
       const auto* module = At<Module>(offset);
       if (module == nullptr) return Corrupt("bad module", offset);
       const uint64_t bytes =
@@ -162,7 +157,7 @@ class Reader {
       info.end = module->end;
       info.bias = module->bias;
       info.tag = module->tag;
-      info.unloaded = Value(module->unloaded) != 0;
+      info.unloaded = CounterValue(module->unloaded) != 0;
       for (int i = 0; i < module->segments; ++i) {
         if (segments[i].start < segments[i].end) {
           info.segments.push_back({segments[i].start, segments[i].end, segments[i].file_offset});
@@ -195,14 +190,14 @@ class Reader {
     const auto* stack = At<Stack>(offset);
     if (stack == nullptr || stacks_left_-- == 0) return Corrupt("bad stack", offset);
     *next = stack->next;
-    if (Value(stack->rows) == 0) return absl::OkStatus();
+    if (CounterValue(stack->rows) == 0) return absl::OkStatus();
     StackInfo info{};
     info.overflow = overflow;
     info.missing = missing;
     if (absl::Status status = ReadFrames(*stack, offset, &info); !status.ok()) return status;
     const auto index = static_cast<uint32_t>(snapshot->stacks.size());
     snapshot->stacks.push_back(std::move(info));
-    for (Offset at = Value(stack->rows); at != 0;) {
+    for (Offset at = CounterValue(stack->rows); at != 0;) {
       const auto* row = At<Row>(at);
       if (row == nullptr || rows_left_-- == 0) return Corrupt("bad row", at);
       if (absl::Status status = ReadRow(*row, at, index, snapshot); !status.ok()) return status;
@@ -224,9 +219,13 @@ class Reader {
     const bool heap = row.profile == ProfileKind::kHeap;
     info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
     info.lock = heap ? 0 : row.size_class;
-    const auto count = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kCountFractionBits); };
-    const auto amount = [&](int i) { return static_cast<double>(Value(row.sums[i])) / (1 << kAmountFractionBits); };
-    const auto variance = [&](int i) { return FromDoubleBits(Value(row.sums[i])); };
+    const auto count = [&](int i) {
+      return static_cast<double>(CounterValue(row.sums[i])) / (1 << kCountFractionBits);
+    };
+    const auto amount = [&](int i) {
+      return static_cast<double>(CounterValue(row.sums[i])) / (1 << kAmountFractionBits);
+    };
+    const auto variance = [&](int i) { return FromDoubleBits(CounterValue(row.sums[i])); };
     if (heap) {
       info.sums = {count(kAllocObjects),
                    amount(kAllocSpace),
@@ -241,8 +240,8 @@ class Reader {
                    amount(kDelay),
                    variance(kContentionsVariance),
                    variance(kDelayVariance),
-                   static_cast<double>(Value(row.sums[kLongest])),
-                   static_cast<double>(Value(row.sums[kLockSamples])),
+                   static_cast<double>(CounterValue(row.sums[kLongest])),
+                   static_cast<double>(CounterValue(row.sums[kLockSamples])),
                    0,
                    0};
     }
@@ -260,7 +259,7 @@ class Reader {
     }
     std::vector<Offset> lists;
     for (const auto& list : head_->stack_heads) {
-      lists.assign(1, Value(list));
+      lists.assign(1, CounterValue(list));
       while (!lists.empty()) {
         const Offset offset = lists.back();
         lists.pop_back();
@@ -282,13 +281,13 @@ class Reader {
     if (branch == nullptr || stacks_left_ < kAsStacks) return Corrupt("bad branch of stacks", offset);
     stacks_left_ -= kAsStacks;
     for (const auto& list : branch->heads) {
-      if (Value(list) != 0) lists->push_back(Value(list));
+      if (CounterValue(list) != 0) lists->push_back(CounterValue(list));
     }
     *next = branch->next;
     return absl::OkStatus();
   }
 
-  absl::Status ReadLocks(Snapshot* snapshot) { return holdfast::ReadLocks(bytes_, limit_, stack_of_row_, snapshot); }
+  absl::Status ReadSingleLocks(Snapshot* snapshot) { return ReadLocks(bytes_, limit_, stack_of_row_, snapshot); }
 
   const char* bytes_;
   size_t size_;
@@ -304,7 +303,7 @@ class Reader {
 absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns) {
   Snapshot snapshot{};
   snapshot.wall_ns = wall_ns;
-  if (absl::Status status = Reader(bytes, size).Read(&snapshot); !status.ok()) return status;
+  if (absl::Status status = SnapshotReader(bytes, size).Read(&snapshot); !status.ok()) return status;
   return snapshot;
 }
 

@@ -7,11 +7,6 @@
 namespace holdfast {
 namespace {
 
-template <typename T>
-T Value(const std::atomic<T>& counter) {
-  return counter.load(std::memory_order_relaxed);
-}
-
 class LockReader {
  public:
   LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
@@ -24,7 +19,7 @@ class LockReader {
 
   absl::Status Read() {
     for (const auto& list : head_.lock_heads) {
-      for (Offset at = Value(list); at != 0;) {
+      for (Offset at = CounterValue(list); at != 0;) {
         const auto* record = At<LockRecord>(at);
         if (record == nullptr || snapshot_.locks_known.size() == kMostLocks + kRaces ||
             static_cast<int>(record->kind) >= kWaitKinds) {
@@ -34,17 +29,17 @@ class LockReader {
         snapshot_.locks_known.push_back({.address = record->lock,
                                          .kind = record->kind,
                                          .number = record->number,
-                                         .waits = Value(record->waits),
-                                         .wait_ns = Value(record->wait_ns),
-                                         .longest_ns = Value(record->longest_ns),
-                                         .holds = Value(record->holds),
-                                         .hold_ns = Value(record->hold_ns)});
+                                         .waits = CounterValue(record->waits),
+                                         .wait_ns = CounterValue(record->wait_ns),
+                                         .longest_ns = CounterValue(record->longest_ns),
+                                         .holds = CounterValue(record->holds),
+                                         .hold_ns = CounterValue(record->hold_ns)});
         at = record->next;
       }
     }
     size_t pairs = 0;  // also those that are left out: a damaged list may go round in a circle
     for (const auto& list : head_.pair_heads) {
-      for (Offset at = Value(list); at != 0;) {
+      for (Offset at = CounterValue(list); at != 0;) {
         const auto* pair = At<LockPair>(at);
         if (pair == nullptr || pairs++ == kMostPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
         if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
@@ -84,8 +79,8 @@ class LockReader {
         {.lock = lock->second,
          .holder = stack(pair.holder),
          .waiter = stack(pair.waiter),
-         .contentions = static_cast<double>(Value(pair.contentions)) / (1 << kCountFractionBits),
-         .delay_ns = static_cast<double>(Value(pair.delay)) / (1 << kAmountFractionBits)});
+         .contentions = static_cast<double>(CounterValue(pair.contentions)) / (1 << kCountFractionBits),
+         .delay_ns = static_cast<double>(CounterValue(pair.delay)) / (1 << kAmountFractionBits)});
     return absl::OkStatus();
   }
 
@@ -96,11 +91,11 @@ class LockReader {
     std::sort(locks.begin(), locks.end());
     for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
       const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
-      const auto* keys = At<std::atomic<uint64_t>>(Value(head_.live_segments[segment]), slots * uint64_t{24});
+      const auto* keys = At<std::atomic<uint64_t>>(CounterValue(head_.live_segments[segment]), slots * uint64_t{24});
       if (keys == nullptr) continue;
       const auto* samples = reinterpret_cast<const LiveSample*>(keys + slots);
       for (uint32_t i = 0; i < slots; ++i) {
-        const uint64_t address = Value(keys[i]);
+        const uint64_t address = CounterValue(keys[i]);
         if (address <= 1 || (address & 1) != 0) continue;
         auto at = std::lower_bound(locks.begin(), locks.end(), std::pair<uint64_t, LockInfo*>(address, nullptr));
         for (; at != locks.end() && at->first - address < samples[i].size; ++at) {

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/base/clock.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -36,7 +36,7 @@ static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
 static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
 static_assert(offsetof(TableHeader, snapshot_done) == kWordsOffset + 12);
 
-absl::Status Failed(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
+absl::Status ErrnoStatus(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
 
 // Reads exactly [start, end); false when the file is shorter.
 bool ReadRange(int fd, char* to, uint64_t start, uint64_t end) {
@@ -56,12 +56,6 @@ T Field(int fd, size_t offset, T fallback) {
   return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
 }
 
-int64_t WallNs() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
-
 }  // namespace
 
 absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name, uid_t user) {
@@ -69,9 +63,9 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   // Not blocking: a pipe that somebody put there under our name must not hold us up.
   table.file_ =
       FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!table.file_.valid()) return Failed("open");
+  if (!table.file_.valid()) return ErrnoStatus("open");
   struct stat info;
-  if (fstat(table.file_.get(), &info) != 0) return Failed("stat");
+  if (fstat(table.file_.get(), &info) != 0) return ErrnoStatus("stat");
   if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
   if (info.st_uid != user) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
   // All that is asked for here, in one reading: in a build this is done for thousands of processes.
@@ -124,7 +118,7 @@ void TableFile::Renamed(const std::string& name) { name_ = owner_.table_name = n
 
 int64_t TableFile::modified_ns() const {
   struct stat info;
-  if (fstat(file_.get(), &info) != 0) return WallNs();
+  if (fstat(file_.get(), &info) != 0) return NowNs(CLOCK_REALTIME);
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
 
@@ -161,7 +155,7 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
 // What else came is in no list of the copy: rows are added at the front, and lead to older ones.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
-  const int64_t wall_ns = WallNs();
+  const int64_t wall_ns = NowNs(CLOCK_REALTIME);
   struct Free {
     void operator()(char* bytes) const { free(bytes); }
   };
@@ -169,7 +163,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   uint64_t capacity = 0, end = 0;
   for (int round = 0; round < 3; ++round) {
     struct stat info;
-    if (fstat(fd, &info) != 0) return Failed("stat");
+    if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
     // `used` may run ahead of what has pages.
     const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
                                             Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
@@ -239,7 +233,7 @@ absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
   for (int attempt = 0;; ++attempt) {
     FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.valid()) return file;
-    if (errno != EWOULDBLOCK || attempt == 1000) return Failed("open for writing");
+    if (errno != EWOULDBLOCK || attempt == 1000) return ErrnoStatus("open for writing");
     const timespec pause = {0, 1'000'000};
     nanosleep(&pause, nullptr);
   }
@@ -252,7 +246,7 @@ absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
   flock(file->get(), LOCK_EX);
   constexpr size_t kOffset = offsetof(TableHeader, snapshot_request);
   const uint32_t request = Field<uint32_t>(file_.get(), kOffset, 0) + 1;
-  if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return Failed("write");
+  if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return ErrnoStatus("write");
   futimens(file->get(), nullptr);  // the bell
   return request;
 }
@@ -271,16 +265,16 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
   const auto newest = Field<IntervalChange>(file_.get(), changes + (count - 1) * sizeof(IntervalChange), {});
   const auto profiles = Field<uint32_t>(file_.get(), offsetof(TableHeader, profiles), 0);
   if (interval != 0 && (profiles & kinds) != kinds && !write(offsetof(TableHeader, profiles), profiles | kinds))
-    return Failed("write");
+    return ErrnoStatus("write");
   if (newest.interval == interval) return false;
   if (count == kIntervals) {
     return absl::ResourceExhaustedError(
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
   }
   // The target looks at the count: it must not see it before the interval that it leads to.
-  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{WallNs(), interval}) ||
+  if (!write(changes + count * sizeof(IntervalChange), IntervalChange{NowNs(CLOCK_REALTIME), interval}) ||
       !write(counter, count + 1))
-    return Failed("write");
+    return ErrnoStatus("write");
   return true;
 }
 
@@ -293,7 +287,7 @@ std::vector<std::string> DefaultTableFolders() {
 
 absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
   FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.valid()) return Failed(path);
+  if (!folder.valid()) return ErrnoStatus(path);
   return folder;
 }
 

@@ -21,6 +21,7 @@
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
 #include "report/views/export_formats.h"
+#include "report/views/node_cells.h"
 
 namespace holdfast {
 namespace {
@@ -36,14 +37,10 @@ std::string DotText(std::string_view text) {
   return made;
 }
 
-std::string Short(const std::string& name) {
+std::string ShortName(const std::string& name) {
   if (name.size() <= kLongestName) return name;
   const size_t valid = ValidUtf8Prefix(std::string_view(name).substr(0, kLongestName));
   return name.substr(0, valid) + "…";
-}
-
-double Share(int64_t value, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(Magnitude(value)) / static_cast<double>(Magnitude(whole));
 }
 
 // Grey to red by what share it holds.
@@ -133,32 +130,33 @@ absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
 
 }  // namespace
 
-std::string DotOf(const View& view, const Stacks& stacks, const GraphOptions& options) {
+std::string DotOf(const View& view, const FilteredStacks& stacks, const GraphOptions& options) {
   const FlatTable flat(stacks);
   std::vector<uint32_t> nodes = flat.Sorted(true);
   const int64_t whole = stacks.Whole(0);
-  std::erase_if(nodes, [&](uint32_t node) { return Share(flat.Total(node), whole) < options.node_fraction; });
+  std::erase_if(nodes, [&](uint32_t node) { return ShareOfWhole(flat.Total(node), whole) < options.node_fraction; });
   if (options.view.node_count != 0 && nodes.size() > options.view.node_count) nodes.resize(options.view.node_count);
   std::vector<bool> kept(stacks.nodes().size());
   for (const uint32_t node : nodes) kept[node] = true;
   std::vector<CallEdge> edges = CallEdges(stacks, kept);
-  std::erase_if(edges, [&](const CallEdge& edge) { return Share(edge.values[0], whole) < options.edge_fraction; });
+  std::erase_if(edges,
+                [&](const CallEdge& edge) { return ShareOfWhole(edge.values[0], whole) < options.edge_fraction; });
 
   std::string dot = "digraph profile {\n  node [shape=box style=filled fontname=\"sans-serif\"];\n";
   dot += fmt::format("  label=\"{}: {}, {} of {}\";\n", DotText(view.program), DotText(view.metric_name),
                      view.Value(stacks.Selected(0)), view.Value(whole));
   for (const uint32_t node : nodes) {
-    const double self_share = Share(flat.Self(node), whole);
+    const double self_share = ShareOfWhole(flat.Self(node), whole);
     dot += fmt::format("  n{} [label=\"{}\\n{} ({})\\nof {} ({})\" fontsize={:.0f} fillcolor=\"{}\" tooltip=\"{}\"];\n",
-                       node, DotText(Short(stacks.nodes()[node].name)), view.Value(flat.Self(node)),
+                       node, DotText(ShortName(stacks.nodes()[node].name)), view.Value(flat.Self(node)),
                        FormatPercent(flat.Self(node), whole), view.Value(flat.Total(node)),
                        FormatPercent(flat.Total(node), whole), 8 + 16 * std::sqrt(std::min(1.0, self_share)),
-                       ColorOf(Share(flat.Total(node), whole)), DotText(stacks.nodes()[node].name));
+                       ColorOf(ShareOfWhole(flat.Total(node), whole)), DotText(stacks.nodes()[node].name));
   }
   const auto heaviest = nodes.empty() ? std::set<const CallEdge*>() : HeaviestPath(edges, nodes[0]);
   for (const CallEdge& edge : edges) {
     dot += fmt::format("  n{} -> n{} [label=\"{}\" penwidth={:.1f}{}{}];\n", edge.caller, edge.callee,
-                       view.Value(edge.values[0]), 1 + 4 * std::min(1.0, Share(edge.values[0], whole)),
+                       view.Value(edge.values[0]), 1 + 4 * std::min(1.0, ShareOfWhole(edge.values[0], whole)),
                        heaviest.contains(&edge) ? " color=\"#c00000\" fontcolor=\"#c00000\"" : "",
                        edge.residual ? " style=dashed" : "");
   }

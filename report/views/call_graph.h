@@ -23,7 +23,7 @@ struct GraphOptions {
 int RunGraph(const GraphOptions& options, std::ostream& out, std::ostream& err);
 
 // DOT text of the stacks.
-std::string DotOf(const View& view, const Stacks& stacks, const GraphOptions& options);
+std::string DotOf(const View& view, const FilteredStacks& stacks, const GraphOptions& options);
 
 }  // namespace holdfast
 

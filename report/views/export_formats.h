@@ -8,19 +8,16 @@
 #ifndef HOLDFAST_REPORT_VIEWS_EXPORT_FORMATS_H_
 #define HOLDFAST_REPORT_VIEWS_EXPORT_FORMATS_H_
 
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "report/views/selection.h"
+#include "report/views/text_writer.h"
 
 namespace holdfast {
 
 inline constexpr std::string_view kExportFormats[] = {"folded", "speedscope", "callgrind", "csv", "heap"};
-
-// Called with pieces of text, one after the other.
-using TextSink = std::function<void(std::string_view)>;
 
 // InvalidArgument: no such format, or one that does not fit the profile; then the sink was not called. 1,000,000 stacks
 // of 30 frames are 0.2 to 1 GB of text, of which 2 MB are in memory.

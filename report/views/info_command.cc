@@ -18,7 +18,7 @@ namespace holdfast {
 namespace {
 
 // `libfoo.so.1!0x1234`: the symbolizer's name for what nothing names.
-bool IsSynthetic(std::string_view name) {
+bool IsBracketed(std::string_view name) {
   const size_t mark = name.rfind("!0x");
   return mark != std::string_view::npos &&
          name.find_first_not_of("0123456789abcdef", mark + 3) == std::string_view::npos;
@@ -57,7 +57,7 @@ void PrintMetrics(const Profile& profile, std::ostream& out) {
 
 void PrintCounts(const Profile& profile, std::ostream& out) {
   size_t synthetic = 0;
-  for (const Profile::Function& function : profile.functions) synthetic += IsSynthetic(profile.strings[function.name]);
+  for (const Profile::Function& function : profile.functions) synthetic += IsBracketed(profile.strings[function.name]);
   size_t bare = 0;
   for (const Profile::Location& location : profile.locations) bare += location.lines == 0;
   out << fmt::format("samples     {}\n", profile.samples.size());
@@ -74,7 +74,7 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
 
 void PrintProfile(const std::string& file, const Profile& profile, std::ostream& out) {
   out << fmt::format("file        {}\n", Printable(file));
-  out << fmt::format("kind        {}\n", Printable(KindOf(profile)));
+  out << fmt::format("kind        {}\n", Printable(ProfileKindOf(profile)));
   PrintTimes(profile, out);
   PrintMetrics(profile, out);
   PrintCounts(profile, out);
@@ -93,7 +93,7 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
 // The newest files of each process and kind in a folder; else the argument itself.
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
   if (std::error_code none; !std::filesystem::is_directory(argument, none)) return std::vector{argument};
-  const auto set = ReadProfileSet({argument}, {.keep = Keep::kNone});
+  const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone});
   if (!set.ok()) return set.status();
   for (const std::string& warning : set->warnings) SayTo(err, warning);
   std::vector<std::string> files;

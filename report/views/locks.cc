@@ -23,10 +23,10 @@ struct OneProfile {
   LockList list;
 };
 
-Cell Time(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
+Cell TimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 
-ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
-  ViewTable table;
+TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
+  TextTable table;
   table.columns = {{"kind", "kind", Column::kLeft},
                    {"contentions", "waits", Column::kRight, 0, 2},
                    {"delay_ns", "total", Column::kRight, 0, 2},
@@ -57,18 +57,18 @@ ViewTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   for (const auto& [one, lock] : locks) {
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
     table.rows.push_back(
-        {{Cell::Text(KindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
-          Time(lock->delay_ns), Time(mean), Time(lock->longest_ns),
+        {{Cell::Text(LockKindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+          TimeCell(lock->delay_ns), TimeCell(mean), TimeCell(lock->longest_ns),
           Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kHolder)),
           Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kWaiter)),
-          Cell::Text(NameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
+          Cell::Text(LockNameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
          everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
   }
   return table;
 }
 
 // Of the pairs in which one side's stack has a function that matches: the other side's functions, by delay.
-ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
+TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
   const bool holders = given == LockSide::kHolder;
   struct Sum {
     double contentions = 0, delay_ns = 0;
@@ -91,7 +91,7 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
       const std::string name = other == LockList::kUnknown
                                    ? "[not captured]"
                                    : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)]);
-      Sum& sum = sums[{name, FunctionOf(profile, stack), NameOf(profile, one.list, *lock)}];
+      Sum& sum = sums[{name, FunctionOf(profile, stack), LockNameOf(profile, one.list, *lock)}];
       sum.contentions += pair.contentions;
       sum.delay_ns += pair.delay_ns;
       everything += pair.delay_ns;
@@ -100,7 +100,7 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
   std::vector<std::pair<std::tuple<std::string, std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.delay_ns > b.second.delay_ns; });
-  ViewTable table;
+  TextTable table;
   table.columns = {{"delay_ns", "delay", Column::kRight},
                    {"contentions", "holds", Column::kRight, 0, 2},
                    {holders ? "waiter" : "holder", holders ? "waiter" : "holder", Column::kLeft, 0, 2},
@@ -112,8 +112,9 @@ ViewTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
   }
   for (const auto& [names, sum] : rows) {
     table.rows.push_back(
-        {{Time(static_cast<int64_t>(sum.delay_ns)), Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions),
-          Cell::Text(std::get<0>(names)), Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
+        {{TimeCell(static_cast<int64_t>(sum.delay_ns)),
+          Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions), Cell::Text(std::get<0>(names)),
+          Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
          everything > 0 ? sum.delay_ns / everything : 0});
   }
   return table;
@@ -167,7 +168,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     Print(LockTable(profiles, options.count), *style, out);
   } else {
     const bool holders = !options.holder.empty();
-    const ViewTable table =
+    const TextTable table =
         OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
     if (table.rows.empty()) {
       return wrong(

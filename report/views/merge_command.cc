@@ -19,10 +19,10 @@
 namespace holdfast {
 namespace {
 
-absl::StatusOr<int64_t> Weight(std::string_view option, const std::string& text, int64_t otherwise,
-                               std::string_view unit) {
+absl::StatusOr<int64_t> ParseAmount(std::string_view option, const std::string& text, int64_t otherwise,
+                                    std::string_view unit) {
   if (text.empty()) return otherwise;
-  const auto value = unit == "nanoseconds" ? ParseTimeNs(text) : ParseSize(text);
+  const auto value = unit == "nanoseconds" ? ParseTimeNs(text) : ParseByteSize(text);
   if (!value.ok()) {
     return absl::InvalidArgumentError(fmt::format("{} {}.", option, std::string(value.status().message())));
   }
@@ -66,7 +66,7 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
 
 bool OnlyGrows(std::string_view type) { return !type.starts_with("inuse_"); }
 
-void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
+void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
   Profile& profile = *merged.profile;
   const auto one_line = [](std::string text) { return Printable(text); };
   std::set<std::string> processes, intervals;
@@ -126,18 +126,18 @@ void AddComments(const Chosen& chosen, const MergeOptions& options, const Merged
 
 int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) {
   Progress progress("reading profile");
-  auto set =
-      ReadProfileSet(options.view.files, {.keep = options.mode == MergeMode::kSum ? Keep::kNewest : Keep::kAll,
-                                          .kind = options.view.kind,
-                                          .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
+  auto set = ReadProfileSet(options.view.files,
+                            {.keep = options.mode == MergeMode::kSum ? KeepProfiles::kNewest : KeepProfiles::kAll,
+                             .kind = options.view.kind,
+                             .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
   progress.Clear();
   if (!set.ok()) return Failed(set.status(), err);
   auto chosen = Choose(&*set, options, err);
   if (!chosen.ok()) return Failed(chosen.status(), err);
   const auto view = ViewOf({chosen->files[0]}, options.view);
   if (!view.ok()) return Failed(view.status(), err);
-  const auto low = Weight("--min-total", options.min_total, std::numeric_limits<int64_t>::min(), view->unit_name);
-  const auto high = Weight("--max-total", options.max_total, std::numeric_limits<int64_t>::max(), view->unit_name);
+  const auto low = ParseAmount("--min-total", options.min_total, std::numeric_limits<int64_t>::min(), view->unit_name);
+  const auto high = ParseAmount("--max-total", options.max_total, std::numeric_limits<int64_t>::max(), view->unit_name);
   for (const auto* bound : {&low, &high}) {
     if (!bound->ok()) return Failed(bound->status(), err);
   }
@@ -176,7 +176,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   Merged merged = merger.Take();
   merged.profile->time_nanos = end;
   if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
-  AddComments(*chosen, options, merged, err);
+  CommentMerge(*chosen, options, merged, err);
   const auto written = WriteAtomically(options.output, EncodePprof(*merged.profile), out);
   return written.ok() ? 0 : Failed(written, err);
 }

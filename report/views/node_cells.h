@@ -1,4 +1,4 @@
-// A node as cells of a table. Any thread.
+// A node, and its share of the whole, as cells of a table. Any thread.
 #ifndef HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 #define HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 
@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/value_units.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/views/text_table.h"
 
@@ -15,7 +16,7 @@ struct NodeCells {
   Cell name, with_object, file, line, object;
 };
 
-inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
+inline std::string ObjectsOf(const FilteredStacks& stacks, const FrameNode& node) {
   if (node.objects.empty()) return "-";
   const std::string_view path = stacks.profile().strings[node.objects[0]];
   std::string object(BaseName(path));
@@ -23,7 +24,7 @@ inline std::string ObjectsOf(const Stacks& stacks, const FrameNode& node) {
   return object;
 }
 
-inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
+inline NodeCells CellsOf(const FilteredStacks& stacks, uint32_t index) {
   const FrameNode& node = stacks.nodes()[index];
   const StringTable& strings = stacks.profile().strings;
   const std::string objects = node.is_label ? node.name : ObjectsOf(stacks, node);
@@ -31,6 +32,15 @@ inline NodeCells CellsOf(const Stacks& stacks, uint32_t index) {
           Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
           Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
           Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
+}
+
+inline double ShareOfWhole(int64_t value, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(Magnitude(value)) / static_cast<double>(Magnitude(whole));
+}
+
+inline Cell PercentCell(int64_t value, int64_t whole) {
+  return Cell::Real(FormatPercent(value, whole),
+                    whole == 0 ? 0 : static_cast<double>(value) * 100 / static_cast<double>(whole));
 }
 
 }  // namespace holdfast

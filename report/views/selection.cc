@@ -191,9 +191,9 @@ absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err) {
   return ViewOf(*files, options);
 }
 
-absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns) {
+absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns) {
   if (columns.empty()) columns = {view.metric};
-  auto stacks = Stacks::Build(view.profile, std::move(columns), options.stacks, view.variances);
+  auto stacks = FilteredStacks::Build(view.profile, std::move(columns), options.stacks, view.variances);
   if (!stacks.ok()) return stacks.status();
   if (stacks->size() == 0 && HasFilter(options.stacks)) {
     return NothingLeft();
@@ -201,7 +201,7 @@ absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, st
   return stacks;
 }
 
-void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table) {
+void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table) {
   const StackOptions& o = options.stacks;
   const bool filtered = HasFilter(o);
   const int64_t whole = stacks.Whole(0), selected = stacks.Selected(0);

@@ -65,14 +65,14 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
                                                                std::ostream& err);
 
 // The chosen metric (and others, when `columns` is not empty) with the filters applied.
-absl::StatusOr<Stacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
+absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
 
 // Whether any filter by name or label is set, and the error when it leaves nothing.
 bool HasFilter(const StackOptions& options);
 absl::Status NothingLeft();
 
 // program, metric, total ± …, sampled, lost, and the filters in force.
-void AddHeader(const View& view, const Stacks& stacks, const ViewOptions& options, ViewTable* table);
+void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table);
 
 }  // namespace holdfast
 

@@ -9,6 +9,7 @@
 #include "report/analysis/flat_table.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/views/node_cells.h"
 
 namespace holdfast {
 namespace {
@@ -17,7 +18,7 @@ constexpr uintmax_t kMaxSourceBytes = 64 << 20;
 
 // The lines of a source file, or none when it is not here. Paths come from a file that anyone may have made: only
 // ordinary files are opened.
-std::vector<std::string> ReadSource(const std::string& path, const std::vector<std::string>& folders) {
+std::vector<std::string> ReadSourceFile(const std::string& path, const std::vector<std::string>& folders) {
   std::vector<std::filesystem::path> candidates = {path};
   for (const std::string& folder : folders) {
     // /build/app/src/a.cc below /home/me/app: its longest end that is there.
@@ -54,11 +55,6 @@ struct Listing {
   int64_t start_line = 0;
   std::map<int64_t, Values> lines;
 };
-
-Cell PercentCell(int64_t value, int64_t whole) {
-  return Cell::Real(FormatPercent(value, whole),
-                    whole == 0 ? 0 : static_cast<double>(value) * 100 / static_cast<double>(whole));
-}
 
 }  // namespace
 
@@ -108,7 +104,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
     if (found != listings.end() && function.start_line > 0) found->second.start_line = function.start_line;
   }
 
-  ViewTable table;
+  TextTable table;
   AddHeader(*view, *stacks, options.view, &table);
   const char* error_title = options.view.errors ? "±" : "";
   table.columns = {{"function", ""},
@@ -122,7 +118,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
                    {"source", "source", Column::kLeft, 0, 2}};
   const int64_t whole = stacks->Whole(0);
   for (const auto& [key, listing] : listings) {
-    const std::vector<std::string> source = ReadSource(listing.file, options.source_paths);
+    const std::vector<std::string> source = ReadSourceFile(listing.file, options.source_paths);
     const auto text_row = [&](const std::string& text) {
       if (style->format != Format::kTable) return;
       std::vector<Cell> cells(table.columns.size(), Cell::Text(""));

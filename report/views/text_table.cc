@@ -32,7 +32,7 @@ std::string CutTo(std::string_view text, size_t width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
-void PrintText(const ViewTable& table, const Style& style, std::ostream& out) {
+void PrintText(const TextTable& table, const Style& style, std::ostream& out) {
   for (const std::string& line : table.header) out << CutTo(Printable(line), style.width) << "\n";
   std::vector<size_t> widths;
   for (size_t c = 0; c < table.columns.size(); ++c) {
@@ -73,7 +73,7 @@ std::string JsonValue(const Cell& cell) {
   return cell.kind == Cell::kReal ? JsonNumber(cell.real) : JsonString(cell.text);
 }
 
-void PrintJson(const ViewTable& table, std::ostream& out) {
+void PrintJson(const TextTable& table, std::ostream& out) {
   out << "{\n";
   for (const auto& [key, value] : table.members) out << fmt::format("  {}: {},\n", JsonString(key), value);
   out << "  \"rows\": [";
@@ -90,7 +90,7 @@ void PrintJson(const ViewTable& table, std::ostream& out) {
   out << (table.rows.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
-void PrintCsv(const ViewTable& table, std::ostream& out) {
+void PrintCsv(const TextTable& table, std::ostream& out) {
   const auto line = [&](const auto& text_of) {
     bool first = true;
     for (size_t c = 0; c < table.columns.size(); ++c) {
@@ -132,7 +132,7 @@ absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color) 
   return style;
 }
 
-void Print(const ViewTable& table, const Style& style, std::ostream& out) {
+void Print(const TextTable& table, const Style& style, std::ostream& out) {
   switch (style.format) {
     case Format::kTable:
       return PrintText(table, style, out);

@@ -1,6 +1,6 @@
 // One table, three ways out: aligned text, JSON, CSV. Every view fills one of these.
 //
-//   ViewTable table;
+//   TextTable table;
 //   table.columns = {{"function", "function", Column::kLeft}, {"self", "self", Column::kRight}};
 //   table.rows.push_back({{Cell::Text("main"), Cell::Number("1.5MiB", 1572864)}, Heat(0.3)});
 //   Print(table, style, out);
@@ -57,7 +57,7 @@ struct TableRow {
   double heat = 0;  // its share of everything, 0 … 1: what its colour says
 };
 
-struct ViewTable {
+struct TextTable {
   std::vector<Column> columns;
   std::vector<TableRow> rows;
   // What stands above the rows: lines of text, and members of the JSON object (values as JSON).
@@ -77,7 +77,7 @@ struct Style {
 // `color`: auto (on a terminal, unless NO_COLOR is set), always, never. Width and colours are those of standard output.
 absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color);
 
-void Print(const ViewTable& table, const Style& style, std::ostream& out);
+void Print(const TextTable& table, const Style& style, std::ostream& out);
 
 // "text" in quotes, escaped; valid UTF-8 whatever `text` holds.
 std::string JsonString(std::string_view text);

@@ -10,19 +10,6 @@
 #include "report/views/node_cells.h"
 
 namespace holdfast {
-namespace {
-
-double Share(int64_t value, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(Magnitude(value)) / static_cast<double>(Magnitude(whole));
-}
-
-Cell PercentCell(int64_t value, int64_t whole) {
-  return Cell::Real(FormatPercent(value, whole),
-                    whole == 0 ? 0 : static_cast<double>(value) * 100 / static_cast<double>(whole));
-}
-
-}  // namespace
-
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const auto style = StyleFor(options.format, options.color);
   if (!style.ok()) return Failed(style.status(), err);
@@ -39,7 +26,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
 
-  ViewTable table;
+  TextTable table;
   AddHeader(*view, *stacks, options, &table);
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
@@ -67,7 +54,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
                            view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
                            cells.with_object, cells.name, cells.file, cells.line, cells.object},
-                          Share(options.by_total ? total : self, whole)});
+                          ShareOfWhole(options.by_total ? total : self, whole)});
   }
   // One width for both columns of values.
   size_t widest = 5;
@@ -106,7 +93,7 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
     if (chosen[edge.caller]) out_of[edge.caller].push_back(&edge);
   }
 
-  ViewTable table;
+  TextTable table;
   AddHeader(*view, *stacks, options, &table);
   table.header.push_back(fmt::format("showing  {} of {} functions that match", nodes.size(), all));
   table.columns = {{"function", ""},
@@ -130,14 +117,14 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
           {{Cell::Text(name), Cell::Text(role), Cell::Text("", ""), Cell::Text("", ""), Cell::Text("", ""),
             Cell::Text("", ""), view->ValueCell(flow), PercentCell(flow, flat.Total(node)),
             Cell::Text(fmt::format("    {}", other_name)), Cell::Text(other_name)},
-           Share(flow, whole)});
+           ShareOfWhole(flow, whole)});
     };
     for (const CallEdge* edge : into[node]) add_edge(*edge, "caller", edge->caller);
     table.rows.push_back(
         {{Cell::Text(name), Cell::Text("function"), view->ValueCell(flat.Self(node)),
           PercentCell(flat.Self(node), whole), view->ValueCell(flat.Total(node)), PercentCell(flat.Total(node), whole),
           Cell::Text("", ""), Cell::Text("", ""), CellsOf(*stacks, node).with_object, Cell::Text("")},
-         Share(flat.Total(node), whole)});
+         ShareOfWhole(flat.Total(node), whole)});
     for (const CallEdge* edge : out_of[node]) add_edge(*edge, "callee", edge->callee);
     if (i + 1 < nodes.size() && style->format == Format::kTable) {
       table.rows.push_back({std::vector<Cell>(table.columns.size(), Cell::Text("")), 1e-3});

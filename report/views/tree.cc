@@ -14,11 +14,6 @@
 namespace holdfast {
 namespace {
 
-Cell PercentCell(int64_t value, int64_t whole) {
-  return Cell::Real(FormatPercent(value, whole),
-                    whole == 0 ? 0 : static_cast<double>(value) * 100 / static_cast<double>(whole));
-}
-
 // The branches to print: the `count` largest. A parent holds no less than its child and has the lower number, so that
 // no branch is left without its parent.
 std::vector<bool> Largest(const CallTree& tree, size_t count) {
@@ -41,7 +36,8 @@ std::vector<bool> Largest(const CallTree& tree, size_t count) {
 
 class TreePrinter {
  public:
-  TreePrinter(const View& view, const Stacks& stacks, const CallTree& tree, const TreeOptions& options, bool bottom_up)
+  TreePrinter(const View& view, const FilteredStacks& stacks, const CallTree& tree, const TreeOptions& options,
+              bool bottom_up)
       : view_(view),
         stacks_(stacks),
         tree_(tree),
@@ -49,7 +45,7 @@ class TreePrinter {
         bottom_up_(bottom_up),
         shown_(Largest(tree, options.view.node_count)) {}
 
-  void Fill(ViewTable* table) {
+  void Fill(TextTable* table) {
     const char* error_title = options_.view.errors ? "±" : "";
     const bool by_label = !bottom_up_ && HasLabels();
     const std::string group_title = bottom_up_ ? "top%" : by_label ? options_.view.stacks.by + "%" : "";
@@ -100,7 +96,7 @@ class TreePrinter {
     return tree_.Total(branch);
   }
 
-  void AddBranch(uint32_t branch, ViewTable* table) {
+  void AddBranch(uint32_t branch, TextTable* table) {
     const auto& made = tree_.branches()[branch];
     const NodeCells cells = CellsOf(stacks_, made.node);
     const int64_t total = tree_.Total(branch), self = tree_.Self(branch);
@@ -115,7 +111,7 @@ class TreePrinter {
   }
 
   // What is below `branch` and has no row of its own.
-  void AddRest(uint32_t branch, ViewTable* table) {
+  void AddRest(uint32_t branch, TextTable* table) {
     const auto& made = tree_.branches()[branch];
     int64_t rest = tree_.Small(branch);
     uint64_t count = made.small;
@@ -145,14 +141,14 @@ class TreePrinter {
   }
 
   const View& view_;
-  const Stacks& stacks_;
+  const FilteredStacks& stacks_;
   const CallTree& tree_;
   const TreeOptions& options_;
   const bool bottom_up_;
   const std::vector<bool> shown_;
 };
 
-int Run(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostream& err) {
+int PrintTree(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostream& err) {
   const auto style = StyleFor(options.view.format, options.view.color);
   if (!style.ok()) return Failed(style.status(), err);
   const auto pattern = Pattern::Compile("--of", options.of);
@@ -177,7 +173,7 @@ int Run(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostr
     }
   }
   const CallTree tree(*stacks, tree_options);
-  ViewTable table;
+  TextTable table;
   AddHeader(*view, *stacks, options.view, &table);
   if (!pattern->empty())
     table.header.push_back(fmt::format("callers  of {}: {}", options.of, view->Value(tree.Total(CallTree::kRoot))));
@@ -188,9 +184,11 @@ int Run(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostr
 
 }  // namespace
 
-int RunTree(const TreeOptions& options, std::ostream& out, std::ostream& err) { return Run(options, false, out, err); }
+int RunTree(const TreeOptions& options, std::ostream& out, std::ostream& err) {
+  return PrintTree(options, false, out, err);
+}
 int RunCallers(const TreeOptions& options, std::ostream& out, std::ostream& err) {
-  return Run(options, true, out, err);
+  return PrintTree(options, true, out, err);
 }
 
 }  // namespace holdfast

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (*symbols)->AddressOfOffset(address);
     }
   }
-  holdfast::ReadObjectFile(path).IgnoreError();
-  holdfast::ReadProgramFile(path);
+  holdfast::ReadDynamicNames(path).IgnoreError();
+  holdfast::ReadExecutableKind(path);
   return 0;
 }

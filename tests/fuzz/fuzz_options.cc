@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   dup2(error, 2);
   for (const std::string& line : lines) {
     const std::string value = line.substr(line.find('=') + 1);
-    holdfast::ParseSize(value).IgnoreError();
+    holdfast::ParseByteSize(value).IgnoreError();
     holdfast::ParseTimeNs(value).IgnoreError();
     for (const char* name : {"heap-interval", "lock-interval", "keep", "max-disk", "max-memory", "profiles", "signal",
                              "children", "seed"}) {

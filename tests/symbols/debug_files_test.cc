@@ -36,8 +36,8 @@ class DebugFilesTest : public ::testing::Test {
     return path;
   }
   // Ours for `path`, against those of the whole file.
-  void ExpectSameFrames(const std::string& path, const DebugFiles::Options& options) {
-    Symbolizer whole(DebugFiles::Options{.roots = {}}), other(options);
+  void ExpectSameFrames(const std::string& path, const DebugFileFinder::Options& options) {
+    ModuleSymbolizer whole(DebugFileFinder::Options{.roots = {}}), other(options);
     const auto addresses = CodeAddresses(whole_, 10000);
     const std::string id = BuildId(whole_);
     const Comparison result = Compare(whole_, addresses, AskHoldfast(&whole, whole_, id, addresses),
@@ -51,7 +51,7 @@ class DebugFilesTest : public ::testing::Test {
     std::filesystem::copy_file(whole_, folder_.File(name));
     return folder_.File(name);
   }
-  DebugFiles::Options InRoot() { return {.roots = {folder_.File("root")}}; }
+  DebugFileFinder::Options InRoot() { return {.roots = {folder_.File("root")}}; }
 
   Folder folder_;
   std::string whole_;
@@ -76,7 +76,7 @@ TEST_F(DebugFilesTest, WithoutABuildIdTheDebuglinksChecksumMustBeRight) {
      "--add-gnu-debuglink=app.dbg app");
   const auto addresses = CodeAddresses(whole_, 1000);
   const auto lines = [&] {
-    Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+    ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
     size_t count = 0;
     for (const OracleFrames& frames : AskHoldfast(&symbolizer, app, "", addresses)) count += frames[0].line != 0;
     return count;
@@ -104,7 +104,7 @@ TEST_F(DebugFilesTest, AFileOfAnotherBuildGivesNothing) {
   std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-4-no-pie/sample", IdFile(id));
   std::filesystem::copy_file(HOLDFAST_SAMPLES "/gcc-4-no-pie/sample", folder_.File("root/app"));
   Do("strip app");
-  Symbolizer symbolizer(InRoot());
+  ModuleSymbolizer symbolizer(InRoot());
   for (const OracleFrames& frames : AskHoldfast(&symbolizer, app, id, CodeAddresses(whole_, 1000))) {
     EXPECT_EQ(frames[0].line, 0u);
     EXPECT_EQ(frames.size(), 1u);
@@ -123,7 +123,7 @@ TEST_F(DebugFilesTest, SectionsThatAreCompressedInTheOlderWay) {
 TEST_F(DebugFilesTest, CompressedSectionsThatAreTooLargeAreRefusedAndNamed) {
   const std::string app = CopyOf("gcc-5-pie", "app");
   Do("objcopy --compress-debug-sections=zlib app");
-  Symbolizer symbolizer(DebugFiles::Options{.roots = {}, .max_unpacked = 1000});
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}, .max_unpacked = 1000});
   const auto module = symbolizer.Find(app, BuildId(app));
   ASSERT_TRUE(module.ok());
   EXPECT_TRUE((*module)->LoadLines(CodeAddresses(app, 10), Deadline::Never()));
@@ -147,7 +147,7 @@ TEST_F(DebugFilesTest, DwzWithASharedFile) {
   ExpectSameFrames(app, {.roots = {}});
 
   Do("rm common.debug");
-  Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
   const auto module = symbolizer.Find(app, BuildId(app));
   ASSERT_TRUE(module.ok());
   (*module)->LoadLines(CodeAddresses(app, 10), Deadline::Never());
@@ -183,7 +183,7 @@ TEST_F(DebugFilesTest, ASplitUnitThatIsMissingLeavesLinesAndIsNamed) {
   const std::string symbols = Command("nm " + app).output;
   ASSERT_TRUE(std::regex_search(symbols, match, std::regex("([0-9a-f]{16}) T main")));
   const uint64_t address = std::stoull(match[1], nullptr, 16);
-  Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
   const OracleFrames frames = AskHoldfast(&symbolizer, app, BuildId(app), {address})[0];
   EXPECT_EQ(frames[0].function, "main");
   EXPECT_NE(frames[0].line, 0u);
@@ -202,7 +202,7 @@ TEST_F(DebugFilesTest, MiniDebugInformationNamesWhatTheDynamicSymbolsDoNot) {
   std::smatch match;
   const std::string symbols = Command("nm " + whole_).output;
   ASSERT_TRUE(std::regex_search(symbols, match, std::regex("([0-9a-f]{16}) T heavy_inlining")));
-  Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
   const auto module = symbolizer.Find(app, BuildId(app));
   ASSERT_TRUE(module.ok());
   EXPECT_EQ((*module)->NameAt(std::stoull(match[1], nullptr, 16)).name, "heavy_inlining");
@@ -263,7 +263,7 @@ TEST_F(DebugFilesTest, DebuginfodIsAskedWhenItIsSetAndItsAnswersAreKept) {
     Server server(folder_);
     ASSERT_TRUE(server.Serves(id)) << ReadWhole(folder_.File("server.log"));
     setenv("DEBUGINFOD_URLS", "", 1);
-    Symbolizer off(DebugFiles::Options{.roots = {}, .debuginfod = true});
+    ModuleSymbolizer off(DebugFileFinder::Options{.roots = {}, .debuginfod = true});
     EXPECT_EQ(AskHoldfast(&off, app, id, CodeAddresses(whole_, 1))[0][0].line, 0u);  // nobody is asked
     setenv("DEBUGINFOD_URLS", server.url().c_str(), 1);
     ExpectSameFrames(app, {.roots = {}, .debuginfod = true});

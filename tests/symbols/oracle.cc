@@ -85,17 +85,17 @@ std::vector<uint64_t> CodeAddresses(const std::string& file, size_t count) {
   return {addresses.begin(), addresses.end()};
 }
 
-std::vector<OracleFrames> AskHoldfast(Symbolizer* symbolizer, const std::string& path, const std::string& build_id,
-                                      const std::vector<uint64_t>& addresses) {
+std::vector<OracleFrames> AskHoldfast(ModuleSymbolizer* symbolizer, const std::string& path,
+                                      const std::string& build_id, const std::vector<uint64_t>& addresses) {
   std::vector<OracleFrames> all(addresses.size());
   const auto module = symbolizer->Find(path, build_id);
   EXPECT_TRUE(module.ok()) << module.status();
   if (!module.ok()) return all;
   EXPECT_TRUE((*module)->LoadLines(addresses, Deadline::Never()));
-  std::vector<Symbolizer::Frame> frames;
+  std::vector<ModuleSymbolizer::Frame> frames;
   for (size_t i = 0; i < addresses.size(); ++i) {
     (*module)->FramesAt(addresses[i], &frames);
-    for (const Symbolizer::Frame& frame : frames) {
+    for (const ModuleSymbolizer::Frame& frame : frames) {
       const std::string& linked = frame.name->system_name.empty() ? frame.name->name : frame.name->system_name;
       all[i].push_back({linked, std::string(frame.file), frame.line});
     }
@@ -133,13 +133,13 @@ Comparison Compare(const std::string& file, const std::vector<uint64_t>& address
 }
 
 Comparison CompareWithLlvm(const std::string& path, const std::string& oracle_file, size_t count,
-                           const DebugFiles::Options& options) {
+                           const DebugFileFinder::Options& options) {
   const std::string notes = Command("readelf -n " + oracle_file).output;
   std::smatch match;
   const std::string id =
       std::regex_search(notes, match, std::regex("Build ID: ([0-9a-f]+)")) ? std::string(match[1]) : "";
   const std::vector<uint64_t> addresses = CodeAddresses(oracle_file, count);
-  Symbolizer symbolizer(options);
+  ModuleSymbolizer symbolizer(options);
   return Compare(oracle_file, addresses, AskLlvm(oracle_file, addresses),
                  AskHoldfast(&symbolizer, path, id, addresses));
 }

@@ -29,8 +29,8 @@ std::vector<OracleFrames> AskLlvm(const std::string& file, const std::vector<uin
 std::vector<uint64_t> CodeAddresses(const std::string& file, size_t count);
 
 // Ours, for the same addresses.
-std::vector<OracleFrames> AskHoldfast(Symbolizer* symbolizer, const std::string& path, const std::string& build_id,
-                                      const std::vector<uint64_t>& addresses);
+std::vector<OracleFrames> AskHoldfast(ModuleSymbolizer* symbolizer, const std::string& path,
+                                      const std::string& build_id, const std::vector<uint64_t>& addresses);
 
 struct Comparison {
   size_t addresses = 0, frames = 0, with_inlines = 0, lines = 0, different = 0;
@@ -43,7 +43,7 @@ Comparison Compare(const std::string& file, const std::vector<uint64_t>& address
 
 // All of it: `path` as the program had loaded it, `oracle_file` what llvm-symbolizer reads.
 Comparison CompareWithLlvm(const std::string& path, const std::string& oracle_file, size_t count,
-                           const DebugFiles::Options& options = {});
+                           const DebugFileFinder::Options& options = {});
 
 }  // namespace holdfast::testing
 

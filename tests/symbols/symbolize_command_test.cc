@@ -309,7 +309,7 @@ TEST(PerfMap, NamesCodeInNoFileOfThisProcessOnly) {
   profile.AddComment("started: 2020-01-01T00:00:00.000Z");
   const std::string path = fmt::format("/tmp/perf-{}.map", pid);
   std::ofstream(path) << "70001000 10 LazyCompile:~main /app/index.js:1\n";
-  Symbolizer symbolizer(DebugFiles::Options{.roots = {}});
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
   Symbolize(&profile, symbolizer, {.perf_map = true});
   std::filesystem::remove(path);
   const auto name = [&](size_t i) {

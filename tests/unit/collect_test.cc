@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "report/commands/commands.h"
-#include "report/export/exporter_lock.h"
+#include "report/exporter/exporter_lock.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "report/export/exporter.h"
+#include "report/exporter/exporter.h"
 
 #include <gmock/gmock.h>
 #include <sys/file.h>
@@ -8,9 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "report/export/exporter_lock.h"
 #include "report/export/output_folder.h"
-#include "report/export/sweep_tables.h"
+#include "report/exporter/exporter_lock.h"
+#include "report/exporter/sweep_tables.h"
 #include "sampler/contract/exporter_service.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
@@ -42,7 +42,7 @@ class ExporterTest : public ::testing::Test {
   void Start(std::optional<std::string> out = std::nullopt) {
     options_.out = out.value_or(out_);
     options_.tables = tables_.path();
-    exporter_ = std::thread([this] { status_ = RunExporter(options_); });
+    exporter_ = std::thread([this] { status_ = ServeTables(options_); });
   }
   absl::Status Ended() {
     exporter_.join();
@@ -265,7 +265,7 @@ TEST_F(ExporterTest, OnlyOneServesAFolder) {
   FakeTarget target(tables_.path(), out_);
   Start();
   ASSERT_TRUE(Eventually([&] { return MappedTable(target.path()).header()->exporter_pid != 0; }));
-  EXPECT_TRUE(RunExporter(options_).ok());  // at once: the target lives
+  EXPECT_TRUE(ServeTables(options_).ok());  // at once: the target lives
   ExporterLock lock(tables_.path(), out_);
   EXPECT_FALSE(lock.Take());
   target.Kill();

@@ -104,17 +104,17 @@ TEST(JsonText, EscapesAndRepairs) {
 }
 
 ProfileFile FileOf(const std::string& path, const std::shared_ptr<Profile>& profile) {
-  ProfileFile file = Describe(path, *profile);
+  ProfileFile file = DescribeFile(path, *profile);
   file.profile = profile;
   return file;
 }
 
-TEST(HtmlData, TheSameSnapshotIsTakenOnce) {
+TEST(ReportBuilder, TheSameSnapshotIsTakenOnce) {
   const auto profile = std::make_shared<Profile>();
   profile->sample_types.push_back({profile->strings.Intern("inuse_space"), profile->strings.Intern("bytes")});
   profile->time_nanos = 1000;
   profile->AddComment("process: a/b/1/2/0");
-  HtmlData data;
+  ReportBuilder data;
   EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), false, true));
   EXPECT_FALSE(data.Add(FileOf("copy.pb.gz", profile), false, true));
   EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), true, true)) << "the base is another side";

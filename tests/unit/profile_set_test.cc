@@ -71,7 +71,7 @@ TEST(ProfileSet, NumbersOrderFilesAlsoWhenTheClockWasSetBack) {
   Folder folder;
   folder.Write("app.1.0001.heap.pb.gz", Of("one", 500));
   folder.Write("app.1.0002.heap.pb.gz", Of("one", 10));
-  const auto set = ReadProfileSet({folder.path()}, {.keep = Keep::kAll});
+  const auto set = ReadProfileSet({folder.path()}, {.keep = KeepProfiles::kAll});
   ASSERT_TRUE(set.ok());
   EXPECT_THAT(Names(set->groups[0]), ElementsAre("app.1.0001.heap.pb.gz", "app.1.0002.heap.pb.gz"));
   EXPECT_NE(set->groups[0].files[0].profile, nullptr);
@@ -79,8 +79,8 @@ TEST(ProfileSet, NumbersOrderFilesAlsoWhenTheClockWasSetBack) {
 
 TEST(ProfileSet, OtherwiseTimeOrdersThem) {
   Folder folder;
-  const auto set =
-      ReadProfileSet({folder.Write("b", Of("one", 10)), folder.Write("a", Of("one", 20))}, {.keep = Keep::kNone});
+  const auto set = ReadProfileSet({folder.Write("b", Of("one", 10)), folder.Write("a", Of("one", 20))},
+                                  {.keep = KeepProfiles::kNone});
   ASSERT_TRUE(set.ok());
   EXPECT_THAT(Names(set->groups[0]), ElementsAre("b", "a"));
   EXPECT_EQ(set->groups[0].files[1].profile, nullptr);

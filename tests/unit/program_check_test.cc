@@ -272,7 +272,7 @@ TEST_F(ProgramCheckTest, HostileFilesAreReadWithoutHarm) {
   const auto read = [&](const std::string& bytes) {
     ASSERT_EQ(ftruncate(file, 0), 0);
     ASSERT_EQ(pwrite(file, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    ReadProgramFile(path);
+    ReadExecutableKind(path);
   };
   const std::string good = WithStrings(std::string("\0libasan.so.8\0", 14), 1).Bytes();
   for (size_t size = 0; size < good.size(); ++size) read(good.substr(0, size));
@@ -298,7 +298,7 @@ TEST_F(ProgramCheckTest, APipeIsNotWaitedFor) {
   const std::string path = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0755), 0);
   EXPECT_EQ(Check(path).exit_code, 126);
-  ReadProgramFile(path);
+  ReadExecutableKind(path);
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ std::string BuildIdOf(const std::string& file) {
   return std::regex_search(text, match, std::regex("Build ID: ([0-9a-f]+)")) ? std::string(match[1]) : "";
 }
 
-DebugFiles::Options DebugFilesIn(const std::string& root) { return {.roots = {root}}; }
-DebugFiles::Options NoDebugFiles() { return {.roots = {}}; }
+DebugFileFinder::Options DebugFilesIn(const std::string& root) { return {.roots = {root}}; }
+DebugFileFinder::Options NoDebugFiles() { return {.roots = {}}; }
 
 // What nm says of a file's functions.
 struct NmSymbol {
@@ -61,7 +61,8 @@ std::vector<NmSymbol> Nm(const std::string& options, const std::string& file) {
 }
 
 // At each symbol of nm the symbolizer gives one of the names that nm has there, at its first and last byte.
-void ExpectNamesOfNm(const std::string& options, const std::string& file, Symbolizer* symbolizer, size_t at_least) {
+void ExpectNamesOfNm(const std::string& options, const std::string& file, ModuleSymbolizer* symbolizer,
+                     size_t at_least) {
   auto module = symbolizer->Find(file, BuildIdOf(file));
   ASSERT_TRUE(module.ok()) << file << ": " << module.status();
   const auto symbols = Nm(options, file);
@@ -224,12 +225,12 @@ TEST(SymbolRanges, AreDisjointAndAgreeWithTheRulesForRandomSymbols) {
 // ---- Files, compared with nm ----
 
 TEST(Symbolizer, LibcHasTheNamesThatNmGives) {
-  Symbolizer without_debug_files(NoDebugFiles());
+  ModuleSymbolizer without_debug_files(NoDebugFiles());
   ExpectNamesOfNm("-DC", kLibc, &without_debug_files, 2000);
 }
 
 TEST(Symbolizer, ThisTestHasTheNamesThatNmGives) {
-  Symbolizer symbolizer;
+  ModuleSymbolizer symbolizer;
   ExpectNamesOfNm("-C", SelfPath(), &symbolizer, 2000);
 }
 
@@ -237,7 +238,7 @@ TEST(Symbolizer, AStrippedLibraryHasItsDynamicNames) {
   Folder folder;
   const std::string library = Copy(folder, "/lib/x86_64-linux-gnu/libstdc++.so.6", "libstripped.so");
   Command("strip " + library);
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   ExpectNamesOfNm("-DC", library, &symbolizer, 3000);
 }
 
@@ -250,7 +251,7 @@ TEST(Symbolizer, AStrippedFileIsCompletedFromItsDebugFile) {
   std::filesystem::create_directories(std::filesystem::path(debug).parent_path());
   ASSERT_EQ(Command("objcopy --only-keep-debug " + stripped + " " + debug).status, 0);
   ASSERT_EQ(Command("strip " + stripped).status, 0);
-  Symbolizer with(DebugFilesIn(folder.path())), without(NoDebugFiles());
+  ModuleSymbolizer with(DebugFilesIn(folder.path())), without(NoDebugFiles());
   const auto address = reinterpret_cast<uint64_t>(&SomeFunction);
   struct link_map* map = nullptr;
   Dl_info info;
@@ -272,7 +273,7 @@ TEST(Symbolizer, VersionsAreNoPartOfNames) {
   const std::string symbols = Command("readelf -sW " + library).output;
   std::smatch match;
   ASSERT_TRUE(std::regex_search(symbols, match, std::regex("([0-9a-f]{16}) .* named@@V1")));
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   const auto module = symbolizer.Find(library, BuildIdOf(library));
   ASSERT_TRUE(module.ok()) << module.status();
   EXPECT_EQ((*module)->NameAt(std::stoull(match[1], nullptr, 16)).name, "named");
@@ -286,14 +287,14 @@ TEST(Symbolizer, ADebugFileOfAnotherBuildIsNotUsed) {
   const std::string debug = folder.File(".build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug");
   std::filesystem::create_directories(std::filesystem::path(debug).parent_path());
   std::filesystem::copy_file(kLibc, debug);
-  Symbolizer symbolizer(DebugFilesIn(folder.path()));
+  ModuleSymbolizer symbolizer(DebugFilesIn(folder.path()));
   const auto module = symbolizer.Find(stripped, id);
   ASSERT_TRUE(module.ok());
   EXPECT_FALSE((*module)->elf().has_symtab());
 }
 
 TEST(Symbolizer, KeepsFilesAcrossProfiles) {
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   const std::string id = BuildIdOf(kLibc);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(symbolizer.Find(kLibc, id).ok());
   EXPECT_EQ(symbolizer.files_read(), 1u);
@@ -301,7 +302,7 @@ TEST(Symbolizer, KeepsFilesAcrossProfiles) {
 
 TEST(Symbolizer, ReadsAFileAgainOnceItHasChanged) {
   Folder folder;
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   const std::string library = Copy(folder, kLibc, "lib.so");
   const std::string id = BuildIdOf(library);
   ASSERT_TRUE(symbolizer.Find(library, id).ok());
@@ -312,7 +313,7 @@ TEST(Symbolizer, ReadsAFileAgainOnceItHasChanged) {
 
 TEST(Symbolizer, RefusesWhatIsNoRegularElfFile) {
   Folder folder;
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   const auto error = [&](const std::string& path, const std::string& id) {
     return std::string(symbolizer.Find(path, id).status().message());
   };
@@ -335,7 +336,7 @@ TEST(Symbolize, GivesDemangledNamesAndKeepsTheMangledOnes) {
   ASSERT_NE(cpp, symbols.end());
   const std::string file = std::filesystem::canonical("/lib/x86_64-linux-gnu/libstdc++.so.6");
   Profile p = ProfileAt(file, BuildIdOf(file), 0x7f1200000000, {cpp->address + 1});
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   EXPECT_EQ(NameOf(p, 0), "std::ostream::flush()");
   EXPECT_EQ(p.strings[FunctionOf(p, 0).system_name], "_ZNSo5flushEv");
@@ -347,7 +348,7 @@ TEST(Symbolize, NameAndSystemNameAlwaysDiffer) {
   std::vector<uint64_t> addresses;
   for (size_t i = 0; i < 300; ++i) addresses.push_back(symbols[i].address);
   Profile p = ProfileAt(kLibc, BuildIdOf(kLibc), 0x7f1200000000, addresses);
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   for (const auto& function : p.functions) EXPECT_NE(function.name, function.system_name);
 }
@@ -363,7 +364,7 @@ TEST(Symbolize, WhatNothingNamesGetsItsElfAddress) {
                         .has_bias = true});
   p.locations.push_back({.address = 0x7fff00000abc, .mapping = 1});
   p.locations.push_back({.address = 0x123456789});
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   EXPECT_EQ(NameOf(p, 0), "libfoo.so.1!0x1234");
   EXPECT_EQ(NameOf(p, 1), "[vdso]!0xabc");
@@ -376,7 +377,7 @@ TEST(Symbolize, WhatNothingNamesGetsItsElfAddress) {
 TEST(Symbolize, AnotherBuildGivesNoNamesAndSaysSo) {
   const auto symbols = Nm("-D", kLibc);
   Profile p = ProfileAt(kLibc, "aabbcc", 0x7f1200000000, {symbols[100].address});
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   EXPECT_THAT(NameOf(p, 0), ::testing::StartsWith("libc.so.6!0x"));
   ASSERT_EQ(p.comments.size(), 1u);
@@ -385,7 +386,7 @@ TEST(Symbolize, AnotherBuildGivesNoNamesAndSaysSo) {
 
 TEST(Symbolize, LinesThatAreThereStay) {
   Profile p = testing::SmallProfile();
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   const size_t functions = p.functions.size();
   Symbolize(&p, symbolizer);
   EXPECT_EQ(p.functions.size(), functions);
@@ -407,7 +408,7 @@ TEST(Symbolize, AProfileThatWasReadFromAFileFindsTheElfAddressByTheHeaders) {
   p.mappings[0].has_bias = false;
   p.mappings[0].start = 0x7f1200000000 + address;
   p.mappings[0].offset = offset;
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   EXPECT_EQ(NameOf(p, 0), "qsort_r");
 }
@@ -428,7 +429,7 @@ TEST(Symbolize, WithoutABuildIdTheLayoutMustFit) {
   Profile differs = ProfileAt(library, "", 0x7f1200000000, {symbols[100].address});
   differs.mappings[0].offset = fits.mappings[0].offset;
   differs.mappings[0].start = fits.mappings[0].start + 0x1000;
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&fits, symbolizer);
   Symbolize(&differs, symbolizer);
   EXPECT_THAT(NameOf(fits, 0), Not(HasSubstr("!0x")));
@@ -444,10 +445,10 @@ TEST(Symbolize, GoShowsTheNamesUnchanged) {
     if (symbol.size != 0) addresses.push_back(symbol.address);
   }
   Profile p = ProfileAt(file, BuildIdOf(file), 0x7f1200000000, addresses);
-  Symbolizer symbolizer(NoDebugFiles());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
   Symbolize(&p, symbolizer);
   const std::string saved = folder.Write("p.pb.gz", EncodePprof(p));
-  const auto stacks = Stacks::Build(std::make_shared<Profile>(std::move(p)), {0}, {});
+  const auto stacks = FilteredStacks::Build(std::make_shared<Profile>(std::move(p)), {0}, {});
   const FlatTable flat(*stacks);
   Rows ours;
   for (const uint32_t node : flat.Sorted(false)) ours[stacks->nodes()[node].name] = {flat.Self(node), flat.Total(node)};

@@ -74,7 +74,7 @@ Profile OfProcess(const std::string& process, int64_t time, int64_t bytes, int h
 }
 
 // Of one metric of `profile`, by name.
-Rows RowsOf(const Stacks& stacks, const FlatTable& flat) {
+Rows RowsOf(const FilteredStacks& stacks, const FlatTable& flat) {
   Rows rows;
   for (const uint32_t node : flat.Sorted(false)) rows[stacks.nodes()[node].name] = {flat.Self(node), flat.Total(node)};
   return rows;
@@ -85,7 +85,7 @@ TEST(FlatTable, SelfIsTheLeafAndTotalCountsRecursionOnce) {
   const std::array<uint32_t, 4> frames = {1, 0, 1, 0};  // (grow in parse) main (grow in parse) main
   const std::array<int64_t, 4> values = {0, 0, 0, 1000};
   p->AddSample(frames, values, {});
-  const auto stacks = Stacks::Build(p, {3}, {});
+  const auto stacks = FilteredStacks::Build(p, {3}, {});
   ASSERT_TRUE(stacks.ok());
   Rows rows = RowsOf(*stacks, FlatTable(*stacks));
   EXPECT_EQ(stacks->Whole(0), 1496);
@@ -96,7 +96,7 @@ TEST(FlatTable, SelfIsTheLeafAndTotalCountsRecursionOnce) {
 }
 
 TEST(FlatTable, IsSortedBySelfOrByTotal) {
-  const auto stacks = Stacks::Build(std::make_shared<Profile>(SmallProfile()), {3}, {});
+  const auto stacks = FilteredStacks::Build(std::make_shared<Profile>(SmallProfile()), {3}, {});
   const FlatTable flat(*stacks);
   EXPECT_EQ(stacks->nodes()[flat.Sorted(false)[0]].name, "x_alloc");
   EXPECT_EQ(stacks->nodes()[flat.Sorted(true)[0]].name, "app::grow(int)");  // 496 each with main and parse; self 96

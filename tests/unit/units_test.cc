@@ -7,17 +7,17 @@ namespace holdfast {
 namespace {
 
 TEST(Units, SizesAreRead) {
-  EXPECT_EQ(*ParseSize("0"), 0u);
-  EXPECT_EQ(*ParseSize("1"), 1u);
-  EXPECT_EQ(*ParseSize("12B"), 12u);
-  EXPECT_EQ(*ParseSize("512KiB"), 524288u);
-  EXPECT_EQ(*ParseSize("64MiB"), 67108864u);
-  EXPECT_EQ(*ParseSize("1GiB"), 1073741824u);
-  EXPECT_EQ(*ParseSize("5KB"), 5000u);
-  EXPECT_EQ(*ParseSize("5MB"), 5000000u);
-  EXPECT_EQ(*ParseSize("5GB"), 5000000000u);
-  EXPECT_EQ(*ParseSize("1.5mib"), 1572864u);
-  EXPECT_EQ(*ParseSize("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(*ParseByteSize("0"), 0u);
+  EXPECT_EQ(*ParseByteSize("1"), 1u);
+  EXPECT_EQ(*ParseByteSize("12B"), 12u);
+  EXPECT_EQ(*ParseByteSize("512KiB"), 524288u);
+  EXPECT_EQ(*ParseByteSize("64MiB"), 67108864u);
+  EXPECT_EQ(*ParseByteSize("1GiB"), 1073741824u);
+  EXPECT_EQ(*ParseByteSize("5KB"), 5000u);
+  EXPECT_EQ(*ParseByteSize("5MB"), 5000000u);
+  EXPECT_EQ(*ParseByteSize("5GB"), 5000000000u);
+  EXPECT_EQ(*ParseByteSize("1.5mib"), 1572864u);
+  EXPECT_EQ(*ParseByteSize("18446744073709551615"), UINT64_MAX);
 }
 
 TEST(Units, TimesAreRead) {
@@ -34,9 +34,9 @@ TEST(Units, TimesAreRead) {
 TEST(Units, WhatIsNoSizeIsAnErrorThatSaysWhatIs) {
   for (const char* bad : {"", " ", "KiB", "-1", "+1", "1 KiB", "1KiBs", "1e3", "inf", "nan", "0x10", "99999999999GiB",
                           "18446744073709551616", "1.5.5", "."}) {
-    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+    EXPECT_FALSE(ParseByteSize(bad).ok()) << bad;
   }
-  EXPECT_EQ(std::string(ParseSize("5 parsecs").status().message()),
+  EXPECT_EQ(std::string(ParseByteSize("5 parsecs").status().message()),
             "\"5 parsecs\" is not a size (a number and B, KiB, MiB, GiB, KB, MB or GB, such as 512KiB)");
 }
 

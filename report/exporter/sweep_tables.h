@@ -1,7 +1,7 @@
 // What is left in the folder of tables: by who was killed while making one, by exporters that were killed, by folders that
 // could take nothing.
-#ifndef HOLDFAST_REPORT_EXPORT_SWEEP_TABLES_H_
-#define HOLDFAST_REPORT_EXPORT_SWEEP_TABLES_H_
+#ifndef HOLDFAST_REPORT_EXPORTER_SWEEP_TABLES_H_
+#define HOLDFAST_REPORT_EXPORTER_SWEEP_TABLES_H_
 
 #include <cstdint>
 #include <deque>
@@ -29,4 +29,4 @@ class LeftTables {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_EXPORT_SWEEP_TABLES_H_
+#endif  // HOLDFAST_REPORT_EXPORTER_SWEEP_TABLES_H_

@@ -1,8 +1,8 @@
 // The lock by which the exporter of an output folder is elected: a file `<tables>/holdfast.<uid>.<hash of out>.lock`.
 // Who holds its flock is the only one that writes profiles from dead processes' tables of that folder. See
-// report/export/exporter.h for the protocol; sampler/spawn/spawn_exporter.h for how the target asks.
-#ifndef HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
-#define HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
+// report/exporter/exporter.h for the protocol; sampler/spawn/spawn_exporter.h for how the target asks.
+#ifndef HOLDFAST_REPORT_EXPORTER_EXPORTER_LOCK_H_
+#define HOLDFAST_REPORT_EXPORTER_EXPORTER_LOCK_H_
 
 #include <string>
 
@@ -41,4 +41,4 @@ bool IsLockHeld(const std::string& tables, const std::string& out, FolderId id, 
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_EXPORT_EXPORTER_LOCK_H_
+#endif  // HOLDFAST_REPORT_EXPORTER_EXPORTER_LOCK_H_

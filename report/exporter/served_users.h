@@ -1,7 +1,7 @@
 // Other users whose tables root's exporter takes for one output folder: those that programs of root's became, as told by
 // the marks that they left behind (sampler/tables/table_owner.h). There are none for anybody but root.
-#ifndef HOLDFAST_REPORT_EXPORT_SERVED_USERS_H_
-#define HOLDFAST_REPORT_EXPORT_SERVED_USERS_H_
+#ifndef HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
+#define HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
 
 #include <sys/types.h>
 
@@ -56,4 +56,4 @@ class ServedUsers {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_EXPORT_SERVED_USERS_H_
+#endif  // HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_

@@ -1,7 +1,7 @@
 // What keeps the exporter small between snapshots, and first in the way of the out-of-memory killer: it is charged to the
 // container of the program that it serves.
-#ifndef HOLDFAST_REPORT_EXPORT_RESIDENT_MEMORY_H_
-#define HOLDFAST_REPORT_EXPORT_RESIDENT_MEMORY_H_
+#ifndef HOLDFAST_REPORT_EXPORTER_RESIDENT_MEMORY_H_
+#define HOLDFAST_REPORT_EXPORTER_RESIDENT_MEMORY_H_
 
 namespace holdfast {
 
@@ -18,4 +18,4 @@ void SetBadness(int badness);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_EXPORT_RESIDENT_MEMORY_H_
+#endif  // HOLDFAST_REPORT_EXPORTER_RESIDENT_MEMORY_H_

@@ -1,4 +1,4 @@
-#include "report/export/exporter_lock.h"
+#include "report/exporter/exporter_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,26 +1,20 @@
-#include "report/export/sweep_tables.h"
+#include "report/exporter/sweep_tables.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "report/base/clock.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000, kDay = 24 * 3600 * kSecond;
+constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr uint64_t kMostLeftBytes = 16 << 20;
-
-int64_t NowNs(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
 
 bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
 

@@ -1,7 +1,7 @@
 // The exporter: the process that turns tables into profiles, for one user, one folder of tables and one output folder.
 //
 // Election. The exporter of an output folder is who holds the lock on `<tables>/holdfast.<uid>.<hash of out>.lock`
-// (report/export/exporter_lock.h):
+// (report/exporter/exporter_lock.h):
 //   id       of the folder by device and inode, and of this layout of tables: see sampler/spawn/spawn_exporter.h
 //   start    open or create the file, flock it without waiting. Held by another: that one serves, this one ends
 //            (or stands by, if the other lives in another pid namespace, which may be a container within ours).
@@ -19,8 +19,8 @@
 // Between snapshots it lets go of what it needed for them, and before one it looks whether the control group has room for it: see
 // resident_memory.h, memory_room.h.
 // One bad table never stops the others. It prints nothing, holds no terminal, and is never profiled itself.
-#ifndef HOLDFAST_REPORT_EXPORT_EXPORTER_H_
-#define HOLDFAST_REPORT_EXPORT_EXPORTER_H_
+#ifndef HOLDFAST_REPORT_EXPORTER_EXPORTER_H_
+#define HOLDFAST_REPORT_EXPORTER_EXPORTER_H_
 
 #include <sys/types.h>
 
@@ -41,8 +41,8 @@ struct ExporterOptions {
 };
 
 // Serves until nothing is left to do. Ok also when another exporter serves already.
-absl::Status RunExporter(const ExporterOptions& options);
+absl::Status ServeTables(const ExporterOptions& options);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_EXPORT_EXPORTER_H_
+#endif  // HOLDFAST_REPORT_EXPORTER_EXPORTER_H_

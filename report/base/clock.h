@@ -1,10 +1,22 @@
-// A moment by which work that can be left for later is broken off.
-#ifndef HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
-#define HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
+// The time in nanoseconds, and a moment by which work that can be left for later is broken off.
+#ifndef HOLDFAST_REPORT_BASE_CLOCK_H_
+#define HOLDFAST_REPORT_BASE_CLOCK_H_
+
+#include <time.h>
 
 #include <chrono>
+#include <cstdint>
 
 namespace holdfast {
+
+inline constexpr int64_t kMs = 1'000'000;
+inline constexpr int64_t kSecond = 1000 * kMs;
+
+inline int64_t NowNs(clockid_t clock = CLOCK_MONOTONIC) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
 
 class Deadline {
  public:
@@ -21,4 +33,4 @@ class Deadline {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
+#endif  // HOLDFAST_REPORT_BASE_CLOCK_H_

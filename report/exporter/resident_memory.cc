@@ -1,4 +1,4 @@
-#include "report/export/resident_memory.h"
+#include "report/exporter/resident_memory.h"
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -24,13 +24,13 @@ int OwnBadness() {
   return badness;
 }
 
-using Range = std::pair<uintptr_t, uintptr_t>;
+using PageRange = std::pair<uintptr_t, uintptr_t>;
 
 // Read-only mappings of files in which no page was ever written: those of the linker's relocations are not among them.
-std::vector<Range> UnchangedFilePages() {
-  std::vector<Range> ranges;
+std::vector<PageRange> UnchangedFilePages() {
+  std::vector<PageRange> ranges;
   std::ifstream file("/proc/self/smaps");
-  Range range;
+  PageRange range;
   bool candidate = false;
   for (std::string line; std::getline(file, line);) {
     unsigned long start, end, offset, inode;

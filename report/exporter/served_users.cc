@@ -1,4 +1,4 @@
-#include "report/export/served_users.h"
+#include "report/exporter/served_users.h"
 
 #include <dirent.h>
 #include <fcntl.h>

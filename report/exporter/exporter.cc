@@ -1,0 +1,278 @@
+#include "report/exporter/exporter.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "report/base/clock.h"
+#include "report/base/file_descriptor.h"
+#include "report/export/ended_files.h"
+#include "report/export/output_folder.h"
+#include "report/export/program_files.h"
+#include "report/exporter/exporter_lock.h"
+#include "report/exporter/resident_memory.h"
+#include "report/exporter/served_tables.h"
+#include "report/exporter/served_users.h"
+#include "report/exporter/sweep_tables.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/table/memory_room.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kGrace = 200 * kMs;  // without a table before the exporter ends: a shell's next command may follow
+// For reading a table with another user's rights, that may be stopped by that user.
+constexpr int64_t kSlow = 5 * kSecond;
+constexpr int kMostSlow = 3;
+constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
+
+class Exporter {
+ public:
+  Exporter(const ExporterOptions& options, FileDescriptor tables)
+      : options_(options), output_(OutputFolder::Open(options.out)), tables_(options, std::move(tables), &ended_) {
+    if (output_.ok()) output_->RemoveStaleTemporaries();
+  }
+
+  // Until there has been nothing to do for the grace period.
+  void Serve() {
+    int64_t idle_since = NowNs();
+    int64_t next_look = 0;
+    while (true) {
+      const bool notified = tables_.TakeNotifications();
+      const int64_t now = NowNs();
+      if (notified || now >= next_look) {
+        tables_.Find(Output());
+        if (now >= next_look) {
+          // Where nothing tells of new tables, look for them at each tick.
+          next_look = now + (tables_.is_notified() ? kLookAround : kTick);
+          tables_.LookAtProcesses();
+        }
+      }
+      for (const auto& served : tables_.all()) Attend(*served, NowNs());
+      WriteShared();
+      tables_.DropFinished();
+      if (tables_.MayHaveWork()) idle_since = NowNs();
+      if (NowNs() - idle_since >= kGrace) {
+        tables_.Find(Output());  // a last time while the marks are there
+        if (tables_.empty()) return;
+      }
+      Rest();
+      tables_.Wait();
+    }
+  }
+
+  // The last thing that went wrong, if anything.
+  absl::Status status() const { return output_.ok() ? last_failure_ : output_.status(); }
+
+  // Whether a table came while the lock was being given up.
+  bool HasWork() {
+    tables_.users().TakeBack(tables_.folder());
+    tables_.Find(Output());
+    return !tables_.empty();
+  }
+  // Before the lock is given up.
+  void ReleaseUsers() { tables_.users().Release(); }
+
+ private:
+  const OutputFolder* Output() const { return output_.ok() ? &*output_ : nullptr; }
+
+  bool HasOutput() {
+    // A folder that could not be made or opened may be there by now; one that was removed (between two runs into the same
+    // place, say) is made again.
+    if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
+    return output_.ok();
+  }
+
+  void BeginWork() {
+    if (last_work_ == 0) SetBadness(kBadnessAtWork);
+    // What is compressed takes time.
+    if (symbolizer_ == nullptr)
+      symbolizer_ = std::make_unique<ModuleSymbolizer>(DebugFileFinder::Options{.max_unpacked = 64 << 20});
+    last_work_ = NowNs();
+  }
+
+  // Lets go of all that the last snapshots needed, once nothing has been to do for a while.
+  void Rest() {
+    if (last_work_ == 0 || NowNs() - last_work_ < (memory_is_limited_ ? kTick : kLookAround)) return;
+    last_work_ = 0;
+    symbolizer_.reset();
+    if (output_.ok()) output_->ForgetListing();
+    SetBadness(kBadnessAtRest);
+    GiveBackMemory();  // last: what runs after it comes back
+  }
+
+  // Whether there is room for what one more snapshot takes.
+  bool HasRoomFor(const TableFile& table) {
+    const std::optional<MemoryRoom> room = MemoryRoomOf("self");
+    memory_is_limited_ = room.has_value();
+    if (!room.has_value() || symbolizer_ != nullptr) return true;  // it has taken most of it already
+    return room->left_bytes >= kSnapshotBytes + static_cast<int64_t>(4 * table.bytes());
+  }
+
+  // `shares`: into the sum of its program. It has ended, and left no file of its own.
+  bool Export(ServedTable& served, bool shares = false) {
+    if (!HasOutput()) return false;
+    const auto rights = served.table().ReadWith();
+    if (rights.has_value() && !MayServe(served, rights->user)) return false;
+    BeginWork();
+    const int64_t start = NowNs();
+    const absl::Status done = shares ? served.exporter.Share(*output_, *symbolizer_, &shared_)
+                                     : served.exporter.Export(*output_, *symbolizer_).status();
+    if (!done.ok()) last_failure_ = done;
+    if (rights.has_value() && NowNs() - start > kSlow) ++slow_[rights->user];
+    last_work_ = NowNs();
+    return done.ok();
+  }
+
+  static bool Shares(const ServedTable& served) {
+    const TableFile& table = served.table();
+    // What another user's table says is read with that user's rights, for a file of its own.
+    return table.merge() && !served.exporter.has_files() && table.owner().pid != 1 && !table.ReadWith().has_value();
+  }
+
+  // The tables of the processes in them are removed once the files are there.
+  void WriteShared() {
+    const auto is_shared = [](const auto& served) { return served->shared; };
+    const auto& all = tables_.all();
+    const bool others = !std::all_of(all.begin(), all.end(), is_shared);
+    if (std::none_of(all.begin(), all.end(), is_shared) || (others && NowNs() < next_shared_)) return;
+    BeginWork();
+    if (!HasOutput()) return;
+    const absl::Status written = shared_.Write(*output_);
+    next_shared_ = NowNs() + kSecond;
+    if (!written.ok()) last_failure_ = written;
+    for (const auto& served : all) {
+      if (!served->shared) continue;
+      if (written.ok()) {
+        tables_.RemoveTable(*served);
+        served->finished = true;
+      } else if (++served->failures >= kMostFailures) {
+        served->finished = true;
+      }
+    }
+  }
+
+  // Not a table that was root's and now is a user's of whom no mark tells: that user's own exporter takes it. And not one of
+  // a user who held us up before, on purpose perhaps: it stays, for `holdfast collect`.
+  bool MayServe(ServedTable& served, uid_t user) {
+    if (slow_[user] >= kMostSlow) {
+      served.finished = true;
+      return false;
+    }
+    if (served.table().user() == 0 || tables_.users().Has(user)) return true;
+    tables_.users().Look(tables_.folder());
+    served.finished = !tables_.users().Has(user);
+    return !served.finished;
+  }
+
+  void Attend(ServedTable& served, int64_t now) {
+    const TableFile& table = served.table();
+    if (served.shared) return;
+    if (served.HasEnded()) served.gone = true;
+    if (served.gone) return Finish(served);
+    if (now >= served.next_beat) {
+      table.SetBeat(++served.beat);
+      served.next_beat = now + served.BeatPeriod();
+    }
+    const absl::StatusOr<ControlWords> words = table.ReadWords();
+    if (!words.ok()) {
+      served.finished = true;  // not a table any more: nothing can be had from it
+      return;
+    }
+    if (words->exit_request != 0 && served.exit_answered == 0) {
+      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
+      // there. Of any other, for which there is no room while it lives, or that shares a file, the profile comes afterwards.
+      const bool now_or_never = table.owner().pid == 1;
+      if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never)
+        tables_.RemoveTable(served);
+      table.AnswerExit();  // also after a failure: waiting would not help the target
+      served.exit_answered = NowNs();
+    }
+    if (words->snapshot_request != served.requests_answered) {
+      // After a failure the next interval tries again; who asked sees no answer.
+      if (Export(served)) table.AnswerSnapshot(words->snapshot_request);
+      served.requests_answered = words->snapshot_request;
+    }
+    if (served.next_snapshot != 0 && now >= served.next_snapshot) {
+      if (HasRoomFor(table)) {
+        Export(served);
+      } else {
+        served.exporter.PutOff();
+      }
+      // From now on, not from the due time: a slow export must not lead to one after the other.
+      served.next_snapshot = NowNs() + served.SnapshotPeriod();
+    }
+  }
+
+  void Finish(ServedTable& served) {
+    // It may have executed another program as another user, whose table is still to come.
+    tables_.AwaitSuccessor(served, Output());
+    const bool shares = Shares(served);
+    if (Export(served, shares)) {
+      if ((served.shared = shares)) return;
+      tables_.RemoveTable(served);
+      served.finished = true;
+      served.exporter.HandOver(&ended_);
+    } else if (!served.finished && ++served.failures >= kMostFailures) {
+      served.finished = true;  // the table stays, for `holdfast collect`
+      left_[served.user].Add(tables_.folder(), served.table().name(), served.table().bytes());
+    }
+  }
+
+  const ExporterOptions& options_;
+  absl::StatusOr<OutputFolder> output_;
+  EndedFiles ended_;
+  ServedTables tables_;
+  std::unique_ptr<ModuleSymbolizer> symbolizer_;  // null: at rest
+  int64_t last_work_ = 1;  // 0: nothing since it last rested. At first there is its own start to let go of
+  bool memory_is_limited_ = false;
+  ProgramFiles shared_;
+  int64_t next_shared_ = 0;
+  std::map<uid_t, LeftTables> left_;  // by user: one's do not push another's out
+  std::map<uid_t, int> slow_;         // how often reading with a user's rights took long
+  absl::Status last_failure_;
+};
+
+bool HasTables(const FileDescriptor& tables, const ExporterOptions& options) {
+  for (const std::string& name : ListTableNames(tables)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(tables, name);
+    if (table.ok() && IsOfFolder(*table, options)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status ServeTables(const ExporterOptions& given) {
+  absl::StatusOr<FileDescriptor> tables = OpenFolder(given.tables);
+  if (!tables.ok()) return tables.status();
+  ExporterOptions options = given;
+  if (!options.out_id.known()) {
+    if (const absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out); output.ok())
+      options.out_id = output->id();
+  }
+  ExporterLock lock(options.tables, options.out, options.out_id);
+  while (!lock.Take()) {
+    // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
+    // namespace's own exporter ends with it. So who was started outside stays until the work is done.
+    if (!lock.HeldElsewhere() || !HasTables(*tables, options)) return absl::OkStatus();
+    poll(nullptr, 0, static_cast<int>(kTick / kMs));
+  }
+  SweepOldTables(options.tables);
+  Exporter exporter(options, *std::move(tables));
+  do {
+    exporter.Serve();
+    exporter.ReleaseUsers();
+    lock.Release();
+  } while (exporter.HasWork() && lock.Take());
+  return exporter.status();
+}
+
+}  // namespace holdfast

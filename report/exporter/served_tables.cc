@@ -1,0 +1,207 @@
+#include "report/exporter/served_tables.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "report/exporter/exporter_lock.h"
+#include "sampler/contract/exporter_service.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
+// After the orderly end of a process that we cannot see, before its last look.
+constexpr int64_t kUnseenRest = 10 * kSecond;
+
+FileDescriptor OpenProcess(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+
+bool HasProcessEnded(const FileDescriptor& process) {
+  pollfd entry = {process.get(), POLLIN, 0};
+  return process.valid() && poll(&entry, 1, 0) == 1;
+}
+
+}  // namespace
+
+bool ServedTable::HasEnded() const { return HasProcessEnded(process); }
+
+int64_t ServedTable::BeatPeriod() const {
+  return std::min<int64_t>(kBeatNs, PatienceNs(table().snapshot_every_ns()) / 3);
+}
+
+// A hostile header may ask for anything.
+int64_t ServedTable::SnapshotPeriod() const {
+  const uint64_t least = user == geteuid() ? kMs : kSecond;
+  return static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
+}
+
+bool IsOfFolder(const TableFile& table, const ExporterOptions& options) {
+  return table.out() == options.out &&
+         (!table.out_id().known() || !options.out_id.known() || table.out_id() == options.out_id);
+}
+
+ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended)
+    : options_(options),
+      folder_(std::move(folder)),
+      ended_(ended),
+      events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      users_(options.tables, options.out),
+      own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")) {
+  if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
+  if (options_.parent != 0) parent_ = OpenProcess(options_.parent);
+}
+
+bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEnded(parent_); }
+
+bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_others_.empty() || ParentLives(); }
+
+bool ServedTables::TakeNotifications() const {
+  alignas(inotify_event) char buffer[4096];
+  // Root also serves users that it learns of here.
+  const std::string prefix = geteuid() == 0 ? kTablePrefix : own_prefix_;
+  bool any = false;
+  for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
+    for (const char* at = buffer; at < buffer + got;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(at);
+      any = any || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && absl::StartsWith(event->name, prefix));
+      at += sizeof(inotify_event) + event->len;
+    }
+  }
+  return any;
+}
+
+void ServedTables::Find(const OutputFolder* output) {
+  users_.Look(folder_);
+  if (geteuid() == 0 && output != nullptr) users_.VouchForDescendants(folder_, RootsProcesses(), *output);
+  std::set<std::string> there;
+  users_.ForEach([&](uid_t user) {
+    for (const std::string& name : ListTableNames(folder_, kTableSuffix, user)) {
+      if (known_.contains(name)) {
+        there.insert(name);
+        continue;
+      }
+      absl::StatusOr<TableFile> table = TableFile::Open(folder_, name, user);
+      // Out of descriptors: at the next look.
+      if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
+      const bool is_for_us = table.ok() && IsOfFolder(*table, options_) && !WasRenamed(*table, user);
+      if (is_for_us && !TakesAnother(user)) continue;
+      // Named after another user id, in a user namespace: its own exporter serves it while it runs.
+      if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&
+          (table->liveness() != Liveness::kDead || IsServedElsewhere(name))) {
+        continue;
+      }
+      there.insert(name);
+      if (!is_for_us) continue;
+      Add(*std::move(table), user);
+    }
+  });
+  known_ = std::move(there);
+}
+
+// Of which it is sure that they are root's, or were.
+std::vector<TableOwner> ServedTables::RootsProcesses() const {
+  std::vector<TableOwner> processes;
+  if (ParentLives()) processes.emplace_back().pid = static_cast<uint32_t>(options_.parent);
+  for (const auto& served : served_) {
+    if (served->user == 0 && served->process.valid() && !served->HasEnded())
+      processes.push_back(served->table().owner());
+  }
+  return processes;
+}
+
+// One of ours, whose program became another user.
+bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
+  for (const auto& served : served_) {
+    if (served->table().inode() != table.inode()) continue;
+    served->exporter.Renamed(table.name());
+    served->user = user;
+    return true;
+  }
+  return false;
+}
+
+// Another user could make any number of tables; what is too much waits until others have ended.
+bool ServedTables::TakesAnother(uid_t user) const {
+  return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
+                                return served->user == user;
+                              }) < kMostOfAnother;
+}
+
+// Of "holdfast.0.4242.…": whether the exporter of user 0 holds its lock.
+bool ServedTables::IsServedElsewhere(const std::string& name) const {
+  uint32_t user = 0;
+  const size_t start = sizeof kTablePrefix - 1;
+  return absl::SimpleAtoi(name.substr(start, name.find('.', start) - start), &user) &&
+         IsLockHeld(options_.tables, options_.out, options_.out_id, user);
+}
+
+void ServedTables::Add(TableFile table, uid_t user) {
+  auto served = std::make_unique<ServedTable>(
+      ServedTable{.exporter = ProcessExporter(std::move(table), options_.max_disk_bytes), .process = {}, .user = user});
+  const TableFile& added = served->table();
+  served->exporter.set_ended(ended_);
+  added.SetExporterPid(getpid());
+  if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
+  // After the process was opened: its pid may come back as another one at any time.
+  served->gone = added.liveness() == Liveness::kDead;
+  served->next_beat = NowNs() + served->BeatPeriod();  // most processes of a build have ended by then
+  if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + served->SnapshotPeriod();
+  // exec keeps the pid: of two images of one process the older is gone.
+  for (const auto& other : served_) {
+    const TableOwner& old = other->table().owner();
+    // What another user's table says of itself is said of that user's processes only.
+    if (!old.SameProcess(added.owner()) || other->user != user) continue;
+    (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
+  }
+  served_.push_back(std::move(served));
+}
+
+void ServedTables::LookAtProcesses() {
+  for (const auto& served : served_) {
+    if (served->gone) continue;
+    const Liveness liveness = served->table().liveness();
+    // A process that cannot be seen, and that said that it ends, is not waited for longer than an end may take.
+    served->gone = liveness == Liveness::kDead || (liveness == Liveness::kUnknown && served->exit_answered != 0 &&
+                                                   NowNs() - served->exit_answered > kUnseenRest);
+  }
+}
+
+void ServedTables::DropFinished() {
+  std::erase_if(served_, [](const auto& served) { return served->finished; });
+  std::erase_if(became_others_, HasProcessEnded);
+}
+
+void ServedTables::RemoveTable(const ServedTable& served) const {
+  unlinkat(folder_.get(), served.table().name().c_str(), 0);
+}
+
+void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* output) {
+  if (served.became_another || geteuid() != 0 || !served.process.valid() || served.HasEnded()) return;
+  served.became_another = true;
+  const std::optional<uid_t> user = UserOfProcess(served.table().owner());
+  if (!user.has_value() || *user == 0) return;
+  became_others_.push_back(FileDescriptor(dup(served.process.get())));
+  if (served.user == geteuid() && output != nullptr) users_.Vouch(folder_, *user, *output);
+}
+
+void ServedTables::Wait() const {
+  std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
+  if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
+  int64_t timeout = served_.empty() && ParentLives() ? kLookAround : kTick;
+  for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
+  for (const auto& served : served_) {
+    if (served->process.valid() && !served->HasEnded()) entries.push_back({served->process.get(), POLLIN, 0});
+    if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
+  }
+  poll(entries.data(), entries.size(), static_cast<int>(timeout / kMs));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,15 @@
+// A profile in callgrind's format: each function, what it used itself, and what each of its callees used.
+#ifndef HOLDFAST_REPORT_VIEWS_CALLGRIND_H_
+#define HOLDFAST_REPORT_VIEWS_CALLGRIND_H_
+
+#include "report/profiles/filtered_stacks.h"
+#include "report/views/selection.h"
+#include "report/views/text_writer.h"
+
+namespace holdfast {
+
+void WriteCallgrind(const View& view, const FilteredStacks& stacks, TextWriter* text);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_VIEWS_CALLGRIND_H_
