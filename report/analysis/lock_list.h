@@ -42,7 +42,7 @@ std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stac
 // All functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 
-// The function that most of a lock's delay was charged to, or that waited most for it; "-": not known.
+// The function that most of a lock's delay was attributed to, or that waited most for it; "-": not known.
 enum class LockSide { kHolder, kWaiter };
 std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side);
 

@@ -15,8 +15,8 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
   locks->footer(
       "One line for each lock that was waited for, the longest delay first, and last what nobody holds (conditions,\n"
       "semaphores …), for which idle threads wait: how often and how long (counted, not estimated), the function that\n"
-      "most waiting was charged to, the function that waited most, and what the lock is:\n"
-      "a symbol, a place in a block that is known from the heap profile, or its address.\n"
+      "most waiting was attributed to, the function that waited most, and what the lock is:\n"
+      "a symbol, an offset in a block that is known from the heap profile, or its address.\n"
       "Any mutex or block profile of a process says the same; of several snapshots the newest counts.\n"
       "\n"
       "  holdfast locks holdfast.server.4242                      the locks of everything in the folder\n"

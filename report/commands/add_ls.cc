@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/base/clock.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/commands/commands.h"
 #include "report/export/profile_builder.h"

@@ -20,8 +20,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "report/base/clock.h"
 #include "report/base/string_table.h"
+#include "report/base/time_budget.h"
 #include "report/dwarf/lines.h"
 #include "report/dwarf/scopes.h"
 #include "report/dwarf/unit.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/dwarf/unit.h"
 
 namespace holdfast::dwarf {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/dwarf/unit.h"
 
 namespace holdfast::dwarf {

@@ -9,7 +9,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/export/lock_names.h"
 #include "report/export/without_rights.h"
 #include "report/pprof/pprof.h"

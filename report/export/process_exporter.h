@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"

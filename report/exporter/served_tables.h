@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "report/base/clock.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/time_budget.h"
 #include "report/export/ended_files.h"
 #include "report/export/output_folder.h"
 #include "report/export/process_exporter.h"

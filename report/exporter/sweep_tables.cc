@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {

@@ -10,9 +10,9 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/base/clock.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/time_budget.h"
 #include "report/export/output_folder.h"
 #include "report/exporter/served_users.h"
 #include "report/table/folder_owner.h"

@@ -23,7 +23,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/dwarf/info.h"
 #include "report/elf/debug_file_finder.h"
 #include "report/elf/elf_symbols.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "report/pprof/profile.h"
 #include "report/symbolize/module_symbolizer.h"
 

@@ -24,7 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "report/base/clock.h"
+#include "report/base/time_budget.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -247,7 +247,7 @@ absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
   constexpr size_t kOffset = offsetof(TableHeader, snapshot_request);
   const uint32_t request = Field<uint32_t>(file_.get(), kOffset, 0) + 1;
   if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return ErrnoStatus("write");
-  futimens(file->get(), nullptr);  // the bell
+  futimens(file->get(), nullptr);  // the notification
   return request;
 }
 

@@ -39,7 +39,7 @@ const help: Record<string, MetricHelp> = {
   "mutex/delay": {
     title: "Time others waited for a holder",
     short: "delay caused",
-    when: "Who is to blame: the code that held a lock while others waited, charged with their time.",
+    when: "Who is to blame: the code that held a lock while others waited: their time is attributed to it.",
   },
   "mutex/contentions": {
     title: "Holds that others waited for",

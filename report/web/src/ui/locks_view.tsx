@@ -304,7 +304,7 @@ export function LocksView({ app }: { app: App }) {
           {formatValue(whole, "nanoseconds")} for locks: holders account for <b>{formatPercent(blamed, whole)}</b>
           {gap > 0 && (
             <>
-              , the gaps from an unlock until the next thread ran for <b>{formatPercent(gap, whole)}</b>
+              , the delay from an unlock until the next thread ran for <b>{formatPercent(gap, whole)}</b>
             </>
           )}
           .{waiters.delay > 1.01 * held && <> Conditions, joins and the like are waits for work: nobody holds them.</>}

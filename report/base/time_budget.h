@@ -1,6 +1,6 @@
 // The time in nanoseconds, and a moment by which work that can be left for later is broken off.
-#ifndef HOLDFAST_REPORT_BASE_CLOCK_H_
-#define HOLDFAST_REPORT_BASE_CLOCK_H_
+#ifndef HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
+#define HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
 
 #include <time.h>
 
@@ -33,4 +33,4 @@ class Deadline {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_BASE_CLOCK_H_
+#endif  // HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
