@@ -2,7 +2,7 @@
 //     sample_bench --benchmark_min_time=0.2
 //
 // Hot: one stack again and again. Known: one of 1,000 stacks by turns, as in a program that runs for a while. New: a stack
-// never seen before, 30 frames of it new as well, the worst there is. First: the first sample of a new thread.
+// that are unknown so far, 30 frames of it new as well, the worst there is. First: the first sample of a new thread.
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 #include <time.h>

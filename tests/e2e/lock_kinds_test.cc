@@ -169,7 +169,7 @@ TEST_F(LockKinds, AbseilsMutexIsSeenAndWhoHeldIt) {
 
 TEST_F(LockKinds, RustsLocksAreSeen) { RunUntilRight("rust_waits", 0.1, false); }
 
-// Otherwise their locks' holders would be charged for them for ever.
+// Otherwise waiting would be attributed to their locks' holders for ever.
 TEST_F(LockKinds, WaitersThatNeverComeBackAreTakenOut) {
   const std::string folder = RunUntilRight("leaves_waits", 0.1, true);
   const Decoded block = Newest(folder, "block").at(0), mutex = Newest(folder, "mutex").at(0);

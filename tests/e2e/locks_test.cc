@@ -20,7 +20,7 @@ class Locks : public Profiled {
     }
     return sum;
   }
-  // Who waits is what others hold, or what nobody holds for a moment: to the nanosecond, when every wait is looked at.
+  // Who waits is what others hold, or what nobody holds for a moment: to the nanosecond, when every wait is captured.
   void ExpectConserved(double within = 0.001) const {
     int64_t waited = 0, held = 0;
     for (const Decoded& block : NewestBlock()) waited += block.CommentNumber("mutex delay_ns");
@@ -42,13 +42,14 @@ TEST_P(LocksIn, AHotMutexShowsEachWaitAndItsLength) {
   EXPECT_EQ(sum.at("contentions"), known[0].contentions) << AllSummaries();
   // The program's clock runs from before the call to after it. Being put off the processor there counts for it only.
   EXPECT_LE(sum.at("delay"), known[0].delay_ns);
-  EXPECT_GE(sum.at("delay"), known[0].delay_ns * 85 / 100);
+  EXPECT_GE(known[0].least_ns, 90 * 3'000'000);
+  EXPECT_GE(sum.at("delay"), known[0].least_ns);
   const std::vector<Decoded> mutex = NewestMutex();
   ASSERT_EQ(mutex.size(), 1u) << AllSummaries();
   // One hold of the culprit for each round, another when the first victim hands on to the second, and so on.
   const Values held = mutex[0].SumLeafWhere("culprit_holds", "lock", "mutex");
   EXPECT_EQ(held.at("contentions"), 30);
-  EXPECT_GE(held.at("delay"), mutex[0].Total().at("delay") * 9 / 10);
+  EXPECT_GE(held.at("delay"), known[0].least_ns);
   ExpectConserved();
   ExpectAllWhole();
 }
@@ -165,7 +166,8 @@ TEST_F(Locks, TheCxxTimedMutexesAreSeen) {
     const Values sum = Waits(wait.function, false);
     EXPECT_EQ(sum.at("contentions"), wait.contentions) << wait.function << "\n" << AllSummaries();
     EXPECT_LE(sum.at("delay"), wait.delay_ns) << wait.function;
-    EXPECT_GE(sum.at("delay"), wait.delay_ns * 6 / 10) << wait.function;
+    EXPECT_GT(wait.least_ns, 0) << wait.function;
+    EXPECT_GE(sum.at("delay"), wait.least_ns) << wait.function;
   }
 }
 

@@ -102,7 +102,7 @@ TEST_F(SoundNumbers, SumsThatComeToTheEndOfTheirRowGoOnInAnother) {
   EXPECT_EQ(NewestBlock()[0].Comment("losses"), "none") << NewestBlock()[0].Summary();
 }
 
-// A slot counts 15,360 waiters: of the others no holder is charged, and it is said. Both sides stay equal.
+// A slot counts 15,360 waiters: the others are attributed to no holder, and it is said. Both sides stay equal.
 TEST_F(SoundNumbers, MoreWaitersThanASlotCountsAreSaid) {
   const RunResult r = RunAs(Launch::kPreload, {"many_waiters", "17000"}, {{"lock-interval", "1ms"}});
   if (r.exited(77)) GTEST_SKIP() << r.out;

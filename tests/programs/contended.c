@@ -1,4 +1,4 @@
-// What a lock that is fought for costs: run bare and preloaded by turns, and compare.
+// What a contended lock costs: run bare and preloaded by turns, and compare.
 //     contended handoff HOLD_NS ROUNDS              from just before the unlock until the waiter has the lock: the quartiles
 //     contended throughput THREADS HOLD_NS MS       rounds that all threads made, each with the lock held for HOLD_NS
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 // A culprit holds a mutex while victims wait for it; how often and how long they waited is known, by their own clocks.
 // The culprit lets go only once the kernel says that every victim sleeps, so each round is exactly kVictims waits.
-//     waits FUNCTION contentions delay_ns
+//     waits FUNCTION contentions delay_ns least_ns        least: of the delay, while all were seen to sleep
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,6 +21,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t start, end;
 static _Atomic int thread_ids[kVictims];
 static _Atomic uint64_t waited_ns;
+static uint64_t held_asleep_ns;  // for how long the mutex was held while all victims slept
 
 static int Sleeps(int thread) {
   char path[64], text[512];
@@ -48,8 +49,10 @@ KNOWN void culprit_holds(void) {
     }
     if (asleep) break;
   }
+  const uint64_t asleep = Now();
   step.tv_nsec = 3000000;
   nanosleep(&step, NULL);
+  held_asleep_ns += Now() - asleep;
   pthread_mutex_unlock(&mutex);
 }
 
@@ -95,6 +98,7 @@ int main(void) {
     pthread_barrier_wait(&end);
   }
   for (size_t i = 0; i < kVictims; ++i) pthread_join(victims[i], NULL);
-  printf("waits victim_waits %d %llu\n", kVictims * kRounds, (unsigned long long)waited_ns);
+  printf("waits victim_waits %d %llu %llu\n", kVictims * kRounds, (unsigned long long)waited_ns,
+         (unsigned long long)(kVictims * held_asleep_ns));
   return 0;
 }

@@ -1,5 +1,5 @@
-// Waits that their threads do not come back from: a handler jumps out, or ends the thread. Whoever holds the lock afterwards
-// is charged for nobody. Each phase has a mutex of its own; then its culprit holds it for a while, with nobody waiting, and
+// Waits that their threads do not come back from: a handler jumps out, or ends the thread. Nothing of them
+// is attributed to whoever holds the lock afterwards. Each phase has a mutex of its own; then its culprit holds it for a while, with nobody waiting, and
 // then with one real victim.
 //     waits real_victim mutex contentions delay_ns
 #define _GNU_SOURCE

@@ -24,7 +24,7 @@ typedef struct {
   int rounds;
   uint64_t hold_ns;
   void (*wait)(void);
-  double looked_at;  // of waits below 150 µs this part is looked at, see docs/sampling.md
+  double captured;  // of waits below 150 µs this part is captured, see docs/sampling.md
 } Phase;
 static const Phase phases[] = {{"waits_shortly", "spin", 10000, 2000, waits_shortly, 0.25},
                                {"waits_long", "mutex", 20, 1000000, waits_long, 0.25}};
@@ -47,7 +47,7 @@ static void* Waiter(void* argument) {
     done = i;
     total += waited;
     const double p =
-        (1 - exp(-(double)waited / 1e5)) * (waited < 150000 || phase->hold_ns < 10000 ? phase->looked_at : 1);
+        (1 - exp(-(double)waited / 1e5)) * (waited < 150000 || phase->hold_ns < 10000 ? phase->captured : 1);
     of_count += (1 - p) / p;
     of_delay += (double)waited * (double)waited * (1 - p) / p;
   }

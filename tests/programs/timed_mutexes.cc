@@ -1,7 +1,13 @@
 // C++'s mutexes, the timed ones by pthread_mutex_clocklock: one known wait in each named function.
-//     waits FUNCTION contentions delay_ns
+//     waits FUNCTION contentions delay_ns least_ns        least: of the delay, from when the waiter was seen to sleep
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <fstream>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "known.h"
@@ -27,22 +33,41 @@ KNOWN bool waits_for_plain() {
 KNOWN bool gives_up() { return timed.try_lock_for(kHold); }
 }
 
+// Whether the kernel says that a thread sleeps.
+static bool Sleeps(long thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0;
+}
+
 template <typename Mutex>
 static void Wait(const char* name, Mutex& mutex, bool (*lock)()) {
   std::unique_lock<Mutex> held(mutex);
   long long waited = 0;
   bool got = false;
+  std::atomic<long> thread = 0;
+  Clock::time_point before;
   std::thread waiter([&] {
-    const auto before = Clock::now();
+    before = Clock::now();
+    thread = syscall(SYS_gettid);
     got = lock();
     waited = std::chrono::nanoseconds(Clock::now() - before).count();
     if (got) mutex.unlock();
   });
-  std::this_thread::sleep_for(kHold * (lock == gives_up ? 3 : 1));
+  // Asleep three times in a row: in the lock, no longer on the way to it.
+  for (int asleep = 0; asleep < 3; asleep = thread != 0 && Sleeps(thread) ? asleep + 1 : 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto seen = Clock::now();
+  std::this_thread::sleep_for(kHold);
+  if (lock == gives_up) waiter.join();
+  // Who gives up waits until kHold after it began, or later.
+  const auto least = (lock == gives_up ? before + kHold : Clock::now()) - seen;
   held.unlock();
-  waiter.join();
+  if (waiter.joinable()) waiter.join();
   printf("%s: %s\n", name, got ? "got it" : "gave up");
-  printf("waits %s 1 %lld\n", name, waited);
+  printf("waits %s 1 %lld %lld\n", name, waited, static_cast<long long>(std::chrono::nanoseconds(least).count()));
 }
 
 int main() {

@@ -94,8 +94,10 @@ std::vector<KnownWait> KnownWaits(const std::string& output) {
     std::istringstream words(line);
     std::string word;
     KnownWait known;
-    if (words >> word && word == "waits" && words >> known.function >> known.contentions >> known.delay_ns)
+    if (words >> word && word == "waits" && words >> known.function >> known.contentions >> known.delay_ns) {
+      words >> known.least_ns;  // 0 where there is none
       result.push_back(known);
+    }
   }
   return result;
 }

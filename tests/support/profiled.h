@@ -48,6 +48,7 @@ std::vector<Known> KnownHeap(const std::string& output);
 struct KnownWait {
   std::string function;
   int64_t contentions, delay_ns;
+  int64_t least_ns = 0;  // of the delay: while the program saw that the waiters slept and the lock was held
 };
 std::vector<KnownWait> KnownWaits(const std::string& output);
 

@@ -99,7 +99,7 @@ TEST_F(Conditions, AreWaitedForUntilAWokenThreadCanRun) {
   End(&both.first, true);
 }
 
-// Whoever wakes up first takes the mean of the times of all signals. The holder may have been charged for the early one, and
+// Whoever wakes up first takes the mean of the times of all signals. The early one may have been attributed to the holder, and
 // the mean be later than that.
 TEST_F(Conditions, EachTakesTheMeanOfTheSignalsAndTheSumIsRight) {
   Both both;

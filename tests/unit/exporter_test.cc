@@ -124,7 +124,7 @@ TEST_F(ExporterTest, AnOrderlyEndIsAnsweredWhenTheFileIsInPlace) {
   Start();
   {
     const MappedTable mapped(target.path());
-    mapped.header()->exit_request = 1;  // and the bell cannot be rung: in a chroot
+    mapped.header()->exit_request = 1;  // and nothing tells of it: in a chroot
     ASSERT_TRUE(Eventually([&] { return mapped.header()->exported == 1; }));
     EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
     AddAllocation(mapped);  // it lives on for a while

@@ -1,4 +1,4 @@
-// Who holds, and what nobody is charged with.
+// Who holds, and what is attributed to nobody.
 #include <sys/wait.h>
 #include <unistd.h>
 

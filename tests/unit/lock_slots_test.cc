@@ -70,7 +70,7 @@ TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
   EndWait(&wait, false);
 }
 
-// A waiter gave up: its holder is charged when it lets go, however long that takes.
+// A waiter gave up: it is attributed to its holder when that lets go, however long that takes.
 TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeCharged) {
   WaitedFor(2 * kIdleNs);
   LockWait wait;
@@ -179,7 +179,7 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
   EXPECT_FALSE(AddWaiters(slot, &lock_, start_ns));
   EXPECT_EQ(WaitersOf(*slot), kMostWaiters);
 
-  // One more: all of its wait is gap, and it is said.
+  // One more: all of its wait is hand-off delay, and it is said.
   Begin(&late);
   EXPECT_EQ(late.slot, nullptr);
   EXPECT_EQ(table_->header()->losses[static_cast<int>(Loss::kLockSlotTaken)], 1u);
@@ -198,8 +198,8 @@ TEST_F(Waits, WhatWasChargedButNotWaitedIsAddedToTheWaitsInTheEnd) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
-  int64_t charged_to_ns = wait.start_ns + 3 * kMs;
-  const auto held = static_cast<uint64_t>(Settle(wait.slot, &charged_to_ns));
+  int64_t attributed_to_ns = wait.start_ns + 3 * kMs;
+  const auto held = static_cast<uint64_t>(Settle(wait.slot, &attributed_to_ns));
   EXPECT_EQ(held, 3u * kMs);
   RemoveWaiter(wait.slot, wait.start_ns + kMs);
   EXPECT_EQ(LeftoverOf(wait.slot).ns, -2 * kMs);

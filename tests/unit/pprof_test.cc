@@ -457,8 +457,10 @@ TEST(PprofHostile, RandomBytes) {
   for (int i = 0; i < 20000; ++i) {
     std::string bytes(random() % 200, '\0');
     for (char& c : bytes) c = static_cast<char>(random());
-    (void)DecodePprof(bytes, "r").ok();
-    (void)DecodePprof(Gzip(bytes), "r").ok();
+    for (const auto& decoded : {DecodePprof(bytes, "r"), DecodePprof(Gzip(bytes), "r")}) {
+      ASSERT_FALSE(decoded.ok()) << i;
+      ASSERT_EQ(decoded.status().message().substr(0, 3), "r: ") << decoded.status();
+    }
   }
 }
 

@@ -299,7 +299,7 @@ TEST(ReadSnapshot, FlippedBitsAndCutsNeverCrashOrHang) {
   EXPECT_GT(fine, 100);
 }
 
-TEST(ReadSnapshot, AHundredThousandStacksTakeWellUnderASecond) {
+TEST(ReadSnapshot, AHundredThousandStacksAreRead) {
   MadeTable table(64 << 20);
   std::mt19937_64 random(1);
   std::vector<TaggedPc> frames(30);
@@ -314,9 +314,8 @@ TEST(ReadSnapshot, AHundredThousandStacksTakeWellUnderASecond) {
   EXPECT_EQ(snapshot->stacks.size(), 100'000u);
   RecordProperty("milliseconds", static_cast<int>(ms));
   printf("100,000 stacks of 30 frames, %.1f MiB: %.0f ms\n", static_cast<double>(table.size()) / (1 << 20), ms);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(ms, 1000);  // 30–60 ms on an idle machine; the bound leaves room for a busy one
-#endif
+  // 30–60 ms on an idle machine. scripts/bench-views holds it to this.
+  if (const char* factor = getenv("HOLDFAST_BOUNDS_FACTOR")) EXPECT_LT(ms, 100 * std::stod(factor));
 }
 
 }  // namespace

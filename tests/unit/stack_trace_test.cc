@@ -387,8 +387,10 @@ TEST_F(StackTraceTest, NoiseIsSurvived) {
     const uintptr_t sp = low + 8 + random() % (7 * kPage - 16) / 8 * 8;
     StackBounds none{};
     CaptureStack({codes[random() % 4] + random() % 2000, sp, noise()}, &none, &traces.ours);
+    ASSERT_LE(static_cast<int>(traces.ours.depth), kMaxDepth);
     frames += traces.ours.depth;
   }
+  EXPECT_GE(frames, 20'000u) << "is it walked at all?";
   printf("%.2f frames in each\n", static_cast<double>(frames) / 20'000);
 }
 

@@ -143,11 +143,15 @@ TEST(Demangle, ANameThatStandsForMoreTextThanThereIsMemoryStaysMangled) {
 TEST(Demangle, RandomNamesDoNotCrash) {
   std::mt19937 random(5);
   const std::string alphabet = "_ZRNSTIEKPC0123456789abisvxyF$.";
+  int readable = 0;
   for (int i = 0; i < 50000; ++i) {
     std::string name = random() % 2 ? "_Z" : "_R";
     for (unsigned n = random() % 40; n > 0; --n) name += alphabet[random() % alphabet.size()];
-    (void)Demangle(name);
+    const std::string demangled = Demangle(name);
+    ASSERT_LE(demangled.size(), kMaxDemangled) << name;
+    readable += !demangled.empty();
   }
+  EXPECT_GT(readable, 0);
 }
 
 // ---- Ranges ----

@@ -10,7 +10,7 @@ namespace {
 // was our own doing.
 class OwnWork : public Waits {
  protected:
-  // Lengths of the wait and of the gap, in seconds, rounded: the rest is what the test itself takes.
+  // Lengths of the wait and of the hand-off delay, in seconds, rounded: the rest is what the test itself takes.
   struct Lengths {
     int64_t waited, gap;
     bool operator==(const Lengths&) const = default;
@@ -33,7 +33,7 @@ class OwnWork : public Waits {
   static int64_t Rounded(uint64_t ns) { return (static_cast<int64_t>(ns) + kSecond / 2) / kSecond; }
 };
 
-// 1 s after the capture is the waiter's, and gap; what was waited until the release is the holder's.
+// 1 s after the capture is the waiter's, and hand-off delay; what was waited until the release is the holder's.
 TEST_F(OwnWork, OfALockThatCameFreeDuringTheCaptureIsTakenOff) { EXPECT_EQ(After(true, 4), (Lengths{5, 1})); }
 TEST_F(OwnWork, OfALockThatCameFreeBeforeTheCaptureIsAllTakenOff) { EXPECT_EQ(After(true, 1), (Lengths{2, 1})); }
 TEST_F(OwnWork, OfALockThatNobodySaidWasFreeIsHalfTakenOff) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
@@ -102,7 +102,7 @@ TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
 class Places : public Waits {
  protected:
   Places() { UseInterval(100'000); }
-  // Waits at one place of the program, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
+  // Waits at one call site of the program, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
   // given to others meanwhile.
   __attribute__((noinline)) LockWait At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
     LockWait wait;

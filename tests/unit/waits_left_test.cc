@@ -1,4 +1,4 @@
-// Waits, and steps of ours, that a handler jumped out of. Holders would be charged for them, and each unlock of the program
+// Waits, and steps of ours, that a handler jumped out of. They would be attributed to holders, and each unlock of the program
 // would look closely, for ever.
 #include "sampler/locks/lock_records.h"
 #include "tests/unit/single_steps.h"

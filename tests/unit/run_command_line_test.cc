@@ -1,11 +1,10 @@
 // The command line of `run`: what is ours and what the program's, what values are taken, what the program then finds in
 // its environment.
-#include "report/processes/run_options.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "report/processes/leave_own_profile.h"
+#include "report/processes/run_options.h"
 
 namespace holdfast {
 namespace {

@@ -1,12 +1,11 @@
 // `holdfast top` and `holdfast info` as a command line: options, exit codes, output that does not arrive.
-#include "report/commands/commands.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <iostream>
 
 #include "report/command_line/usage_error.h"
+#include "report/commands/commands.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
