@@ -28,7 +28,7 @@ HOLDFAST_HOT_DATA constinit bool operators_skipped = false;
 
 namespace {
 
-enum Stage : int { kUnknown, kLooking, kGlobal, kByModule };
+enum SearchStage : int { kUnknown, kLooking, kGlobal, kByModule };
 constinit std::atomic<int> stage{kUnknown};
 constinit Operators global_operators{};
 

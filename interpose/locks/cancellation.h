@@ -24,7 +24,7 @@ class WaitCleanup {
  public:
   void Push(LockWait* wait) { Push(wait, EndCancelled, wait); }
   void Push(LockWait* wait, void (*routine)(void*), void* argument) {
-    pushed_ = wait->active;
+    pushed_ = wait->active();
     if (!pushed_) return;
     _pthread_cleanup_push(&buffer_, routine, argument);
     NoteCleanup(wait, &buffer_, buffer_.__prev);

@@ -68,8 +68,8 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
   EnterWait(LooksFree(mutex), &wait);
   cleanup.Push(&wait);
   int result = ETIMEDOUT;
-  if (wait.in_parts && kFirstPartNs < longest_ns) {
-    const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
+  if (wait.in_parts() && kFirstPartNs < longest_ns) {
+    const timespec until = TimeAt(wait.start_ns() + kFirstPartNs);
     result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
     if (result == ETIMEDOUT) {
       StillWaiting(caller, &wait);

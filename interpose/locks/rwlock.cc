@@ -71,8 +71,8 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
   EnterWait(Side::LooksFree(lock), &wait);
   cleanup.Push(&wait);
   int result = ETIMEDOUT;
-  if (wait.in_parts && kFirstPartNs < longest_ns) {
-    const timespec until = TimeAt(wait.start_ns + kFirstPartNs);
+  if (wait.in_parts() && kFirstPartNs < longest_ns) {
+    const timespec until = TimeAt(wait.start_ns() + kFirstPartNs);
     result = Side::Clock(lock, CLOCK_MONOTONIC, &until);
     if (result == ETIMEDOUT) {
       StillWaiting(caller, &wait);

@@ -145,11 +145,11 @@ class SnapshotReader {
       const auto* module = At<Module>(offset);
       if (module == nullptr) return Corrupt("bad module", offset);
       const uint64_t bytes =
-          sizeof(Module) + module->segments * sizeof(Segment) + module->build_id_bytes + module->path_bytes;
+          sizeof(Module) + module->segments * sizeof(ModuleSegment) + module->build_id_bytes + module->path_bytes;
       if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
       left -= bytes;
       ModuleInfo info;
-      const auto* segments = reinterpret_cast<const Segment*>(module + 1);
+      const auto* segments = reinterpret_cast<const ModuleSegment*>(module + 1);
       const auto* build_id = reinterpret_cast<const unsigned char*>(segments + module->segments);
       info.path.assign(reinterpret_cast<const char*>(build_id + module->build_id_bytes), module->path_bytes);
       for (int i = 0; i < module->build_id_bytes; ++i) absl::StrAppendFormat(&info.build_id, "%02x", build_id[i]);

@@ -65,7 +65,7 @@ struct LockInfo {  // one lock, by its address; exact
   uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
 };
 
-struct LockPairInfo {       // see LockPair in layout.h
+struct LockPairInfo {       // see LockPairRecord in layout.h
   uint32_t lock;            // index into Snapshot::locks_known
   uint32_t holder, waiter;  // index into Snapshot::stacks, or kNoStack
   double contentions, delay_ns;

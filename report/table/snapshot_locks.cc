@@ -40,7 +40,7 @@ class LockReader {
     size_t pairs = 0;  // also those that are left out: a damaged list may go round in a circle
     for (const auto& list : head_.pair_heads) {
       for (Offset at = CounterValue(list); at != 0;) {
-        const auto* pair = At<LockPair>(at);
+        const auto* pair = At<LockPairRecord>(at);
         if (pair == nullptr || pairs++ == kMostPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
         if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
         at = pair->next;
@@ -65,7 +65,7 @@ class LockReader {
     return reinterpret_cast<const T*>(bytes_ + start);
   }
 
-  absl::Status ReadPair(const LockPair& pair, Offset at) {
+  absl::Status ReadPair(const LockPairRecord& pair, Offset at) {
     const auto lock = index_.find(pair.lock);
     if (lock == index_.end()) {
       // A lock that was new when its list had been copied already, but not yet that of its pairs.

@@ -195,7 +195,7 @@ struct Row {
 static_assert(sizeof(Row) == 72);
 
 // An executable, shared library or the vdso, recorded when a stack first passes through it. Followed by `segments`
-// Segment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
+// ModuleSegment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
 struct Module {
   Offset next;   // next module, newest first
   uint16_t tag;  // no two modules at the same addresses have the same
@@ -208,7 +208,7 @@ struct Module {
 };
 static_assert(sizeof(Module) == 40);
 
-struct Segment {        // one executable PT_LOAD, page-aligned as it is mapped
+struct ModuleSegment {  // one executable PT_LOAD, page-aligned as it is mapped
   uint64_t start, end;  // runtime addresses
   uint64_t file_offset;
 };
@@ -249,13 +249,13 @@ static_assert(sizeof(LockRecord) == 56);
 //   holder and waiter   a sampled hold, and who waited during it: divided among those that are known
 //   holder alone        a sampled hold of whose waiters none was captured
 //   waiter alone        a sampled wait, whoever held: its delay stands in pairs with holders as well
-struct LockPair {
+struct LockPairRecord {
   Offset next;            // next pair of the same hash head
   Offset holder, waiter;  // Row; 0 = not known
   Offset lock;            // LockRecord
   std::atomic<uint64_t> contentions, delay;
 };
-static_assert(sizeof(LockPair) == 32);
+static_assert(sizeof(LockPairRecord) == 32);
 inline constexpr uint32_t kLockHeads = 256;
 inline constexpr uint32_t kPairHeads = 1024;
 inline constexpr uint32_t kMostLocks = 4096;

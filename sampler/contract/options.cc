@@ -8,13 +8,13 @@
 namespace holdfast {
 namespace {
 
-struct Unit {
+struct QuantityUnit {
   const char* name;
   uint64_t factor;
 };
-constexpr Unit kSizeUnits[] = {{"", 1},          {"B", 1},      {"KiB", 1 << 10},  {"MiB", 1 << 20},
-                               {"GiB", 1 << 30}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
-constexpr Unit kTimeUnits[] = {
+constexpr QuantityUnit kSizeUnits[] = {{"", 1},          {"B", 1},      {"KiB", 1 << 10},  {"MiB", 1 << 20},
+                                       {"GiB", 1 << 30}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
+constexpr QuantityUnit kTimeUnits[] = {
     {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}};
 
 struct SignalName {
@@ -27,7 +27,7 @@ constexpr SignalName kSignals[] = {{"USR1", SIGUSR1},     {"USR2", SIGUSR2},   {
 
 // Digits with at most one point, then a unit; no sign, no blanks.
 template <size_t N>
-bool ParseQuantity(const char* text, const Unit (&units)[N], uint64_t* value) {
+bool ParseQuantity(const char* text, const QuantityUnit (&units)[N], uint64_t* value) {
   uint64_t whole = 0;
   uint64_t fraction = 0, scale = 1;
   const char* at = text;
@@ -43,7 +43,7 @@ bool ParseQuantity(const char* text, const Unit (&units)[N], uint64_t* value) {
       scale *= 10;
     }
   }
-  for (const Unit& unit : units) {
+  for (const QuantityUnit& unit : units) {
     if (!TextEquals(at, unit.name)) continue;
     if (whole > (uint64_t{1} << 62) / unit.factor) return false;
     *value = whole * unit.factor + fraction * unit.factor / scale;
@@ -58,7 +58,7 @@ bool ParseCount(const char* text, uint64_t* value) {
   for (const char* at = text; *at != '\0'; ++at) {
     if (*at == '.') return false;
   }
-  constexpr Unit kNone[] = {{"", 1}};
+  constexpr QuantityUnit kNone[] = {{"", 1}};
   return ParseQuantity(text, kNone, value);
 }
 

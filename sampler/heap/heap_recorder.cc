@@ -14,7 +14,7 @@ namespace {
 
 // The interval in force: the table's newest, so that it can be changed from outside; before there is a table, the option.
 uint64_t CurrentInterval(uint32_t* index) {
-  Table* recorded = table();
+  SharedTable* recorded = table();
   *index = 0;
   if (recorded == nullptr) return process.options.heap_interval;
   TableHeader& head = *recorded->header();
@@ -22,36 +22,40 @@ uint64_t CurrentInterval(uint32_t* index) {
   return head.heap_intervals[*index].interval;
 }
 
-uint64_t IntervalAt(Table* recorded, uint32_t index) { return recorded->header()->heap_intervals[index].interval; }
+uint64_t IntervalAt(SharedTable* recorded, uint32_t index) {
+  return recorded->header()->heap_intervals[index].interval;
+}
 
-CounterShard& ShardOf(Table* recorded, const ThreadState& thread) { return recorded->header()->counters[thread.shard]; }
+CounterShard& ShardOf(SharedTable* recorded, const ThreadState& thread) {
+  return recorded->header()->counters[thread.shard];
+}
 
 void CountBytes(const ThreadState& thread, uint64_t bytes) {
   if (bytes == 0) return;
-  if (Table* recorded = table()) {
+  if (SharedTable* recorded = table()) {
     ShardOf(recorded, thread).alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
   } else {
     CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
   }
 }
 
-void AddSums(Table* recorded, Row* row, int first_count, int first_variance, const Weight& weight) {
+void AddSums(SharedTable* recorded, Row* row, int first_count, int first_variance, const Weight& weight) {
   AddTo(recorded, &row->sums[first_count], weight.count);
   AddTo(recorded, &row->sums[first_count + 1], weight.amount);
   AddDouble(&row->sums[first_variance], weight.count_variance);
   AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
 }
 
-void AddAlloc(Table* recorded, Row* row, const Weight& weight) {
+void AddAlloc(SharedTable* recorded, Row* row, const Weight& weight) {
   AddSums(recorded, row, kAllocObjects, kAllocObjectsVariance, weight);
 }
-void AddFree(Table* recorded, Row* row, const Weight& weight) {
+void AddFree(SharedTable* recorded, Row* row, const Weight& weight) {
   AddSums(recorded, row, kFreeObjects, kFreeObjectsVariance, weight);
 }
 
 // Not enough stack is left to record one.
 void LoseSample(const ThreadState& thread) {
-  if (Table* recorded = table()) {
+  if (SharedTable* recorded = table()) {
     recorded->Count(Loss::kStackMissing);
     ShardOf(recorded, thread).alloc_calls.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -126,7 +130,7 @@ void DrawHeapGapAnew() {
   if (thread.epoch == 0 || (thread.muted && !thread.in_operator)) return;
   int64_t& countdown = thread.in_operator ? thread.held_countdown : thread.heap_countdown;
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
-  Table* recorded = table();
+  SharedTable* recorded = table();
   const uint64_t interval =
       recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
   // What was allocated since the last look stays to be counted, and the next look comes no later than it would have.
@@ -141,7 +145,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   ThreadState& thread = thread_state;
   if (block == nullptr || !EnterSlow(thread)) return;
   Mute(thread);
-  Table* recorded = GetTable();
+  SharedTable* recorded = GetTable();
   if (recorded == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
@@ -176,13 +180,13 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
 TakenLive TakeSample(const void* block) {
   // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
   if (!OwnState()) return {};
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (recorded == nullptr) return {};
   return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
 
 void RecordFree(const TakenLive& taken, const void* block) {
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (recorded == nullptr) return;
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);

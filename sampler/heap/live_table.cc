@@ -12,7 +12,7 @@ constexpr uint64_t kBusy = 1;
 // A segment's offset while it is being made: inside the header, so never a record.
 constexpr Offset kInTheMaking = 1;
 
-struct Segment {
+struct LiveSegment {
   std::atomic<uint64_t>* keys;
   LiveSample* samples;
   uint32_t slots;
@@ -29,24 +29,24 @@ uint64_t HashOf(uintptr_t address) {
 }
 
 // The place in the header where the segment of `hash` in `level` is found.
-std::atomic<Offset>& SegmentOf(Table* table, int level, uint64_t hash) {
+std::atomic<Offset>& SegmentOf(SharedTable* table, int level, uint64_t hash) {
   if (level < kFirstOfMany) return table->header()->live_segments[level];
   const uint32_t segments = 1u << (level - kFirstOfMany + 1);
   return table->header()->live_segments[kFirstOfMany + segments - 2 + ((hash >> 40) & (segments - 1))];
 }
 
-Segment At(Table* table, int level, Offset offset) {
+LiveSegment At(SharedTable* table, int level, Offset offset) {
   const uint32_t slots = SlotsInSegment(level);
   auto* keys = table->At<std::atomic<uint64_t>>(offset);
   return {keys, reinterpret_cast<LiveSample*>(keys + slots), slots};
 }
 
 // Windows begin at multiples of 8 slots, a cache line of keys.
-uint32_t WindowOf(const Segment& segment, uint64_t hash) {
+uint32_t WindowOf(const LiveSegment& segment, uint64_t hash) {
   return static_cast<uint32_t>(hash) & (segment.slots - 1) & ~7u;
 }
 
-bool InsertInto(const Segment& segment, uint64_t hash, uintptr_t address, const LiveSample& sample) {
+bool InsertInto(const LiveSegment& segment, uint64_t hash, uintptr_t address, const LiveSample& sample) {
   const uint32_t first = WindowOf(segment, hash);
   for (uint32_t i = 0; i < kLiveWindow; ++i) {
     const uint32_t slot = (first + i) & (segment.slots - 1);
@@ -64,7 +64,7 @@ bool InsertInto(const Segment& segment, uint64_t hash, uintptr_t address, const 
 }
 
 // The segment's offset, made now if need be; 0 = no room.
-Offset GetSegment(Table* table, int level, std::atomic<Offset>& offset) {
+Offset GetSegment(SharedTable* table, int level, std::atomic<Offset>& offset) {
   Offset found = offset.load(std::memory_order_acquire);
   if (found > kInTheMaking) return found;
   const auto bytes = static_cast<uint32_t>(SlotsInSegment(level) * (sizeof(uint64_t) + sizeof(LiveSample)));
@@ -90,15 +90,15 @@ Offset GetSegment(Table* table, int level, std::atomic<Offset>& offset) {
   return found > kInTheMaking ? found : 0;
 }
 
-int Begun(Table* table) {
+int Begun(SharedTable* table) {
   return static_cast<int>(
       std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
 }
 
-TakenLive TakeFrom(Table* table, int level, uint64_t hash, uintptr_t address) {
+TakenLive TakeFrom(SharedTable* table, int level, uint64_t hash, uintptr_t address) {
   const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);
   if (offset <= kInTheMaking) return {};
-  const Segment segment = At(table, level, offset);
+  const LiveSegment segment = At(table, level, offset);
   const uint32_t first = WindowOf(segment, hash);
   // Line by line: most look-ups find nothing (the filter errs), and they should be cheap.
   static_assert(kLiveWindow % 8 == 0);
@@ -117,7 +117,7 @@ TakenLive TakeFrom(Table* table, int level, uint64_t hash, uintptr_t address) {
 
 }  // namespace
 
-int InsertLive(Table* table, uintptr_t address, const LiveSample& sample) {
+int InsertLive(SharedTable* table, uintptr_t address, const LiveSample& sample) {
   const uint64_t hash = HashOf(address);
   // The newest level first: it is the largest, and the one with room.
   for (int level = Begun(table) - 1; level >= 0; --level) {
@@ -132,7 +132,7 @@ int InsertLive(Table* table, uintptr_t address, const LiveSample& sample) {
   return -1;
 }
 
-TakenLive TakeLive(Table* table, uintptr_t address, int level) {
+TakenLive TakeLive(SharedTable* table, uintptr_t address, int level) {
   const uint64_t hash = HashOf(address);
   if (level >= 0) return TakeFrom(table, level, hash, address);
   for (level = Begun(table) - 1; level >= 0; --level) {

@@ -19,7 +19,7 @@
 namespace holdfast {
 
 // The level; −1: no slot and no room for another segment (the caller counts kLiveTableFull).
-int InsertLive(Table* table, uintptr_t address, const LiveSample& sample);
+int InsertLive(SharedTable* table, uintptr_t address, const LiveSample& sample);
 
 // A slot that a caller holds: taken out of reach, to be dropped or put back.
 struct TakenLive {
@@ -28,7 +28,7 @@ struct TakenLive {
 };
 
 // Finds `address` and makes its slot unreachable for others, without giving it away yet. `level` −1: in any.
-TakenLive TakeLive(Table* table, uintptr_t address, int level = -1);
+TakenLive TakeLive(SharedTable* table, uintptr_t address, int level = -1);
 // The block is gone: the slot is free for others.
 void DropLive(const TakenLive& taken);
 // The block is still there after all (a realloc that failed).

@@ -171,10 +171,10 @@ void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns)
   waiting.thread_id.store(thread_id, std::memory_order_release);
 }
 
-KnownWait* KnownWaitAt(int thread_id, uint64_t place) {
+KnownWait* KnownWaitAt(int thread_id, uint64_t call_site) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (all == nullptr || thread_id == 0) return nullptr;
-  return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[place % kKnownWaits];
+  return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[call_site % kKnownWaits];
 }
 
 Leftover LeftoverOf(LockSlot* slot) {

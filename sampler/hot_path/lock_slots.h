@@ -59,11 +59,11 @@ struct alignas(64) LockSlot {
 };
 static_assert(sizeof(LockSlot) == 64);
 
-// Where a thread waited lately, and the stack that it had there when somebody looked. `place` is a hash of the thread, the
+// A call site where a thread waited lately, and the stack that was captured there. `call_site` is a hash of the thread, the
 // kind of wait, the lock, the caller and the height of the stack: written last.
-// The same place may be reached by two ways: waits are then given to the one that was seen last.
+// The same call site may be reached by two ways: waits are then given to the one that was captured last.
 struct KnownWait {
-  std::atomic<uint64_t> place;  // 0: none
+  std::atomic<uint64_t> call_site;  // 0: none
   std::atomic<Offset> stack, row, pair;
   std::atomic<uint32_t> outlasted;  // 1: the last wait there was longer than kFirstPartNs. A hint: either is right
 };
@@ -147,8 +147,8 @@ LockSlot* FindSlot(const void* lock, SlotTable table);
 uint64_t LockOfSlot(LockSlot* slot);
 // Notes that this thread waits, or (`slot` null) that it does not: for TakeOutTheDead.
 void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
-// Where what is known of `place` is or would be; null: nowhere.
-KnownWait* KnownWaitAt(int thread_id, uint64_t place);
+// Where what is known of `call_site` is or would be; null: nowhere.
+KnownWait* KnownWaitAt(int thread_id, uint64_t call_site);
 // What was waited for a lock that nobody waits for any more, and nobody was charged with; negative: what somebody was charged
 // with, and nobody has counted as waited.
 struct Leftover {

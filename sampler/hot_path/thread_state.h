@@ -17,15 +17,15 @@ struct StackBounds {
   uintptr_t high;
 };
 
-struct LockPair;
+struct LockPairRecord;
 struct LockRecord;
 struct LockSlot;
-struct LockWait;
+struct WaitState;
 struct Row;
 
-// A wait that a thread is in. A copy: the LockWait itself lies on its stack and may have been left by a jump.
+// A wait that a thread is in. A copy: the WaitState itself lies on its stack and may have been left by a jump.
 struct NotedWait {
-  const LockWait* wait;  // null: none
+  const WaitState* wait;  // null: none
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
@@ -46,7 +46,7 @@ enum class Publishing : uint8_t { kNone, kBusy, kDue };
 struct EndedWait {
   LockRecord* record;
   Row* row;
-  LockPair* pair;
+  LockPairRecord* pair;
   uint64_t waited_ns;
   uint64_t interval;
   int64_t budget_ns;
@@ -55,7 +55,7 @@ struct EndedWait {
   WaitKind kind;
   bool sampled : 1;
   bool acquired : 1;
-  uint8_t known : 6;  // as in LockWait
+  uint8_t known : 6;  // as in WaitState
   Publishing publishing;
 };
 

@@ -16,7 +16,7 @@ int SnapshotSignal() { return process.recording.load(std::memory_order_relaxed) 
 
 void RequestSnapshot() {
   if (!OwnState()) return;
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (recorded == nullptr) return;
   recorded->header()->snapshot_request.fetch_add(1, std::memory_order_release);
   RingBell(process.location);
@@ -24,7 +24,7 @@ void RequestSnapshot() {
 
 void AwaitLastProfile() {
   if (!OwnState()) return;
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (recorded == nullptr) return;
   const bool silent = no_system_calls.load(std::memory_order_relaxed);
   if (!silent && InBorrowedMemory()) return;

@@ -30,7 +30,7 @@ void BeforeSeccomp(bool strict) {
   if (EnterSlow(thread)) {
     Mute(thread);
     // Enough for some thousand further stacks; then growth stops, and is counted.
-    if (Table* made = GetTable()) made->Back(2 << 20);
+    if (SharedTable* made = GetTable()) made->Back(2 << 20);
     // Another thread may still be starting the exporter.
     AwaitTableMade();
     Unmute(thread);

@@ -19,8 +19,8 @@ namespace {
 constinit std::atomic<bool> gave_up_root{false};
 
 // With the thread muted: the table, once it is made to the end.
-Table* FinishedTable() {
-  Table* made = GetTable();
+SharedTable* FinishedTable() {
+  SharedTable* made = GetTable();
   // Another thread may still be starting the exporter.
   AwaitTableMade();
   return made;
@@ -49,7 +49,7 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
   Mute(thread);
-  Table* made = FinishedTable();
+  SharedTable* made = FinishedTable();
   if (made != nullptr && for_good && made->header()->uid == 0) {
     const SignalsBlocked blocked;
     // The mark first: the exporter sees the new name at once, and must find whose tables it may take.
@@ -79,7 +79,7 @@ void BeforeNewRoot() {
   ThreadState& thread = thread_state;
   if (InBorrowedMemory() || RawSyscall(SYS_geteuid) != 0 || !EnterSlow(thread)) return;
   Mute(thread);
-  Table* made = FinishedTable();
+  SharedTable* made = FinishedTable();
   if (made != nullptr && made->header()->uid == 0) MarkOutOfReach(made, process.location);
   Unmute(thread);
 }

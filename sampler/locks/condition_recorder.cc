@@ -20,13 +20,13 @@ namespace {
 
 constexpr int64_t kWakeNs = 50'000;
 
-uint64_t Count(uint64_t word) { return word & kWaitersMask; }
+uint64_t WaitersIn(uint64_t word) { return word & kWaitersMask; }
 
 // Takes one of the times that signals have left, their mean; 0 = there is none.
 int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
   uint64_t word = slot->signalled.load(std::memory_order_relaxed);
   while (true) {
-    const uint64_t count = Count(word);
+    const uint64_t count = WaitersIn(word);
     // Who ran out of time takes one only if nobody else is left to take it.
     if (count == 0 || (!woken && count < WaitersOf(*slot))) return 0;
     const int64_t mean_ns = MeanStart(word, now_ns);
@@ -41,14 +41,14 @@ int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
 // take: the mutex would be waited for for ever. Sequentially consistent against each other: the signaller adds and then
 // looks at the waiters, a waiter leaves and then looks at the signals. One of them sees both.
 static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
-  while (Count(slot->signalled.load(std::memory_order_seq_cst)) >
+  while (WaitersIn(slot->signalled.load(std::memory_order_seq_cst)) >
          (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
     if (DropSignal(slot, now_ns, 0).end_ns == 0) return;
   }
 }
 
 // So many wait for the mutex from then on. Null: there is no slot.
-static LockSlot* AddWokenWaiters(Table* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
+static LockSlot* AddWokenWaiters(SharedTable* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
   for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
     LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
     if (slot == nullptr) return nullptr;
@@ -72,24 +72,26 @@ DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns)
   return {signalled_ns, end_ns};
 }
 
-void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* wait) {
+void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* opaque) {
+  WaitState* wait = StateOf(opaque);
   ThreadState& thread = thread_state;
-  Table* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
+  SharedTable* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
   if (recorded == nullptr) return;
   // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
   // part of the wait.
   wait->holder = condition;
   wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
-  CaptureByLot(caller, recorded, thread, WaitStyle::kWhole, wait);
-  EnterWait(false, wait);
+  CaptureIfChosen(caller, recorded, thread, WaitStyle::kWhole, wait);
+  EnterWait(false, opaque);
   wait->start_ns = MonotonicNs();
   MakeCurrent(thread, wait);
   RegisterWaiter(recorded, thread, condition, wait);
   if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
 }
 
-void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, bool woken) {
-  Table* recorded = table();
+void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex, bool woken) {
+  WaitState* wait = StateOf(opaque);
+  SharedTable* recorded = table();
   if (!wait->active || recorded == nullptr) return;
   ThreadState& thread = thread_state;
   if (thread.current_wait.wait != wait) return;  // it was taken for abandoned, and counted
@@ -98,7 +100,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
   LeaveCurrent(thread, wait, end_ns);
   if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
-  LockWait for_mutex = *wait;
+  WaitState for_mutex = *wait;
   int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
   if (signalled_ns != 0) {
     if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
@@ -107,7 +109,7 @@ void EndConditionWait(LockWait* wait, const void* condition, const void* mutex, 
       RemoveWaiter(slot, end_ns_of_mutex);
       // Up to now and no further: a mark in the future would charge others for waits that they may not wait.
       int64_t now_ns = end_ns;
-      holdfast::Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
+      Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
     }
   }
   const bool waited_for_mutex = signalled_ns != 0 && signalled_ns < end_ns_of_mutex;
@@ -146,14 +148,14 @@ ConditionWaiters WaitersOfCondition(const void* condition) {
     return {};
   }
   // Acquire: read before the word of the mutex, see SignalSlowly.
-  const uint64_t waiters = Count(slot->waiting.load(std::memory_order_acquire));
-  const uint64_t signalled = Count(slot->signalled.load(std::memory_order_acquire));
+  const uint64_t waiters = WaitersIn(slot->waiting.load(std::memory_order_acquire));
+  const uint64_t signalled = WaitersIn(slot->signalled.load(std::memory_order_acquire));
   if (waiters <= signalled) return {};
   return {slot->mutex.load(std::memory_order_acquire), waiters - signalled};
 }
 
 void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
-  Table* recorded = table();
+  SharedTable* recorded = table();
   LockSlot* slot = FindSlot(condition, kWokenTable);
   if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;

@@ -19,7 +19,7 @@ bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_i
 
 // A thread that ended in the midst of a wait and told nobody (a handler made the system call exit, or jumped out of the
 // wait) would be waited for by this lock's holders for ever. Its wait ends when the lock last changed hands before this hold.
-void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
+void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (all == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
   for (WaitingThread& waiting : all->threads) {
@@ -56,7 +56,7 @@ void TakeOutTheDead(Table* recorded, ThreadState& thread, LockHold* hold) {
 }
 
 // The hold, divided among those that are known to have waited during it.
-void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& weight) {
+void AddPairs(SharedTable* recorded, Row* row, const LockHold& hold, const Weight& weight) {
   uint64_t known = 0;
   for (const Offset waiter : hold.waiters) known += waiter != 0;
   const Offset holder = recorded->OffsetOf(row);
@@ -68,7 +68,7 @@ void AddPairs(Table* recorded, Row* row, const LockHold& hold, const Weight& wei
 
 }  // namespace
 
-void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& left) {
+void AddLeftover(SharedTable* recorded, const ThreadState& thread, const Leftover& left) {
   if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
   const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
   LockRecord* record = left.record != 0 ? recorded->At<LockRecord>(left.record) : nullptr;
@@ -80,7 +80,7 @@ void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& lef
   if (record != nullptr) AddTo(recorded, &record->wait_ns, static_cast<uint64_t>(-left.ns));
 }
 
-LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
+LockSlot* ClaimSlotAndCount(SharedTable* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
   Leftover left;
   LockSlot* slot = ClaimSlot(lock, table, &left);
   AddLeftover(recorded, thread, left);
@@ -91,7 +91,7 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   ThreadState& thread = thread_state;
   *hold = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return;
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (recorded == nullptr) return;
   DropAbandonedWait(recorded, thread, hold);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
@@ -138,7 +138,7 @@ void AfterUnlock(const void* lock) {
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   PublishWait();
-  Table* recorded = table();
+  SharedTable* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded)
     return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
@@ -172,7 +172,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
 
 void SettleLocks() {
   PublishWait();
-  Table* recorded = table();
+  SharedTable* recorded = table();
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (recorded == nullptr || all == nullptr) return;
   for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {

@@ -15,7 +15,7 @@ WaitKind KindOfLock(WaitKind kind) { return kind == WaitKind::kRwlockRead ? Wait
 
 // The record of `list` for which `same` holds; else a new one, which `fill` makes, if there may be another.
 template <typename T, typename Same, typename Fill>
-T* FindOrAdd(Table* table, std::atomic<Offset>& list, std::atomic<uint32_t>& count, uint32_t most, Same same,
+T* FindOrAdd(SharedTable* table, std::atomic<Offset>& list, std::atomic<uint32_t>& count, uint32_t most, Same same,
              Fill fill) {
   Offset first = list.load(std::memory_order_acquire), seen = 0;
   T* mine = nullptr;
@@ -45,7 +45,7 @@ T* FindOrAdd(Table* table, std::atomic<Offset>& list, std::atomic<uint32_t>& cou
 
 }  // namespace
 
-LockRecord* FindLockRecord(Table* table, const void* lock, WaitKind kind) {
+LockRecord* FindLockRecord(SharedTable* table, const void* lock, WaitKind kind) {
   TableHeader& head = *table->header();
   const uint64_t address = reinterpret_cast<uintptr_t>(lock);
   kind = KindOfLock(kind);
@@ -59,20 +59,20 @@ LockRecord* FindLockRecord(Table* table, const void* lock, WaitKind kind) {
       });
 }
 
-LockPair* FindLockPair(Table* table, Offset holder, Offset waiter, LockRecord* record) {
+LockPairRecord* FindLockPair(SharedTable* table, Offset holder, Offset waiter, LockRecord* record) {
   TableHeader& head = *table->header();
   const Offset lock = table->OffsetOf(record);
-  return FindOrAdd<LockPair>(
+  return FindOrAdd<LockPairRecord>(
       table, head.pair_heads[Mix(Mix(holder) ^ Mix(waiter + 0x9e37u) ^ lock) % kPairHeads], head.pair_count, kMostPairs,
-      [=](const LockPair& pair) { return pair.holder == holder && pair.waiter == waiter && pair.lock == lock; },
-      [=](LockPair* pair) {
+      [=](const LockPairRecord& pair) { return pair.holder == holder && pair.waiter == waiter && pair.lock == lock; },
+      [=](LockPairRecord* pair) {
         pair->holder = holder;
         pair->waiter = waiter;
         pair->lock = lock;
       });
 }
 
-void AddToPair(Table* table, LockPair* pair, const Weight& weight, uint64_t parts) {
+void AddToPair(SharedTable* table, LockPairRecord* pair, const Weight& weight, uint64_t parts) {
   if (pair == nullptr) return;
   AddTo(table, &pair->contentions, weight.count / parts);
   AddTo(table, &pair->delay, weight.amount / parts);

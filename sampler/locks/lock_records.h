@@ -1,7 +1,7 @@
 // What is known of single locks, in the table file: how often and how long each was waited for, and who waited for whom.
 //
 //     lock_heads[hash of address and kind] → LockRecord → …        exact sums of every wait and hold
-//     pair_heads[hash of the three]        → LockPair → …          weighted sums of sampled holds and waits
+//     pair_heads[hash of the three]        → LockPairRecord → …          weighted sums of sampled holds and waits
 //
 // Any thread; lock-free, insert-only as the stacks are. Full (kMostLocks, kMostPairs, or no room): null, counted as
 // kLockTableFull; the profiles themselves lose nothing.
@@ -13,13 +13,13 @@
 
 namespace holdfast {
 
-LockRecord* FindLockRecord(Table* table, const void* lock, WaitKind kind);
+LockRecord* FindLockRecord(SharedTable* table, const void* lock, WaitKind kind);
 
 // `holder`, `waiter`: rows, 0 = not known. A wait alone has no holder, a hold whose waiters were not captured no waiter.
-LockPair* FindLockPair(Table* table, Offset holder, Offset waiter, LockRecord* record);
+LockPairRecord* FindLockPair(SharedTable* table, Offset holder, Offset waiter, LockRecord* record);
 
 // `count` and `amount` as in Weight; `parts`: among so many pairs the hold is divided.
-void AddToPair(Table* table, LockPair* pair, const Weight& weight, uint64_t parts);
+void AddToPair(SharedTable* table, LockPairRecord* pair, const Weight& weight, uint64_t parts);
 
 }  // namespace holdfast
 

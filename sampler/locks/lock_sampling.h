@@ -13,7 +13,8 @@ namespace holdfast {
 
 // The interval in force: the newest, so that it can be changed from outside. Brings the countdown up to date: draws the gap
 // to the next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
-inline uint64_t PrepareLockCountdown(Table* recorded, int64_t* countdown, uint16_t* interval_index, uint64_t* random) {
+inline uint64_t PrepareLockCountdown(SharedTable* recorded, int64_t* countdown, uint16_t* interval_index,
+                                     uint64_t* random) {
   TableHeader& head = *recorded->header();
   const auto newest = static_cast<uint16_t>(NewestIndex(head.lock_interval_count.load(std::memory_order_acquire)));
   const uint64_t interval = head.lock_intervals[newest].interval;
@@ -31,16 +32,17 @@ inline uint64_t PrepareLockCountdown(Table* recorded, int64_t* countdown, uint16
   return interval;
 }
 
-inline bool Wanted(Table* recorded, ProfileKind kind) {
+inline bool Wanted(SharedTable* recorded, ProfileKind kind) {
   return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & (1u << static_cast<int>(kind))) != 0;
 }
 
-inline LockCounters& LockCountersOf(Table* recorded, const ThreadState& thread) {
+inline LockCounters& LockCountersOf(SharedTable* recorded, const ThreadState& thread) {
   return recorded->header()->lock_counters[thread.shard];
 }
 
 // The row of a lock's samples at this stack.
-inline Row* FindLockRow(Table* recorded, Stack* stack, ProfileKind profile, WaitKind kind, const LockRecord* record) {
+inline Row* FindLockRow(SharedTable* recorded, Stack* stack, ProfileKind profile, WaitKind kind,
+                        const LockRecord* record) {
   const uint16_t number = process.options.lock_label && record != nullptr ? record->number : 0;
   return FindRow(recorded, stack, profile, kind, number);
 }
@@ -63,7 +65,7 @@ inline bool HasHolder(WaitKind kind) {
          kind == WaitKind::kSpin || kind == WaitKind::kFutex;
 }
 
-inline void AddLockSample(Table* recorded, Row* row, uint64_t ns, const Weight& weight) {
+inline void AddLockSample(SharedTable* recorded, Row* row, uint64_t ns, const Weight& weight) {
   auto& sums = row->sums;
   AddTo(recorded, &sums[kContentions], weight.count);
   AddTo(recorded, &sums[kDelay], weight.amount);

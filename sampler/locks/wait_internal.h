@@ -1,4 +1,4 @@
-// The steps of which waits are made: wait_recorder.cc has them, condition_recorder.cc uses them. Inside the sampler only.
+// The steps of which waits are made: wait_recorder.cc and wait_capture.cc have them, condition_recorder.cc uses them. Inside the sampler only.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 
@@ -7,25 +7,36 @@
 
 namespace holdfast {
 
+inline WaitState* StateOf(LockWait* wait) { return &wait->state_; }
+inline const WaitState* StateOf(const LockWait* wait) { return &wait->state_; }
+
+// Where holders find the row of this thread's wait.
+inline std::atomic<Offset>& RowOfWaiter(LockSlot* slot, const ThreadState& thread) {
+  return slot->waiters[thread.shard % kSlotWaiters];
+}
+
 // Clears `wait`; null: it is not recorded. Otherwise `wait` is active, without a start.
-Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait);
+SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait);
 // From here on a jump out of the wait is noticed; then, shows holders that somebody waits since wait->start_ns.
-void MakeCurrent(ThreadState& thread, LockWait* wait);
-void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, LockWait* wait);
+void MakeCurrent(ThreadState& thread, WaitState* wait);
+void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait);
 // Ends both. False: it was dropped.
-bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns);
-void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style, LockWait* wait);
+bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns);
+// Captures the stack now, or if this wait is randomly chosen.
+void CaptureWait(const CallerRegisters& caller, WaitState* wait);
+void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, ThreadState& thread, WaitStyle style,
+                     WaitState* wait);
 // Waits that a signal handler jumped out of, and a capture, are noticed when their thread comes by again; `frame`: where it
 // is now.
-void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame);
-inline void DropAbandonedWait(Table* recorded, ThreadState& thread, const void* frame) {
+void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame);
+inline void DropAbandonedWait(SharedTable* recorded, ThreadState& thread, const void* frame) {
   if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0))
     DropAbandonedWaitSlow(recorded, thread, frame);
 }
 // As ClaimSlot; what its former lock has left becomes a gap, or part of its waits.
-LockSlot* ClaimSlotAndCount(Table* recorded, const ThreadState& thread, const void* lock, SlotTable table);
-void AddLeftover(Table* recorded, const ThreadState& thread, const Leftover& left);
-void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns);
+LockSlot* ClaimSlotAndCount(SharedTable* recorded, const ThreadState& thread, const void* lock, SlotTable table);
+void AddLeftover(SharedTable* recorded, const ThreadState& thread, const Leftover& left);
+void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns);
 // After the end of a registration for a condition.
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns);
 // Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when
@@ -35,9 +46,9 @@ struct DroppedSignal {
 };
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
-EndedWait Ended(const LockWait& wait, uint64_t waited_ns);
+EndedWait Ended(const WaitState& wait, uint64_t waited_ns);
 // Charges the thread's countdown, and adds a sample if one is due.
-void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait);
+void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wait);
 
 }  // namespace holdfast
 

@@ -20,77 +20,10 @@ void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
 namespace holdfast {
 namespace {
 
-std::atomic<Offset>& PlaceIn(LockSlot* slot, const ThreadState& thread) {
-  return slot->waiters[thread.shard % kSlotWaiters];
-}
-
-void Capture(const CallerRegisters& caller, LockWait* wait) {
-  Table* recorded = table();
-  if (recorded == nullptr) return;  // forked meanwhile, in a signal handler
-  ThreadState& thread = thread_state;
-  ++thread.preparing;
-  __atomic_fetch_add(&lock_preparing, 1, __ATOMIC_RELAXED);
-  wait->capture_start_ns = MonotonicNs();
-  Mute(thread);
-  const OwnTime own_time(recorded, thread);
-  Stack* stack = SampleStack(recorded, thread, caller);
-  wait->stack = stack;
-  wait->row = FindLockRow(recorded, stack, ProfileKind::kBlock, wait->kind, wait->record);
-  if (wait->slot != nullptr)
-    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
-  if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
-  own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
-  Unmute(thread);
-  wait->capture_end_ns = MonotonicNs();
-}
-
 void EndPreparing(ThreadState& thread) {
   if (thread.preparing == 0) return;  // forked meanwhile
   --thread.preparing;
   __atomic_fetch_sub(&lock_preparing, 1, __ATOMIC_RELAXED);
-}
-
-// Whether the lot falls on every such wait: because that was asked for, because they are few, or because this thread's last
-// one was long and they cannot be looked at later.
-bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
-  if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return true;
-  return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
-}
-
-// Of this thread, the lock, what it is locked for (one call may lead to several functions), the caller and the height of its
-// stack, never 0. Code without frame pointers has other things in that register.
-uint64_t PlaceOf(const CallerRegisters& caller, const void* lock, WaitKind kind) {
-  constexpr uintptr_t kLargestFrame = 65536;
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
-  uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
-  hash = (hash ^ hash >> 32 ^ caller.pc ^ static_cast<uint64_t>(kind) << 56) * kFactor;
-  hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
-  if (caller.bp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.bp) * kFactor;
-  return (hash ^ hash >> 32) | 1u << 31;
-}
-
-// What is known of the place, into `wait`. False: nothing.
-bool Recall(Table* recorded, const KnownWait& known, uint64_t place, LockWait* wait) {
-  if (known.place.load(std::memory_order_acquire) != place) return false;
-  const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
-  const Offset pair = known.pair.load(std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (known.place.load(std::memory_order_relaxed) != place) return false;  // another thread's by now
-  wait->stack = recorded->At<Stack>(stack);
-  wait->row = recorded->At<Row>(row);
-  if (pair != 0) wait->pair = recorded->At<LockPair>(pair);
-  return true;
-}
-
-void Remember(Table* recorded, const LockWait& wait, uint64_t place, KnownWait* known) {
-  known->place.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // better luck next time
-  known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
-  known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
-  known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
-  known->place.store(place, std::memory_order_release);
 }
 
 }  // namespace
@@ -101,7 +34,7 @@ void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bo
   if (acquired) Count(counters.acquired, kind, 1);
 }
 
-void AddToRecord(Table* recorded, LockRecord* record, uint64_t waited_ns) {
+void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns) {
   if (record == nullptr) return;
   record->waits.fetch_add(1, std::memory_order_relaxed);
   AddTo(recorded, &record->wait_ns, waited_ns);
@@ -124,7 +57,7 @@ static void EndRegistration(ThreadState& thread, int64_t end_ns) {
   RemoveWaiter(slot, end_ns);
 }
 
-void RegisterWaiter(Table* recorded, ThreadState& thread, const void* holder, LockWait* wait) {
+void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait) {
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
   for (int i = 0; i < kClaims; ++i) {
@@ -154,7 +87,7 @@ static void DropCleanup(const NotedWait& abandoned) {
   _pthread_cleanup_pop(&first, 0);
 }
 
-static void DropInnermost(Table* recorded, ThreadState& thread) {
+static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
   const int64_t now_ns = MonotonicNs();
   const CurrentWait abandoned = thread.current_wait;
   const bool of_condition = abandoned.slot != nullptr && abandoned.kind == WaitKind::kCondition;
@@ -172,12 +105,12 @@ static void DropInnermost(Table* recorded, ThreadState& thread) {
   NoteCurrent(thread);
   AddToCounters(counters, abandoned.kind, waited_ns, false);
   if (abandoned.slot == nullptr) return;
-  PlaceIn(abandoned.slot, thread).store(0, std::memory_order_relaxed);
+  RowOfWaiter(abandoned.slot, thread).store(0, std::memory_order_relaxed);
   if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
   AddToRecord(recorded, FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
 }
 
-void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* frame) {
+void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame) {
   // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
   // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
   while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
@@ -185,14 +118,14 @@ void DropAbandonedWaitSlow(Table* recorded, ThreadState& thread, const void* fra
   while (thread.preparing != 0) EndPreparing(thread);
 }
 
-void MakeCurrent(ThreadState& thread, LockWait* wait) {
+void MakeCurrent(ThreadState& thread, WaitState* wait) {
   wait->outer = thread.current_wait;
   const NotedWait noted = {
       .wait = wait, .slot = nullptr, .start_ns = wait->start_ns, .kind = wait->kind, .cleanup = 0, .former_cleanup = 0};
   thread.current_wait = {noted, wait->outer};
 }
 
-bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {
+bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns) {
   if (thread.current_wait.wait != wait) return false;
   EndRegistration(thread, end_ns);
   thread.current_wait = wait->outer;
@@ -200,13 +133,13 @@ bool LeaveCurrent(ThreadState& thread, LockWait* wait, int64_t end_ns) {
   return true;
 }
 
-Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
+SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
       (process.options.lock_interval_ns == 0 && table() == nullptr))
     return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
-  Table* recorded = GetTableMuted(thread);
+  SharedTable* recorded = GetTableMuted(thread);
   if (recorded == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     return nullptr;
@@ -220,33 +153,7 @@ Table* BeginAnyWait(ThreadState& thread, WaitKind kind, LockWait* wait) {
   return recorded;
 }
 
-void CaptureByLot(const CallerRegisters& caller, Table* recorded, ThreadState& thread, WaitStyle style,
-                  LockWait* wait) {
-  if (!Wanted(recorded, ProfileKind::kBlock)) return;
-  wait->budget_ns = thread.lock_countdown;
-  if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
-    wait->chance = 1;
-    wait->sampled = true;
-    return Capture(caller, wait);
-  }
-  const uint64_t place = PlaceOf(caller, wait->holder, wait->kind);
-  KnownWait* known = KnownWaitAt(ThreadId(), place);
-  const bool is_known = known != nullptr && Recall(recorded, *known, place, wait);
-  wait->known = known != nullptr ? static_cast<uint8_t>(1 + place % kKnownWaits) : 0;
-  wait->in_parts = style == WaitStyle::kInParts && !is_known;
-  const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
-  const bool looks = was_long || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
-  wait->chance = was_long ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
-  wait->sampled = was_long || is_known != looks;
-  if (looks) {
-    Capture(caller, wait);
-    if (known != nullptr) Remember(recorded, *wait, place, known);
-  } else if (is_known && wait->slot != nullptr) {
-    PlaceIn(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
-  }
-}
-
-EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
+EndedWait Ended(const WaitState& wait, uint64_t waited_ns) {
   return {.record = wait.record,
           .row = wait.row,
           .pair = wait.pair,
@@ -262,7 +169,7 @@ EndedWait Ended(const LockWait& wait, uint64_t waited_ns) {
           .publishing = Publishing::kBusy};
 }
 
-void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
+void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wait) {
   const uint64_t waited_ns = wait.waited_ns;
   if (wait.chance == 0) return;  // only holders are wanted
   const auto bit = static_cast<uint16_t>(1u << static_cast<int>(wait.kind));
@@ -281,7 +188,7 @@ void SampleWait(Table* recorded, ThreadState& thread, const EndedWait& wait) {
   AddToPair(recorded, wait.pair, weight, 1);
 }
 
-static void Publish(Table* recorded, ThreadState& thread, const EndedWait& ended) {
+static void Publish(SharedTable* recorded, ThreadState& thread, const EndedWait& ended) {
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
   AddToCounters(counters, ended.kind, ended.waited_ns, ended.acquired);
@@ -289,9 +196,10 @@ static void Publish(Table* recorded, ThreadState& thread, const EndedWait& ended
   SampleWait(recorded, thread, ended);
 }
 
-void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait) {
+void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* opaque) {
+  WaitState* wait = StateOf(opaque);
   ThreadState& thread = thread_state;
-  Table* recorded = BeginAnyWait(thread, kind, wait);
+  SharedTable* recorded = BeginAnyWait(thread, kind, wait);
   if (recorded == nullptr) return;
   wait->start_ns = MonotonicNs();
   MakeCurrent(thread, wait);
@@ -300,18 +208,20 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
     wait->record = FindLockRecord(recorded, holder, kind);
     if (HasHolder(kind)) RegisterWaiter(recorded, thread, holder, wait);
   }
-  CaptureByLot(caller, recorded, thread, style, wait);
+  CaptureIfChosen(caller, recorded, thread, style, wait);
 }
 
-void StillWaiting(const CallerRegisters& caller, LockWait* wait) {
+void StillWaiting(const CallerRegisters& caller, LockWait* opaque) {
+  WaitState* wait = StateOf(opaque);
   if (thread_state.current_wait.wait != wait) return;  // taken for abandoned, or forked meanwhile
   wait->chance = 1;
   wait->sampled = true;
   if (wait->capture_end_ns == 0)
-    Capture(caller, wait);  // a row that is only known from another wait is not good enough
+    CaptureWait(caller, wait);  // a row that is only known from another wait is not good enough
 }
 
-void EnterWait(bool free_now, LockWait* wait) {
+void EnterWait(bool free_now, LockWait* opaque) {
+  WaitState* wait = StateOf(opaque);
   const int64_t start = wait->capture_start_ns, end = wait->capture_end_ns;
   if (start == 0) return;
   EndPreparing(thread_state);
@@ -331,8 +241,9 @@ void EnterWait(bool free_now, LockWait* wait) {
   NoteCurrent(thread);
 }
 
-void EndWait(LockWait* wait, bool acquired) {
-  Table* recorded = table();
+void EndWait(LockWait* opaque, bool acquired) {
+  WaitState* wait = StateOf(opaque);
+  SharedTable* recorded = table();
   if (!wait->active || recorded == nullptr) return;  // null: forked meanwhile, in a signal handler
   ThreadState& thread = thread_state;
   int64_t end_ns = MonotonicNs();
@@ -346,7 +257,7 @@ void EndWait(LockWait* wait, bool acquired) {
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
       AddLeftover(recorded, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
     }
-    if (wait->row != nullptr) PlaceIn(slot, thread).store(0, std::memory_order_relaxed);
+    if (wait->row != nullptr) RowOfWaiter(slot, thread).store(0, std::memory_order_relaxed);
     will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
   } else if (HasHolder(wait->kind)) {
     ended.gap_ns = ended.waited_ns;  // without a slot nobody can be charged
@@ -366,7 +277,7 @@ void EndWait(LockWait* wait, bool acquired) {
 
 void PublishWaitSlow() {
   ThreadState& thread = thread_state;
-  Table* recorded = table();
+  SharedTable* recorded = table();
   Publishing due = Publishing::kDue;
   if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
   // In one instruction, so that a signal handler that comes now does not publish it again.
@@ -381,10 +292,11 @@ void PublishWaitSlow() {
   Publish(recorded, thread, ended);
 }
 
-void DropWait(LockWait* wait) {
+void DropWait(LockWait* opaque) {
+  WaitState* wait = StateOf(opaque);
   if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr)
     return;
-  if (wait->row != nullptr) PlaceIn(wait->slot, thread_state).store(0, std::memory_order_relaxed);
+  if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }
 
 int ThreadId() {

@@ -23,7 +23,7 @@ uint64_t NewestInterval(const IntervalChange* intervals, const std::atomic<uint3
 }  // namespace
 
 void BeginChild() {
-  Table* old = current_table.load(std::memory_order_relaxed);
+  SharedTable* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
   ForgetLockSlots();
   if (no_system_calls.load(std::memory_order_relaxed)) {

@@ -65,7 +65,7 @@ void TellUnwritable() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
-void TendExporter(Table* recorded) {
+void TendExporter(SharedTable* recorded) {
   const uint32_t beat = recorded->header()->exporter_beat.load(std::memory_order_relaxed);
   if (no_clock.load(std::memory_order_relaxed) || process.exporter[0] == '\0') return;
   const int64_t now_ns = MonotonicNs();

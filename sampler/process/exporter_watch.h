@@ -16,7 +16,7 @@ void TellUnwritable();
 // After a sample, by every thread: looks (a load, at times the clock) whether the exporter's beat stands still, and starts
 // another exporter where there is none any more. It may have been killed long before this process ends, and if that is by
 // SIGKILL nobody would write what is in the table.
-void TendExporter(Table* recorded);
+void TendExporter(SharedTable* recorded);
 
 }  // namespace holdfast
 

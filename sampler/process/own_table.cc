@@ -16,7 +16,7 @@ namespace {
 enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
 constinit std::atomic<uint32_t> table_state{kNone};
 // Where the table is mapped, and how much of that is ours; a forked child maps its own over it.
-constinit Table* table_address = nullptr;
+constinit SharedTable* table_address = nullptr;
 constinit uint64_t table_bytes = 0;
 
 // With HOLDFAST_VERBOSE: one line when recording begins.
@@ -31,7 +31,7 @@ void TellStart() {
 }
 
 // Moves what was counted without a table into it.
-void MoveBeforeTable(Table* made) {
+void MoveBeforeTable(SharedTable* made) {
   CounterShard& counters = made->header()->counters[0];
   BeforeTable& before = process.before_table;
   counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
@@ -49,13 +49,13 @@ void AwaitTable(Done done) {
 }
 
 // The table and its exporter; signals are blocked.
-Table* MakeTableNow() {
+SharedTable* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
     if (counters != nullptr) MarkAlwaysAsk(counters);
     sampled_filter.counters.store(counters, std::memory_order_release);
   }
-  Table* made = nullptr;
+  SharedTable* made = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
     process.out_id = OutFolderId(process.options.out, process.exporter[0] != '\0');
     made = MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location);
@@ -87,7 +87,7 @@ Table* MakeTableNow() {
   return made;
 }
 
-Table* MakeTableSlow() {
+SharedTable* MakeTableSlow() {
   if (table_state.load(std::memory_order_acquire) == kNone) {
     if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return nullptr;
     // No handler of the program's from before the first word of it to after the last: it might jump out, and there would
@@ -102,7 +102,7 @@ Table* MakeTableSlow() {
     state = table_state.load(std::memory_order_acquire);
     return state != kBeingMade || table() != nullptr;
   });
-  Table* made = table();
+  SharedTable* made = table();
   // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
   if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
   return made;
@@ -114,18 +114,18 @@ void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amou
   // All of these in one total order: either the thread that publishes the table finds this amount, or it is found here
   // that the table is there.
   (process.before_table.*counter).fetch_add(amount);
-  if (Table* made = current_table.load()) MoveBeforeTable(made);
+  if (SharedTable* made = current_table.load()) MoveBeforeTable(made);
 }
 
-Table* GetTableMuted(ThreadState& thread) {
+SharedTable* GetTableMuted(ThreadState& thread) {
   Mute(thread);
-  Table* found = GetTable();
+  SharedTable* found = GetTable();
   Unmute(thread);
   return found;
 }
 
-Table* GetTable() {
-  Table* found = table();
+SharedTable* GetTable() {
+  SharedTable* found = table();
   if (LIKELY(found != nullptr)) return found;
   return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
 }

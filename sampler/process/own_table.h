@@ -17,9 +17,9 @@
 namespace holdfast {
 
 // The table, made now if there is none yet. Null: none can be had.
-Table* GetTable();
+SharedTable* GetTable();
 // The same, for a thread that is not muted yet.
-Table* GetTableMuted(ThreadState& thread);
+SharedTable* GetTableMuted(ThreadState& thread);
 // Waits, at most 100 ms or so, for another thread that is still at it: it has the table, and starts the exporter.
 void AwaitTableMade();
 // In a child of fork: it may have a table of its own, in the place of its parent's.

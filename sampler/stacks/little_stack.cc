@@ -46,7 +46,7 @@ bool LittleStackLeft(uintptr_t bytes) {
 
 bool LittleStackForWait() {
   if (LIKELY(!LittleStackLeft(kStackForRecord))) return false;
-  if (Table* recorded = table()) recorded->Count(Loss::kStackMissing);
+  if (SharedTable* recorded = table()) recorded->Count(Loss::kStackMissing);
   return true;
 }
 

@@ -18,7 +18,7 @@ struct ModuleImage {
 
   AddressRange range;  // the whole object, holes between its segments included
   uint64_t bias = 0;
-  Segment segments[kMostSegments];
+  ModuleSegment segments[kMostSegments];
   uint16_t segment_count = 0;
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;

@@ -49,11 +49,11 @@ struct Entry {
   uint16_t tag() const { return TagOf(generation); }
 };
 
-enum class State : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
+enum class LoadState : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
 
 // What is looked through at each new module, and at each dlclose, lies by itself.
 constinit AddressRange ranges[kMostModules] = {};
-constinit std::atomic<State> states[kMostModules] = {};
+constinit std::atomic<LoadState> states[kMostModules] = {};
 constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
 constinit std::atomic<uint32_t> count{0};
@@ -65,9 +65,9 @@ struct Passed {
 };
 constinit Passed passed[64] = {};
 
-std::atomic<State>& StateOf(const Entry& entry) { return states[&entry - entries]; }
+std::atomic<LoadState>& StateOf(const Entry& entry) { return states[&entry - entries]; }
 AddressRange RangeOf(const Entry& entry) { return ranges[&entry - entries]; }
-bool IsUnloaded(const Entry& entry) { return StateOf(entry).load(std::memory_order_relaxed) == State::kUnloaded; }
+bool IsUnloaded(const Entry& entry) { return StateOf(entry).load(std::memory_order_relaxed) == LoadState::kUnloaded; }
 
 uintptr_t DynamicOf(const link_map* map) { return reinterpret_cast<uintptr_t>(map->l_ld); }
 std::atomic<uint16_t>& HeadOf(uintptr_t dynamic) { return heads[(dynamic >> 4 ^ dynamic >> 14) % kHeads]; }
@@ -146,8 +146,8 @@ const Entry* FindKnown(const dl_find_object& found) {
 }
 
 void SetUnloaded(Entry* entry, bool unloaded) {
-  StateOf(*entry).store(unloaded ? State::kUnloaded : State::kLoaded, std::memory_order_relaxed);
-  Table* const now = table();
+  StateOf(*entry).store(unloaded ? LoadState::kUnloaded : LoadState::kLoaded, std::memory_order_relaxed);
+  SharedTable* const now = table();
   if (entry->record != 0 && now != nullptr) {
     // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
     now->At<Module>(entry->record)->unloaded.store(unloaded, std::memory_order_release);
@@ -172,8 +172,8 @@ Path PathOf(const link_map* map, AddressRange range) {
 }
 
 // Writes the record into the table and publishes it there. 0 when there is no room.
-Offset WriteRecord(Table* now, uint16_t tag, const ModuleImage& image, const Path& path) {
-  const size_t segments_bytes = image.segment_count * sizeof(Segment);
+Offset WriteRecord(SharedTable* now, uint16_t tag, const ModuleImage& image, const Path& path) {
+  const size_t segments_bytes = image.segment_count * sizeof(ModuleSegment);
   auto* record = static_cast<Module*>(
       now->Allocate(static_cast<uint32_t>(sizeof(Module) + segments_bytes + image.build_id_bytes + path.length)));
   if (record == nullptr) {
@@ -221,7 +221,7 @@ bool WasPassed(const dl_find_object& found, ModuleSight* sight) {
 }
 
 // No room for another record. Its frames have no names.
-ModuleSight PassBy(Table* now, const dl_find_object& found, AddressRange readable) {
+ModuleSight PassBy(SharedTable* now, const dl_find_object& found, AddressRange readable) {
   now->Count(Loss::kModuleTableFull);
   Passed& slot = PassedAt(found);
   slot.key.store(0, std::memory_order_relaxed);
@@ -232,7 +232,7 @@ ModuleSight PassBy(Table* now, const dl_find_object& found, AddressRange readabl
 }
 
 // Holding `recording`.
-ModuleSight Record(Table* now, const dl_find_object& found) {
+ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const AddressRange range = image.range;
   const Path path = PathOf(found.dlfo_link_map, range);
@@ -274,7 +274,8 @@ ModuleSight Record(Table* now, const dl_find_object& found) {
   entry.generation = generation;
   entry.loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
   entry.place.store(PlaceOf(entry.dynamic), std::memory_order_relaxed);
-  states[known].store(IsLasting(found.dlfo_link_map) ? State::kLasting : State::kLoaded, std::memory_order_relaxed);
+  states[known].store(IsLasting(found.dlfo_link_map) ? LoadState::kLasting : LoadState::kLoaded,
+                      std::memory_order_relaxed);
   entry.record = WriteRecord(now, entry.tag(), image, path);
   std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
@@ -304,7 +305,7 @@ ModuleSight Unrecorded(const dl_find_object& found) {
 
 // A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
 // for it, 20 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
-bool LockRecording(Table* now) {
+bool LockRecording(SharedTable* now) {
   constexpr int kSpins = 200, kSleeps = 200;
   const timespec pause = {0, 50'000};  // and what timers are late
   for (int i = 0; i < kSpins + kSleeps; ++i) {
@@ -319,7 +320,7 @@ bool LockRecording(Table* now) {
   return false;
 }
 
-ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
+ModuleSight SightUnderLock(SharedTable* now, const dl_find_object& found) {
   if (!LockRecording(now)) return Unrecorded(found);
   // Another thread may have been quicker.
   const Entry* entry = FindKnown(found);
@@ -329,7 +330,7 @@ ModuleSight SightUnderLock(Table* now, const dl_find_object& found) {
 }
 
 HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
-  Table* const now = table();
+  SharedTable* const now = table();
   if (now == nullptr) return Unrecorded(found);
   // A handler that jumped out of here would leave the lock taken for ever, and a descriptor open.
   const SignalsBlocked blocked;
@@ -348,7 +349,7 @@ ModuleSight SightModule(const dl_find_object& found) {
 void MarkUnloadedModules() {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
-    if (states[i].load(std::memory_order_relaxed) != State::kLoaded) continue;
+    if (states[i].load(std::memory_order_relaxed) != LoadState::kLoaded) continue;
     Entry& entry = entries[i];
     if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) SetUnloaded(&entry, true);
   }

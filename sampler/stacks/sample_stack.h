@@ -14,7 +14,7 @@
 namespace holdfast {
 
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
-inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegisters& caller) {
+inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
   StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
   if (trace == nullptr) {
     table->Count(Loss::kStackMissing);
@@ -36,7 +36,7 @@ inline Stack* SampleStack(Table* table, ThreadState& thread, const CallerRegiste
 class OwnTime {
  public:
   static constexpr uint32_t kOneIn = 32;
-  OwnTime(Table* table, ThreadState& thread) {
+  OwnTime(SharedTable* table, ThreadState& thread) {
     if (LIKELY(thread.samples++ % kOneIn != 0)) return;
     counter_ = &table->header()->counters[thread.shard].sample_ns;
     start_ns_ = MonotonicNs();

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-constinit std::atomic<Table*> current_table{nullptr};
+constinit std::atomic<SharedTable*> current_table{nullptr};
 
 namespace {
 
@@ -26,7 +26,7 @@ bool HasRoom(uint64_t bytes) {
 
 }  // namespace
 
-bool Table::Back(uint32_t bytes) {
+bool SharedTable::Back(uint32_t bytes) {
   TableHeader& head = *header();
   const uint64_t cap_units = head.cap_bytes / kUnit;
   const uint64_t wanted = uint64_t{head.used.load(std::memory_order_relaxed)} + bytes / kUnit;
@@ -58,7 +58,7 @@ bool Table::Back(uint32_t bytes) {
   }
 }
 
-void* Table::Allocate(uint32_t bytes) {
+void* SharedTable::Allocate(uint32_t bytes) {
   TableHeader& head = *header();
   const uint32_t units = (bytes + kUnit - 1) / kUnit;
   uint32_t at = head.used.load(std::memory_order_relaxed);

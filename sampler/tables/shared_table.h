@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-class Table {
+class SharedTable {
  public:
   // The mapping's first bytes are the header.
   TableHeader* header() { return reinterpret_cast<TableHeader*>(this); }
@@ -49,8 +49,8 @@ class Table {
 };
 
 // The process's table, or null. One relaxed load.
-extern HOLDFAST_HIDDEN std::atomic<Table*> current_table;
-inline Table* table() { return current_table.load(std::memory_order_acquire); }
+extern HOLDFAST_HIDDEN std::atomic<SharedTable*> current_table;
+inline SharedTable* table() { return current_table.load(std::memory_order_acquire); }
 
 }  // namespace holdfast
 

@@ -27,7 +27,7 @@ bool IsFull(const Row& row) {
 // head. Returns the one that is in the list.
 // Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
 template <typename T, typename Same>
-T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same same) {
+T* Publish(SharedTable* table, std::atomic<Offset>& head, T* record, Offset seen, Same same) {
   const Offset mine = table->OffsetOf(record);
   Offset first = seen;
   while (true) {
@@ -47,7 +47,7 @@ T* Publish(Table* table, std::atomic<Offset>& head, T* record, Offset seen, Same
 // newest, see docs/format.md.)
 class NodeList {
  public:
-  NodeList(Table* table, uint64_t hash)
+  NodeList(SharedTable* table, uint64_t hash)
       : table_(table),
         hash_(hash / kNodeHeads),
         end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
@@ -91,7 +91,7 @@ class NodeList {
     length_ = 0;
   }
 
-  Table* const table_;
+  SharedTable* const table_;
   uint64_t hash_;  // what is left of it for branches
   Offset* end_;
   int length_ = 0;  // since the head, or the last branch
@@ -101,7 +101,7 @@ class NodeList {
 // and makes its record anew: there may be a branch by then, and what that leads to has to lie behind it.
 class StackList {
  public:
-  StackList(Table* table, uint64_t hash) : table_(table), hash_(hash) {}
+  StackList(SharedTable* table, uint64_t hash) : table_(table), hash_(hash) {}
 
   // Null: it is not there.
   Stack* Find() {
@@ -166,7 +166,7 @@ class StackList {
                                           std::memory_order_relaxed);
   }
 
-  Table* const table_;
+  SharedTable* const table_;
   const uint64_t hash_;
   uint64_t bits_ = 0;                    // what is left of the hash for branches
   std::atomic<Offset>* head_ = nullptr;  // of the innermost list, and what it led to when it was searched
@@ -178,7 +178,7 @@ constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
 
 // The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
 // node before it is found, and all lists are asked for at once: a stack that was never seen mostly waits for memory.
-void HashNodes(Table* table, const StackTrace& trace, uint64_t* hashes) {
+void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
   std::atomic<Offset>* const heads = table->header()->node_heads;
   uint64_t hash = 0;
   int nodes = 0;
@@ -194,7 +194,7 @@ void HashNodes(Table* table, const StackTrace& trace, uint64_t* hashes) {
 }
 
 // `frames`: `count` of them, innermost first. `hash`: as HashNodes says.
-Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count, uint64_t hash) {
+Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count, uint64_t hash) {
   const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
   const auto same = [=](const Node& node) {
     if (node.frames[0] != first || node.parent != parent) return false;
@@ -220,7 +220,7 @@ Node* InternNode(Table* table, Offset parent, const TaggedPc* frames, int count,
 
 }  // namespace
 
-Stack* InternStack(Table* table, const StackTrace& trace) {
+Stack* InternStack(SharedTable* table, const StackTrace& trace) {
   TableHeader& head = *table->header();
   const uint64_t hash = HashOf(trace);
   StackList list(table, hash);
@@ -262,7 +262,7 @@ Stack* InternStack(Table* table, const StackTrace& trace) {
   }
 }
 
-Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
+Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
   TableHeader& head = *table->header();
   if (table->OffsetOf(stack) == head.overflow_stack) {
     wait = WaitKind::kNone;
@@ -290,7 +290,7 @@ Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uin
   return published;
 }
 
-bool MakeSpecialStacks(Table* table) {
+bool MakeSpecialStacks(SharedTable* table) {
   TableHeader& head = *table->header();
   Stack* overflow = table->New<Stack>();
   Stack* missing = table->New<Stack>();

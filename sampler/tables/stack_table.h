@@ -25,17 +25,17 @@ struct StackTrace {
 };
 
 // The stack for `trace`; the overflow stack (counted) when the table is full.
-Stack* InternStack(Table* table, const StackTrace& trace);
+Stack* InternStack(SharedTable* table, const StackTrace& trace);
 
 // The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
 // the profile's overflow row (counted).
-Row* FindRow(Table* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
+Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
 
 // Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
-bool MakeSpecialStacks(Table* table);
+bool MakeSpecialStacks(SharedTable* table);
 
 // Adds to a sum, unless it is full for good (counted).
-inline void AddTo(Table* table, std::atomic<uint64_t>* sum, uint64_t by) {
+inline void AddTo(SharedTable* table, std::atomic<uint64_t>* sum, uint64_t by) {
   // Relaxed: each sum stands for itself. Threads that come together may exceed kMostSum, by far less than to its end.
   if (UNLIKELY(sum->load(std::memory_order_relaxed) >= kMostSum)) return table->Count(Loss::kSumFull);
   sum->fetch_add(by, std::memory_order_relaxed);

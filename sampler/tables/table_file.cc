@@ -177,8 +177,8 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   return cap >= kFirstBytes ? cap : 0;
 }
 
-Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked,
-                   FolderId out_id, TableLocation* location) {
+SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable* reuse, uint64_t reuse_bytes,
+                         bool forked, FolderId out_id, TableLocation* location) {
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (SyscallFailed(folder_fd)) return nullptr;
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
@@ -198,7 +198,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
   temporary.Add(name.text()).Add(".new");
   name.Add(kTableSuffix);
 
-  Table* made = nullptr;
+  SharedTable* made = nullptr;
   long fd = -1;
   if (cap != 0) {
     fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -243,7 +243,7 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
       head.backed.store(static_cast<uint32_t>(backed / kUnit), std::memory_order_relaxed);
       head.magic.store(kTableMagic, std::memory_order_release);
       if (!SyscallFailed(RawSyscall(SYS_renameat, folder_fd, temporary.text(), folder_fd, name.text()))) {
-        made = static_cast<Table*>(mapped);
+        made = static_cast<SharedTable*>(mapped);
         TextBuffer<sizeof(location->path)> path;
         path.Add(folder).Add("/").Add(name.text());
         CopyText(location->folder, sizeof location->folder, folder);
@@ -261,8 +261,8 @@ Table* MakeTableIn(const char* folder, const Options& options, Table* reuse, uin
 
 }  // namespace
 
-Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
-                 TableLocation* location) {
+SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
+                       TableLocation* location) {
   static_assert(sizeof(TableHeader) % kUnit == 0);
   const char* folders[3] = {options.tables, nullptr, nullptr};
   if (options.tables == nullptr) {
@@ -272,7 +272,7 @@ Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, boo
   }
   for (const char* folder : folders) {
     if (folder == nullptr || *folder == '\0') continue;
-    if (Table* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location)) {
+    if (SharedTable* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location)) {
       current_location = *location;
       current_uid = made->header()->uid;
       return made;

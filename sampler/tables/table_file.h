@@ -20,8 +20,8 @@ struct TableLocation {
 // A new table in place, its header filled, the file renamed to its final name. Null where no file can be had: no folder
 // in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
 // child, which the new one replaces; else null. `reuse_bytes`: how much of it is ours; what lies behind is the program's.
-Table* MakeTable(const Options& options, Table* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
-                 TableLocation* location);
+SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
+                       TableLocation* location);
 
 // The output folder: made, with those above it, if `make` and it is missing. Not known (0, 0) where that is not possible.
 FolderId OutFolderId(char* path, bool make);

@@ -11,7 +11,7 @@ namespace holdfast {
 namespace {
 
 // The folder may be one that others write to: only a file that holds this very table is touched.
-long OpenOwn(Table* table, const TableLocation& location) {
+long OpenOwn(SharedTable* table, const TableLocation& location) {
   const long fd =
       RawSyscall(SYS_openat, AT_FDCWD, location.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (SyscallFailed(fd)) return fd;
@@ -48,7 +48,7 @@ void MarkUser(const char* tables, const char* out, uint32_t user) {
   }
 }
 
-bool GiveTableTo(uint32_t user, Table* table, TableLocation* location) {
+bool GiveTableTo(uint32_t user, SharedTable* table, TableLocation* location) {
   const long fd = OpenOwn(table, *location);
   if (fd < 0) return false;
   const bool given = !SyscallFailed(RawSyscall(SYS_fchown, fd, user, -1));
@@ -67,7 +67,7 @@ bool GiveTableTo(uint32_t user, Table* table, TableLocation* location) {
   return true;
 }
 
-void MarkOutOfReach(Table* table, const TableLocation& location) {
+void MarkOutOfReach(SharedTable* table, const TableLocation& location) {
   const long fd = OpenOwn(table, location);
   if (fd < 0) return;
   RawSyscall(SYS_fchmod, fd, kOutOfReachMode);

@@ -21,11 +21,11 @@ void MarkUser(const char* tables, const char* out, uint32_t user);
 
 // The table's file becomes the user's, under a name of that user. `location` is put right. False: it could not be done
 // (after chroot, say), and the file stays root's, marked as one that is not to be read with root's rights.
-bool GiveTableTo(uint32_t user, Table* table, TableLocation* location);
+bool GiveTableTo(uint32_t user, SharedTable* table, TableLocation* location);
 
 // Marks root's table as one whose program is about to leave root's reach (chroot): by a mode that nobody else can set.
 inline constexpr uint32_t kOutOfReachMode = 0400;
-void MarkOutOfReach(Table* table, const TableLocation& location);
+void MarkOutOfReach(SharedTable* table, const TableLocation& location);
 
 }  // namespace holdfast
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sampler/unwind/dwarf_numbers.h"
+
 namespace holdfast {
 
 class DwarfBytes {
@@ -66,40 +68,40 @@ class DwarfBytes {
   uintptr_t Pointer(uint8_t encoding, uintptr_t data_base = 0) {
     const uintptr_t here = at_;
     uint64_t value = 0;
-    switch (encoding & 0x0f) {
-      case 0x0:
-      case 0x4:
-      case 0xc:
+    switch (encoding & kPointerFormat) {
+      case DW_EH_PE_absptr:
+      case DW_EH_PE_udata8:
+      case DW_EH_PE_sdata8:
         value = Fixed<uint64_t>();
         break;
-      case 0x1:
+      case DW_EH_PE_uleb128:
         value = Unsigned();
         break;
-      case 0x2:
+      case DW_EH_PE_udata2:
         value = Fixed<uint16_t>();
         break;
-      case 0x3:
+      case DW_EH_PE_udata4:
         value = Fixed<uint32_t>();
         break;
-      case 0x9:
+      case DW_EH_PE_sleb128:
         value = static_cast<uint64_t>(Signed());
         break;
-      case 0xa:
+      case DW_EH_PE_sdata2:
         value = static_cast<uint64_t>(int64_t{Fixed<int16_t>()});
         break;
-      case 0xb:
+      case DW_EH_PE_sdata4:
         value = static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
         break;
       default:
         failed_ = true;
         break;
     }
-    switch (encoding & 0xf0) {
-      case 0x00:
+    switch (encoding & kPointerBase) {
+      case DW_EH_PE_absptr:
         return value;
-      case 0x10:
+      case DW_EH_PE_pcrel:
         return value + here;
-      case 0x30:
+      case DW_EH_PE_datarel:
         return value + data_base;
       default:
         failed_ = true;

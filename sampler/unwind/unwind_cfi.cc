@@ -1,6 +1,7 @@
 #include "sampler/unwind/unwind_cfi.h"
 
 #include "sampler/arch/processor.h"
+#include "sampler/unwind/dwarf_numbers.h"
 #include "sampler/unwind/unwind_bytes.h"
 #include "sampler/unwind/unwind_entry.h"
 #include "sampler/unwind/unwind_expression.h"
@@ -8,8 +9,6 @@
 namespace holdfast {
 namespace {
 
-// DWARF's numbers of the registers that a walk follows.
-constexpr uint64_t kBp = 6, kSp = 7, kPc = 16;
 // gcc and clang nest remember_state once or twice.
 constexpr int kMostRemembered = 8;
 
@@ -20,7 +19,7 @@ struct Rule {
   int64_t value = 0;  // kAtCfa: offset; kExpression: address of the block, its length first
 };
 
-struct State {
+struct FrameRules {
   bool cfa_is_expression = false;
   uint64_t cfa_register = 0;
   int64_t cfa_value = 0;  // offset, or address of the block
@@ -28,11 +27,11 @@ struct State {
 
   Rule* RuleOf(uint64_t number) {
     switch (number) {
-      case kBp:
+      case kDwarfFp:
         return &bp;
-      case kSp:
+      case kDwarfSp:
         return &sp;
-      case kPc:
+      case kDwarfPc:
         return &pc;
       default:
         return nullptr;
@@ -41,9 +40,9 @@ struct State {
 };
 
 // Runs one program until it leaves `pc` behind. False: something that is not understood.
-bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const State* initial, State* state) {
+bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const FrameRules* initial, FrameRules* state) {
   DwarfBytes bytes(program.start, program.end);
-  State remembered[kMostRemembered];
+  FrameRules remembered[kMostRemembered];
   int depth = 0;
   uintptr_t location = entry.start;
   const auto set = [state](uint64_t number, How how, int64_t value) {
@@ -54,7 +53,7 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Sta
   };
   const auto restore = [&](uint64_t number) {
     Rule* rule = state->RuleOf(number);
-    if (rule != nullptr) *rule = initial != nullptr ? *const_cast<State*>(initial)->RuleOf(number) : Rule{};
+    if (rule != nullptr) *rule = initial != nullptr ? *const_cast<FrameRules*>(initial)->RuleOf(number) : Rule{};
   };
   const auto block = [&bytes] {
     const auto at = static_cast<int64_t>(bytes.at());
@@ -63,112 +62,112 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Sta
   };
   while (bytes.more()) {
     const auto op = bytes.Fixed<uint8_t>();
-    const uint8_t low6 = op & 0x3f;
+    const uint8_t low6 = op & ~kCallFrameHighBits;
     uint64_t advance = 0;
-    switch (op & 0xc0) {
-      case 0x40:
+    switch (op & kCallFrameHighBits) {
+      case DW_CFA_advance_loc:
         advance = low6;
         break;
-      case 0x80:
+      case DW_CFA_offset:
         at_cfa(low6, static_cast<int64_t>(bytes.Unsigned()));
         break;
-      case 0xc0:
+      case DW_CFA_restore:
         restore(low6);
         break;
       default:
         switch (op) {
-          case 0x00:
-            break;      // nop
-          case 0x01: {  // set_loc
+          case DW_CFA_nop:
+            break;
+          case DW_CFA_set_loc: {
             const uintptr_t to = bytes.Pointer(entry.pointer_encoding);
             if (to > pc) return !bytes.failed();
             location = to;
             break;
           }
-          case 0x02:
+          case DW_CFA_advance_loc1:
             advance = bytes.Fixed<uint8_t>();
-            break;  // advance_loc1
-          case 0x03:
+            break;
+          case DW_CFA_advance_loc2:
             advance = bytes.Fixed<uint16_t>();
-            break;  // advance_loc2
-          case 0x04:
+            break;
+          case DW_CFA_advance_loc4:
             advance = bytes.Fixed<uint32_t>();
-            break;  // advance_loc4
-          case 0x05:
-          case 0x11:
-          case 0x2f: {  // offset_extended, …_sf, GNU_negative_…
+            break;
+          case DW_CFA_offset_extended:
+          case DW_CFA_offset_extended_sf:
+          case DW_CFA_GNU_negative_offset_extended: {
             const uint64_t number = bytes.Unsigned();
-            if (op == 0x11) {
+            if (op == DW_CFA_offset_extended_sf) {
               at_cfa(number, bytes.Signed());
             } else {
               const auto factored = static_cast<int64_t>(bytes.Unsigned());
-              at_cfa(number, op == 0x2f ? -factored : factored);
+              at_cfa(number, op == DW_CFA_GNU_negative_offset_extended ? -factored : factored);
             }
             break;
           }
-          case 0x06:
+          case DW_CFA_restore_extended:
             restore(bytes.Unsigned());
-            break;  // restore_extended
-          case 0x07:
+            break;
+          case DW_CFA_undefined:
             set(bytes.Unsigned(), How::kUndefined, 0);
             break;
-          case 0x08:
+          case DW_CFA_same_value:
             set(bytes.Unsigned(), How::kSame, 0);
             break;
-          case 0x09: {  // register
+          case DW_CFA_register: {
             const uint64_t number = bytes.Unsigned();
             bytes.Unsigned();
             set(number, How::kOther, 0);
             break;
           }
-          case 0x0a:  // remember_state
+          case DW_CFA_remember_state:
             if (depth == kMostRemembered) return false;
             remembered[depth++] = *state;
             break;
-          case 0x0b:  // restore_state
+          case DW_CFA_restore_state:
             if (depth == 0) return false;
             *state = remembered[--depth];
             break;
-          case 0x0c:  // def_cfa
+          case DW_CFA_def_cfa:
             state->cfa_is_expression = false;
             state->cfa_register = bytes.Unsigned();
             state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
             break;
-          case 0x12:  // def_cfa_sf
+          case DW_CFA_def_cfa_sf:
             state->cfa_is_expression = false;
             state->cfa_register = bytes.Unsigned();
             state->cfa_value = bytes.Signed() * entry.data_alignment;
             break;
-          case 0x0d:  // def_cfa_register
+          case DW_CFA_def_cfa_register:
             if (state->cfa_is_expression) return false;
             state->cfa_register = bytes.Unsigned();
             break;
-          case 0x0e:
-          case 0x13:  // def_cfa_offset, …_sf
+          case DW_CFA_def_cfa_offset:
+          case DW_CFA_def_cfa_offset_sf:
             if (state->cfa_is_expression) return false;
-            state->cfa_value =
-                op == 0x0e ? static_cast<int64_t>(bytes.Unsigned()) : bytes.Signed() * entry.data_alignment;
+            state->cfa_value = op == DW_CFA_def_cfa_offset ? static_cast<int64_t>(bytes.Unsigned())
+                                                           : bytes.Signed() * entry.data_alignment;
             break;
-          case 0x0f:  // def_cfa_expression
+          case DW_CFA_def_cfa_expression:
             state->cfa_is_expression = true;
             state->cfa_value = block();
             break;
-          case 0x10:
-          case 0x16: {  // expression, val_expression
+          case DW_CFA_expression:
+          case DW_CFA_val_expression: {
             const uint64_t number = bytes.Unsigned();
-            set(number, op == 0x10 ? How::kExpression : How::kOther, block());
+            set(number, op == DW_CFA_expression ? How::kExpression : How::kOther, block());
             break;
           }
-          case 0x14:
-          case 0x15: {  // val_offset, …_sf
+          case DW_CFA_val_offset:
+          case DW_CFA_val_offset_sf: {
             const uint64_t number = bytes.Unsigned();
             bytes.Unsigned();
             set(number, How::kOther, 0);
             break;
           }
-          case 0x2e:
+          case DW_CFA_GNU_args_size:
             bytes.Unsigned();
-            break;  // GNU_args_size
+            break;
           default:
             return false;
         }
@@ -184,7 +183,7 @@ bool PlaceFrom(const Rule& rule, AddressRange readable, uintptr_t pc, FrameValue
   return FoldExpression(static_cast<uintptr_t>(rule.value), readable, pc, true, place);
 }
 
-bool IsSignalFrame(const State& state, AddressRange readable, uintptr_t pc) {
+bool IsSignalFrame(const FrameRules& state, AddressRange readable, uintptr_t pc) {
   if (!state.cfa_is_expression || state.sp.how != How::kExpression || state.pc.how != How::kExpression ||
       state.bp.how != How::kExpression) {
     return false;
@@ -197,7 +196,7 @@ bool IsSignalFrame(const State& state, AddressRange readable, uintptr_t pc) {
          ra == FrameValue{FrameValue::kSp, 0, kSignalPcOffset};
 }
 
-UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
+UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
   constexpr UnwindRow kCannot = UnwindRow::Of(UnwindRow::kCannot);
   if (state.pc.how == How::kUndefined) return UnwindRow::Of(UnwindRow::kEnd);
   if (IsSignalFrame(state, readable, pc)) return UnwindRow::Of(UnwindRow::kSignal);
@@ -212,14 +211,14 @@ UnwindRow RowOf(const State& state, AddressRange readable, uintptr_t pc) {
     step.cfa_offset = step.loaded ? cfa.inner : cfa.offset;
     step.add = step.loaded ? cfa.offset : 0;
   } else {
-    if (state.cfa_register != kSp && state.cfa_register != kBp) return kCannot;
-    step.from_bp = state.cfa_register == kBp;
+    if (state.cfa_register != kDwarfSp && state.cfa_register != kDwarfFp) return kCannot;
+    step.from_bp = state.cfa_register == kDwarfFp;
     step.cfa_offset = state.cfa_value;
   }
 
   // The caller's rsp is the CFA and its pc lies just below: everything else is an oddity of hand-written code.
   if (state.sp.how != How::kSame) return kCannot;
-  if (state.pc.how != How::kAtCfa || state.pc.value != -8) return kCannot;
+  if (state.pc.how != How::kAtCfa || state.pc.value != kReturnAddressFromCfa) return kCannot;
 
   switch (state.bp.how) {
     case How::kSame:
@@ -267,11 +266,11 @@ UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintpt
     const bool planted = FindUnwindEntry(header, readable, pc + 1, &next) && next.start == pc + 1;
     return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
   }
-  State initial;
-  if (entry.return_column != kPc || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
+  FrameRules initial;
+  if (entry.return_column != kDwarfPc || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
-  State state = initial;
+  FrameRules state = initial;
   if (!Run(entry.program, entry, pc, &initial, &state)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }

@@ -1,12 +1,12 @@
 #include "sampler/unwind/unwind_entry.h"
 
+#include "sampler/unwind/dwarf_numbers.h"
 #include "sampler/unwind/unwind_bytes.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint8_t kOmitted = 0xff;
-constexpr uint8_t kTableOfOffsets = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4: what every linker writes
+constexpr uint8_t kTableOfOffsets = DW_EH_PE_datarel | DW_EH_PE_sdata4;  // what every linker writes
 
 // The body of a CIE or FDE at `at`: its bytes after the length. Empty at the terminator and for the 64-bit format,
 // which .eh_frame does not use.
@@ -46,7 +46,7 @@ bool ParseCie(uintptr_t at, AddressRange readable, UnwindEntry* entry) {
       } else if (letter == 'L') {
         bytes.Skip(1);
       } else if (letter == 'P') {
-        bytes.Pointer(bytes.Fixed<uint8_t>() & 0x0f);  // the personality: only its size matters
+        bytes.Pointer(bytes.Fixed<uint8_t>() & kPointerFormat);  // the personality: only its size matters
       } else if (letter != 'S') {
         return false;
       }
@@ -67,8 +67,8 @@ bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Unwi
   const auto frame_encoding = bytes.Fixed<uint8_t>();
   const auto count_encoding = bytes.Fixed<uint8_t>();
   const auto table_encoding = bytes.Fixed<uint8_t>();
-  if (version != 1 || count_encoding == kOmitted || table_encoding != kTableOfOffsets) return false;
-  if (frame_encoding != kOmitted) bytes.Pointer(frame_encoding, header);
+  if (version != 1 || count_encoding == DW_EH_PE_omit || table_encoding != kTableOfOffsets) return false;
+  if (frame_encoding != DW_EH_PE_omit) bytes.Pointer(frame_encoding, header);
   const uint64_t count = bytes.Pointer(count_encoding, header);
   struct TableRow {
     int32_t start, fde;
@@ -94,7 +94,7 @@ bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Unwi
   const auto distance = body.Fixed<uint32_t>();
   if (body.failed() || distance == 0 || !ParseCie(cie_field - distance, readable, entry)) return false;
   entry->start = body.Pointer(entry->pointer_encoding);
-  const uintptr_t length = body.Pointer(entry->pointer_encoding & 0x0f);
+  const uintptr_t length = body.Pointer(entry->pointer_encoding & kPointerFormat);
   if (entry->augmented) body.Skip(body.Unsigned());
   entry->program.start = body.at();
   return !body.failed() && pc - entry->start < length;

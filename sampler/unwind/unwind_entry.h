@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "sampler/unwind/dwarf_numbers.h"
 #include "sampler/unwind/unwind_cfi.h"
 
 namespace holdfast {
@@ -14,7 +15,7 @@ struct UnwindEntry {
   uint64_t code_alignment = 0;
   int64_t data_alignment = 0;
   uint64_t return_column = 0;
-  uint8_t pointer_encoding = 0;  // DW_EH_PE_absptr
+  uint8_t pointer_encoding = DW_EH_PE_absptr;
   bool augmented = false;
   AddressRange initial_program;  // of the CIE
   AddressRange program;          // of the FDE

@@ -1,5 +1,7 @@
 #include "sampler/unwind/unwind_expression.h"
 
+#include "sampler/arch/processor.h"
+#include "sampler/unwind/dwarf_numbers.h"
 #include "sampler/unwind/unwind_bytes.h"
 
 namespace holdfast {
@@ -20,12 +22,12 @@ class Folder {
 
   bool PushRegister(uint64_t number, int64_t offset) {
     switch (number) {
-      case 6:
+      case kDwarfFp:
         return Push({FrameValue::kBp, 0, offset});
-      case 7:
+      case kDwarfSp:
         return Push({FrameValue::kSp, 0, offset});
       // Only a PLT entry asks for it. It calls nobody, so the address is that of an interrupted instruction.
-      case 16:
+      case kDwarfPc:
         return PushConstant(pc_ + static_cast<uint64_t>(offset));
       default:
         return false;
@@ -55,52 +57,52 @@ class Folder {
     FrameValue& left = values_[depth_ - 1];
     const auto a = static_cast<uint64_t>(left.offset), b = static_cast<uint64_t>(right.offset);
     const int64_t x = left.offset, y = right.offset;
-    if (op == 0x22 && left.base == FrameValue::kConstant) {  // plus: either may be an address
+    if (op == DW_OP_plus && left.base == FrameValue::kConstant) {  // either may be an address
       left = right;
       left.offset = static_cast<int64_t>(a + b);
       return true;
     }
     if (right.base != FrameValue::kConstant) return false;
-    if (op != 0x22 && op != 0x1c && left.base != FrameValue::kConstant) return false;
+    if (op != DW_OP_plus && op != DW_OP_minus && left.base != FrameValue::kConstant) return false;
     uint64_t value = 0;
     switch (op) {
-      case 0x1a:
+      case DW_OP_and:
         value = a & b;
         break;
-      case 0x1c:
+      case DW_OP_minus:
         value = a - b;
         break;
-      case 0x1e:
+      case DW_OP_mul:
         value = a * b;
         break;
-      case 0x21:
+      case DW_OP_or:
         value = a | b;
         break;
-      case 0x22:
+      case DW_OP_plus:
         value = a + b;
         break;
-      case 0x24:
+      case DW_OP_shl:
         value = b < 64 ? a << b : 0;
         break;
-      case 0x25:
+      case DW_OP_shr:
         value = b < 64 ? a >> b : 0;
         break;
-      case 0x29:
+      case DW_OP_eq:
         value = x == y;
         break;
-      case 0x2a:
+      case DW_OP_ge:
         value = x >= y;
         break;
-      case 0x2b:
+      case DW_OP_gt:
         value = x > y;
         break;
-      case 0x2c:
+      case DW_OP_le:
         value = x <= y;
         break;
-      case 0x2d:
+      case DW_OP_lt:
         value = x < y;
         break;
-      case 0x2e:
+      case DW_OP_ne:
         value = x != y;
         break;
       default:
@@ -124,38 +126,38 @@ class Folder {
 
 bool Apply(DwarfBytes* bytes, Folder* folder) {
   const auto op = bytes->Fixed<uint8_t>();
-  if (op >= 0x30 && op <= 0x4f) return folder->PushConstant(op - 0x30u);                   // lit0 … lit31
-  if (op >= 0x70 && op <= 0x8f) return folder->PushRegister(op - 0x70u, bytes->Signed());  // breg0 … breg31
+  if (op >= DW_OP_lit0 && op <= DW_OP_lit31) return folder->PushConstant(op - uint32_t{DW_OP_lit0});
+  if (op >= DW_OP_breg0 && op <= DW_OP_breg31) return folder->PushRegister(op - uint32_t{DW_OP_breg0}, bytes->Signed());
   switch (op) {
-    case 0x06:
-      return folder->Load();  // deref
-    case 0x08:
-      return folder->PushConstant(bytes->Fixed<uint8_t>());  // const1u
-    case 0x09:
+    case DW_OP_deref:
+      return folder->Load();
+    case DW_OP_const1u:
+      return folder->PushConstant(bytes->Fixed<uint8_t>());
+    case DW_OP_const1s:
       return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int8_t>()}));
-    case 0x0a:
+    case DW_OP_const2u:
       return folder->PushConstant(bytes->Fixed<uint16_t>());
-    case 0x0b:
+    case DW_OP_const2s:
       return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int16_t>()}));
-    case 0x0c:
+    case DW_OP_const4u:
       return folder->PushConstant(bytes->Fixed<uint32_t>());
-    case 0x0d:
+    case DW_OP_const4s:
       return folder->PushConstant(static_cast<uint64_t>(int64_t{bytes->Fixed<int32_t>()}));
-    case 0x0e:
-    case 0x0f:
-      return folder->PushConstant(bytes->Fixed<uint64_t>());  // const8u, const8s
-    case 0x10:
-      return folder->PushConstant(bytes->Unsigned());  // constu
-    case 0x11:
-      return folder->PushConstant(static_cast<uint64_t>(bytes->Signed()));  // consts
-    case 0x12:
+    case DW_OP_const8u:
+    case DW_OP_const8s:
+      return folder->PushConstant(bytes->Fixed<uint64_t>());
+    case DW_OP_constu:
+      return folder->PushConstant(bytes->Unsigned());
+    case DW_OP_consts:
+      return folder->PushConstant(static_cast<uint64_t>(bytes->Signed()));
+    case DW_OP_dup:
       return folder->Duplicate();
-    case 0x13:
+    case DW_OP_drop:
       return folder->Drop();
-    case 0x23:
-      return folder->Add(bytes->Unsigned());  // plus_uconst
-    case 0x96:
-      return true;  // nop
+    case DW_OP_plus_uconst:
+      return folder->Add(bytes->Unsigned());
+    case DW_OP_nop:
+      return true;
     default:
       return folder->Combine(op);
   }

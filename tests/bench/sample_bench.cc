@@ -27,8 +27,8 @@ constexpr uintptr_t kHeap = uintptr_t{1} << 40;
 uintptr_t next_block = 0;
 constexpr size_t kBytes = 64;
 
-Table* StartSampling(uint64_t table_bytes = 64 << 20) {
-  Table* table = UseAnonymousTable(table_bytes);
+SharedTable* StartSampling(uint64_t table_bytes = 64 << 20) {
+  SharedTable* table = UseAnonymousTable(table_bytes);
   MakeSpecialStacks(table);
   table->header()->heap_intervals[0].interval = 512 << 10;
   table->header()->heap_interval_count = 1;
@@ -77,7 +77,7 @@ void Hot(benchmark::State& state) {
 }
 
 void Diverse(benchmark::State& state, uint64_t stacks) {
-  Table* table = StartSampling();
+  SharedTable* table = StartSampling();
   Timed timed;
   uint64_t turn = 0;
   const auto sample = [&] {
@@ -111,7 +111,7 @@ void FirstOfAThread(benchmark::State& state) {
 
 // The live table alone, with so many blocks in it: one in, one out.
 void Live(benchmark::State& state) {
-  Table* table = StartSampling(uint64_t{256} << 20);
+  SharedTable* table = StartSampling(uint64_t{256} << 20);
   const auto address = [](uint64_t i) { return kHeap + i * 1040; };
   const auto live = static_cast<uint64_t>(state.range(0));
   for (uint64_t i = 0; i < live; ++i) {

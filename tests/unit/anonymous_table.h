@@ -7,12 +7,12 @@
 
 namespace holdfast {
 
-inline Table* UseAnonymousTable(uint64_t bytes = 8 << 20) {
+inline SharedTable* UseAnonymousTable(uint64_t bytes = 8 << 20) {
   auto* header = static_cast<TableHeader*>(MapAnonymous(bytes));
   header->cap_bytes = bytes;
   header->used = sizeof(TableHeader) / kUnit;
   header->backed = static_cast<uint32_t>(bytes / kUnit);  // so that it never grows
-  auto* table = reinterpret_cast<Table*>(header);
+  auto* table = reinterpret_cast<SharedTable*>(header);
   current_table = table;
   return table;
 }

@@ -28,8 +28,8 @@ class Conditions : public Waits {
   void End(LockWait* wait, bool woken) { EndConditionWait(wait, &condition_, &lock_, woken); }
   // As another thread.
   void Leave(const LockWait& wait) {
-    RemoveWaiter(wait.slot, wait.start_ns);
-    TidyWokenSlot(wait.slot, &condition_, wait.start_ns);
+    RemoveWaiter(StateOf(&wait)->slot, StateOf(&wait)->start_ns);
+    TidyWokenSlot(StateOf(&wait)->slot, &condition_, StateOf(&wait)->start_ns);
   }
   uint64_t WaitingForMutex() const {
     const LockSlot* slot = FindSlot(&lock_, kHeldTable);
@@ -94,7 +94,8 @@ TEST_F(Conditions, WhoComesAfterTheOthersWereCountedIsNotWoken) {
 TEST_F(Conditions, AreWaitedForUntilAWokenThreadCanRun) {
   Both both;
   BeginBoth(true, &both);
-  EXPECT_LT(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(2 * (MonotonicNs() - both.first.start_ns)) - 90'000);
+  EXPECT_LT(Sum(&LockCounters::hold_ns),
+            static_cast<uint64_t>(2 * (MonotonicNs() - StateOf(&both.first)->start_ns)) - 90'000);
   End(&both.second, true);
   End(&both.first, true);
 }
@@ -112,7 +113,7 @@ TEST_F(Conditions, EachTakesTheMeanOfTheSignalsAndTheSumIsRight) {
   LockSlot* of_mutex = FindSlot(&lock_, kHeldTable);
   const int64_t late_ns = MonotonicNs() + kMs;
   ASSERT_TRUE(AddWaiters(of_mutex, &lock_, late_ns));
-  both.first.slot->signalled += static_cast<uint64_t>(late_ns) << kWaitersBits | 1;
+  StateOf(&both.first)->slot->signalled += static_cast<uint64_t>(late_ns) << kWaitersBits | 1;
   End(&both.second, true);
   End(&both.first, true);
   EXPECT_EQ(WaitingForMutex(), 0u);
@@ -154,8 +155,8 @@ TEST_F(Conditions, ThatAreSignalledForNobodyGiveUpTheirSlot) {
 TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
   Both both;
   BeginBoth(false, &both);
-  LockSlot* slot = both.first.slot;
-  for (LockWait* wait : {&both.first, &both.second}) RemoveWaiter(slot, wait->start_ns);
+  LockSlot* slot = StateOf(&both.first)->slot;
+  for (LockWait* wait : {&both.first, &both.second}) RemoveWaiter(slot, StateOf(wait)->start_ns);
   for (int i = 0; i < 300; ++i) VisitIdleSlot(slot, &condition_, 1);
   EXPECT_EQ(FindSlot(&condition_, kWokenTable), slot);
   DropSignal(slot, MonotonicNs(), 0);

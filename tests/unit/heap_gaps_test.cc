@@ -48,7 +48,7 @@ class HeapGaps : public ::testing::Test {
     return bytes;
   }
 
-  Table* table_;
+  SharedTable* table_;
 };
 
 // In pieces of a mebibyte, between which it is looked whether the interval was changed, it would take 12 s.

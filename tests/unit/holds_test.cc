@@ -104,7 +104,7 @@ TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
   }
   waitpid(child, nullptr, 0);
   EXPECT_GE(Sum(&LockCounters::hold_ns), static_cast<uint64_t>(kSecond));
-  EXPECT_EQ(WaitersOf(*wait.slot), 1u);
+  EXPECT_EQ(WaitersOf(*StateOf(&wait)->slot), 1u);
   EndWait(&wait, false);
 }
 
@@ -128,8 +128,8 @@ TEST_F(Holds, ThatWereChargedByOthersMeanwhileAreNotChargedTwice) {
   Begin(&wait);
   EnterWait(false, &wait);
   int64_t later_ns = MonotonicNs() + 3'600 * kSecond, now_ns = MonotonicNs();
-  EXPECT_GE(Settle(wait.slot, &later_ns), 3'600 * kSecond);
-  EXPECT_EQ(Settle(wait.slot, &now_ns), 0);
+  EXPECT_GE(Settle(StateOf(&wait)->slot, &later_ns), 3'600 * kSecond);
+  EXPECT_EQ(Settle(StateOf(&wait)->slot, &now_ns), 0);
   EndWait(&wait, false);
 }
 
@@ -147,8 +147,8 @@ TEST_F(Holds, OfSeveralWaitersAreEachOnesInPart) {
   Unlock();
   uint64_t pairs = 0, delay = 0;
   for (const Offset head : table_->header()->pair_heads) {
-    for (Offset at = head; at != 0; at = table_->At<LockPair>(at)->next) {
-      const LockPair& pair = *table_->At<LockPair>(at);
+    for (Offset at = head; at != 0; at = table_->At<LockPairRecord>(at)->next) {
+      const LockPairRecord& pair = *table_->At<LockPairRecord>(at);
       if (pair.holder == 0) continue;
       ++pairs;
       delay += pair.delay >> kAmountFractionBits;

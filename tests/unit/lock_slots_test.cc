@@ -172,7 +172,7 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
   Begin(&wait);
   EnterWait(false, &wait);
   LockSlot* slot = FindSlot(&lock_, kHeldTable);
-  const int64_t start_ns = wait.start_ns;
+  const int64_t start_ns = StateOf(&wait)->start_ns;
   uint64_t counted = 1;
   while (AddWaiters(slot, &lock_, start_ns)) ++counted;
   EXPECT_EQ(counted, kMostWaiters);
@@ -181,7 +181,7 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
 
   // One more: all of its wait is hand-off delay, and it is said.
   Begin(&late);
-  EXPECT_EQ(late.slot, nullptr);
+  EXPECT_EQ(StateOf(&late)->slot, nullptr);
   EXPECT_EQ(table_->header()->losses[static_cast<int>(Loss::kLockSlotTaken)], 1u);
   EnterWait(false, &late);
   EndWait(&late, false);
@@ -198,12 +198,12 @@ TEST_F(Waits, WhatWasChargedButNotWaitedIsAddedToTheWaitsInTheEnd) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
-  int64_t attributed_to_ns = wait.start_ns + 3 * kMs;
-  const auto held = static_cast<uint64_t>(Settle(wait.slot, &attributed_to_ns));
+  int64_t attributed_to_ns = StateOf(&wait)->start_ns + 3 * kMs;
+  const auto held = static_cast<uint64_t>(Settle(StateOf(&wait)->slot, &attributed_to_ns));
   EXPECT_EQ(held, 3u * kMs);
-  RemoveWaiter(wait.slot, wait.start_ns + kMs);
-  EXPECT_EQ(LeftoverOf(wait.slot).ns, -2 * kMs);
-  EXPECT_EQ(LeftoverOf(wait.slot).ns, 0);
+  RemoveWaiter(StateOf(&wait)->slot, StateOf(&wait)->start_ns + kMs);
+  EXPECT_EQ(LeftoverOf(StateOf(&wait)->slot).ns, -2 * kMs);
+  EXPECT_EQ(LeftoverOf(StateOf(&wait)->slot).ns, 0);
 }
 
 }  // namespace

@@ -114,8 +114,9 @@ class MadeTable {
   }
 
   Offset AddModule(const std::string& path, const std::string& build_id, uint64_t start, uint64_t end,
-                   std::vector<Segment> segments, uint16_t tag = 0) {
-    const Offset offset = Allocate(sizeof(Module) + segments.size() * sizeof(Segment) + build_id.size() + path.size());
+                   std::vector<ModuleSegment> segments, uint16_t tag = 0) {
+    const Offset offset =
+        Allocate(sizeof(Module) + segments.size() * sizeof(ModuleSegment) + build_id.size() + path.size());
     Module& module = At<Module>(offset);
     module.tag = tag;
     module.segments = static_cast<uint16_t>(segments.size());
@@ -124,9 +125,9 @@ class MadeTable {
     module.build_id_bytes = static_cast<uint16_t>(build_id.size());
     module.path_bytes = static_cast<uint16_t>(path.size());
     char* to = reinterpret_cast<char*>(&module + 1);
-    if (!segments.empty()) memcpy(to, segments.data(), segments.size() * sizeof(Segment));
-    memcpy(to + segments.size() * sizeof(Segment), build_id.data(), build_id.size());
-    memcpy(to + segments.size() * sizeof(Segment) + build_id.size(), path.data(), path.size());
+    if (!segments.empty()) memcpy(to, segments.data(), segments.size() * sizeof(ModuleSegment));
+    memcpy(to + segments.size() * sizeof(ModuleSegment), build_id.data(), build_id.size());
+    memcpy(to + segments.size() * sizeof(ModuleSegment) + build_id.size(), path.data(), path.size());
     module.next = head().modules;
     head().modules = offset;
     return offset;

@@ -28,17 +28,17 @@ struct Recorded {
   uint16_t tag;
   bool unloaded;
   uint64_t start, end, bias;
-  std::vector<Segment> segments;
+  std::vector<ModuleSegment> segments;
   std::string build_id, path;
 };
 
 // As a reader does it: from the list's head, newest first.
 std::vector<Recorded> ReadModules() {
   std::vector<Recorded> modules;
-  Table* now = table();
+  SharedTable* now = table();
   for (Offset at = now->header()->modules; at != 0;) {
     const auto* module = now->At<Module>(at);
-    const auto* segments = reinterpret_cast<const Segment*>(module + 1);
+    const auto* segments = reinterpret_cast<const ModuleSegment*>(module + 1);
     const char* tail = reinterpret_cast<const char*>(segments + module->segments);
     modules.push_back({module->tag,
                        module->unloaded != 0,
@@ -340,7 +340,7 @@ TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
   constexpr int kRounds = 300;
   int unrecorded = 0;
   for (int round = 0; round < kRounds; ++round) {
-    Table* table = UseAnonymousTable(1 << 20);
+    SharedTable* table = UseAnonymousTable(1 << 20);
     ForgetModules();
     std::atomic<int> ready{0}, recorded{0};
     std::vector<std::thread> threads;
@@ -479,7 +479,7 @@ TEST_F(ModuleTable, AnUnloadWaitsForWalksThatReadAndForNoOther) {
 }
 
 TEST_F(ModuleTable, AFullTableIsCountedOnceForEachModule) {
-  Table* small = UseAnonymousTable(sizeof(TableHeader) / 4096 * 4096 + 4096);
+  SharedTable* small = UseAnonymousTable(sizeof(TableHeader) / 4096 * 4096 + 4096);
   small->header()->used = small->header()->backed.load();
   ForgetModules();
   Sight(reinterpret_cast<void*>(&Sight));

@@ -220,16 +220,16 @@ TEST(ReadSnapshot, CountersThatNoProfileCanHoldStayAtItsLargestValueAndItIsSaid)
 // A lock and a pair that were new while the table was copied, the lock's list first.
 TEST(ReadSnapshot, APairOfALockThatIsNotInItsListYetIsLeftOut) {
   MadeTable table;
-  const Offset lock = table.Allocate(sizeof(LockRecord)), pair = table.Allocate(sizeof(LockPair));
-  table.At<LockPair>(pair).lock = lock;
+  const Offset lock = table.Allocate(sizeof(LockRecord)), pair = table.Allocate(sizeof(LockPairRecord));
+  table.At<LockPairRecord>(pair).lock = lock;
   table.head().pair_heads[5] = pair;
   const auto snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_TRUE(snapshot->lock_pairs.empty());
-  table.At<LockPair>(pair).next = pair;
+  table.At<LockPairRecord>(pair).next = pair;
   EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kDataLoss) << "a circle ends";
-  table.At<LockPair>(pair).next = 0;
-  table.At<LockPair>(pair).lock = 1u << 30;
+  table.At<LockPairRecord>(pair).next = 0;
+  table.At<LockPairRecord>(pair).lock = 1u << 30;
   EXPECT_EQ(Read(table).status().code(), absl::StatusCode::kDataLoss) << "outside of the table";
 }
 

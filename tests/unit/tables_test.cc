@@ -25,7 +25,7 @@ StackTrace Trace(std::initializer_list<TaggedPc> frames) {
 uint64_t Objects(const Row* row) { return row->sums[kAllocObjects] >> kCountFractionBits; }
 
 TEST(StackTable, EqualStacksAreOneAndOthersAreNot) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* a = InternStack(table, Trace({1, 2, 3}));
   EXPECT_EQ(InternStack(table, Trace({1, 2, 3})), a);
@@ -37,7 +37,7 @@ TEST(StackTable, EqualStacksAreOneAndOthersAreNot) {
 }
 
 TEST(StackTable, SharedOuterFramesAreStoredOnce) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   static_assert(kNodeFrames == 4);
   InternStack(table, Trace({100, 5, 4, 3, 2, 1}));
@@ -51,7 +51,7 @@ TEST(StackTable, SharedOuterFramesAreStoredOnce) {
 }
 
 TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   for (uint16_t depth = 1; depth <= 3 * kNodeFrames; ++depth) {
     StackTrace trace{};
@@ -66,7 +66,7 @@ TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
 }
 
 TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
-  Table* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
+  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* stack = nullptr;
   for (TaggedPc pc = 1; pc < 2000; ++pc) stack = InternStack(table, Trace({pc}));
@@ -79,7 +79,7 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
 }
 
 // How many records are passed on the way to each node below `at`, after `passed` that were passed on the way there.
-void CountSteps(Table* table, Offset at, int passed, std::vector<int>* steps) {
+void CountSteps(SharedTable* table, Offset at, int passed, std::vector<int>* steps) {
   for (; at != 0; ++passed) {
     const Node* node = table->At<Node>(at);
     if (node->frames[0] == 0) {
@@ -92,7 +92,7 @@ void CountSteps(Table* table, Offset at, int passed, std::vector<int>* steps) {
 }
 
 // The same for stacks: own list first, then what was there before each branch, the innermost first.
-void CountStackSteps(Table* table, Offset at, Offset branch_at, int passed, std::vector<int>* steps) {
+void CountStackSteps(SharedTable* table, Offset at, Offset branch_at, int passed, std::vector<int>* steps) {
   int later = 0;  // records of lists that are looked at before this one
   if (at != 0 && table->At<Stack>(at)->truncated == kIsBranch) {
     const auto& branch = *table->At<StackBranch>(at);
@@ -113,7 +113,7 @@ void CountStackSteps(Table* table, Offset at, Offset branch_at, int passed, std:
 }
 
 TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
-  Table* table = UseAnonymousTable(256 << 20);
+  SharedTable* table = UseAnonymousTable(256 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
   constexpr TaggedPc kNodes = 1'000'000;
   std::vector<std::thread> threads;
@@ -144,7 +144,7 @@ TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
 }
 
 TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* stack = InternStack(table, Trace({5}));
   std::set<Row*> rows;
@@ -158,7 +158,7 @@ TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
 }
 
 TEST(StackTable, AFullRowIsFollowedByAnotherAndNoSumBeginsAnew) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* stack = InternStack(table, Trace({5}));
   Row* first = FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0);
@@ -177,7 +177,7 @@ TEST(StackTable, AFullRowIsFollowedByAnotherAndNoSumBeginsAnew) {
 }
 
 TEST(StackTable, TheOverflowRowIsFollowedByAnotherToo) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
   Row* first = FindRow(table, overflow, ProfileKind::kBlock, WaitKind::kMutex, 3);
@@ -189,7 +189,7 @@ TEST(StackTable, TheOverflowRowIsFollowedByAnotherToo) {
 }
 
 TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
-  Table* table = UseAnonymousTable(64 << 20);
+  SharedTable* table = UseAnonymousTable(64 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
   constexpr int kStacks = 2000, kRounds = 20;
   std::vector<std::thread> threads;
@@ -215,7 +215,7 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
 }
 
 TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
-  Table* table = UseAnonymousTable();
+  SharedTable* table = UseAnonymousTable();
   ASSERT_GE(InsertLive(table, 0x1000, {64, 7, 0}), 0);
   TakenLive taken = TakeLive(table, 0x1000);
   ASSERT_NE(taken.key, nullptr);
@@ -230,7 +230,7 @@ TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
 }
 
 TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
-  Table* table = UseAnonymousTable(64 << 20);
+  SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 100'000;
   for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, i * 512, {i, 1, 0}), 0) << i;
   for (uintptr_t i = 1; i <= kBlocks; ++i) {
@@ -243,7 +243,7 @@ TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
 
 // The level that an insertion names is where the block is, and stays so while the table grows and shrinks.
 TEST(LiveTable, ABlockIsFoundInTheLevelItWasPutInto) {
-  Table* table = UseAnonymousTable(64 << 20);
+  SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 200'000;
   std::vector<int> levels(kBlocks + 1);
   for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(levels[i] = InsertLive(table, i * 512, {i, 1, 0}), 0);
@@ -258,7 +258,7 @@ TEST(LiveTable, ABlockIsFoundInTheLevelItWasPutInto) {
 }
 
 TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
-  Table* table = UseAnonymousTable(64 << 20);
+  SharedTable* table = UseAnonymousTable(64 << 20);
   for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_GE(InsertLive(table, i * 16, {1, 1, 0}), 0);
   const uint32_t used = table->header()->used;
   for (uintptr_t i = 1; i <= 1'000'000; ++i) {
@@ -270,7 +270,7 @@ TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
 }
 
 TEST(LiveTable, FullTableRefuses) {
-  Table* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
+  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
   uintptr_t inserted = 0;
   while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {1, 1, 0}) >= 0) ++inserted;
   EXPECT_GE(inserted, kLiveSlots0 / 4);
@@ -278,7 +278,7 @@ TEST(LiveTable, FullTableRefuses) {
 }
 
 TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
-  Table* table = UseAnonymousTable(64 << 20);
+  SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 20'000;
   std::vector<std::thread> threads;
   for (uintptr_t t = 0; t < 4; ++t) {

@@ -48,10 +48,10 @@ class Waits : public ::testing::Test {
   }
   // As if it had begun so long ago.
   static void Backdate(LockWait* wait, int64_t by_ns) {
-    wait->start_ns -= by_ns;
-    if (wait->slot != nullptr) DelayWaiter(wait->slot, -by_ns);
+    StateOf(wait)->start_ns -= by_ns;
+    if (StateOf(wait)->slot != nullptr) DelayWaiter(StateOf(wait)->slot, -by_ns);
   }
-  static void Release(LockWait* wait, int64_t at_ns) { Settle(wait->slot, &at_ns); }
+  static void Release(LockWait* wait, int64_t at_ns) { Settle(StateOf(wait)->slot, &at_ns); }
   // Below the caller's waits on the stack: what lies above it has been left.
   __attribute__((noinline)) void Unlock(bool sleepers = true, bool succeeded = true) {
     LockHold hold;
@@ -74,7 +74,7 @@ class Waits : public ::testing::Test {
     return sum;
   }
 
-  Table* table_;
+  SharedTable* table_;
   int lock_ = 0;
 };
 

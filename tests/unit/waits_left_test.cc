@@ -56,7 +56,7 @@ TEST_F(LeftWaits, AreOverWhenTheirThreadNextUnlocks) {
   EXPECT_EQ(lock_preparing, 0u);
   EXPECT_EQ(Sum(&LockCounters::waits), 1u);
   EXPECT_EQ(Sum(&LockCounters::waits, WaitKind::kRwlockRead), 1u);
-  for (const Offset row : frames.left.slot->waiters) EXPECT_EQ(row, 0u);
+  for (const Offset row : StateOf(&frames.left)->slot->waiters) EXPECT_EQ(row, 0u);
 }
 
 // The handler goes on, in the midst of the wait that it interrupted.
@@ -84,7 +84,7 @@ TEST_F(LeftWaits, ForConditionsGiveUpTheirSlot) {
   } frames;
   BeginConditionWait(HOLDFAST_CALLER(), &lock_, &lock_, &frames.left);
   EnterWait(false, &frames.left);
-  VisitIdleSlot(frames.left.slot, &lock_, 1'000);
+  VisitIdleSlot(StateOf(&frames.left)->slot, &lock_, 1'000);
   BeginUnlock(&lock_, WaitKind::kMutex, false, &frames.hold);
   EXPECT_EQ(lock_watch[kWokenTable].taken, 0u);
 }
@@ -95,8 +95,8 @@ TEST_F(LeftWaits, AreNotCapturedInAChildOfFork) {
   do {
     Begin(&wait);
     EnterWait(false, &wait);
-    if (wait.capture_end_ns != 0) EndWait(&wait, false);
-  } while (wait.capture_end_ns != 0);
+    if (StateOf(&wait)->capture_end_ns != 0) EndWait(&wait, false);
+  } while (StateOf(&wait)->capture_end_ns != 0);
   current_table = nullptr;  // by a handler
   StillWaiting({}, &wait);
   EXPECT_EQ(lock_preparing, 0u);

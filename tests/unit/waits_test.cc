@@ -18,13 +18,13 @@ class OwnWork : public Waits {
   Lengths After(bool free_now, int64_t released_after_s) {
     LockWait wait;
     Begin(&wait);
-    EXPECT_NE(wait.capture_start_ns, 0);
+    EXPECT_NE(StateOf(&wait)->capture_start_ns, 0);
     Backdate(&wait, 10 * kSecond);
-    wait.capture_start_ns = wait.start_ns + 1 * kSecond;
-    wait.capture_end_ns = wait.start_ns + 9 * kSecond;
-    if (released_after_s != 0) Release(&wait, wait.start_ns + released_after_s * kSecond);
+    StateOf(&wait)->capture_start_ns = StateOf(&wait)->start_ns + 1 * kSecond;
+    StateOf(&wait)->capture_end_ns = StateOf(&wait)->start_ns + 9 * kSecond;
+    if (released_after_s != 0) Release(&wait, StateOf(&wait)->start_ns + released_after_s * kSecond);
     EnterWait(free_now, &wait);
-    EXPECT_TRUE(!free_now || thread_state.current_wait.start_ns == wait.start_ns)
+    EXPECT_TRUE(!free_now || thread_state.current_wait.start_ns == StateOf(&wait)->start_ns)
         << "for who takes it out if it is left";
     EndWait(&wait, true);
     Unlock();
@@ -99,26 +99,26 @@ TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
 
 // ---- Places whose stack is known ----
 
-class Places : public Waits {
+class CallSites : public Waits {
  protected:
-  Places() { UseInterval(100'000); }
+  CallSites() { UseInterval(100'000); }
   // Waits at one call site of the program, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
   // given to others meanwhile.
-  __attribute__((noinline)) LockWait At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
+  __attribute__((noinline)) WaitState At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
     LockWait wait;
     Begin(&wait, kind, style);
     EnterWait(false, &wait);
     Backdate(&wait, lasts_ns != 0 ? lasts_ns : -kSecond);
     EndWait(&wait, false);
-    return wait;
+    return *StateOf(&wait);
   }
 };
 
-TEST_F(Places, ThatAreKnownAreSampledWithoutACaptureAndCapturedWithoutASample) {
+TEST_F(CallSites, ThatAreKnownAreSampledWithoutACaptureAndCapturedWithoutASample) {
   int known = 0, looks = 0;
   const Row* row = nullptr;
   for (int i = 0; i < 4'000; ++i) {
-    const LockWait wait = At(WaitKind::kMutex);
+    const WaitState wait = At(WaitKind::kMutex);
     const bool captured = wait.capture_end_ns != 0;
     if (wait.chance == 1.0F / kShare) {
       EXPECT_EQ(known, 0) << "once known, it stays known";
@@ -138,15 +138,15 @@ TEST_F(Places, ThatAreKnownAreSampledWithoutACaptureAndCapturedWithoutASample) {
 }
 
 // One call of a program, through a pointer, may be for one thing or another.
-TEST_F(Places, AreOthersForAnotherKindOfWait) {
+TEST_F(CallSites, AreOthersForAnotherKindOfWait) {
   for (int i = 0; i < 2'000; ++i) {
     const WaitKind kind = i / 100 % 2 != 0 ? WaitKind::kRwlockRead : WaitKind::kRwlockWrite;
-    const LockWait wait = At(kind);
+    const WaitState wait = At(kind);
     ASSERT_TRUE(wait.row == nullptr || wait.row->wait == kind) << i;
   }
 }
 
-TEST_F(Places, AreOthersForAnotherThreadWithTheSameEntry) {
+TEST_F(CallSites, AreOthersForAnotherThreadWithTheSameEntry) {
   for (int i = 0; i <= 100; ++i) {
     thread_state.thread_id = 5 + (i == 100 ? static_cast<int>(kWaitingThreads) : 0);
     const float chance = At(WaitKind::kMutex).chance;
@@ -154,14 +154,14 @@ TEST_F(Places, AreOthersForAnotherThreadWithTheSameEntry) {
   }
 }
 
-TEST_F(Places, AreUnknownWhereAThreadMayNotAskForItsId) {
+TEST_F(CallSites, AreUnknownWhereAThreadMayNotAskForItsId) {
   At(WaitKind::kMutex);  // makes the slots
   no_system_calls = true;
   thread_state.thread_id = 0;
   for (int i = 0; i < 100; ++i) EXPECT_EQ(At(WaitKind::kMutex).chance, 1.0F / kShare);
 }
 
-TEST_F(Places, WhereNoStackCouldBeTakenAreNotKnown) {
+TEST_F(CallSites, WhereNoStackCouldBeTakenAreNotKnown) {
   ThreadState others[64] = {};
   for (ThreadState& other : others) ASSERT_NE(TakeScratch(other), nullptr);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(At(WaitKind::kMutex).chance, 1.0F / kShare);
@@ -169,21 +169,21 @@ TEST_F(Places, WhereNoStackCouldBeTakenAreNotKnown) {
 }
 
 // Cut in two by a deadline only where nothing is known: a timer makes waking up slower.
-TEST_F(Places, AreWaitedForInPartsUntilTheyAreKnown) {
+TEST_F(CallSites, AreWaitedForInPartsUntilTheyAreKnown) {
   bool was_known = false;
   for (int i = 0; i < 100; ++i) {
-    const LockWait wait = At(WaitKind::kMutex);
+    const WaitState wait = At(WaitKind::kMutex);
     EXPECT_EQ(wait.in_parts, !was_known);
     was_known = was_known || wait.row != nullptr;
   }
   EXPECT_TRUE(was_known);
 }
 
-TEST_F(Places, AreCapturedAtOnceAfterAWaitThatWasLong) {
+TEST_F(CallSites, AreCapturedAtOnceAfterAWaitThatWasLong) {
   bool was_long = false;
   for (const int64_t lasts_ns : {int64_t{0}, int64_t{0}, kMs, kMs, int64_t{0}, int64_t{0}}) {
     for (int i = 0; i < 100 && !was_long; ++i) At(WaitKind::kMutex);  // known
-    const LockWait wait = At(WaitKind::kMutex, WaitStyle::kInParts, lasts_ns);
+    const WaitState wait = At(WaitKind::kMutex, WaitStyle::kInParts, lasts_ns);
     EXPECT_EQ(wait.chance, was_long ? 1 : 1 - 1.0F / kLookAgain);
     if (was_long) {
       EXPECT_NE(wait.capture_end_ns, 0);
@@ -194,27 +194,27 @@ TEST_F(Places, AreCapturedAtOnceAfterAWaitThatWasLong) {
   }
 }
 
-TEST_F(Places, ThatAreNotKnownAreCapturedWhenAWaitOutlastsItsFirstPart) {
+TEST_F(CallSites, ThatAreNotKnownAreCapturedWhenAWaitOutlastsItsFirstPart) {
   LockWait wait;
   do {
     UseInterval(100'000);
     ForgetLockSlots();
     Begin(&wait);
     EnterWait(false, &wait);
-    if (wait.capture_end_ns != 0) EndWait(&wait, false);
-  } while (wait.capture_end_ns != 0);
+    if (StateOf(&wait)->capture_end_ns != 0) EndWait(&wait, false);
+  } while (StateOf(&wait)->capture_end_ns != 0);
   StillWaiting({}, &wait);
-  EXPECT_NE(wait.capture_end_ns, 0);
-  EXPECT_EQ(wait.chance, 1);
-  EXPECT_TRUE(wait.sampled);
+  EXPECT_NE(StateOf(&wait)->capture_end_ns, 0);
+  EXPECT_EQ(StateOf(&wait)->chance, 1);
+  EXPECT_TRUE(StateOf(&wait)->sampled);
   EnterWait(false, &wait);
   EndWait(&wait, false);
 }
 
-TEST_F(Places, DoNotMatterWhereTheLastWaitOfTheKindWasLong) {
+TEST_F(CallSites, DoNotMatterWhereTheLastWaitOfTheKindWasLong) {
   for (int i = 0; i < 100; ++i) At(WaitKind::kSemaphore, WaitStyle::kWhole);
   thread_state.long_waits = 1u << static_cast<int>(WaitKind::kSemaphore);
-  const LockWait wait = At(WaitKind::kSemaphore, WaitStyle::kWhole);
+  const WaitState wait = At(WaitKind::kSemaphore, WaitStyle::kWhole);
   EXPECT_EQ(wait.chance, 1);
   EXPECT_TRUE(wait.sampled);
   EXPECT_NE(wait.capture_end_ns, 0);
