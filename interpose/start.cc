@@ -101,7 +101,7 @@ void ForgetOurVariables(const char** environment) {
 
 const link_map* ObjectOfFunction(auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); }
 
-// A sampled block may only be put at a tagged place, and parked, if memalign and malloc_usable_size belong to the same
+// A sampled block may only be put at a tagged address, and parked, if memalign and malloc_usable_size belong to the same
 // allocator as malloc and free do.
 bool AllocatorCanAlign() {
   const link_map* object = ObjectOfFunction(real.malloc);

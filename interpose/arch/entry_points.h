@@ -45,8 +45,8 @@ HOLDFAST_HIDDEN void* HoldfastNewDue(size_t bytes);
 HOLDFAST_HIDDEN void* HoldfastNewArrayDue(size_t bytes);
 HOLDFAST_HIDDEN void* HoldfastNewFailed(size_t bytes);
 HOLDFAST_HIDDEN void* HoldfastNewArrayFailed(size_t bytes);
-HOLDFAST_HIDDEN void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp);
-HOLDFAST_HIDDEN void* HoldfastNewArrayElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp);
+HOLDFAST_HIDDEN void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t fp);
+HOLDFAST_HIDDEN void* HoldfastNewArrayElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t fp);
 HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, void*);
 
 // (interpose/process/process_hooks.cc)

@@ -26,14 +26,14 @@ inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
 bool ReadySlow();
 inline bool Ready() { return LIKELY(hot_size_limit != 0) || ReadySlow(); }
 
-// For a slow half that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready now,
+// For a slow path that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready now,
 // and the thread itself is charged, whose countdown begins at 0 and so has run out.
 inline bool ReadyAfterCharge(size_t bytes) {
   ClearUnusedWord();
   return ReadySlow() && ChargeHeap(bytes);
 }
 
-// For a slow half whose hot path has found the countdown to have run out. False: the size is one that no allocator has.
+// For a slow path whose hot path has found the countdown to have run out. False: the size is one that no allocator has.
 inline bool MayBeDue(size_t bytes) {
   if (LIKELY(bytes <= kHotSizeLimit)) return true;
   UndoCharge(bytes);

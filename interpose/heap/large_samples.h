@@ -1,6 +1,6 @@
 // How free knows a large sample where glibc is below: by the size that glibc keeps in front of each block.
 //
-// A tagged place (sampler/hot_path/sampled_filter.h) costs memory. glibc's memalign cuts it out of a hole that is 1 KiB larger, so the
+// A tagged address (sampler/hot_path/sampled_filter.h) costs memory. glibc's memalign cuts it out of a hole that is 1 KiB larger, so the
 // hole that its block leaves is too small for the next one. Of small blocks that is nothing, as one in some thousand is a
 // sample; but of blocks of 1 MiB nearly all are, and a program that replaces them at random kept nine times what it held. So
 // a large sample stays where malloc has put it, just as in the bare program, and free looks at the word before the block:
@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// From this size on. Smaller samples at tagged places take up to 3.5 % more memory at the default interval (blocks of 1 to
+// From this size on. Smaller samples at tagged addresses take up to 3.5 % more memory at the default interval (blocks of 1 to
 // 4 KiB; of 8 KiB 5 %, of 16 KiB 9 %).
 inline constexpr size_t kLargeSample = 4096;
 
@@ -36,11 +36,11 @@ extern HOLDFAST_HIDDEN bool sizes_stand_before_blocks;
 
 inline bool MayBeKnownBySize(size_t bytes) { return bytes >= kLargeSample && sizes_stand_before_blocks; }
 
-// Whether a sample that the real allocator has put at an untagged place is to stay there, known by its size. Only if it
+// Whether a sample that the real allocator has put at an untagged address is to stay there, known by its size. Only if it
 // MayBeKnownBySize. False: move it.
 HOLDFAST_HIDDEN bool StaysUntagged(const void* block, size_t bytes);
 
-// A sample was put at a tagged place: with enough of these for each large one, the large ones may be moved, too.
+// A sample was put at a tagged address: with enough of these for each large one, the large ones may be moved, too.
 HOLDFAST_HIDDEN void EarnMove();
 
 }  // namespace holdfast

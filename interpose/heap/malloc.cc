@@ -20,7 +20,7 @@ namespace holdfast {
 
 namespace {
 
-// ---- Slow halves ----
+// ---- Slow paths ----
 
 // The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
 // call comes before the shim is ready.
@@ -121,7 +121,7 @@ __attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes)
   return ReallocSlow<false>(block, bytes);
 }
 
-// The aligned family: one slow half for all, as they differ only in which real function allocates.
+// The aligned family: one slow path for all, as they differ only in which real function allocates.
 template <typename Allocate>
 HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
                                 size_t smallest_alignment) {

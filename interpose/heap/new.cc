@@ -58,7 +58,7 @@ inline void* AllocateAlignedForNew(const CallerRegisters& caller, size_t bytes, 
   return block;
 }
 
-// ---- Slow halves of the plain forms ----
+// ---- Slow paths of the plain forms ----
 
 // Not known yet whether the operators may be skipped, or they may not. Nothing is charged yet.
 template <auto kForm>
@@ -164,7 +164,7 @@ HOLDFAST_HOT inline void* AlignedNew(size_t bytes, size_t alignment, Nothrow... 
   return AlignedNewSlow<kForm>(bytes, alignment, nothrow...);
 }
 
-// A tagged place is all that a delete looks at when the operators may be skipped; when not, every delete is slow.
+// A tagged address is all that a delete looks at when the operators may be skipped; when not, every delete is slow.
 HOLDFAST_HOT inline bool MayDeleteAtOnce(const void* block) { return !PassesTag(block, sampled_filter.delete_mask); }
 
 }  // namespace
@@ -184,13 +184,13 @@ HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayDue(size_t bytes) {
 }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewFailed(size_t bytes) { return NewFailed<&Operators::_Znwm>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayFailed(size_t bytes) { return NewFailed<&Operators::_Znam>(bytes); }
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   UndoCharge(bytes);
-  return NewElsewhereSlow<&Operators::_Znwm>(bytes, {pc, sp, bp});
+  return NewElsewhereSlow<&Operators::_Znwm>(bytes, {pc, sp, fp});
 }
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   UndoCharge(bytes);
-  return NewElsewhereSlow<&Operators::_Znam>(bytes, {pc, sp, bp});
+  return NewElsewhereSlow<&Operators::_Znam>(bytes, {pc, sp, fp});
 }
 
 HOLDFAST_EXPORT void* _ZnwmRKSt9nothrow_t(size_t bytes, const void* nothrow) noexcept {

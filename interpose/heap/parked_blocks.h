@@ -1,6 +1,6 @@
 // Freed sampled blocks, kept for the next samples of the same size.
 //
-// A sampled block lies at a tagged place (sampler/hot_path/sampled_filter.h). Given back to the allocator at once, it would be
+// A sampled block lies at a tagged address (sampler/hot_path/sampled_filter.h). Given back to the allocator at once, it would be
 // handed out again as an ordinary block, most often to the next malloc of that size, and each of its frees would take
 // the longer way: a program that allocates and frees one size in a loop would pay for it on every turn. It would also
 // leave the allocator to cut a new aligned block out of its heap for every sample, which fragments it.

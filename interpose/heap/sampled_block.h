@@ -1,4 +1,4 @@
-// Where a sampled block lies. With the tag in use (sampler/hot_path/sampled_filter.h) it must lie at a tagged place, or be known by its
+// Where a sampled block lies. With the tag in use (sampler/hot_path/sampled_filter.h) it must lie at a tagged address, or be known by its
 // size (interpose/heap/large_samples.h), so that free knows all others at a glance; it is an ordinary block of the real
 // allocator all the same, safe in any free.
 #ifndef HOLDFAST_INTERPOSE_HEAP_SAMPLED_BLOCK_H_
@@ -16,8 +16,8 @@
 
 namespace holdfast {
 
-// A block of up to this size may be cleared or copied to bring it to a tagged place. glibc maps every larger one
-// (DEFAULT_MMAP_THRESHOLD_MAX), which puts it at a tagged place by itself; with another allocator the tag is given up for
+// A block of up to this size may be cleared or copied to bring it to a tagged address. glibc maps every larger one
+// (DEFAULT_MMAP_THRESHOLD_MAX), which puts it at a tagged address by itself; with another allocator the tag is given up for
 // this process, and every free pays 10 instructions more from then on. A copy of 32 MiB takes some 5 ms, but happens only
 // behind a realloc that made the same copy, or cannot grow in place for the first time. (With glibc below what is large
 // stays where it is: large_samples.h.)
@@ -31,7 +31,7 @@ inline void* KeepSampleable(void* block) {
   return block;
 }
 
-// At a tagged place, while the tag is in use.
+// At a tagged address, while the tag is in use.
 inline void* AllocateTagged(size_t bytes) {
   if (TagInUse()) {
     EarnMove();

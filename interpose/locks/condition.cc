@@ -1,7 +1,7 @@
 // Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own), and
 // C11's cnd_*, which do not pass through them.
 //
-//   pthread_cond_wait   lets the mutex go (an unlock: charged), waits for the signal, waits for the mutex
+//   pthread_cond_wait   lets the mutex go (an unlock: attributed), waits for the signal, waits for the mutex
 //   pthread_cond_signal from here on those that it wakes wait for the mutex
 //
 // The caller holds the mutex when it comes and when it goes: a stack that is needed has to be captured with the mutex held,

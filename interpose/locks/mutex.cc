@@ -6,7 +6,7 @@
 //                                  (captures; holds nothing) → the real lock → EndWait
 //   pthread_mutex_unlock → no lock is waited for, or not this one → the real unlock, by a tail-jump
 //                      ├→ one in 64 of those, or this thread has sums to add: the real unlock → AfterUnlock
-//                      └→ UnlockSlow → BeginUnlock (charges, decides) → the real unlock → EndUnlock (captures)
+//                      └→ UnlockSlow → BeginUnlock (attributes, decides) → the real unlock → EndUnlock (captures)
 //
 // A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody: lock_slots.h has why.
 // Results and errno are the real functions' own.
@@ -89,7 +89,7 @@ inline bool IsSureToWait(const pthread_mutex_t* mutex) {
   return (kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP) && !LooksFree(mutex);
 }
 
-// The slow halves do everything but `lock`: it is the program's own call, in its own words.
+// The slow paths do everything but `lock`: it is the program's own call, in its own words.
 template <typename Lock>
 inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
   const int tried = IsSureToWait(mutex) ? EBUSY : real.pthread_mutex_trylock(mutex);
@@ -116,7 +116,7 @@ HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
 HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
-  // Refused before the lock is looked at, even when it is free.
+  // Refused before the lock is read, even when it is free.
   if (!IsClockToWaitBy(clock)) return lock();
   return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
 }
@@ -141,7 +141,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is fought for: whether this unlock may pass as if none were. It is one of so many calm ones.
+// While some lock of the program is contended: whether this unlock may pass as if none were. It is one of so many calm ones.
 HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
 
 // Of the others, those whose lock is not watched. `unlock`: the program's own call; `watched`: what to do with one that is.

@@ -1,6 +1,6 @@
-// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; an unlock is charged under the
-// label of what its thread held. Several readers hold at once: what was waited since the last unlock or hand-over is charged
-// to the one that unlocks next. A writer holds alone and is charged exactly.
+// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; waiting is attributed under the
+// label of what its thread held. Several readers hold at once: what was waited since the last unlock or hand-off is attributed
+// to the one that unlocks next. What is attributed to a writer, who holds alone, is exact.
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -94,7 +94,7 @@ template <typename Side>
 HOLDFAST_COLD int TimedSlow(pthread_rwlock_t* lock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto wait_to_the_end = [=] { return Side::Timed(lock, deadline); };
-  // Refused before the lock is looked at.
+  // Refused before the lock is read.
   if (!IsTime(deadline)) return wait_to_the_end();
   return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(CLOCK_REALTIME, deadline), wait_to_the_end);
 }

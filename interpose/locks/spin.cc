@@ -6,6 +6,7 @@
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/arch/processor.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
 #include "sampler/locks/holds.h"
@@ -14,8 +15,7 @@
 namespace holdfast {
 namespace {
 
-// On x86-64 a spin lock is 1 while it is free, and 0 or less while it is taken.
-inline bool LooksFree(const pthread_spinlock_t* lock) { return *lock > 0; }
+inline bool LooksFree(const pthread_spinlock_t* lock) { return IsFreeSpinLock(*lock); }
 
 HOLDFAST_COLD int LockSlow(pthread_spinlock_t* lock) {
   if (!Ready()) return kTooEarly;

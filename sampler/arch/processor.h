@@ -15,6 +15,7 @@
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, HOLDFAST_LOAD_PC_RELATIVE
 //   address space        kPageBytes, kUserEnd
+//   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
 //                        kReturnAddressFromCfa                            where a call leaves its return address
 //                        kSignalFpOffset, kSignalSpOffset, kSignalPcOffset  in the kernel's signal frame, from sp
@@ -38,7 +39,7 @@ namespace holdfast {
 struct CallerRegisters {
   uintptr_t pc;
   uintptr_t sp;
-  uintptr_t bp;  // the frame pointer, where the code has one
+  uintptr_t fp;  // the frame pointer, where the code has one
 };
 
 #define HOLDFAST_ARCH inline __attribute__((always_inline))
@@ -56,6 +57,8 @@ HOLDFAST_ARCH void SpinPause();
 HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
 // Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
+// Whether a pthread_spinlock_t with this word is free.
+HOLDFAST_ARCH bool IsFreeSpinLock(int word);
 // Whether a call instruction may end at `code`. The kLongestCall bytes before it can be read.
 HOLDFAST_ARCH bool MayEndCall(const uint8_t* code);
 

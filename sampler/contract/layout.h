@@ -1,7 +1,7 @@
 // The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, hash heads
-//   after the header  records       Node, NodeBranch, Stack, Row, Module, LiveLevel, in the order in which they were needed
+//   after the header  records       (records.h) Node, NodeBranch, Stack, Row, Module, LiveLevel, in the order in which they were needed
 //
 // Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
@@ -17,6 +17,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 
@@ -34,234 +36,8 @@ struct FolderId {
   bool operator==(const FolderId&) const = default;
 };
 
-using Offset = uint32_t;  // in units of kUnit bytes
-inline constexpr uint32_t kUnit = 8;
-
 // The file grows (is backed with pages) by at most this much at a time.
 inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
-
-// Weighted sums are fixed point, so that they add in any order to the same total, without a lock.
-// Objects and contentions: 2^47 of them fill a row, bytes and nanoseconds 2^59 (0.6 EB; 18 years, a week of 1,000 threads);
-// then another row of the same kind goes on (see Row). A weighted size is never below the interval, so 1/16 byte is an error
-// of under 2^-4/R.
-inline constexpr int kCountFractionBits = 16;
-inline constexpr int kAmountFractionBits = 4;
-// A row with a sum of that much takes no more samples. Where there is no room for another it does, up to kMostSum; what comes
-// later is counted as kSumFull. So is what any other sum has no room for: none ever begins anew at 0.
-inline constexpr uint64_t kFullSum = uint64_t{1} << 63;
-inline constexpr uint64_t kMostSum = uint64_t{3} << 62;
-
-enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2 };
-inline constexpr int kProfileKinds = 3;
-
-// What a thread waited for or held. The names are in `kWaitKindNames`, in this order.
-enum class WaitKind : uint8_t {
-  kNone = 0,
-  kMutex,
-  kRwlockRead,
-  kRwlockWrite,
-  kCondition,
-  kSpin,
-  kSemaphore,
-  kBarrier,
-  kOnce,
-  kJoin,
-  kFutex,
-};
-inline constexpr int kWaitKinds = 11;
-inline constexpr const char* kWaitKindNames[kWaitKinds] = {
-    "", "mutex", "rwlock-read", "rwlock-write", "condition", "spin", "semaphore", "barrier", "once", "join", "futex"};
-
-// Why something was not recorded, or recorded with less than it should have. Each is a counter in the header and a
-// comment in every profile. The names are in `kLossNames`, in this order.
-enum class Loss : uint8_t {
-  kStackTableFull = 0,  // no room for a new stack or row: the sample went to [overflow]
-  kLiveTableFull,       // no room for a live sample: counted as allocated and at once as freed
-  kStackTruncated,      // deeper than kMaxDepth, or a frame that could not be walked
-  kStackMissing,        // no stack at all: no scratch buffer or too little stack left
-  kModuleTableFull,     // a module could not be recorded: its frames have no name
-  kTableUnavailable,    // samples taken while there was no table to keep them in
-  kGrowthFailed,        // the file system or the kernel refused a step of growth
-  kNoSystemCalls,       // growth that was not tried, because a seccomp filter is in place
-  kLockTableFull,       // locks, or pairs of holder and waiter, that `holdfast locks` does not know
-  kLockSlotTaken,       // waits whose holder could not be charged: too many locks, or waiters of one lock, at once
-  kSumFull,             // a sum that has no room for more, and stays as it is
-};
-inline constexpr int kLosses = 11;
-inline constexpr const char* kLossNames[kLosses] = {"stack-table-full", "live-table-full",   "stack-truncated",
-                                                    "stack-missing",    "module-table-full", "table-unavailable",
-                                                    "growth-failed",    "no-system-calls",   "lock-table-full",
-                                                    "lock-slot-taken",  "sum-full"};
-
-// Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
-inline constexpr int kMaxDepth = 256;
-
-// ---- Records ----
-
-// A program counter in a stack: bits 0..47 the return address, bits 48..58 the tag of its module (0 unless another
-// module lay at the same address before: see Module::tag; kNoModuleTag outside of all modules, and in those of which there is
-// no record), other bits 0 (Node keeps a number there).
-using TaggedPc = uint64_t;
-inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
-inline constexpr int kPcTagShift = 48;
-inline constexpr int kTagBits = 11;
-inline constexpr uint16_t kNoModuleTag =
-    255;  // a JIT compiler's code, which may lie where a module lies at another time
-inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTagShift == kNoModuleTag; }
-
-// Some frames in a tree of calls: stacks that share their outer frames share those nodes. A stack is cut into pieces of
-// kNodeFrames from its outermost frame on; only its innermost piece may hold fewer. 30 frames that differ in the leaf
-// alone cost one node of at most 40 bytes. One frame a node would need no less memory, and four look-ups for one; six
-// frames a node would need a tenth more (100,000 stacks that branch as a program's do, and all of g++'s).
-//
-//     main … parse ◄── read … make_string       parent points towards main; a Stack names its innermost node
-//                  ◄── write … reply
-struct Node {
-  Offset parent;      // 0: the outermost node
-  Offset next;        // next node of the same hash head, a newer one; or a NodeBranch
-  TaggedPc frames[];  // innermost first; their number stands in the first one from kNodeCountShift on
-};
-static_assert(sizeof(Node) == 8);
-
-// Where a list of nodes has become long: whoever comes later stands in one of 16 lists of its own, by four further bits of
-// its hash. Only who adds nodes follows these lists; a reader comes from a Stack, by `parent`.
-struct NodeBranch {
-  Offset parent, next;  // 0, as in a Node
-  TaggedPc none;        // 0: a Node has its number of frames there
-  Offset heads[16];
-};
-static_assert(sizeof(NodeBranch) == 80);
-inline constexpr int kBranchAfter = 8;  // nodes
-inline constexpr int kNodeFrames = 4;
-inline constexpr int kNodeCountShift = kPcTagShift + kTagBits;
-inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;
-
-// Where a list of stacks has become long: its head leads to a branch for good, those that were there follow by `next`, and
-// whoever comes later stands in one of 16 lists, by four further bits of the hash. A reader follows these lists: so a stack
-// or a branch in one of them was made after the branch that leads to it, and lies behind it (see docs/format.md).
-//
-//     stack_heads[hash] ──► StackBranch ──next──► Stack → Stack → …      four, from before
-//                              └ heads[hash / 16384 % 16] ──► Stack → …   newest first, or StackBranch
-struct StackBranch {
-  uint64_t none;  // 0: in the place of a Stack's hash
-  Offset next;
-  Offset no_leaf, no_rows;  // 0
-  uint16_t no_depth;        // 0
-  uint16_t truncated;       // kIsBranch
-  std::atomic<Offset> heads[16];
-};
-static_assert(sizeof(StackBranch) == 88);
-inline constexpr int kStackBranchAfter = 4;  // stacks
-inline constexpr uint16_t kIsBranch = 2;
-
-// One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
-// share a hash is 3e-8.
-struct Stack {
-  uint64_t hash;
-  Offset next;               // next stack of the same hash head
-  Offset leaf;               // Node; 0 for the overflow stack and for samples without a stack
-  std::atomic<Offset> rows;  // newest Row
-  uint16_t depth;
-  uint16_t truncated;  // 1: outer frames are missing; kIsBranch: it is a StackBranch
-};
-static_assert(sizeof(Stack) == 24);
-
-// Which sums of a Row mean what. Heap rows use the first group, lock rows (mutex, block) the second.
-// k…Variance: Σ (1−p)/p² and Σ x²(1−p)/p², the bits of a double.
-enum HeapSum {
-  kAllocObjects,
-  kAllocSpace,
-  kFreeObjects,
-  kFreeSpace,
-  kAllocObjectsVariance,
-  kAllocSpaceVariance,
-  kFreeObjectsVariance,
-  kFreeSpaceVariance
-};
-enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples };
-inline constexpr int kRowSums = 8;
-
-// One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
-// that are alike: once one is full (kFullSum), the next takes over, and the older ones only see frees of their own blocks.
-struct Row {
-  Offset next;  // next row of the same stack
-  ProfileKind profile;
-  WaitKind wait;  // kNone in heap rows
-  uint16_t
-      size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
-                   // the lock if they are kept apart (LockRecord::number)
-  std::atomic<uint64_t> sums[kRowSums];
-};
-static_assert(sizeof(Row) == 72);
-
-// An executable, shared library or the vdso, recorded when a stack first passes through it. Followed by `segments`
-// ModuleSegment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
-struct Module {
-  Offset next;   // next module, newest first
-  uint16_t tag;  // no two modules at the same addresses have the same
-  uint16_t segments;
-  uint64_t start, end;             // runtime addresses of the whole object
-  uint64_t bias;                   // runtime address − ELF address
-  std::atomic<uint32_t> unloaded;  // 1 once dlclose took it away
-  uint16_t build_id_bytes;
-  uint16_t path_bytes;
-};
-static_assert(sizeof(Module) == 40);
-
-struct ModuleSegment {  // one executable PT_LOAD, page-aligned as it is mapped
-  uint64_t start, end;  // runtime addresses
-  uint64_t file_offset;
-};
-
-// Live samples: a slot for each sampled block that has not been freed. Level 0 has kLiveSlots0 slots and each further
-// level twice as many, in segments of at most kLiveSegmentSlots (192 KiB) that are made one by one; an address may only
-// lie in the kLiveWindow slots after its hash, in any level. So a look-up reads a fixed number of slots, a removal leaves
-// nothing behind, and neither ever waits.
-inline constexpr int kLiveLevels = 12;
-inline constexpr uint32_t kLiveSlots0 = 2048;
-inline constexpr uint32_t kLiveSegmentSlots = 8192;
-inline constexpr uint32_t kLiveWindow = 16;
-// Levels of one segment: 0, 1, 2; then 2, 4, 8 … of them.
-inline constexpr uint32_t kLiveSegments = 2 + (1 << (kLiveLevels - 2)) - 1;
-
-struct LiveSample {
-  uint64_t size;  // requested bytes
-  Offset row;
-  uint32_t interval_index;  // TableHeader::heap_intervals: the R under which it was sampled
-};
-static_assert(sizeof(LiveSample) == 16);
-
-// A segment is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
-
-// One lock that was waited for, by its address and kind (readers and writers of one lock are of one kind, rwlock-write).
-// Every wait and hold is counted. Another lock that comes to lie at the same address is taken for the same.
-struct LockRecord {
-  uint64_t lock;
-  Offset next;  // next record of the same hash head
-  WaitKind kind;
-  uint16_t number;  // from 1
-  std::atomic<uint64_t> waits, wait_ns, longest_ns;
-  std::atomic<uint64_t> holds, hold_ns;
-};
-static_assert(sizeof(LockRecord) == 56);
-
-// Who kept whom waiting, for which lock: sums of samples, weighted as in Rows (fixed point).
-//   holder and waiter   a sampled hold, and who waited during it: divided among those that are known
-//   holder alone        a sampled hold of whose waiters none was captured
-//   waiter alone        a sampled wait, whoever held: its delay stands in pairs with holders as well
-struct LockPairRecord {
-  Offset next;            // next pair of the same hash head
-  Offset holder, waiter;  // Row; 0 = not known
-  Offset lock;            // LockRecord
-  std::atomic<uint64_t> contentions, delay;
-};
-static_assert(sizeof(LockPairRecord) == 32);
-inline constexpr uint32_t kLockHeads = 256;
-inline constexpr uint32_t kPairHeads = 1024;
-inline constexpr uint32_t kMostLocks = 4096;
-inline constexpr uint32_t kMostPairs = 8192;
-
-// ---- Header ----
 
 inline constexpr uint32_t kNodeHeads = 32768;
 inline constexpr uint32_t kStackHeads = 16384;

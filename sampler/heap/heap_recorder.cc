@@ -63,7 +63,7 @@ void LoseSample(const ThreadState& thread) {
   }
 }
 
-// This thread has found another interval than before. Below some size samples cannot all lie at tagged places.
+// This thread has found another interval than before. Below some size samples cannot all lie at tagged addresses.
 HOLDFAST_COLD void UseInterval(uint64_t interval) {
   if (interval != 0 && interval < kSmallestTagged) GiveUpTag();
 }

@@ -13,9 +13,9 @@ constinit std::atomic<LockSlots*> lock_slots{nullptr};
 
 namespace {
 
-// A lock that is fought for keeps its slot this many visits, so that the words that every lock looks at are rarely written.
+// A contended lock keeps its slot this many visits, so that the words that every lock looks at are rarely written.
 constexpr uint32_t kIdleVisits = 256;
-// W may lie so far behind the mark: an amount that others have charged meanwhile, or one that is being taken back (see
+// W may lie so far behind the mark: an amount that others have settled meanwhile, or one that is being taken back (see
 // TakeOutTheDead). Anything above is what was waited.
 constexpr uint64_t kMostBehindNs = uint64_t{1} << 46;
 // Of a claim, before it is given up: some 100 µs, if nobody else wants to run. kLooks: at a set that is full, or at a key that
@@ -33,14 +33,14 @@ constexpr uint64_t kIntegralMask = ~uint64_t{0} >> kWaitersBits;
 uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
   return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) & kIntegralMask;
 }
-// What was waited from the mark up to there; 0: others have charged it.
+// What was waited from the mark up to there; 0: others have settled it.
 int64_t Since(uint64_t mark, uint64_t integral) {
   const uint64_t ns = (integral - mark) & kIntegralMask;
   return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
 }
 
-// Of a slot that nobody waits in: what was waited and not charged, or (negative) charged and not waited. The latter where a
-// waiter went at a time before the one up to which a holder was charged just then; else the next wait makes up for it.
+// Of a slot that nobody waits in: what was waited and not attributed, or (negative) attributed and not waited. The latter where a
+// waiter went at a time before the one up to which waiting was attributed to a holder just then; else the next wait makes up for it.
 int64_t SettleForGood(LockSlot* slot) {
   const uint64_t integral = IntegralAt(slot->waiting.load(std::memory_order_acquire), 0);
   const uint64_t ns = (integral - slot->mark.exchange(integral, std::memory_order_relaxed)) & kIntegralMask;
@@ -245,14 +245,14 @@ int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   const uint64_t integral = IntegralAt(waiting, *now_ns);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
   while (true) {
-    const int64_t charged_ns = Since(mark, integral);
-    if (charged_ns == 0) return 0;
-    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return charged_ns;
+    const int64_t attributed_ns = Since(mark, integral);
+    if (attributed_ns == 0) return 0;
+    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return attributed_ns;
   }
 }
 
-void Unsettle(LockSlot* slot, int64_t charged_ns) {
-  slot->mark.fetch_sub(static_cast<uint64_t>(charged_ns), std::memory_order_relaxed);
+void Unsettle(LockSlot* slot, int64_t attributed_ns) {
+  slot->mark.fetch_sub(static_cast<uint64_t>(attributed_ns), std::memory_order_relaxed);
 }
 
 Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {

@@ -1,4 +1,4 @@
-// Locks for which somebody waits now, or did a moment ago: who may be charged with whose waiting.
+// Locks for which somebody waits now, or did a moment ago: to whom whose waiting is attributed.
 //
 //     sets[hash of the lock's address] → 8 keys (addresses), a cache line     LockSlot of each key, a cache line
 //
@@ -8,24 +8,24 @@
 //     W(t) = n·t − S       S = Σ s_i − Σ lengths of the waits that are over      word = S << 14 | n
 //
 // so that a waiter comes by adding (s << 14 | 1) and goes at time e by subtracting (e << 14 | 1). `mark` is the W up to which
-// somebody has been charged already. Settling charges W − mark and moves the mark:
+// it has been attributed already. Settling attributes W − mark and moves the mark:
 //
 //     waiters    1 ├────────────────────┤                  W    ╱ slope 2
 //     waiters    2        ├──────────────────┤                ╱
 //     holder  A ──────┤unlock      B ├────────┤unlock       ╱ slope 1
-//                      └ A: W−mark  └ gap: W−mark └ B: W−mark
+//                      └ A: W−mark  └ delay      └ B: W−mark
 //
-// Who settles: an unlock while somebody sleeps (charged to its stack), and a waiter that has the lock (the gap since the last
-// unlock). A thread that takes the lock between the two, while the woken one is on its way, settles only if that one has
-// gone back to sleep when it unlocks: then the way there is part of its charge (some 50 µs at most). Else such holds, each
-// shorter than that way, are part of the gap. It keeps clocks out of the many short holds of a lock that is fought for.
+// Who settles: an unlock while somebody sleeps (attributed to its stack), and a waiter that has the lock (the hand-off
+// delay since the last unlock). A thread that takes the lock between the two, while the woken one is on its way, settles only if that one has
+// gone back to sleep when it unlocks: then the way there is part of what is attributed to it (some 50 µs at most). Else such
+// holds, each shorter than that way, are part of that delay. It keeps clocks out of the many short holds of a contended lock.
 //
-// Sums telescope, so holders + hand-off gaps = waiters, whatever the order of events. A reading that comes late moves the
-// mark never backwards: nothing is charged twice.
+// Sums telescope, so holders + hand-off delays = waiters, whatever the order of events. A reading that comes late moves the
+// mark never backwards: nothing is attributed twice.
 //
 // Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
-// the lock's holders are not charged, and it is counted; so it is with those who come when kMostWaiters wait. Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of
-// waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
+// nothing is attributed to the lock's holders, and it is counted; so it is with those who come when kMostWaiters wait.
+// Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 
@@ -99,7 +99,7 @@ struct LockSlots {
   WaitingThread threads[kWaitingThreads];
 };
 
-// 1 until the shim is ready, so that everything is led to the careful half. Read as a plain word, together with the word of
+// 1 until the shim is ready, so that everything is led to the slow path. Read as a plain word, together with the word of
 // the lock itself that is 0 while it is free: one comparison for both.
 extern HOLDFAST_HIDDEN uint32_t locks_not_ready;
 HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) {
@@ -126,7 +126,7 @@ inline uint32_t LockSetOf(const void* lock) {
 }
 
 // Whether nobody waits for any lock. A thread that began to wait just now is seen late, and its first moments go to the next
-// holder or to the gap.
+// holder or to the hand-off delay.
 template <SlotTable kTable = kHeldTable>
 HOLDFAST_HOT inline bool NoneWatched() {
   return LIKELY(lock_watch[kTable].taken == 0);
@@ -149,8 +149,8 @@ uint64_t LockOfSlot(LockSlot* slot);
 void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns);
 // Where what is known of `call_site` is or would be; null: nowhere.
 KnownWait* KnownWaitAt(int thread_id, uint64_t call_site);
-// What was waited for a lock that nobody waits for any more, and nobody was charged with; negative: what somebody was charged
-// with, and nobody has counted as waited.
+// What was waited for a lock that nobody waits for any more, and was attributed to nobody; negative: what was attributed to
+// somebody, and nobody has counted as waited.
 struct Leftover {
   int64_t ns;
   SlotTable table;
@@ -169,11 +169,11 @@ void RemoveWaiter(LockSlot* slot, int64_t end_ns);
 void DelayWaiter(LockSlot* slot, int64_t by_ns);
 // The mean of the times that were added to a word in the form of LockSlot::waiting and not taken away again.
 int64_t MeanStart(uint64_t word, int64_t now_ns);
-// Charges what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits; afterwards the
+// Attributes what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits; afterwards the
 // time that was read, or 0.
 int64_t Settle(LockSlot* slot, int64_t* now_ns);
-// Gives back `charged_ns` that Settle took, if nobody settled since (an unlock that failed).
-void Unsettle(LockSlot* slot, int64_t charged_ns);
+// Gives back `attributed_ns` that Settle took, if nobody settled since (an unlock that failed).
+void Unsettle(LockSlot* slot, int64_t attributed_ns);
 inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::memory_order_relaxed) & kWaitersMask; }
 // Of visits: who holds the lock had waited for it, and adds that wait's sums when it lets go. Its slot has to be there then,
 // else the unlock would not look.
@@ -184,7 +184,7 @@ inline constexpr uint16_t kOneVisitIn = 64;
 // many this one stands for.
 Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
 // Gives up the slots of one set of locks, the `turn`th, for which nobody has waited for kIdleNs (kIdleHeldNs: while the last
-// waiter's sums are due) and nothing is left to be charged: of locks that are hardly ever taken again, on whose account every
+// waiter's sums are due) and nothing is left to be attributed: of locks that are hardly ever taken again, on whose account every
 // unlock of the program would go the longer way.
 inline constexpr int64_t kIdleNs = 1'000'000'000, kIdleHeldNs = 60 * kIdleNs;
 void TendSlots(uint32_t turn);

@@ -8,8 +8,8 @@
 //    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
 // Only then is the table of live samples asked.
 //
-// At small intervals every block would have to be moved to a tagged place, so there the tag is switched off: mask 0, all
-// blocks pass test 1. The mask also is 0 until the shim is ready, which leads every free to its careful half. It only
+// At small intervals every block would have to be moved to a tagged address, so there the tag is switched off: mask 0, all
+// blocks pass test 1. The mask also is 0 until the shim is ready, which leads every free to its slow path. It only
 // ever goes from 0 to kTagMask before the first sample, and back to 0 once, for good.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_SAMPLED_FILTER_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_SAMPLED_FILTER_H_
@@ -25,7 +25,7 @@ namespace holdfast {
 
 inline constexpr size_t kTagAlignment = 1024;
 inline constexpr uint32_t kTagMask = (kTagAlignment - 1) & ~size_t{31};  // bits 5..9: bit 4 may be set
-// At smaller intervals so many blocks would have to lie at tagged places that the heap would grow by more than 1 %.
+// At smaller intervals so many blocks would have to lie at tagged addresses that the heap would grow by more than 1 %.
 inline constexpr size_t kSmallestTagged = 256 << 10;
 inline constexpr size_t kFilterBytes =
     (size_t{1} << 32) / kTagAlignment;  // 4 MiB: the low half of an address, no mask needed
@@ -115,7 +115,7 @@ inline void MarkAlwaysAsk(uint8_t* counters) {
   }
 }
 
-// Test 1 lets everything pass from now on: a sample could not be put at a tagged place, nor be known otherwise.
+// Test 1 lets everything pass from now on: a sample could not be put at a tagged address, nor be known otherwise.
 inline void GiveUpTag() {
   sampled_filter.tag_mask.store(0);
   sampled_filter.delete_mask.store(0);

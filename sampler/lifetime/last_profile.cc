@@ -19,7 +19,7 @@ void RequestSnapshot() {
   SharedTable* recorded = table();
   if (recorded == nullptr) return;
   recorded->header()->snapshot_request.fetch_add(1, std::memory_order_release);
-  RingBell(process.location);
+  NotifyExporter(process.location);
 }
 
 void AwaitLastProfile() {
@@ -30,11 +30,12 @@ void AwaitLastProfile() {
   if (!silent && InBorrowedMemory()) return;
   TableHeader& head = *recorded->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
-  SettleLocks();                                                   // also for who reads the table afterwards
+  // Also for who reads the table afterwards.
+  SettleLocks();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (silent || !StartExporter()) return;
   head.exit_request.store(1, std::memory_order_release);
-  RingBell(process.location);
+  NotifyExporter(process.location);
   const int64_t start_ns = KernelNs();
   const auto waited_ns = [start_ns] { return KernelNs() - start_ns; };
   while (head.exported.load(std::memory_order_acquire) == 0 && waited_ns() < 2'000'000'000) {

@@ -4,8 +4,8 @@
 //     signaller                        signal(c) ────┘ t_s   … unlock(m)
 //                 │◄──── condition, until t_s + L ───────►│◄──── mutex ─────────►│
 //
-// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that whoever holds the mutex
-// then is charged; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
+// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that it is attributed to whoever holds the mutex
+// then; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
 // which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
 // If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
 #include "sampler/contract/clock.h"
@@ -107,7 +107,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
       // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
       if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) end_ns_of_mutex = signalled_ns;
       RemoveWaiter(slot, end_ns_of_mutex);
-      // Up to now and no further: a mark in the future would charge others for waits that they may not wait.
+      // Up to now and no further: a mark in the future would attribute waits to others that are not waited.
       int64_t now_ns = end_ns;
       Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
     }

@@ -35,11 +35,11 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     // Only one thread takes it out.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
     const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
-    int64_t charged_from_ns = end_ns;
+    int64_t attributed_from_ns = end_ns;
     LockCounters& counters = LockCountersOf(recorded, thread);
     if (of_condition) {
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
-      charged_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
+      attributed_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
       if (signal.end_ns > signal.start_ns)
         AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
       RemoveWaiter(slot, end_ns);
@@ -47,8 +47,8 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     } else {
       RemoveWaiter(slot, end_ns);
     }
-    Unsettle(hold->slot, hold->until_ns - charged_from_ns);
-    hold->charged_ns -= hold->until_ns - charged_from_ns;
+    Unsettle(hold->slot, hold->until_ns - attributed_from_ns);
+    hold->attributed_ns -= hold->until_ns - attributed_from_ns;
     const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
     AddToCounters(counters, kind, waited_ns, false);
     AddToRecord(recorded, FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
@@ -105,13 +105,13 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   }
   // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
   hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
-  const int64_t charged_ns = Settle(slot, &hold->until_ns);
-  if (charged_ns == 0) {
+  const int64_t attributed_ns = Settle(slot, &hold->until_ns);
+  if (attributed_ns == 0) {
     if (hold->until_ns == 0) AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
     return;
   }
   hold->slot = slot;
-  hold->charged_ns = charged_ns;
+  hold->attributed_ns = attributed_ns;
   hold->kind = kind;
   const Offset record = slot->record.load(std::memory_order_relaxed);
   if (record != 0) hold->record = recorded->At<LockRecord>(record);
@@ -141,30 +141,30 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   SharedTable* recorded = table();
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded)
-    return Unsettle(hold->slot, hold->charged_ns);  // not its lock: whoever holds it is still to be charged
+    return Unsettle(hold->slot, hold->attributed_ns);  // not its lock: it is still to be attributed to whoever holds it
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
-  if (UNLIKELY(hold->charged_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
-  if (hold->charged_ns <= 0) return;
-  const auto charged = static_cast<uint64_t>(hold->charged_ns);
+  if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
+  if (hold->attributed_ns <= 0) return;
+  const auto attributed = static_cast<uint64_t>(hold->attributed_ns);
   if (hold->record != nullptr) {
     hold->record->holds.fetch_add(1, std::memory_order_relaxed);
-    AddTo(recorded, &hold->record->hold_ns, charged);
+    AddTo(recorded, &hold->record->hold_ns, attributed);
   }
   LockCounters& counters = LockCountersOf(recorded, thread);
   Count(counters.holds, hold->kind, 1);
-  Count(counters.hold_ns, hold->kind, charged);
+  Count(counters.hold_ns, hold->kind, attributed);
   const uint64_t interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
   if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return;
-  thread.hold_countdown -= hold->charged_ns;
+  thread.hold_countdown -= hold->attributed_ns;
   if (thread.hold_countdown > 0) return;
   Mute(thread);
   const OwnTime own_time(recorded, thread);
   Row* row =
       FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
   counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(charged, interval);
-  AddLockSample(recorded, row, charged, weight);
+  const Weight weight = WeightOf(attributed, interval);
+  AddLockSample(recorded, row, attributed, weight);
   if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
   own_time.Add();
   Unmute(thread);

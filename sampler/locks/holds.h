@@ -21,14 +21,14 @@ struct LockHold {
   LockRecord* record;            // of the lock; null: none
   Offset waiters[kSlotWaiters];  // rows of those that wait, as far as they are known
   LockSlot* slot;
-  int64_t charged_ns;          // waited by others during this hold, all together
+  int64_t attributed_ns;       // waited by others during this hold, all together
   int64_t since_ns, until_ns;  // when it was settled before and now, as far as it is known
   WaitKind kind;
 };
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold);
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold);
-// Before the last profile: what was waited for locks that nobody waits for any more, and that no unlock came by to be
-// charged with, becomes a gap. (A waiter that gave up between its holder's BeginUnlock and the real unlock leaves such.)
+// Before the last profile: what was waited for locks that nobody waits for any more, and that no unlock came by for, becomes
+// hand-off delay. (A waiter that gave up between its holder's BeginUnlock and the real unlock leaves such.)
 void SettleLocks();
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// What both halves of lock profiling share: the interval in force, counters, and adding a sample to its row. Inside the
+// What waits and holds share: the interval in force, counters, and adding a sample to its row. Inside the
 // sampler only.
 #ifndef HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_
 #define HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_

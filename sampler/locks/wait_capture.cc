@@ -10,8 +10,8 @@ namespace holdfast {
 
 namespace {
 
-// Whether the lot falls on every such wait: because that was asked for, because they are few, or because this thread's last
-// one was long and they cannot be looked at later.
+// Whether every such wait is chosen: because that was asked for, because they are few, or because this thread's last
+// one was long and they cannot be captured later.
 bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
   if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return true;
   return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
@@ -25,11 +25,11 @@ uint64_t CallSiteOf(const CallerRegisters& caller, const void* lock, WaitKind ki
   uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
   hash = (hash ^ hash >> 32 ^ caller.pc ^ static_cast<uint64_t>(kind) << 56) * kFactor;
   hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
-  if (caller.bp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.bp) * kFactor;
+  if (caller.fp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.fp) * kFactor;
   return (hash ^ hash >> 32) | 1u << 31;
 }
 
-// What is known of the call_site, into `wait`. False: nothing.
+// What is known of the call site, into `wait`. False: nothing.
 bool Recall(SharedTable* recorded, const KnownWait& known, uint64_t call_site, WaitState* wait) {
   if (known.call_site.load(std::memory_order_acquire) != call_site) return false;
   const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);

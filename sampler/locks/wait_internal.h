@@ -33,7 +33,7 @@ inline void DropAbandonedWait(SharedTable* recorded, ThreadState& thread, const 
   if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0))
     DropAbandonedWaitSlow(recorded, thread, frame);
 }
-// As ClaimSlot; what its former lock has left becomes a gap, or part of its waits.
+// As ClaimSlot; what its former lock has left becomes hand-off delay, or part of its waits.
 LockSlot* ClaimSlotAndCount(SharedTable* recorded, const ThreadState& thread, const void* lock, SlotTable table);
 void AddLeftover(SharedTable* recorded, const ThreadState& thread, const Leftover& left);
 void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns);
@@ -47,7 +47,7 @@ struct DroppedSignal {
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
 EndedWait Ended(const WaitState& wait, uint64_t waited_ns);
-// Charges the thread's countdown, and adds a sample if one is due.
+// Takes the wait from the thread's countdown, and adds a sample if one is due.
 void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wait);
 
 }  // namespace holdfast

@@ -112,7 +112,7 @@ static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
 
 void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame) {
   // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
-  // stack of its own this may drop a wait that is still there: it is then not charged to its end.)
+  // stack of its own this may drop a wait that is still there: it is then not attributed to its end.)
   while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
   if (thread.current_wait.wait != nullptr) return;
   while (thread.preparing != 0) EndPreparing(thread);
@@ -181,7 +181,7 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;                         // drawn anew before the next wait
-  if (!wait.sampled || wait.row == nullptr) return;  // the lot had not fallen on it
+  if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
   AddLockSample(recorded, wait.row, waited_ns, weight);
@@ -260,7 +260,7 @@ void EndWait(LockWait* opaque, bool acquired) {
     if (wait->row != nullptr) RowOfWaiter(slot, thread).store(0, std::memory_order_relaxed);
     will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
   } else if (HasHolder(wait->kind)) {
-    ended.gap_ns = ended.waited_ns;  // without a slot nobody can be charged
+    ended.gap_ns = ended.waited_ns;  // without a slot it can be attributed to nobody
   }
   if (will_unlock && ended.waited_ns < kPublishAtOnceNs && thread.ended_wait.publishing == Publishing::kNone) {
     thread.ended_wait.publishing = Publishing::kBusy;

@@ -3,17 +3,17 @@
 // The stack must be captured while the thread waits: before it, it is a cost to every wait; after it, the program holds
 // its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture lengthens a short
 // wait several times over (by then the lock has been let go and taken again), and estimates would be biased. So:
-//   at the start            a wait at a place (lock, caller, height of the stack) where this thread's stack is known is not
-//                           captured, only one in kLookAgain, by lot, to see whether it still is the same stack; that one is
-//                           not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this one most likely
-//                           will, too. At a place that is not known one in kShare is captured, by lot;
-//   after kFirstPartNs      at a place that was not known every wait that is still not over is captured (the wait is cut in two
+//   at the start            a wait at a call site (lock, caller, height of the stack) where this thread's stack is known is not
+//                           captured, only one in kLookAgain, randomly chosen, to see whether it still is the same stack;
+//                           that one is not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this one most likely
+//                           will, too. At an unknown call site one in kShare is captured, randomly chosen;
+//   after kFirstPartNs      at a call site that was unknown every wait that is still not over is captured (the wait is cut in two
 //                           by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
 //   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R); others with p·chance: where
-//                           the stack was known, if the lot had not fallen on it; else if it had.
-// With an interval of at most kShareAllBelowNs the lot falls on every wait. What cannot be waited for in parts is captured
-// by lot, too, but every time when the thread's last wait of that kind was a long one: that is known before this one begins,
-// so it is no bias, and threads that wait long are seen with little error.
+//                           the stack was known, if it was not chosen; else if it was.
+// With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured if
+// randomly chosen, too, but every time when the thread's last wait of that kind was a long one: that is known before this
+// one begins, so it is no bias, and threads that wait long are seen with little error.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 
@@ -29,7 +29,7 @@ struct WaitState {
   int64_t start_ns;          // CLOCK_MONOTONIC; later by what our own work lengthened it
   int64_t budget_ns;         // to the thread's next event: sampled if the wait lasts that long
   uint64_t interval;         // that was in force when it began
-  int64_t capture_start_ns;  // of a capture that EnterWait has not looked at yet; 0 = none
+  int64_t capture_start_ns;  // of a capture that EnterWait has not taken off yet; 0 = none
   int64_t capture_end_ns;
   const void* holder;    // what it waits for, as BeginWait was told
   LockRecord* record;    // of that lock; null: none
@@ -41,9 +41,9 @@ struct WaitState {
   WaitKind kind;
   bool active;    // false: this thread or process does not record; just call the real function
   bool in_parts;  // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
-  uint8_t known;  // 1 + the number of its place among those that this thread knows; 0: not looked for
+  uint8_t known;  // 1 + the number of its call site among those that this thread knows; 0: not looked for
   bool sampled;   // if one is due: the row is known, and our own work did not lengthen it
-  float chance;   // that of a wait like this one, before the lot fell; 0: only holders are wanted
+  float chance;   // that of a wait like this one, before the choice; 0: only holders are wanted
 };
 
 }  // namespace holdfast

@@ -39,14 +39,14 @@ inline constexpr int64_t kFirstPartNs = 150'000;
 // How it can be waited for.
 enum class WaitStyle {
   kInParts,  // with a deadline of ours
-  kWhole,    // captured first, by lot
+  kWhole,    // captured first, if randomly chosen
   kRare,     // captured first, always: waits that are few and long
 };
 // Before a wait that is sure to come. `holder`: what is waited for, by its address; null when it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After each of these, just before the real function: if it is free now, it came free during the capture, and the rest of
-// that was our own doing. It is taken off, for the waiter and for the gap.
+// that was our own doing. It is taken off, for the waiter and for the hand-off delay.
 void EnterWait(bool free_now, LockWait* wait);
 // After it, whatever its outcome. `acquired`: the program has its lock now. Then only the clock is read and the slot is told;
 // the sums of a wait shorter than kPublishAtOnceNs are added when the lock has been let go (EndUnlock or AfterUnlock), or

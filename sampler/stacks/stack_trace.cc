@@ -146,26 +146,26 @@ HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
 // ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
 
 struct Registers {
-  uintptr_t pc, sp, bp;
+  uintptr_t pc, sp, fp;
 };
 
 HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at) {
   // The stack only ever shrinks towards the caller: no loop, and no frame below the one before.
   if (UNLIKELY(cfa <= at->sp || cfa % kWordBytes != 0)) return false;
-  uintptr_t bp = at->bp;
-  if (row.bp_rule() != UnwindRow::kSame) {
-    const uintptr_t base = row.bp_rule() == UnwindRow::kAtCfa ? cfa : row.bp_rule() == UnwindRow::kAtBp ? bp : at->sp;
-    const uintptr_t place = base + static_cast<uintptr_t>(row.bp_offset());
+  uintptr_t fp = at->fp;
+  if (row.fp_rule() != UnwindRow::kSame) {
+    const uintptr_t base = row.fp_rule() == UnwindRow::kAtCfa ? cfa : row.fp_rule() == UnwindRow::kAtFp ? fp : at->sp;
+    const uintptr_t place = base + static_cast<uintptr_t>(row.fp_offset());
     if (UNLIKELY(!stack->Reach(place))) return false;
-    bp = StackReader::Word(place);
+    fp = StackReader::Word(place);
   }
   if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
-  *at = {StackReader::Word(cfa - kWordBytes), cfa, bp};
+  *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
   return true;
 }
 
 HOLDFAST_HOT inline uintptr_t Base(UnwindRow row, const Registers& at) {
-  return (row.from_bp() ? at.bp : at.sp) + static_cast<uintptr_t>(row.cfa_offset());
+  return (row.from_fp() ? at.fp : at.sp) + static_cast<uintptr_t>(row.cfa_offset());
 }
 
 bool StepLoaded(UnwindRow row, StackReader* stack, Registers* at) {
@@ -192,10 +192,10 @@ bool FollowsCall(uintptr_t pc) {
   return PageReadable(pc - kLongestCall) && PageReadable(pc - 1) && MayEndCall(reinterpret_cast<const uint8_t*>(pc));
 }
 
-// Code without unwind tables: JIT-compiled, or assembly. A guess that rbp is a frame pointer, taken only when what it
+// Code without unwind tables: JIT-compiled, or assembly. A guess that fp is a frame pointer, taken only when what it
 // leads to looks like a call.
 bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
-  const uintptr_t frame = at->bp;
+  const uintptr_t frame = at->fp;
   if (frame < at->sp || frame % kWordBytes != 0) return false;
   if (!stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
   const uintptr_t pc = StackReader::Word(frame + kWordBytes);
@@ -227,7 +227,7 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
 }  // namespace
 
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace) {
-  Registers at{caller.pc, caller.sp, caller.bp};
+  Registers at{caller.pc, caller.sp, caller.fp};
   StackReader stack(bounds);
   stack.StartAt(at.sp, true);
   Walk walk;

@@ -177,7 +177,7 @@ class StackList {
 constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
 
 // The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
-// node before it is found, and all lists are asked for at once: a stack that was never seen mostly waits for memory.
+// node before it is found, and all lists are asked for at once: an unknown stack mostly waits for memory.
 void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
   std::atomic<Offset>* const heads = table->header()->node_heads;
   uint64_t hash = 0;

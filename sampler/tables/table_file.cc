@@ -318,7 +318,7 @@ Room RoomForTables(uint64_t bytes) {
 
 void TablesAreOf(uint32_t uid) { current_uid = uid; }
 
-void RingBell(const TableLocation& location) {
+void NotifyExporter(const TableLocation& location) {
   if (location.path[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return;
   RawSyscall(SYS_utimensat, AT_FDCWD, location.path, 0, 0);
 }

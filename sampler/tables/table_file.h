@@ -36,7 +36,7 @@ Room RoomForTables(uint64_t bytes);
 void TablesAreOf(uint32_t uid);
 
 // Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
-void RingBell(const TableLocation& location);
+void NotifyExporter(const TableLocation& location);
 
 }  // namespace holdfast
 

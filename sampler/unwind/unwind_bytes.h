@@ -64,7 +64,7 @@ class DwarfBytes {
   }
 
   // A pointer in one of the DW_EH_PE_ encodings; `data_base` is what DW_EH_PE_datarel counts from.
-  // Indirect, function- and text-relative pointers, which unwind tables of x86-64 do not use, fail.
+  // Indirect, function- and text-relative pointers, which unwind tables do not use, fail.
   uintptr_t Pointer(uint8_t encoding, uintptr_t data_base = 0) {
     const uintptr_t here = at_;
     uint64_t value = 0;

@@ -23,12 +23,12 @@ struct FrameRules {
   bool cfa_is_expression = false;
   uint64_t cfa_register = 0;
   int64_t cfa_value = 0;  // offset, or address of the block
-  Rule bp, sp, pc;
+  Rule fp, sp, pc;
 
   Rule* RuleOf(uint64_t number) {
     switch (number) {
       case kDwarfFp:
-        return &bp;
+        return &fp;
       case kDwarfSp:
         return &sp;
       case kDwarfPc:
@@ -185,14 +185,14 @@ bool PlaceFrom(const Rule& rule, AddressRange readable, uintptr_t pc, FrameValue
 
 bool IsSignalFrame(const FrameRules& state, AddressRange readable, uintptr_t pc) {
   if (!state.cfa_is_expression || state.sp.how != How::kExpression || state.pc.how != How::kExpression ||
-      state.bp.how != How::kExpression) {
+      state.fp.how != How::kExpression) {
     return false;
   }
-  FrameValue cfa, sp, bp, ra;
+  FrameValue cfa, sp, fp, ra;
   return FoldExpression(static_cast<uintptr_t>(state.cfa_value), readable, pc, false, &cfa) &&
          cfa == FrameValue{FrameValue::kLoadedSp, kSignalSpOffset, 0} && PlaceFrom(state.sp, readable, pc, &sp) &&
-         sp == FrameValue{FrameValue::kSp, 0, kSignalSpOffset} && PlaceFrom(state.bp, readable, pc, &bp) &&
-         bp == FrameValue{FrameValue::kSp, 0, kSignalFpOffset} && PlaceFrom(state.pc, readable, pc, &ra) &&
+         sp == FrameValue{FrameValue::kSp, 0, kSignalSpOffset} && PlaceFrom(state.fp, readable, pc, &fp) &&
+         fp == FrameValue{FrameValue::kSp, 0, kSignalFpOffset} && PlaceFrom(state.pc, readable, pc, &ra) &&
          ra == FrameValue{FrameValue::kSp, 0, kSignalPcOffset};
 }
 
@@ -205,42 +205,42 @@ UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
   if (state.cfa_is_expression) {
     FrameValue cfa;
     if (!FoldExpression(static_cast<uintptr_t>(state.cfa_value), readable, pc, false, &cfa)) return kCannot;
-    step.loaded = cfa.base == FrameValue::kLoadedSp || cfa.base == FrameValue::kLoadedBp;
-    step.from_bp = cfa.base == FrameValue::kBp || cfa.base == FrameValue::kLoadedBp;
+    step.loaded = cfa.base == FrameValue::kLoadedSp || cfa.base == FrameValue::kLoadedFp;
+    step.from_fp = cfa.base == FrameValue::kFp || cfa.base == FrameValue::kLoadedFp;
     if (cfa.base == FrameValue::kConstant) return kCannot;
     step.cfa_offset = step.loaded ? cfa.inner : cfa.offset;
     step.add = step.loaded ? cfa.offset : 0;
   } else {
     if (state.cfa_register != kDwarfSp && state.cfa_register != kDwarfFp) return kCannot;
-    step.from_bp = state.cfa_register == kDwarfFp;
+    step.from_fp = state.cfa_register == kDwarfFp;
     step.cfa_offset = state.cfa_value;
   }
 
-  // The caller's rsp is the CFA and its pc lies just below: everything else is an oddity of hand-written code.
+  // The caller's sp is the CFA and its pc lies just below: everything else is an oddity of hand-written code.
   if (state.sp.how != How::kSame) return kCannot;
   if (state.pc.how != How::kAtCfa || state.pc.value != kReturnAddressFromCfa) return kCannot;
 
-  switch (state.bp.how) {
+  switch (state.fp.how) {
     case How::kSame:
     case How::kUndefined:
       break;  // undefined: nobody above uses it
     case How::kAtCfa:
-      step.bp_rule = UnwindRow::kAtCfa;
-      step.bp_offset = state.bp.value;
+      step.fp_rule = UnwindRow::kAtCfa;
+      step.fp_offset = state.fp.value;
       break;
     case How::kExpression: {
       FrameValue place;
-      if (!PlaceFrom(state.bp, readable, pc, &place)) return kCannot;
-      step.bp_offset = place.offset;
+      if (!PlaceFrom(state.fp, readable, pc, &place)) return kCannot;
+      step.fp_offset = place.offset;
       switch (place.base) {
         case FrameValue::kCfa:
-          step.bp_rule = UnwindRow::kAtCfa;
+          step.fp_rule = UnwindRow::kAtCfa;
           break;
-        case FrameValue::kBp:
-          step.bp_rule = UnwindRow::kAtBp;
+        case FrameValue::kFp:
+          step.fp_rule = UnwindRow::kAtFp;
           break;
         case FrameValue::kSp:
-          step.bp_rule = UnwindRow::kAtSp;
+          step.fp_rule = UnwindRow::kAtSp;
           break;
         default:
           return kCannot;

@@ -2,8 +2,8 @@
 // V ABI and DWARF 5, section 6.4, describe it.
 //
 // The call frame program is run up to one address; expressions are folded symbolically, so that what they say fits a
-// row: PLT entries (CFA = rsp + 8 or 16, by the address), functions that realign their stack (CFA = *(rbp − n)),
-// hand-written code that saved its rsp, and the kernel's signal frame. No expression is left to be evaluated while
+// row: PLT entries (CFA = sp + 8 or 16, by the address), functions that realign their stack (CFA = *(fp − n)),
+// hand-written code that saved its sp, and the kernel's signal frame. No expression is left to be evaluated while
 // walking.
 //
 // Reads only within the range given; every loop is bounded by the data's own length. No state, no lock, about 700 bytes

@@ -23,7 +23,7 @@ class Folder {
   bool PushRegister(uint64_t number, int64_t offset) {
     switch (number) {
       case kDwarfFp:
-        return Push({FrameValue::kBp, 0, offset});
+        return Push({FrameValue::kFp, 0, offset});
       case kDwarfSp:
         return Push({FrameValue::kSp, 0, offset});
       // Only a PLT entry asks for it. It calls nobody, so the address is that of an interrupted instruction.
@@ -37,8 +37,8 @@ class Folder {
   bool Load() {
     if (depth_ == 0) return false;
     FrameValue& top = values_[depth_ - 1];
-    if (top.base != FrameValue::kSp && top.base != FrameValue::kBp) return false;
-    top = {top.base == FrameValue::kSp ? FrameValue::kLoadedSp : FrameValue::kLoadedBp, top.offset, 0};
+    if (top.base != FrameValue::kSp && top.base != FrameValue::kFp) return false;
+    top = {top.base == FrameValue::kSp ? FrameValue::kLoadedSp : FrameValue::kLoadedFp, top.offset, 0};
     return true;
   }
 

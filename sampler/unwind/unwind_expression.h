@@ -1,7 +1,7 @@
 // DWARF expressions of call frame information, folded to what an unwind row can say, without any frame at hand.
 //
-//     breg7 8; breg16 0; lit15; and; lit11; ge; lit3; shl; plus     →  rsp + 8 or rsp + 16: a PLT entry
-//     breg6 −16; deref                                              →  *(rbp − 16)
+//     breg7 8; breg16 0; lit15; and; lit11; ge; lit3; shl; plus     →  sp + 8 or sp + 16: a PLT entry
+//     breg6 −16; deref                                              →  *(fp − 16)
 //
 // Internal to unwind_cfi.cc.
 #ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_EXPRESSION_H_
@@ -15,7 +15,7 @@ namespace holdfast {
 
 // base + offset, or for the loaded ones *(register + inner) + offset.
 struct FrameValue {
-  enum Base : uint8_t { kConstant, kSp, kBp, kCfa, kLoadedSp, kLoadedBp };
+  enum Base : uint8_t { kConstant, kSp, kFp, kCfa, kLoadedSp, kLoadedFp };
   Base base = kConstant;
   int64_t inner = 0;
   int64_t offset = 0;

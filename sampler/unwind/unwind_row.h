@@ -1,10 +1,10 @@
 // One unwind row: how to get from the registers at one code address to those in its caller, in 64 bits.
 //
-//     CFA = base + cfa_offset             base: rsp or rbp; the usual case
-//     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its rsp
-//     caller's rsp = CFA, its pc = *(CFA − 8), its rbp = what it was, or *(CFA | rbp | rsp + bp_offset)
+//     CFA = base + cfa_offset             base: sp or fp; the usual case
+//     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its sp
+//     caller's sp = CFA, its pc = *(CFA − 8), its fp = what it was, or *(CFA | fp | sp + fp_offset)
 //
-//   bits 0..2 kind · 3 base is rbp · 4 CFA is loaded · 5..6 BpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 bp_offset/8
+//   bits 0..2 kind · 3 base is fp · 4 CFA is loaded · 5..6 FpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 fp_offset/8
 //        48..58 tag of the module, where a TaggedPc has it · 59..63 add/8
 //
 // That is all that the unwind tables of compilers hold for functions that call others; what does not fit is kCannot.
@@ -22,11 +22,11 @@ struct UnwindRow {
     kNone = 0,
     kStep,
     kEnd,           // the outermost frame of a thread or coroutine: its return address is undefined
-    kSignal,        // the kernel's signal frame: rsp points at the ucontext
-    kFramePointer,  // code without unwind tables: rbp may be a frame pointer
+    kSignal,        // the kernel's signal frame: sp points at the ucontext
+    kFramePointer,  // code without unwind tables: fp may be a frame pointer
     kCannot,        // tables that need registers which the walk does not follow
   };
-  enum BpRule : uint64_t { kSame = 0, kAtCfa, kAtBp, kAtSp };
+  enum FpRule : uint64_t { kSame = 0, kAtCfa, kAtFp, kAtSp };
 
   static constexpr int kLoadedBit = 4;
   static constexpr uint64_t kUnloadable = 1 << 7;
@@ -40,12 +40,12 @@ struct UnwindRow {
   Kind kind() const { return static_cast<Kind>(bits & 7); }
   // A step whose CFA needs no load: one test on the hot path.
   bool IsPlainStep() const { return (bits & (7 | 1 << kLoadedBit)) == kStep; }
-  bool from_bp() const { return bits & 8; }
+  bool from_fp() const { return bits & 8; }
   bool unloadable() const { return bits & kUnloadable; }
   bool loaded() const { return bits & 1 << kLoadedBit; }
-  BpRule bp_rule() const { return static_cast<BpRule>(bits >> 5 & 3); }
+  FpRule fp_rule() const { return static_cast<FpRule>(bits >> 5 & 3); }
   int64_t cfa_offset() const { return static_cast<int64_t>(bits << 36) >> 44 << 3; }
-  int64_t bp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
+  int64_t fp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
   int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
 
   static constexpr UnwindRow Of(Kind kind) { return {kind}; }
@@ -53,11 +53,11 @@ struct UnwindRow {
   UnwindRow WithTag(uint16_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
 
   struct Step {
-    bool from_bp = false;
+    bool from_fp = false;
     bool loaded = false;
-    BpRule bp_rule = kSame;
+    FpRule fp_rule = kSame;
     int64_t cfa_offset = 0;
-    int64_t bp_offset = 0;
+    int64_t fp_offset = 0;
     int64_t add = 0;
   };
   static constexpr bool Fits(int64_t offset, int64_t largest) {
@@ -65,14 +65,14 @@ struct UnwindRow {
   }
   // kCannot when an offset does not fit.
   static constexpr UnwindRow Of(const Step& step) {
-    if (!Fits(step.cfa_offset, kLargestOffset) || !Fits(step.bp_offset, kLargestOffset) ||
+    if (!Fits(step.cfa_offset, kLargestOffset) || !Fits(step.fp_offset, kLargestOffset) ||
         !Fits(step.add, kLargestAdd)) {
       return Of(kCannot);
     }
     constexpr uint64_t k20Bits = (1 << 20) - 1;
-    return {kStep | uint64_t{step.from_bp} << 3 | uint64_t{step.loaded} << kLoadedBit | uint64_t{step.bp_rule} << 5 |
+    return {kStep | uint64_t{step.from_fp} << 3 | uint64_t{step.loaded} << kLoadedBit | uint64_t{step.fp_rule} << 5 |
             (static_cast<uint64_t>(step.cfa_offset >> 3) & k20Bits) << 8 |
-            (static_cast<uint64_t>(step.bp_offset >> 3) & k20Bits) << 28 |
+            (static_cast<uint64_t>(step.fp_offset >> 3) & k20Bits) << 28 |
             static_cast<uint64_t>(step.add >> 3) << kAddShift};
   }
 };

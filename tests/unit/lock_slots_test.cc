@@ -70,7 +70,7 @@ TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
   EndWait(&wait, false);
 }
 
-// A waiter gave up: it is attributed to its holder when that lets go, however long that takes.
+// A waiter gave up: that is attributed to its holder when it lets go, however long that takes.
 TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeCharged) {
   WaitedFor(2 * kIdleNs);
   LockWait wait;

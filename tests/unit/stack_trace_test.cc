@@ -340,11 +340,11 @@ TEST_F(StackTraceTest, LargeFramesInAThreadAreSteppedOver) {
 // The frame pointer and the return address of this function are overwritten while the stack is captured.
 [[gnu::noinline]] void CaptureSmashed(StackTraceTest* test, uintptr_t garbage) {
   auto* frame = static_cast<volatile uintptr_t*>(__builtin_frame_address(0));
-  const uintptr_t bp = frame[0], pc = frame[1];
+  const uintptr_t fp = frame[0], pc = frame[1];
   frame[0] = garbage;
   frame[1] = garbage;
   CaptureHere(test);
-  frame[0] = bp;
+  frame[0] = fp;
   frame[1] = pc;
 }
 

@@ -22,7 +22,7 @@ namespace holdfast {
 namespace {
 
 struct Registers {
-  uintptr_t pc = 0, sp = 0, bp = 0;
+  uintptr_t pc = 0, sp = 0, fp = 0;
   bool operator==(const Registers&) const = default;
 };
 
@@ -91,7 +91,7 @@ int AccessRegister(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int
       *value = registers.sp;
       return 0;
     case UNW_X86_64_RBP:
-      *value = registers.bp;
+      *value = registers.fp;
       return 0;
     default:
       return -UNW_EBADREG;
@@ -113,12 +113,12 @@ Outcome OracleStep(const LoadedModule& module, const Registers& from, Registers*
   const int result = unw_step(&cursor);
   if (result < 0) return Outcome::kCannot;
   if (result == 0) return Outcome::kEnd;
-  unw_word_t pc = 0, sp = 0, bp = 0;
+  unw_word_t pc = 0, sp = 0, fp = 0;
   if (unw_get_reg(&cursor, UNW_X86_64_RIP, &pc) != 0 || unw_get_reg(&cursor, UNW_X86_64_RSP, &sp) != 0 ||
-      unw_get_reg(&cursor, UNW_X86_64_RBP, &bp) != 0) {
+      unw_get_reg(&cursor, UNW_X86_64_RBP, &fp) != 0) {
     return Outcome::kCannot;
   }
-  *caller = {pc, sp, bp};
+  *caller = {pc, sp, fp};
   return Outcome::kCaller;
 }
 
@@ -132,16 +132,16 @@ Outcome RowStep(UnwindRow row, const Registers& from, Registers* caller) {
     return Outcome::kCaller;
   }
   if (row.kind() != UnwindRow::kStep) return Outcome::kCannot;
-  uintptr_t cfa = (row.from_bp() ? from.bp : from.sp) + static_cast<uintptr_t>(row.cfa_offset());
+  uintptr_t cfa = (row.from_fp() ? from.fp : from.sp) + static_cast<uintptr_t>(row.cfa_offset());
   if (row.loaded()) cfa = FakeWord(cfa) + static_cast<uintptr_t>(row.add());
-  uintptr_t bp = from.bp;
-  if (row.bp_rule() != UnwindRow::kSame) {
-    const uintptr_t base = row.bp_rule() == UnwindRow::kAtCfa  ? cfa
-                           : row.bp_rule() == UnwindRow::kAtBp ? from.bp
+  uintptr_t fp = from.fp;
+  if (row.fp_rule() != UnwindRow::kSame) {
+    const uintptr_t base = row.fp_rule() == UnwindRow::kAtCfa  ? cfa
+                           : row.fp_rule() == UnwindRow::kAtFp ? from.fp
                                                                : from.sp;
-    bp = FakeWord(base + static_cast<uintptr_t>(row.bp_offset()));
+    fp = FakeWord(base + static_cast<uintptr_t>(row.fp_offset()));
   }
-  *caller = {FakeWord(cfa - 8), cfa, bp};
+  *caller = {FakeWord(cfa - 8), cfa, fp};
   return Outcome::kCaller;
 }
 
@@ -182,9 +182,9 @@ void Compare(const LoadedModule& module, uintptr_t pc, Tally* tally) {
   if (ours == oracle && expected == actual) return;
   if (++tally->wrong < 5) {
     ADD_FAILURE() << module.found.dlfo_link_map->l_name << " + 0x" << std::hex << pc - module.image.bias << ": row "
-                  << row.bits << " pc " << actual.pc << " sp " << actual.sp << " bp " << actual.bp << ", oracle "
-                  << static_cast<int>(oracle) << " pc " << expected.pc << " sp " << expected.sp << " bp "
-                  << expected.bp;
+                  << row.bits << " pc " << actual.pc << " sp " << actual.sp << " fp " << actual.fp << ", oracle "
+                  << static_cast<int>(oracle) << " pc " << expected.pc << " sp " << expected.sp << " fp "
+                  << expected.fp;
   }
 }
 

@@ -43,7 +43,7 @@ class Waits : public ::testing::Test {
   __attribute__((noinline)) void Begin(LockWait* wait, WaitKind kind = WaitKind::kMutex,
                                        WaitStyle style = WaitStyle::kInParts) {
     CallerRegisters caller = HOLDFAST_CALLER();
-    caller.bp = 0;  // whatever the test has in it
+    caller.fp = 0;  // whatever the test has in it
     BeginWait(caller, &lock_, kind, style, wait);
   }
   // As if it had begun so long ago.

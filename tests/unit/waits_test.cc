@@ -97,12 +97,12 @@ TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
   EXPECT_EQ(Sum(&LockCounters::waits), 2u);
 }
 
-// ---- Places whose stack is known ----
+// ---- Call sites whose stack is known ----
 
 class CallSites : public Waits {
  protected:
   CallSites() { UseInterval(100'000); }
-  // Waits at one call site of the program, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
+  // Waits at one call site, whatever for. Begun in the future, a wait has lasted 0 ns, also when the processor was
   // given to others meanwhile.
   __attribute__((noinline)) WaitState At(WaitKind kind, WaitStyle style = WaitStyle::kInParts, int64_t lasts_ns = 0) {
     LockWait wait;

@@ -89,6 +89,11 @@ HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
 inline constexpr uintptr_t kPageBytes = 4096;
 inline constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
 
+// ---- libc ----
+
+// 1 while it is free, and 0 or less while it is taken.
+HOLDFAST_ARCH bool IsFreeSpinLock(int word) { return word > 0; }
+
 // ---- Unwinding (System V ABI) ----
 
 inline constexpr uint64_t kDwarfFp = 6, kDwarfSp = 7, kDwarfPc = 16;
