@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "interpose/base/real.h"
-#include "interpose/heap/sampled_block.h"
+#include "interpose/heap/perhaps_sampled.h"
 #include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {

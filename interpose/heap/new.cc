@@ -13,6 +13,7 @@
 #include "interpose/base/real.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/operators.h"
+#include "interpose/heap/perhaps_sampled.h"
 #include "interpose/heap/sampled_block.h"
 #include "sampler/heap/heap.h"
 

@@ -106,12 +106,6 @@ inline void ReleaseSampled(void* block) {
   real.free(block);
 }
 
-// free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
-HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
-
-// realloc, for a block that may be a sample, when the call itself is charged and none is due.
-HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
-
 // Hot although it is not: in cold code the compiler copies by `rep movsb`.
 __attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) {
   memcpy(to, from, bytes);

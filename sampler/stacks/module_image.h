@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "sampler/contract/layout.h"
-#include "sampler/unwind/unwind_cfi.h"
+#include "sampler/unwind/address_range.h"
 
 struct dl_find_object;
 

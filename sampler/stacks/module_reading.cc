@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "sampler/contract/syscalls.h"
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/stacks/row_cache.h"
 
 namespace holdfast {
 namespace {

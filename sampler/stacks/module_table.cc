@@ -15,7 +15,7 @@
 #include "sampler/stacks/module_path.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/raw_memory.h"
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/stacks/row_cache.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {

@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "sampler/unwind/unwind_cfi.h"
+#include "sampler/unwind/address_range.h"
 
 struct dl_find_object;
 

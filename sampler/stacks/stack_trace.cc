@@ -9,6 +9,7 @@
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/raw_memory.h"
+#include "sampler/stacks/row_cache.h"
 #include "sampler/unwind/unwind_cfi.h"
 
 extern "C" void* __libc_stack_end;
@@ -21,58 +22,12 @@ constexpr uintptr_t kLowestPc = 4096;
 constexpr uintptr_t kPcEnd = kUserEnd;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
-// ---- The cache of rows ----
-// Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written
-// without a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of
-// two different writes, or a row of an older generation, match no address.
-constexpr int kSets = 8192;  // 256 KiB, of which only what is used is ever touched
-constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
-
-struct Slot {
-  std::atomic<uint64_t> key;
-  std::atomic<uint64_t> row;
-};
-struct alignas(32) Set {
-  Slot slots[2];
-};
-constinit Set sets[kSets] = {};
-constinit std::atomic<uint64_t> generation{1};
-constinit std::atomic<uint64_t> unloadable_generation{1};
-
-// What keys are mixed with: those of rows of modules that stay, and of those that may be unloaded.
-struct Salts {
-  uint64_t lasting, unloadable;
-  uint64_t For(UnwindRow row) const { return row.unloadable() ? unloadable : lasting; }
-};
-// Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
-Salts CurrentSalts() {
-  const uint64_t all = generation.load(std::memory_order_acquire) * kMix;
-  const uint64_t some = unloadable_generation.load(std::memory_order_acquire) * (kMix ^ kMix << 32);
-  return {all | uint64_t{1} << 63, (all ^ some) | uint64_t{1} << 63};
-}
-
-HOLDFAST_HOT inline Set& SetOf(uintptr_t pc) { return sets[(pc ^ pc >> 13) % kSets]; }
-
-// Relaxed: a slot proves itself, and which of its values a thread sees does not matter.
-HOLDFAST_HOT inline bool Matches(const Slot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {
-  row->bits = slot.row.load(std::memory_order_relaxed);
-  return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kMix ^ salt) == pc;
-}
-
-void Keep(uintptr_t pc, const Salts& salts, UnwindRow row) {
-  Set& set = SetOf(pc);
-  set.slots[1].key.store(set.slots[0].key.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  set.slots[1].row.store(set.slots[0].row.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  set.slots[0].key.store(pc ^ row.bits * kMix ^ salts.For(row), std::memory_order_relaxed);
-  set.slots[0].row.store(row.bits, std::memory_order_relaxed);
-}
-
 // What one walk knows of modules.
 struct Walk {
   // Rows of modules that may be unloaded are not believed at once: while a dlclose is under way, another one may lie there by
   // now. Before the salts: where a dlclose has ended they are the new ones.
   bool doubts = !ModulesStay();
-  Salts salts = CurrentSalts();
+  RowSalts salts = CurrentRowSalts();
   bool guessing = false;  // has passed code without unwind tables: what follows may be anything
   ModuleReading reading;
   // While there are doubts: the module that was looked at last.
@@ -120,12 +75,12 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   if (doubted.kind() != UnwindRow::kNone && module.settled && doubted.tag() == module.tag) return doubted;
   UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
   if (!lasting) row.bits |= UnwindRow::kUnloadable;
-  if (module.settled) Keep(pc, walk->salts, row);
+  if (module.settled) KeepRow(pc, walk->salts, row);
   return row;
 }
 
 __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) {
-  const Set& set = SetOf(pc);
+  const RowSet& set = RowSetOf(pc);
   UnwindRow row;
   if (!Matches(set.slots[0], pc, walk->salts.unloadable, &row) &&
       !Matches(set.slots[1], pc, walk->salts.unloadable, &row)) {
@@ -135,7 +90,7 @@ __attribute__((noinline)) UnwindRow FindUnloadableRow(uintptr_t pc, Walk* walk) 
 }
 
 HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
-  const Set& set = SetOf(pc);
+  const RowSet& set = RowSetOf(pc);
   UnwindRow row;
   if (LIKELY(Matches(set.slots[0], pc, walk->salts.lasting, &row)) ||
       Matches(set.slots[1], pc, walk->salts.lasting, &row))
@@ -257,10 +212,5 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   trace->truncated = !whole;
   stack.Remember(at.sp);
 }
-
-void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }
-
-// Rows of what went away may have been on their way to the cache: a walk that found it before has the older salt.
-void ForgetUnloadableRows() { unloadable_generation.fetch_add(1, std::memory_order_acq_rel); }
 
 }  // namespace holdfast

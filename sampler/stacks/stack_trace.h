@@ -18,13 +18,6 @@ namespace holdfast {
 // Fills `trace`. Records modules in the current table as they are first met (table() must not be null).
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace);
 
-// The table is a new one (fork): forget all rows. That is all that a child of fork needs: nothing here can be left locked by
-// another thread of the parent.
-void ForgetUnwindRows();
-
-// After a dlclose: the rows of modules that were not loaded with the program.
-void ForgetUnloadableRows();
-
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_STACKS_STACK_TRACE_H_

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "sampler/contract/syscalls.h"
-#include "sampler/tables/table_file.h"
+#include "sampler/tables/table_room.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

@@ -11,6 +11,7 @@
 
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
+#include "sampler/tables/table_room.h"
 
 extern "C" void* __libc_stack_end;
 

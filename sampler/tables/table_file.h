@@ -26,15 +26,6 @@ SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reus
 // The output folder: made, with those above it, if `make` and it is missing. Not known (0, 0) where that is not possible.
 FolderId OutFolderId(char* path, bool make);
 
-// Whether the tables of this user may take `bytes` more: together they take at most a quarter of the free space where
-// they lie (Docker's /dev/shm is 64 MiB, and the program needs it too). kScarce: yes, but ask again for whatever comes next.
-// Any thread; opens the folder for a moment. Five system calls and one more for each table.
-enum class Room { kNone, kScarce, kPlenty };
-Room RoomForTables(uint64_t bytes);
-
-// The tables that RoomForTables counts are this user's from now on.
-void TablesAreOf(uint32_t uid);
-
 // Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
 void NotifyExporter(const TableLocation& location);
 

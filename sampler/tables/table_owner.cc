@@ -6,6 +6,7 @@
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
+#include "sampler/tables/table_room.h"
 
 namespace holdfast {
 namespace {

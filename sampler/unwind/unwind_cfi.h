@@ -13,14 +13,10 @@
 
 #include <cstdint>
 
+#include "sampler/unwind/address_range.h"
 #include "sampler/unwind/unwind_row.h"
 
 namespace holdfast {
-
-struct AddressRange {
-  uintptr_t start = 0;
-  uintptr_t end = 0;
-};
 
 // The row (without a tag) that holds at `pc`, an address inside the instruction that is under way: for a call, the
 // return address − 1. `eh_frame_hdr` may be null. kFramePointer when no entry covers the address.

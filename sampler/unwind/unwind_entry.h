@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "sampler/unwind/address_range.h"
 #include "sampler/unwind/dwarf_numbers.h"
-#include "sampler/unwind/unwind_cfi.h"
 
 namespace holdfast {
 

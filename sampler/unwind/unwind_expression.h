@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "sampler/unwind/unwind_cfi.h"
+#include "sampler/unwind/address_range.h"
 
 namespace holdfast {
 

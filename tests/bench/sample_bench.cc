@@ -14,6 +14,7 @@
 #include "sampler/heap/heap.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/row_cache.h"
 #include "sampler/stacks/stack_trace.h"
 #include "sampler/tables/stack_table.h"
 #include "tests/bench/call_paths.h"

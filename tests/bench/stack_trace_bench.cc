@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "sampler/stacks/row_cache.h"
 #include "sampler/stacks/stack_trace.h"
 
 #define UNW_LOCAL_ONLY

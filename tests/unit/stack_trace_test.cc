@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/row_cache.h"
 #include "sampler/stacks/sample_stack.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/both_traces.h"

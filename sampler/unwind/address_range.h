@@ -1,0 +1,16 @@
+// Some addresses, from `start` up to `end`.
+#ifndef HOLDFAST_SAMPLER_UNWIND_ADDRESS_RANGE_H_
+#define HOLDFAST_SAMPLER_UNWIND_ADDRESS_RANGE_H_
+
+#include <cstdint>
+
+namespace holdfast {
+
+struct AddressRange {
+  uintptr_t start = 0;
+  uintptr_t end = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_UNWIND_ADDRESS_RANGE_H_
