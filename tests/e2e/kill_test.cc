@@ -73,7 +73,7 @@ TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
       const RunResult r = victim.running->Wait();
       EXPECT_TRUE(r.killed_by(SIGKILL)) << r.Describe();
     }
-    if (!Settled(6)) {
+    if (!Settled()) {
       // Preloaded alone, the first sample starts the exporter: killed in that very millisecond, the table stays behind
       // and `collect` makes the profile of it. It must not happen more often than that is likely.
       left_to_collect += static_cast<int>(Tables().size());
