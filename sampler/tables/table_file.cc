@@ -27,6 +27,8 @@ constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64
 constexpr uint64_t kFixedBytes = 8 << 20;
 // A share of which a few more MiB for each of many processes are a small part.
 constexpr uint64_t kMuch = 1 << 30;
+// So many tables fill Docker's 64 MiB several times over.
+constexpr int kMostLookedAt = 1024;
 
 // Where the current table lies and whose it is, for RoomForTables.
 constinit TableLocation current_location{};
@@ -38,18 +40,24 @@ int64_t Now(clockid_t clock) {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-bool InMemory(const char* folder, uint64_t* free_bytes) {
+struct Space {
+  uint64_t free_bytes = 0, used_bytes = 0;  // used by whoever
+};
+
+bool InMemory(const char* folder, Space* space) {
   struct statfs info;
   if (SyscallFailed(RawSyscall(SYS_statfs, folder, &info))) return false;
   if (info.f_type != kTmpfs && info.f_type != kRamfs) return false;
+  const auto block = static_cast<uint64_t>(info.f_bsize);
   // A tmpfs without a size reports no blocks at all: then memory is the limit.
-  *free_bytes =
-      info.f_blocks == 0 ? UINT64_MAX / 8 : static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  *space = info.f_blocks == 0 ? Space{UINT64_MAX / 8, 0}
+                              : Space{info.f_bavail * block, (info.f_blocks - info.f_bfree) * block};
   return true;
 }
 
-// What this user's tables in `folder` take already.
-uint64_t BytesInTables(long folder_fd, uint32_t uid) {
+// What this user's tables in `folder` take already. Each start of a program that is short of room looks at them, and a build
+// may leave them by the thousand: beyond kMostLookedAt all that is used counts as theirs.
+uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
   struct Entry {
     uint64_t inode;
     int64_t next;
@@ -60,6 +68,7 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid) {
   TextBuffer<32> prefix;
   prefix.Add(kTablePrefix).AddNumber(uid).Add(".");
   uint64_t total = 0;
+  int looked_at = 0;
   alignas(8) char buffer[640];  // two of the longest names: this runs on the program's stack
   while (true) {
     const long got = RawSyscall(SYS_getdents64, folder_fd, buffer, sizeof buffer);
@@ -68,8 +77,9 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid) {
       const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
       at += entry->length;
       struct stat info;
-      if (TextStartsWith(entry->name, prefix.text()) &&
-          !SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW))) {
+      if (!TextStartsWith(entry->name, prefix.text())) continue;
+      if (++looked_at > kMostLookedAt) return space.used_bytes;
+      if (!SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW))) {
         total += static_cast<uint64_t>(info.st_blocks) * 512;
       }
     }
@@ -79,6 +89,11 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid) {
 // What all tables of a user may take of `space`: what is free there, and what the tables take already. A quarter; of that an
 // eighth is left for those that look at the same moment and all find the same room: of Docker's 64 MiB, 2 MiB, 32 steps.
 uint64_t ShareOf(uint64_t space) { return space / 4 - space / 32; }
+
+// Whether `bytes` more fit into the share even if all that is used were tables. So it mostly is, and none is looked at.
+bool FitsAnyway(const Space& space, uint64_t bytes) {
+  return space.used_bytes + bytes <= ShareOf(space.free_bytes + space.used_bytes);
+}
 
 // Fields of /proc/self/stat are counted from behind the program's name, which may hold anything, also ") ".
 uint64_t StartTicks() {
@@ -161,12 +176,14 @@ uint64_t AddressSpaceLeft(uint64_t limit) {
 
 // How large a table may become in `folder`; 0 = there is no room.
 uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid) {
-  uint64_t free_bytes = 0;
-  if (!InMemory(folder, &free_bytes)) return 0;
-  const uint64_t taken = BytesInTables(folder_fd, uid);
-  const uint64_t share = ShareOf(free_bytes + taken);
+  Space space;
+  if (!InMemory(folder, &space)) return 0;
   uint64_t cap = options.max_memory_bytes;
-  if (share < taken + cap) cap = share > taken ? share - taken : 0;
+  if (!FitsAnyway(space, cap)) {
+    const uint64_t taken = BytesInTables(folder_fd, uid, space);
+    const uint64_t share = ShareOf(space.free_bytes + taken);
+    if (share < taken + cap) cap = share > taken ? share - taken : 0;
+  }
   rlimit limit;
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap)
     cap = limit.rlim_cur;
@@ -301,16 +318,17 @@ FolderId OutFolderId(char* path, bool make) {
 }
 
 Room RoomForTables(uint64_t bytes) {
-  uint64_t free_bytes = 0;
+  Space space;
   // After chroot the folder has no name any more: then the cap from the start is what holds.
-  if (!InMemory(current_location.folder, &free_bytes)) return Room::kPlenty;
+  if (!InMemory(current_location.folder, &space)) return Room::kPlenty;
+  if (FitsAnyway(space, bytes) && ShareOf(space.free_bytes) >= kMuch) return Room::kPlenty;
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, current_location.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   uint64_t taken = 0;  // as far as can be seen: there may be no descriptor left
   if (!SyscallFailed(folder_fd)) {
-    taken = BytesInTables(folder_fd, current_uid);
+    taken = BytesInTables(folder_fd, current_uid, space);
     RawSyscall(SYS_close, folder_fd);
   }
-  const uint64_t share = ShareOf(free_bytes + taken);
+  const uint64_t share = ShareOf(space.free_bytes + taken);
   const bool plenty = share >= kMuch;
   // Where it is scarce others look and grow in the same moment: the last eighth is for them.
   if (taken + bytes > (plenty ? share : share - share / 8)) return Room::kNone;

@@ -115,6 +115,48 @@ TEST_F(ScarceRoom, AProgramThatCrashesAndIsRestartedLeavesNoTableBehind) {
   EXPECT_EQ(Newest(out(), "heap").size(), static_cast<size_t>(restarts));
 }
 
+// A build whose tables nobody takes away leaves thousands, and each program that starts looks for room.
+class ManyLeft : public ScarceRoom {
+ protected:
+  // How many system calls the library makes in a program that samples, beside so many tables in a tmpfs of that size.
+  long CallsBeside(int tables, const char* size) {
+    EXPECT_EQ(mount("room", room_.c_str(), "tmpfs", MS_REMOUNT, size), 0) << size;
+    for (; left_ < tables; ++left_) {
+      WriteFile(room_ + "/holdfast." + std::to_string(geteuid()) + "." + std::to_string(left_) + ".1.left.table", "");
+    }
+    const std::string counted = folder() + "/calls";
+    const Command command = CommandFor(Launch::kPreload, {"endings", "exit"},
+                                       {{"heap-interval", "1"}, {"tables", room_}, {"snapshot-every", "0"}});
+    std::vector<std::string> argv = {ProgramPath("fail_syscalls"), counted, "nth", "0", "0", "env"};
+    for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+    argv.insert(argv.end(), {"HOLDFAST_EXPORTER=no"});
+    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+    const RunResult r = Execute({.argv = argv});
+    EXPECT_TRUE(r.exited(6)) << r.Describe();
+    EXPECT_TRUE(RunTool({"collect", out(), "--tables", room_}).exited(0));
+    EXPECT_EQ(Newest(out(), "heap").size(), 1u) << "no table was made beside " << tables;
+    std::filesystem::remove_all(out());
+    long calls = -1;
+    std::ifstream(counted) >> calls;
+    return calls;
+  }
+
+ private:
+  int left_ = 0;
+};
+constexpr long kByChance = 50;  // calls that are made again, or by a thread that waits
+
+TEST_F(ManyLeft, WhereThereIsRoomNoneIsLookedAt) {
+  const long alone = CallsBeside(0, "size=8g");
+  EXPECT_GT(alone, 0);
+  EXPECT_LE(CallsBeside(2000, "size=8g"), alone + kByChance);
+}
+
+TEST_F(ManyLeft, WhereRoomIsScarceABoundedNumberIsLookedAt) {
+  const long beside_few = CallsBeside(1500, "size=64m");
+  EXPECT_LE(CallsBeside(4000, "size=64m"), beside_few + kByChance);
+}
+
 TEST_F(ScarceRoom, AParallelMakeOfShortProgramsLeavesNoTableBehind) {
   Make(Full() ? 1000 : 100, ProgramPath("endings") + " exit >/dev/null; test $$? = 6");
   ExpectQuarterThenNothing(64 << 10);
