@@ -168,9 +168,11 @@ bool LaunchExporter(const std::string& own_path, const std::string& out, const s
   environment.push_back("HOLDFAST_ENABLE=0");  // for the library where it is in /etc/ld.so.preload
   environment.push_back(nullptr);
   if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
-  for (int waited_ms = 0; waited_ms < 2000; ++waited_ms) {
+  constexpr long kMostNs = 2'000'000'000;
+  for (long waited_ns = 0, pause_ns = 100'000; waited_ns < kMostNs; waited_ns += pause_ns) {
     if (ExporterServes(tables.c_str(), out.c_str(), folder)) return true;
-    const timespec pause = {0, 1'000'000};
+    if (waited_ns > 10'000'000) pause_ns = 1'000'000;
+    const timespec pause = {0, pause_ns};
     nanosleep(&pause, nullptr);
   }
   return false;

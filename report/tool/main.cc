@@ -19,14 +19,54 @@
 namespace holdfast {
 namespace {
 
-// In the order in which --help names them.
-constexpr AddCommand* kCommands[] = {
-    AddRunCommand,       AddTopCommand,    AddTreeCommand,       AddCallersCommand,  AddPeekCommand,
-    AddListCommand,      AddGraphCommand,  AddExportCommand,     AddDiffCommand,     AddMergeCommand,
-    AddLeaksCommand,     AddCheckCommand,  AddCompletionCommand, AddManPagesCommand, AddHtmlCommand,
-    AddInfoCommand,      AddLocksCommand,  AddLsCommand,         AddDumpCommand,     AddSetCommand,
-    AddSymbolizeCommand, AddBundleCommand, AddCollectCommand,    AddExporterCommand, AddDoctorCommand,
+struct Command {
+  std::string_view name;
+  AddCommand* add;
 };
+
+// In the order in which --help names them.
+constexpr Command kCommands[] = {
+    {"run", AddRunCommand},
+    {"top", AddTopCommand},
+    {"tree", AddTreeCommand},
+    {"callers", AddCallersCommand},
+    {"peek", AddPeekCommand},
+    {"list", AddListCommand},
+    {"graph", AddGraphCommand},
+    {"export", AddExportCommand},
+    {"diff", AddDiffCommand},
+    {"merge", AddMergeCommand},
+    {"leaks", AddLeaksCommand},
+    {"check", AddCheckCommand},
+    {"completion", AddCompletionCommand},
+    {"man-pages", AddManPagesCommand},
+    {"html", AddHtmlCommand},
+    {"info", AddInfoCommand},
+    {"locks", AddLocksCommand},
+    {"ls", AddLsCommand},
+    {"dump", AddDumpCommand},
+    {"set", AddSetCommand},
+    {"symbolize", AddSymbolizeCommand},
+    {"bundle", AddBundleCommand},
+    {"collect", AddCollectCommand},
+    {"exporter", AddExporterCommand},
+    {"doctor", AddDoctorCommand},
+};
+
+// The options of all commands take a millisecond to describe, and each program that is profiled waits for that twice: only
+// the command that is chosen is described, unless none is or it speaks of all.
+void AddCommands(CLI::App& app, const std::vector<std::string>& arguments, Invocation* invocation) {
+  const std::string_view first = arguments.empty() ? std::string_view() : arguments[0];
+  if (first == "--version") return;
+  const bool is_of_all = first == "completion" || first == "man-pages";
+  const auto chosen = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [first](const Command& command) { return command.name == first; });
+  if (chosen != std::end(kCommands) && !is_of_all) {
+    chosen->add(app, invocation);
+  } else {
+    for (const Command& command : kCommands) command.add(app, invocation);
+  }
+}
 
 // {}: the library, as it lies here.
 constexpr char kTeaches[] =
@@ -72,7 +112,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   Invocation invocation;
-  for (AddCommand* const add : kCommands) add(app, &invocation);
+  AddCommands(app, arguments, &invocation);
 
   std::vector<std::string> ours = arguments;
   if (!arguments.empty() && arguments[0] == "run") {
