@@ -16,8 +16,11 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       app.add_subcommand("check", "Budgets for continuous integration: exit status 1 when one is not kept");
   check->footer(
       "  holdfast check --max 'inuse_space:ParseJson=10MB' --max 'alloc_space=2GB' holdfast.app.4242\n"
-      "  holdfast check --base main.heap.pb.gz --fail-above 5% --format markdown branch.heap.pb.gz\n"
-      "  holdfast check --max 'delay=1s' --format junit -o holdfast.xml holdfast.app.4242\n");
+      "  holdfast check --budgets budgets.txt --markdown --junit holdfast.xml holdfast.app.4242 >comment.md\n"
+      "  holdfast check --base main.heap.pb.gz --fail-above 5% --markdown branch.heap.pb.gz\n"
+      "\n"
+      "Exit status 0: every budget is kept. 1: one is not. 2: wrong usage. 3: the files cannot be read; that is no\n"
+      "verdict.\n");
   AddFileOptions(check, &options->view);
   check
       ->add_option("--max", options->max,
@@ -30,6 +33,13 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("BUDGET")
       ->expected(1)
       ->take_all();
+  check
+      ->add_option("--budgets", options->budgets,
+                   "A file with one budget a line, as --max takes it, or as --max-optional behind 'optional ';\n"
+                   "# begins a comment; also several")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
   check->add_option("--base", options->base, "Compare with this file or folder; also several")
       ->type_name("FILE")
       ->expected(1)
@@ -40,6 +50,10 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
   check->add_option("--format", options->view.format, "text, markdown or junit")
       ->type_name("FORMAT")
       ->capture_default_str();
+  check->add_flag_callback(
+      "--markdown", [options] { options->view.format = "markdown"; },
+      "A verdict and a table, small enough for a comment: --format markdown");
+  check->add_option("--junit", options->junit, "Writes the same as JUnit into this file, besides")->type_name("FILE");
   AddOutput(check, &options->output);
   AddFilterOptions(check, &options->view);
   check->callback(

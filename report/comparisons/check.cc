@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -11,9 +12,8 @@
 #include "report/analysis/variance.h"
 #include "report/base/atomic_file.h"
 #include "report/base/pattern.h"
-#include "report/base/printable.h"
-#include "report/base/utf8.h"
 #include "report/base/value_units.h"
+#include "report/comparisons/check_formats.h"
 #include "report/comparisons/profile_diff.h"
 #include "report/profiles/metric.h"
 
@@ -27,12 +27,6 @@ struct Budget {
   std::string text, metric, limit;
   std::string function = "";
   bool optional = false;  // kept where no function matches
-};
-
-struct Outcome {
-  std::string name, value, limit;
-  bool failed = false, uncertain = false;
-  std::string why = "";  // it failed, other than by being larger
 };
 
 constexpr const char* OptionOf(bool optional) { return optional ? "--max-optional" : "--max"; }
@@ -50,6 +44,40 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
     budget.metric.resize(colon);
   }
   return budget;
+}
+
+// One budget a line, as --max takes it, or behind "optional " as --max-optional does; # begins a comment.
+absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) {
+  std::ifstream file(path);
+  if (!file) return absl::InvalidArgumentError(fmt::format("--budgets {}: could not be read. Check the path.", path));
+  constexpr std::string_view kBlank = " \t\r", kOptional = "optional ";
+  size_t number = 0, found = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    // Behind a blank or at the beginning: {lambda()#1} is a name.
+    size_t comment = line.find('#');
+    while (comment != std::string::npos && comment > 0 && kBlank.find(line[comment - 1]) == std::string_view::npos) {
+      comment = line.find('#', comment + 1);
+    }
+    line.resize(std::min(comment, line.size()));
+    line.resize(line.find_last_not_of(kBlank) + 1);  // npos + 1: nothing is left
+    line.erase(0, line.find_first_not_of(kBlank));
+    if (line.empty()) continue;
+    const bool optional = line.starts_with(kOptional);
+    const auto budget = ParseBudget(optional ? line.substr(kOptional.size()) : line, optional);
+    if (!budget.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--budgets {}, line {}: not a budget: {}. Write METRIC:FUNCTION=LIMIT, such as "
+                      "inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
+                      path, number, line));
+    }
+    budgets->push_back(*budget);
+    ++found;
+  }
+  if (file.bad()) return absl::InvalidArgumentError(fmt::format("--budgets {}: could not be read.", path));
+  if (found == 0)
+    return absl::InvalidArgumentError(fmt::format("--budgets {}: no budget is in it. Write one a line.", path));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
@@ -147,88 +175,6 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
   return absl::OkStatus();
 }
 
-std::string Xml(std::string_view text) {
-  std::string made;
-  for (const char c : Printable(text)) {
-    switch (c) {
-      case '&':
-        made += "&amp;";
-        break;
-      case '<':
-        made += "&lt;";
-        break;
-      case '>':
-        made += "&gt;";
-        break;
-      case '"':
-        made += "&quot;";
-        break;
-      default:
-        made += c;
-    }
-  }
-  return RepairUtf8(made);
-}
-
-std::string Said(const Outcome& outcome) {
-  if (!outcome.why.empty()) return "FAIL: " + outcome.why;
-  if (outcome.failed) return outcome.uncertain ? "FAIL (within the sampling error)" : "FAIL";
-  return outcome.uncertain ? "ok (within the sampling error)" : "ok";
-}
-
-std::string TextOf(const std::vector<Outcome>& outcomes) {
-  std::string text;
-  for (const Outcome& o : outcomes) {
-    if (o.limit.empty()) {
-      text += fmt::format("{:4}  {}\n", "FAIL", o.name);
-      continue;
-    }
-    if (!o.why.empty()) {
-      text += Printable(fmt::format("FAIL  {}: {}", o.name, o.why)) + "\n";
-      continue;
-    }
-    text += Printable(fmt::format("{:4}  {}: {}, at most {}{}", o.failed ? "FAIL" : "ok", o.name, o.value, o.limit,
-                                  o.uncertain ? "  (within the sampling error)" : "")) +
-            "\n";
-  }
-  return text;
-}
-
-std::string Markdown(const std::vector<Outcome>& outcomes) {
-  std::string text = "| budget | value | at most | |\n|---|---|---|---|\n";
-  const auto cell = [](std::string_view raw) {
-    std::string made;
-    for (const char c : Printable(raw)) {
-      if (c == '|' || c == '\\' || c == '<' || c == '`' || c == '*' || c == '_') made += '\\';
-      made += c;
-    }
-    return made;
-  };
-  for (const Outcome& o : outcomes) {
-    text += fmt::format("| {} | {} | {} | {} |\n", cell(o.name), cell(o.value), cell(o.limit),
-                        o.failed ? "**" + Said(o) + "**" : Said(o));
-  }
-  return text;
-}
-
-std::string Junit(const std::vector<Outcome>& outcomes) {
-  const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; });
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"holdfast check\" tests=\"{}\" "
-      "failures=\"{}\">\n",
-      outcomes.size(), failures);
-  for (const Outcome& o : outcomes) {
-    text += fmt::format("    <testcase classname=\"holdfast\" name=\"{}\"", Xml(o.name));
-    if (!o.failed) {
-      text += "/>\n";
-      continue;
-    }
-    text += fmt::format(">\n      <failure message=\"{}: {}\"/>\n    </testcase>\n", Xml(o.name),
-                        Xml(o.why.empty() ? fmt::format("{}, at most {}", o.value, o.limit) : o.why));
-  }
-  return text + "  </testsuite>\n</testsuites>\n";
-}
-
 }  // namespace
 
 int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) {
@@ -238,10 +184,11 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take text, markdown or junit.", format)),
         err);
   }
-  if (options.max.empty() && options.max_optional.empty() && options.fail_above.empty()) {
-    return Failed(absl::InvalidArgumentError(
-                      "check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, or --base FILE and --fail-above 5%."),
-                  err);
+  if (options.max.empty() && options.max_optional.empty() && options.budgets.empty() && options.fail_above.empty()) {
+    return Failed(
+        absl::InvalidArgumentError("check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, --budgets FILE, "
+                                   "or --base FILE and --fail-above 5%."),
+        err);
   }
   if (options.fail_above.empty() != options.base.empty()) {
     return Failed(absl::InvalidArgumentError("check: --base and --fail-above belong together. Give both."), err);
@@ -254,6 +201,9 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       if (!budget.ok()) return Failed(budget.status(), err);
       budgets.push_back(*budget);
     }
+  }
+  for (const std::string& path : options.budgets) {
+    if (const auto read = ReadBudgets(path, &budgets); !read.ok()) return Failed(read, err);
   }
   if (!budgets.empty()) {
     // Budgets of several kinds, over one folder: each finds its files by its metric.
@@ -273,9 +223,13 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
     if (!percent.ok()) return Failed(percent.status(), err);
     if (const auto looked = LookAtGrowth(options, *percent, err, &outcomes); !looked.ok()) return Failed(looked, err);
   }
-  const std::string text = format == "markdown" ? Markdown(outcomes)
-                           : format == "junit"  ? Junit(outcomes)
-                                                : TextOf(outcomes);
+  const std::string text = format == "markdown" ? CheckMarkdown(outcomes)
+                           : format == "junit"  ? CheckJunit(outcomes)
+                                                : CheckText(outcomes);
+  if (!options.junit.empty()) {
+    if (const auto written = WriteAtomically(options.junit, CheckJunit(outcomes), out); !written.ok())
+      return Failed(written, err);
+  }
   if (const auto written = WriteAtomically(options.output, text, out); !written.ok()) return Failed(written, err);
   return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; }) ? 1 : 0;
 }

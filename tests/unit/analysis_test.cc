@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
 
 #include "tests/unit/analysis_fixture.h"
 
@@ -206,12 +209,66 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
   const Result markdown =
       Check({.view = {.files = {file}, .format = "markdown"}, .max = {"inuse_space:ParseJson=2KB"}, .base = {}});
   EXPECT_EQ(markdown.out,
-            "| budget | value | at most | |\n|---|---|---|---|\n| inuse\\_space:ParseJson | 2.44KiB ± 0 | 1.95KiB | "
-            "**FAIL** |\n");
+            "### holdfast: 1 of 1 not kept\n\n| budget | value | at most | |\n|---|---|---|---|\n"
+            "| inuse\\_space:ParseJson | 2.44KiB ± 0 | 1.95KiB | **FAIL** |\n");
   const Result junit =
       Check({.view = {.files = {file}, .format = "junit"}, .max_optional = {"inuse_space:Parse<Json>?=1"}});
   EXPECT_THAT(junit.out, HasSubstr("tests=\"1\" failures=\"0\""));
   EXPECT_THAT(junit.out, HasSubstr("name=\"inuse_space:Parse&lt;Json&gt;?\"/>"));
+}
+
+// What a pipeline gets: tests/golden/check.* are the files, which the XML parser of another language reads.
+TEST_F(CheckTest, APipelineGetsACommentAndJunit) {
+  const std::string file = Save("a", StackProfile({Stack{"main;Parse<Json>", 2000}, Stack{"main;\"a\" & b", 500}}));
+  const std::string budgets = ::testing::TempDir() + "/check.budgets", junit = ::testing::TempDir() + "/check.xml";
+  std::ofstream(budgets) << "# memory\n\n  inuse_space:Parse<Json>=1KB  # by the parser\r\n"
+                            "inuse_space:\"a\" & b=10KB\noptional inuse_space:{lambda()#1}=1KB\ninuse_space:gone=1KB\n";
+  const Result result = Check({.view = {.files = {file}, .format = "markdown"}, .budgets = {budgets}, .junit = junit});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const std::string golden = std::string(HOLDFAST_TESTS) + "/golden/check";
+  const auto whole = [](const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  EXPECT_EQ(result.out, whole(golden + ".md"));
+  EXPECT_EQ(whole(junit), whole(golden + ".xml"));
+  constexpr char kReads[] =
+      "import sys, xml.etree.ElementTree as e; r = e.parse(sys.argv[1]).getroot(); s = r.find('testsuite');"
+      "assert r.tag == 'testsuites' and s.get('tests') == '4' and s.get('failures') == '2';"
+      "assert [c.get('name') for c in s][:2] == ['inuse_space:Parse<Json>', 'inuse_space:\"a\" & b'];"
+      "assert len(s.findall('testcase/failure')) == 2";
+  EXPECT_EQ(system(("python3 -c \"" + std::regex_replace(std::string(kReads), std::regex("\""), "\\\"") + "\" " + junit)
+                       .c_str()),
+            0);
+}
+
+TEST_F(CheckTest, AFileOfBudgetsThatIsNoneIsNamed) {
+  const std::string file = Save("a", StackProfile({Stack{"main", 2000}}));
+  const std::string path = ::testing::TempDir() + "/wrong.budgets";
+  std::ofstream(path) << "inuse_space=1MB\ninuse_space 1MB\n";
+  const Result wrong = Check({.view = {.files = {file}}, .budgets = {path}});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("line 2: not a budget: inuse_space 1MB"));
+  std::ofstream(path) << "# none\n";
+  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path}}).err, HasSubstr("no budget is in it"));
+  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path + ".gone"}}).err, HasSubstr("could not be read"));
+}
+
+// A comment takes 64 KiB: of many budgets, or of long names, the summary says less.
+TEST_F(CheckTest, TheSummaryFitsIntoAComment) {
+  const std::string name(300, 'T');
+  const std::string file = Save("a", StackProfile({Stack{"main;" + name, 2000}}));
+  std::vector<std::string> budgets(60, "inuse_space:" + name + "=1MB");
+  budgets.push_back("inuse_space=1");
+  const Result result = Check({.view = {.files = {file}, .format = "markdown"}, .max = budgets});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_LT(result.out.size(), 6000u);
+  EXPECT_THAT(
+      result.out,
+      HasSubstr(
+          "### holdfast: 1 of 61 not kept\n\n| budget | value | at most | |\n|---|---|---|---|\n| inuse\\_space |"));
+  EXPECT_THAT(result.out, HasSubstr("\nand 41 more\n"));
 }
 
 // Also of a metric that is not the one which is shown when none is asked for.
