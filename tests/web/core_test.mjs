@@ -134,7 +134,7 @@ test("Filters: focus, show only, hide, show from", () => {
   const filtered = (...filters) =>
     table(core.buildTree(r, columns, { ...none, filters: filters.map(([type, p]) => ({ type, matches: core.matchFunctions(r, p) })) }), r.names);
   assert.deepEqual(filtered(["focus", "=parse_json"]), { main: [0, 500], handle_request: [0, 500], parse_json: [200, 500], validate: [300, 300] });
-  assert.deepEqual(filtered(["only", "/^(apply|validate)$/"]).main, [0, 800]);
+  assert.deepEqual(filtered(["focus", "/^(apply|validate)$/"]).main, [0, 800]);
   assert.deepEqual(filtered(["hide", "PARSE"]), { main: [0, 1000], handle_request: [100, 1000], process_data: [400, 900], apply: [500, 500] });
   assert.deepEqual(filtered(["from", "=process_data"]), { process_data: [400, 900], apply: [500, 500] });
   assert.deepEqual(filtered(["focus", "main"], ["hide", "validate"], ["hide", "apply"]).main, [0, 700]);
@@ -171,14 +171,20 @@ const snapshots = [0, 1, 2, 3, 4].map((i) => ({
 test("Ranges of time: differences of counters, last or mean of what is in use", () => {
   const r = report(snapshots);
   assert.equal(core.momentsOf(r, "heap", "").length, 5);
+  const at = core.momentsOf(r, "heap", "");
   const total = (change) => core.valuesFor(r, { ...choice, ...change }).total;
   assert.equal(total({}), 3000 + 5000 + 4096);
-  assert.equal(total({ to: 1 }), 1500 + 5000);
-  assert.equal(total({ from: 0, to: 1, mean: true }), (6000 + 6500) / 2);
+  assert.equal(total({ to: at[1] }), 1500 + 5000);
+  assert.equal(total({ from: at[0], to: at[1], mean: true }), (6000 + 6500) / 2);
   assert.equal(total({ metric: "heap/alloc_space" }), 3000 + 50_000 + 4096);
-  assert.equal(total({ metric: "heap/alloc_space", from: 1, to: 3 }), 1000 + 20_000 + 4096);
+  assert.equal(total({ metric: "heap/alloc_space", from: at[1], to: at[3] }), 1000 + 20_000 + 4096);
+  assert.equal(total({ to: at[2] - 1 }), 1500 + 5000, "between two moments the earlier one counts");
+  assert.equal(total({ to: at[0] - 1 }), 0, "nothing yet");
+  const func = r.names.indexOf("leak");
+  const metric = core.findMetric(r, choice.metric);
+  assert.deepEqual(core.courseOf(r, metric, choice, at, core.nodesThrough(r, func)), [1000, 1500, 2000, 2500, 3000]);
   assert.equal(total({ weight: [0, 6500], from: -1 }), (6000 + 6500) / 2);
-  const { columns } = core.valuesFor(r, { ...choice, compare: { type: "time" }, from: 0, to: 4 });
+  const { columns } = core.valuesFor(r, { ...choice, compare: { type: "time" }, from: at[0], to: at[4] });
   const tree = core.buildTree(r, columns, none);
   assert.deepEqual([tree.total[1][0], tree.total[0][0]], [6000, 12_096]);
 });
@@ -189,7 +195,7 @@ test("Leaks are those of holdfast leaks, number for number", () => {
   const json = spawnSync(process.env.HOLDFAST_TOOL, ["leaks", "--all", "-n", "0", "--format", "json", ...files], { encoding: "utf8" });
   assert.equal(json.status, 1, json.stderr);
   const expected = JSON.parse(json.stdout).rows;
-  const leaks = core.findLeaks(r, "");
+  const leaks = core.findLeaks(r.growths);
   assert.deepEqual(leaks.map((leak) => leak.shape), ["growing", "one-off", "one-off"]);
   assert.equal(leaks[0].slope, 500 * 60);
   assert.deepEqual(
@@ -200,7 +206,7 @@ test("Leaks are those of holdfast leaks, number for number", () => {
   const nodes = core.nodesOf(r, [leaks[0]]);
   const values = core.valuesFor(r, choice).columns[0];
   assert.equal(values.reduce((sum, value, i) => sum + value * nodes[i], 0), 3000, "the stack is found in the tree");
-  assert.deepEqual(core.findLeaks(report(snapshots.slice(0, 4)), ""), [], "four snapshots are too few");
+  assert.deepEqual(core.findLeaks(report(snapshots.slice(0, 4)).growths), [], "four snapshots are too few");
 });
 
 test("Several processes: the newest of each, added up", () => {
@@ -301,20 +307,26 @@ test("Source lines: self and total of each, recursion once", () => {
   assert.deepEqual(lines, [{ line: 10, self: 7, total: 12 }, { line: 11, self: 0, total: 7 }]);
 });
 
-test("The address holds the whole state", () => {
+test("The address holds the whole state, with functions by name", () => {
+  const list = ["main", "std::map<int; int>::at(int) const", "100%;/a b", "x"];
+  const names = { of: (func) => list[func], find: (name) => list.indexOf(name) };
   const state = {
     ...core.initialState,
-    metric: "block/delay", view: "sandwich", search: "a&b=c#d", zoom: [1, 40, 36 * 36], selected: 77, colour: "origin",
+    metric: "block/delay", view: "sandwich", search: "a&b=c#d", zoom: [0, 2, 1], selected: 3, colour: "origin",
     chips: [{ type: "focus", pattern: "=std::map<char, int>" }, { type: "hide", pattern: "/x|y/" }],
-    labels: [{ key: "wait", text: "rwlock:read" }], from: 2, to: 9, mean: true, weight: [3, Infinity], process: "a/b/1",
+    labels: [{ key: "wait", text: "rwlock:read" }], from: 1700000000000, to: 1700000060000, mean: true, weight: [3, Infinity], process: "a/b/1",
     compare: { type: "label", key: "k:1", base: "x", head: "y" }, fold: true, inlined: false, mine: ["libfoo.so"], side: "head",
+    sort: "name", ascending: true, least: true, unchanged: ["added", "same"], graphNodes: 60, graphCut: 0, runs: false, top: false, course: true,
   };
-  assert.deepEqual(core.fromHash("#" + core.toHash(state)), state);
-  assert.deepEqual(core.fromHash(""), core.initialState);
-  for (const bad of ["#%", "#view=no&zoom=..&fn=&range=x:y&weight=:&compare=label:1&colour=", "#=&&=", "#focus"]) {
-    const read = core.fromHash(bad);
+  assert.deepEqual(core.fromHash("#" + core.toHash(state, names), names), { state, unknown: [] });
+  assert.deepEqual(core.fromHash("", names), { state: core.initialState, unknown: [] });
+  const there = core.fromHash("#zoom=main;gone;x&fn=away", names);
+  assert.deepEqual([there.state.zoom, there.state.selected, there.unknown], [[0], -1, ["gone", "away"]]);
+  for (const bad of ["#%", "#view=no&zoom=..&fn=&range=x:y&weight=:&compare=label:1&colour=&sort=size&graph=0:9&without=all&range=5:3", "#=&&=", "#focus"]) {
+    const read = core.fromHash(bad, names).state;
     assert.equal(read.view, "flame");
     assert.equal(read.selected, -1);
+    assert.deepEqual([read.from, read.to, read.sort, read.graphNodes], [-1, -1, "self", 30]);
   }
 });
 
@@ -326,7 +338,7 @@ test("Values that are large, many or negative come through", () => {
     { ms: 3000, samples: [heap(["main", "b"], 128)] },
   ]);
   const at = (to) => core.valuesFor(r, { ...choice, to }).total;
-  assert.deepEqual([at(0), at(1), at(2)], [large + 300, large + 1, 128]);
+  assert.deepEqual([at(1000), at(2000), at(3000)], [large + 300, large + 1, 128]);
 });
 
 // Its rows are those of tests/unit/views_test.cc too.

@@ -205,13 +205,13 @@ test("Small frames are drawn as one and can be reached", async () => {
 test("A key that brings another tree finds the mouse, the cursor and the list of small frames at rest", async () => {
   const samples = [heap(["main", "large"], 1_000_000)];
   for (let i = 0; i < 300; ++i) samples.push(heap(["main", `tiny_${String(i).padStart(3, "0")}`], 10 + i / 100));
-  const { page, close, at, total } = await open(report([{ samples }]), "#fn=0"); // large
+  const { page, close, at, total } = await open(report([{ samples }]), "#fn=large"); // large
   await page.mouse.click(...(await at(2, 0.9985)));
   await page.getByRole("dialog").getByRole("button", { name: /tiny_290/ }).click(); // the cursor is there
   await page.mouse.click(...(await at(1, 0.9985)));
   await page.mouse.move(...(await at(2, 0.9985)));
   assert.equal(await page.getByRole("tooltip").count(), 1);
-  await page.evaluate(() => (location.hash = "#fn=0&focus==large")); // three frames are left
+  await page.evaluate(() => (location.hash = "#fn=large&focus==large")); // three frames are left
   await page.waitForFunction(() => document.querySelector("[data-testid=chips]") !== null);
   assert.equal(await total(), "976.56KiB");
   assert.equal(await page.getByRole("tooltip").count(), 0);
@@ -259,7 +259,7 @@ test("Keyboard and the tree for screen readers follow the same frame", async () 
 // ---- Filters ----
 
 test("Focus, show from, show only, hide: as chips in the address, undone by Back", async () => {
-  const { page, close, hash, total } = await open(sharedReport, "#fn=3"); // sorted: apply handle_request main parse_json
+  const { page, close, hash, total } = await open(sharedReport, "#fn=parse_json");
   const inspector = page.getByTestId("inspector");
   assert.equal(await inspector.locator("h2").innerText(), "parse_json");
   await inspector.getByRole("button", { name: "Focus" }).click();
@@ -279,8 +279,6 @@ test("Focus, show from, show only, hide: as chips in the address, undone by Back
   await page.keyboard.press("x");
   assert.equal(await total(), "1000B");
   await page.keyboard.press("Backspace");
-  await page.keyboard.press("o");
-  assert.equal(await total(), "500B");
   await close();
   const again = await open(sharedReport, "#view=functions&hide=" + encodeURIComponent("/^(apply|validate)$/"));
   assert.equal(await again.total(), "700B");
@@ -297,7 +295,6 @@ test("Search highlights, counts, and becomes a filter", async () => {
   assert.equal(await total(), "1000B");
   await page.getByRole("searchbox").fill("/[/");
   assert.equal(await page.getByRole("searchbox").getAttribute("aria-invalid"), "true");
-  assert.equal(await page.getByTestId("found").innerText(), "no match");
   await close();
 });
 
@@ -359,20 +356,22 @@ test("Labels and processes filter", async () => {
 test("Brushing a range changes every view: differences of counters, states of what is in use", async () => {
   const { page, close, total, hash } = await open(report(growth));
   assert.equal(await total(), "8.30KiB"); // 3500 + 5000
-  const plot = page.locator(".u-over");
+  const plot = page.getByTestId("timeline");
   const box = await plot.boundingBox();
   const drag = async (from, to) => {
-    await page.mouse.move(box.x + box.width * from, box.y + 30);
+    await page.mouse.move(box.x + box.width * from, box.y + 10);
     await page.mouse.down();
-    await page.mouse.move(box.x + box.width * to, box.y + 30, { steps: 4 });
+    await page.mouse.move(box.x + box.width * to, box.y + 10, { steps: 4 });
     await page.mouse.up();
   };
   await drag(0.22, 0.7); // snapshots lie at 0, 0.2 … 1
-  assert.match(await hash(), /range=1:3/);
+  const [from, to] = /range=(\d+):(\d+)/.exec(await hash()).slice(1).map(Number);
+  assert.ok(from > minute(1) && from < minute(1.3) && to > minute(3.4) && to < minute(3.6), await hash());
   assert.equal(await total(), "7.32KiB"); // the state at snapshot 3: 2500 + 5000
   await page.getByTestId("metric").selectOption("heap/alloc_space");
   assert.equal(await total(), "20.51KiB"); // 2 × (500 + 10,000)
   await page.getByTestId("metric").selectOption("heap/inuse_space");
+  await page.getByRole("button", { name: /Timeline/ }).click();
   await page.getByLabel("mean").check();
   assert.equal(await total(), "6.84KiB"); // mean of 6500, 7000, 7500
   assert.doesNotMatch(await page.locator(".summary").innerText(), / of 6\.84KiB/);
@@ -435,7 +434,7 @@ test("Top-down and bottom-up: open, close, parts of the top and of the whole", a
 });
 
 test("Callers and callees of one function, and what goes along each edge", async () => {
-  const { page, close } = await open(sharedReport, "#view=sandwich&fn=1");
+  const { page, close } = await open(sharedReport, "#view=sandwich&fn=handle_request");
   const list = (title) => page.getByRole("region", { name: title, exact: true }).locator("tr").allInnerTexts();
   assert.deepEqual((await list("Callers")).map((t) => t.replace(/\s+/g, " ").trim()), ["1.46KiB 100% main app"]);
   assert.deepEqual((await list("Callees")).map((t) => t.replace(/\s+/g, " ").trim()), ["900B 60% process_data app", "500B 33.33% parse_json app"]);
@@ -453,10 +452,10 @@ test("Call graph: nodes can be chosen, cuts cut", async () => {
   assert.equal(await page.locator(".graph .edge.heaviest").count(), 3);
   // No text leaves its box.
   assert.ok(await nodes.evaluateAll((all) => all.every((node) => [...node.querySelectorAll("text")].every((text) => text.getBBox().x + text.getBBox().width <= node.querySelector("rect").getBBox().width))));
-  await page.getByRole("button", { name: /^main, total/ }).focus();
+  await page.getByRole("button", { name: /^main 1\.46KiB/ }).focus();
   await page.keyboard.press("Enter");
   assert.equal(await text("[data-testid=inspector] h2"), "main");
-  await page.getByRole("button", { name: /^validate, total 300B/ }).click();
+  await page.getByRole("button", { name: /^validate 300B/ }).click();
   assert.equal(await text("[data-testid=inspector] h2"), "validate");
   await go("#view=graph&focus==validate");
   assert.equal(await nodes.count(), 4, "of the selection");
@@ -475,7 +474,7 @@ test("Source lines beside the source, where it is there", async () => {
   writeFileSync(source, Array.from({ length: 40 }, (_, i) => `line ${i + 1} <b>"bold"</b>`).join("\n"));
   const f = (name, line) => ({ name, file: source, line });
   const samples = [heap(["main", f("work", 12)], 300), heap(["main", f("work", 20), f("leaf", 30)], 500)];
-  const { page, close } = await open(report([{ samples }]), "#view=source&fn=2");
+  const { page, close } = await open(report([{ samples }]), "#view=source&fn=work");
   const line = (n) => page.locator(`tr[data-line="${n}"] td`).allInnerTexts();
   assert.deepEqual((await line(12)).map((t) => t.trim()), ["300B", "300B", "12", 'line 12 <b>"bold"</b>']);
   assert.deepEqual((await line(20)).slice(0, 2).map((t) => t.trim()), ["", "500B"]);
@@ -483,7 +482,7 @@ test("Source lines beside the source, where it is there", async () => {
   await close();
   const without = readFileSync(report([{ samples }], { options: ["--no-source"] }));
   assert.ok(without.length > 0);
-  const { page: bare, close: closeBare } = await open(report([{ samples }], { options: ["--no-source"] }), "#view=source&fn=2");
+  const { page: bare, close: closeBare } = await open(report([{ samples }], { options: ["--no-source"] }), "#view=source&fn=work");
   assert.deepEqual((await bare.locator('tr[data-line="12"] td').allInnerTexts()).map((t) => t.trim()), ["300B", "300B", "12", ""]);
   await closeBare();
 });
@@ -491,7 +490,7 @@ test("Source lines beside the source, where it is there", async () => {
 test("A profile cannot bring in files that are no source", async () => {
   const secret = join(folder, "id_rsa");
   writeFileSync(secret, "the secret\n".repeat(20));
-  const { page, close } = await open(report([{ samples: [heap(["main", { name: "work", file: secret, line: 3 }], 10)] }]), "#view=source&fn=1");
+  const { page, close } = await open(report([{ samples: [heap(["main", { name: "work", file: secret, line: 3 }], 10)] }]), "#view=source&fn=work");
   assert.doesNotMatch(await page.locator("body").innerText(), /the secret/);
   await close();
 });
@@ -591,7 +590,7 @@ test("Two moments compare, absolute and normalised", async () => {
   assert.match(await text(".lead"), /^\+2\.44KiB/);
   assert.match(await text(".lead"), /from 5\.86KiB to 8\.30KiB/);
   await page.getByLabel("normalise").check();
-  assert.match(await text(".lead"), /^0 .*from 8\.30KiB to 8\.30KiB/);
+  assert.match(await text(".lead"), /^Base scaled by 1\.42, from 5\.86KiB to 8\.30KiB/);
   await close();
 });
 
@@ -603,7 +602,7 @@ test("Two values of a label compare: both are chosen, each view shows both", asy
   await page.getByLabel("base", { exact: true }).selectOption("mutex");
   await page.getByLabel("head", { exact: true }).selectOption("rwlock:read");
   assert.match(await hash(), /compare=label:wait:mutex:rwlock%3Aread/);
-  assert.match(await text(".lead"), /^\+900ns ± 0: from 1\.30us to 2\.20us \(69\.23% more\)/);
+  assert.match(await text(".lead"), /^\+900ns: from 1\.30us to 2\.20us \(69\.23% more\)/);
   const changes = Object.fromEntries((await rows("compare-table")).map((row) => [row[5].split("\n")[0], [...row.slice(0, 3), row[5].split("\n").at(-1)]]));
   assert.deepEqual(changes, { main: ["1.30us", "2.20us", "+900ns", "more"], a: ["1us", "1.50us", "+500ns", "more"], b: ["300ns", "0", "−300ns", "removed"], c: ["0", "700ns", "+700ns", "added"] });
   await tab("Flame graph");
@@ -643,11 +642,11 @@ test("The inspector: this frame and the function, ± and mean size, the way to i
   const inspector = page.getByTestId("inspector");
   await page.mouse.click(...(await at(3, 0.2))); // grow below a
   const cells = async (id) => (await page.getByTestId(id).locator("tr").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
-  assert.deepEqual(await cells("inspector-frame"), ["total 976.56KiB ± 46.17KiB 57.14%", "self 976.56KiB ± 46.17KiB 57.14%"]);
+  assert.deepEqual(await cells("inspector-frame"), ["total 976.56KiB ± 46.17KiB 57.14%", "self 976.56KiB ± 46.17KiB 57.14%", "objects 1,000", "mean size 1000B"]);
   const [total, self, objects, mean] = await cells("inspector-function");
   assert.match(total, /^total 1\.43MiB ± [\d.]+KiB 85\.71%$/);
   assert.match(self, /^self 1\.43MiB/);
-  assert.deepEqual([objects, mean], ["objects 1,000", "mean size 1000B"], "of the frame that is zoomed to");
+  assert.deepEqual([objects, mean], ["objects 1,250", "mean size 1.17KiB"], "of the function, wherever it stands");
   assert.deepEqual(await page.getByRole("region", { name: "Called by" }).locator(".fn-name").allInnerTexts(), ["a", "main"]);
   assert.match(await inspector.innerText(), /origin\s+library, package libmine\.so/);
   const picture = () => page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL());
@@ -698,7 +697,7 @@ test("Differences can be told without red and green, and each box by its sign", 
 // ---- The page ----
 
 test("Each key of the list does something", async () => {
-  const { page, close, hash } = await open(report([...growth]), "#fn=0");
+  const { page, close, hash } = await open(report([...growth]), "#fn=cache");
   const changes = async (key) => {
     const before = [await hash(), await page.evaluate(() => document.documentElement.dataset.theme + document.querySelectorAll("[role=dialog]").length + document.activeElement.tagName)].join("|");
     await page.keyboard.press(key);
@@ -706,7 +705,7 @@ test("Each key of the list does something", async () => {
     const now = [await hash(), await page.evaluate(() => document.documentElement.dataset.theme + document.querySelectorAll("[role=dialog]").length + document.activeElement.tagName)].join("|");
     return before !== now;
   };
-  for (const key of ["2", "3", "4", "5", "6", "7", "8", "9", "0", "1", "m", "M", "f", "Backspace", "r", "Backspace", "o", "Backspace", "x", "Backspace", "h", "Escape", "i", "b", "v", "c", "k", "s", "n", "[", "]", "}", "{", "e", "w", "w", "t", "t", "?", "Escape", "a", "Escape", "/"]) {
+  for (const key of ["2", "3", "4", "5", "6", "7", "8", "9", "0", "1", "m", "M", "f", "Backspace", "r", "Backspace", "x", "Backspace", "h", "Escape", "i", "b", "v", "c", "k", "s", "n", "[", "]", "}", "{", "l", "l", "e", "w", "w", "t", "t", "?", "Escape", "a", "Escape", "/"]) {
     assert.ok(await changes(key), `key ${key}`);
   }
   await page.keyboard.press("Escape");
@@ -714,7 +713,7 @@ test("Each key of the list does something", async () => {
   assert.ok(await changes("U"), "redo");
   await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => (window.copied = text) } }));
   await page.keyboard.press("1");
-  await page.evaluate(() => (location.hash = "#fn=0"));
+  await page.evaluate(() => (location.hash = "#fn=cache"));
   await page.keyboard.press("y");
   assert.equal(await page.evaluate(() => window.copied), "cache");
   await page.evaluate(() => (window.print = () => (window.printed = true)));
@@ -753,7 +752,7 @@ test("Names of any kind are shown as they are and inject nothing", async () => {
   assert.doesNotMatch(readFileSync(file, "utf8"), /<img|<b>/);
   const { page, close, go } = await open(file);
   for (const view of ["functions", "flame", "topdown", "bottomup", "sandwich", "graph", "source", "compare"]) {
-    await go(`#view=${view}&fn=2&search=${encodeURIComponent("</script><b>x")}&hide=${encodeURIComponent("<i>")}`);
+    await go(`#view=${view}&fn=main&search=${encodeURIComponent("</script><b>x")}&hide=${encodeURIComponent("<i>")}`);
     if (view === "functions") {
       await page.getByRole("searchbox").fill("");
       const names = await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.dataset.fn));
@@ -801,7 +800,7 @@ test("Empty, tiny and single: no samples, one frame, a stack without frames, one
 
 test("Addresses that mean nothing here are taken as they come", async () => {
   const { page, close, go, rows } = await open(sharedReport, "#fn=zzzz");
-  for (const hash of ["#zoom=zz.zz.1&metric=no/such", "#range=900:1000", "#view=flame&process=gone&weight=9:1", "#compare=files", "#compare=label:a:b:c", "#%E0%A4%A&=&&"]) {
+  for (const hash of ["#zoom=zz;zz;1&metric=no/such", "#range=900:1000", "#view=flame&process=gone&weight=9:1", "#compare=files", "#compare=label:a:b:c", "#%E0%A4%A&=&&"]) {
     await go(hash);
     assert.equal(await page.getByRole("main").count(), 1, hash);
     await go("#view=functions");
@@ -884,7 +883,7 @@ test("Stacks of 1,500 frames, names of 10 KB, text from right to left", async ()
   await go("#view=functions");
   assert.deepEqual((await rows("functions")).slice(0, 3).map((row) => [row[0], row[4].split("\n")[0]]), [["1000B", "level_1499"], ["800B", name], ["700B", "recursion"]]);
   for (const view of ["flame", "topdown", "bottomup", "sandwich", "graph", "source", "compare"]) {
-    await go(`#view=${view}&fn=${core.toHash({ ...core.initialState, selected: 1502 }).slice(3)}`);
+    await go(`#view=${view}&fn=${encodeURIComponent(name)}`);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, view);
   }
   assert.equal(await text("[data-testid=inspector] h2"), name);
@@ -893,7 +892,7 @@ test("Stacks of 1,500 frames, names of 10 KB, text from right to left", async ()
 
 test("Narrow and low windows keep everything reachable", async () => {
   for (const [width, height] of [[380, 700], [800, 480], [1024, 700], [2560, 1300]]) {
-    const { page, close } = await open(sharedReport, "#fn=1", { width, height });
+    const { page, close } = await open(sharedReport, "#fn=handle_request", { width, height });
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${width}`);
     await page.getByTestId("inspector").scrollIntoViewIfNeeded();
     await close();

@@ -1,5 +1,6 @@
 // The whole core, for its unit tests.
 export * from "./classify";
+export * from "./course";
 export * from "./data";
 export * from "./functions";
 export * from "./graph";

@@ -30,12 +30,9 @@ export interface Growth {
   stacks: Leak[];
 }
 
-export const growthsOf = (report: Report, process: string): Growth[] =>
-  report.growths.filter((growth) => process === "" || growth.process === process);
-
 /** Growing ones first, by the lower end of the interval; then by what they hold. */
-export function findLeaks(report: Report, process: string): Leak[] {
-  const leaks = growthsOf(report, process).flatMap((growth) => growth.stacks);
+export function findLeaks(growths: Growth[]): Leak[] {
+  const leaks = growths.flatMap((growth) => growth.stacks);
   const grows = (leak: Leak) => (leak.shape === "growing" ? 1 : 0);
   const low = (leak: Leak) => leak.slope - leak.halfWidth;
   return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));

@@ -1,5 +1,5 @@
 // Patterns that people type: a part of a name, upper and lower case alike; =name is the whole name; /…/ is a regular
-// expression. Matched once for each function, never for each node.
+// expression. Matched once for each function, never for each node. One that cannot be read is said, not applied.
 import type { Report } from "./data";
 
 export function matcher(pattern: string): (text: string) => boolean {
@@ -8,30 +8,28 @@ export function matcher(pattern: string): (text: string) => boolean {
     return (text) => text === whole;
   }
   if (pattern.length > 2 && pattern.startsWith("/") && pattern.endsWith("/")) {
-    try {
-      const expression = new RegExp(pattern.slice(1, -1), "i");
-      return (text) => expression.test(text);
-    } catch {
-      return () => false;
-    }
+    const expression = new RegExp(pattern.slice(1, -1), "i");
+    return (text) => expression.test(text);
   }
   const part = pattern.toLowerCase();
   return (text) => text.toLowerCase().includes(part);
 }
 
-export function isValidPattern(pattern: string): boolean {
-  if (!(pattern.length > 2 && pattern.startsWith("/") && pattern.endsWith("/"))) return true;
+/** What is wrong with a pattern, in the browser's words; "" when it can be used. */
+export function patternError(pattern: string): string {
+  if (!(pattern.length > 2 && pattern.startsWith("/") && pattern.endsWith("/"))) return "";
   try {
-    return new RegExp(pattern.slice(1, -1)) instanceof RegExp;
-  } catch {
-    return false;
+    matcher(pattern);
+    return "";
+  } catch (error) {
+    return String((error as Error).message).replace(/^Invalid regular expression: /, "");
   }
 }
 
 /** By function: 1 where the name (or the source file, or the object) matches. */
 export function matchFunctions(report: Report, pattern: string): Uint8Array {
   const matches = new Uint8Array(report.names.length);
-  if (pattern === "") return matches;
+  if (pattern === "" || patternError(pattern) !== "") return matches;
   const test = matcher(pattern);
   for (let i = 0; i < matches.length; ++i) if (test(report.names[i]!)) matches[i] = 1;
   return matches;

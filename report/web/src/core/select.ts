@@ -49,8 +49,8 @@ export type Compare =
 
 export interface Choice {
   metric: string;
-  from: number; // index into the moments, −1: from the beginning
-  to: number; // index into the moments, −1: the last
+  from: number; // milliseconds since 1970, as are those of snapshots, so that a range is the same in every metric and for
+  to: number; // every process; −1: from the beginning, and until the end
   mean: boolean; // in use: mean of the range instead of its last
   weight: [number, number] | null; // only snapshots whose total lies between
   process: string; // "" = all
@@ -86,10 +86,10 @@ export function processLabel(report: Report, series: Series, key: string): strin
   return report.objects.find(([path]) => path === executable)?.[1] ?? "";
 }
 
-const isProcessKey = (key: string): boolean => (processKeys as readonly string[]).includes(key);
+export const isProcessKey = (key: string): boolean => (processKeys as readonly string[]).includes(key);
 
 /** Whether a series passes the labels that are of whole processes (values of one key: any of them). */
-function passes(report: Report, series: Series, labels: LabelChoice[]): boolean {
+export function passes(report: Report, series: Series, labels: LabelChoice[]): boolean {
   return processKeys.every((key) => {
     const wanted = labels.filter((label) => label.key === key);
     return wanted.length === 0 || wanted.some(({ text }) => text === processLabel(report, series, key));
@@ -127,13 +127,31 @@ function keptMoments(totals: number[], from: number, to: number, metric: Metric,
   return kept;
 }
 
+/** The last of the moments at or before a time; −1: none yet. */
+export function momentAt(moments: number[], ms: number): number {
+  let low = 0;
+  let high = moments.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (moments[middle]! <= ms) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** The ends of the range as moments; from −1: since the beginning; to −1: there was nothing yet. */
+export function spanOf(moments: number[], range: { from: number; to: number }): [from: number, to: number] {
+  const to = range.to < 0 ? moments.length - 1 : momentAt(moments, range.to);
+  return [range.from < 0 ? -1 : Math.min(momentAt(moments, range.from), to), to];
+}
+
 /** How many moments a mean is taken over; 1 where the state of one moment is shown. */
 export function averagedOver(report: Report, choice: Choice): number {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined || choice.compare?.type === "time") return 1;
   const moments = momentsOf(report, metric.kind, choice.process);
-  const to = choice.to < 0 ? moments.length - 1 : Math.min(choice.to, moments.length - 1);
-  const first = Math.max(Math.min(choice.from, to), 0);
+  const [from, to] = spanOf(moments, choice);
+  const first = Math.max(from, 0);
   if (choice.weight !== null) return keptMoments(totalsOverTime(report, metric, choice.process, moments), first - 1, to, metric, choice.weight).length;
   return choice.mean ? to - first + 1 : 1;
 }
@@ -145,12 +163,12 @@ function coefficientsOf(series: Series, report: Report, metric: Metric, choice: 
     const index = latest(series, ms);
     if (index >= 0) coefficients[index]! += by;
   };
-  const to = choice.to < 0 ? moments.length - 1 : Math.min(choice.to, moments.length - 1);
-  const from = Math.min(choice.from, to);
   if (series.base || moments.length === 0) {
     if (coefficients.length > 0) coefficients[coefficients.length - 1] = 1;
     return coefficients;
   }
+  const [from, to] = spanOf(moments, choice);
+  if (to < 0) return coefficients; // the range ends before the first snapshot
   if (choice.weight !== null) {
     const totals = totalsOverTime(report, metric, choice.process, moments);
     const kept = keptMoments(totals, metric.isCounter ? from : Math.max(from - 1, -1), to, metric, choice.weight);
@@ -232,6 +250,9 @@ const sumOf = (column: Float64Array): number => {
   return sum;
 };
 
+/** With what the end of a range is compared: its start, or the first snapshot. */
+const startOf = (moments: number[], choice: Choice): number => (choice.from >= 0 ? choice.from : (moments[0] ?? 0));
+
 export function valuesFor(report: Report, choice: Choice): Values {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined) return { columns: [new Float64Array(report.parent.length)], total: 0, baseTotal: 0, scale: 1 };
@@ -245,12 +266,9 @@ export function valuesFor(report: Report, choice: Choice): Values {
   let base: Float64Array;
   if (compare.type === "time") {
     // What is at the end against what was at the start, also for counters.
-    const at = (moment: number) =>
-      moment < 0
-        ? new Float64Array(report.parent.length)
-        : sideColumn(report, metric, { ...choice, from: -1, to: moment, mean: false, weight: null }, moments, false);
-    head = at(choice.to < 0 ? moments.length - 1 : choice.to);
-    base = at(choice.from < 0 ? 0 : choice.from);
+    const at = (ms: number) => sideColumn(report, metric, { ...choice, from: -1, to: ms, mean: false, weight: null }, moments, false);
+    head = at(choice.to);
+    base = at(startOf(moments, choice));
   } else if (compare.type === "files") {
     head = sideColumn(report, metric, choice, moments, false);
     base = sideColumn(report, metric, choice, moments, true);
@@ -363,16 +381,14 @@ function varianceOfDifference(
   }
   // Two moments of one process share the samples that are in both: only what was allocated or freed in between varies.
   const allocated = metric.isCounter ? metric : findMetric(report, metricKey({ kind: metric.kind, name: metric.name.replace("inuse_", "alloc_") }));
-  const to = choice.to < 0 ? moments.length - 1 : choice.to;
-  const from = choice.from < 0 ? 0 : choice.from;
   const column = new Float64Array(report.parent.length);
   const allowed = labelFilter(report, choice.labels);
   for (const series of report.series) {
     const m = metricIn(series, metric);
     if (m < 0 || series.base || !isChosen(series, choice.process) || !passes(report, series, choice.labels)) continue;
     const change = new Array<number>(series.snapshots.length).fill(0);
-    const end = latest(series, moments[to] ?? 0);
-    const start = latest(series, moments[from] ?? 0);
+    const end = latest(series, choice.to < 0 ? Infinity : choice.to);
+    const start = latest(series, startOf(moments, choice));
     if (end >= 0) change[end]! += 1;
     if (start >= 0) change[start]! -= 1;
     const moved = combine(series, m, change);
@@ -406,13 +422,12 @@ export function totalHalfWidth(report: Report, choice: Choice): number | null {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined || choice.compare !== null || choice.weight !== null || choice.mean) return null;
   if (choice.from >= 0 && metric.isCounter) return null;
-  const moments = momentsOf(report, metric.kind, choice.process);
   let squares = 0;
   let stated = choice.labels.length === 0;
   for (const series of report.series) {
     const m = metricIn(series, metric);
     if (m < 0 || series.base || !isChosen(series, choice.process)) continue;
-    const index = latest(series, moments[choice.to < 0 ? moments.length - 1 : choice.to] ?? Infinity);
+    const index = latest(series, choice.to < 0 ? Infinity : choice.to);
     const half = index < 0 ? 0 : series.snapshots[index]!.halfWidths[m];
     if (half === null || half === undefined) stated = false;
     else squares += half * half;

@@ -1,12 +1,17 @@
 // What is shown, as an address: everything but the theme lives behind the # of the URL, so that Back and Forward undo and
-// redo, and a link leads to the same picture.
+// redo, and a link leads to the same picture. Functions stand there by name, so that a link into one report says the same in
+// another, or that it cannot: numbers of functions differ from report to report.
 import type { Compare, LabelChoice } from "./select";
 
 export const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare"] as const;
 export type View = (typeof views)[number];
 export const colourModes = ["package", "origin", "function", "diff", "cause"] as const;
 export type ColourMode = (typeof colourModes)[number];
-export type Chip = { type: "focus" | "only" | "hide" | "from"; pattern: string };
+export type Chip = { type: "focus" | "hide" | "from"; pattern: string };
+export type SortKey = "self" | "total" | "base" | "change" | "name";
+export type Change = "more" | "less" | "added" | "removed" | "same";
+const sortKeys: readonly string[] = ["self", "total", "base", "change", "name"];
+const changeKinds: readonly string[] = ["more", "less", "added", "removed", "same"];
 
 export interface State {
   metric: string; // "" = the default
@@ -23,8 +28,17 @@ export interface State {
   byValue: boolean;
   fold: boolean; // system frames go into their caller
   inlined: boolean; // inlined functions are functions of their own
-  from: number;
-  to: number;
+  runs: boolean; // frames with one callee and nothing of their own as one box
+  top: boolean; // system frames above everything else go into the root of the flame graph
+  sort: SortKey;
+  ascending: boolean;
+  least: boolean; // trees as tables: the smallest first
+  unchanged: Change[]; // kinds of change that the table of changes leaves out
+  graphNodes: number;
+  graphCut: number; // part of the whole below which nothing is drawn
+  course: boolean; // the timeline is open
+  from: number; // milliseconds since 1970, −1: the beginning
+  to: number; // −1: the end
   mean: boolean;
   weight: [number, number] | null;
   process: string;
@@ -49,6 +63,15 @@ export const initialState: State = {
   byValue: false,
   fold: false,
   inlined: true,
+  runs: true,
+  top: true,
+  sort: "self",
+  ascending: false,
+  least: false,
+  unchanged: ["same"],
+  graphNodes: 30,
+  graphCut: 0.01,
+  course: false,
   from: -1,
   to: -1,
   mean: false,
@@ -60,11 +83,21 @@ export const initialState: State = {
   mine: [],
 };
 
-const chipTypes = ["focus", "only", "hide", "from"];
-const flags = ["safe", "flame", "inverted", "byValue", "fold", "mean", "normalise"] as const;
+const chipTypes = ["focus", "hide", "from"];
+const flags = ["safe", "flame", "inverted", "byValue", "fold", "runs", "top", "least", "course", "mean", "normalise"] as const;
+
+/** The functions of a report, by number and by name. */
+export interface Names {
+  of: (func: number) => string;
+  find: (name: string) => number; // −1: not in this report
+}
+
+// A path of names: "main;std::map<int, int%3b>". What separates them, and the escape itself, are escaped in a name.
+const joined = (names: string[]): string => names.map((name) => name.replace(/[%;]/g, encodeURIComponent)).join(";");
+const split = (text: string): string[] => text.split(";").map(decode);
 
 /** `initial` is what an empty address stands for. */
-export function toHash(state: State, initial: State = initialState): string {
+export function toHash(state: State, names: Names, initial: State = initialState): string {
   const parts: string[] = [];
   const put = (key: string, value: string) => parts.push(`${key}=${encodeURIComponent(value)}`);
   if (state.view !== initial.view) put("view", state.view);
@@ -72,11 +105,14 @@ export function toHash(state: State, initial: State = initialState): string {
   for (const { type, pattern } of state.chips) put(type, pattern);
   for (const { key, text } of state.labels) put("label", `${encodeURIComponent(key)}:${encodeURIComponent(text)}`);
   if (state.search !== "") put("search", state.search);
-  if (state.zoom.length > 0) put("zoom", state.zoom.map((f) => f.toString(36)).join("."));
-  if (state.selected >= 0) put("fn", state.selected.toString(36));
+  if (state.zoom.length > 0) put("zoom", joined(state.zoom.map(names.of)));
+  if (state.selected >= 0) put("fn", names.of(state.selected));
   if (state.colour !== initial.colour) put("colour", state.colour);
   for (const flag of flags) if (state[flag] !== initial[flag]) put(flag, state[flag] ? "1" : "0");
   if (!state.inlined) put("inlined", "0");
+  if (state.sort !== initial.sort || state.ascending) put("sort", `${state.ascending ? "-" : ""}${state.sort}`);
+  if (state.unchanged.join() !== initial.unchanged.join()) put("without", state.unchanged.join());
+  if (state.graphNodes !== initial.graphNodes || state.graphCut !== initial.graphCut) put("graph", `${state.graphNodes}:${state.graphCut}`);
   if (state.from >= 0 || state.to >= 0) put("range", `${state.from}:${state.to}`);
   if (state.weight !== null) put("weight", state.weight.join(":"));
   if (state.process !== "") put("process", state.process);
@@ -99,7 +135,14 @@ function decode(text: string): string {
   }
 }
 
-export function fromHash(hash: string, initial: State = initialState): State {
+/** `unknown`: names of functions that this report does not have. */
+export function fromHash(hash: string, names: Names, initial: State = initialState): { state: State; unknown: string[] } {
+  const unknown: string[] = [];
+  const find = (name: string) => {
+    const func = names.find(name);
+    if (func < 0) unknown.push(name);
+    return func;
+  };
   const state: State = { ...initial, chips: [], labels: [], zoom: [], mine: [] };
   for (const part of hash.replace(/^#/, "").split("&")) {
     const equals = part.indexOf("=");
@@ -107,21 +150,33 @@ export function fromHash(hash: string, initial: State = initialState): State {
     const key = part.slice(0, equals);
     const value = decode(part.slice(equals + 1));
     if (chipTypes.includes(key)) state.chips.push({ type: key as Chip["type"], pattern: value });
+    else if (key === "only") state.chips.push({ type: "focus", pattern: value }); // what it was called once
     else if (key === "view" && (views as readonly string[]).includes(value)) state.view = value as View;
     else if (key === "colour" && (colourModes as readonly string[]).includes(value)) state.colour = value as ColourMode;
     else if (key === "metric" || key === "search" || key === "process") state[key] = value;
     else if (key === "label") {
       const [k, text] = value.split(":").map(decode);
       if (text !== undefined) state.labels.push({ key: k!, text });
-    } else if (key === "zoom") state.zoom = value.split(".").map((f) => parseInt(f, 36)).filter((f) => f >= 0);
-    else if (key === "fn") state.selected = parseInt(value, 36) >= 0 ? parseInt(value, 36) : -1;
+    } else if (key === "zoom") {
+      const path = split(value).map(find);
+      const end = path.indexOf(-1);
+      state.zoom = end < 0 ? path : path.slice(0, end); // as far as it goes here
+    } else if (key === "fn") state.selected = find(value);
+    else if (key === "sort") {
+      const wanted = value.replace(/^-/, "");
+      if (sortKeys.includes(wanted)) [state.sort, state.ascending] = [wanted as SortKey, value.startsWith("-")];
+    } else if (key === "without") state.unchanged = value.split(",").filter((kind): kind is Change => changeKinds.includes(kind));
+    else if (key === "graph") {
+      const [nodes, cut] = value.split(":").map(Number);
+      if (nodes! >= 1 && nodes! <= 500 && cut! >= 0 && cut! <= 1) [state.graphNodes, state.graphCut] = [Math.floor(nodes!), cut!];
+    }
     else if ((flags as readonly string[]).includes(key)) state[key as (typeof flags)[number]] = value === "1";
     else if (key === "inlined") state.inlined = value !== "0";
     else if (key === "mine") state.mine.push(value);
     else if (key === "side" && ["both", "head", "base"].includes(value)) state.side = value as State["side"];
     else if (key === "range") {
       const [from, to] = value.split(":").map(Number);
-      if (Number.isInteger(from) && Number.isInteger(to)) [state.from, state.to] = [Math.max(-1, from!), Math.max(-1, to!)];
+      if (Number.isFinite(from) && Number.isFinite(to) && (to! < 0 || from! <= to!)) [state.from, state.to] = [Math.max(-1, from!), Math.max(-1, to!)];
     } else if (key === "weight") {
       const [low, high] = value.split(":").map(Number);
       if (Number.isFinite(low) && !Number.isNaN(high!)) state.weight = [low!, high!];
@@ -133,5 +188,5 @@ export function fromHash(hash: string, initial: State = initialState): State {
     }
   }
   if (state.chips.length > 30) state.chips.length = 30; // one bit each in a word
-  return state;
+  return { state, unknown };
 }

@@ -5,7 +5,7 @@ import type { Report } from "./data";
 import { arrange, weightOf, type FlameTree } from "./tree";
 
 export interface StackFilter {
-  type: "focus" | "only" | "hide" | "from";
+  type: "focus" | "hide" | "from";
   matches: Uint8Array; // by function
 }
 

@@ -1,5 +1,6 @@
 // What every part of the page is given: the report's model, what is shown, and ways to change it.
 import type { Chip, State } from "../core/state";
+import { patternError } from "../core/match";
 import { formatPercent, formatSigned, formatValue } from "../core/units";
 import type { Model } from "./model";
 
@@ -16,17 +17,17 @@ export interface App {
 
 export function addChip(app: App, type: Chip["type"], pattern: string): void {
   if (pattern === "") return;
+  if (patternError(pattern) !== "") return app.say(`Not an expression, so not applied: ${patternError(pattern)}`);
   const chips = app.state.chips.filter((chip) => !(chip.type === type && chip.pattern === pattern));
   // Only one place can be shown from.
   const others = type === "from" ? chips.filter((chip) => chip.type !== "from") : chips;
   app.set({ chips: [...others, { type, pattern }], zoom: [] });
 }
 
-export const chipText: Record<Chip["type"], string> = { focus: "through", only: "only", hide: "without", from: "from" };
+export const chipText: Record<Chip["type"], string> = { focus: "through", hide: "without", from: "from" };
 
 export const chipHelp: Record<Chip["type"], string> = {
-  focus: "only stacks through this function",
-  only: "only stacks in which a name matches",
+  focus: "only stacks in which a name matches",
   hide: "without stacks in which a name matches",
   from: "everything above this function is cut off",
 };

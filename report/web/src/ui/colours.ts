@@ -1,5 +1,5 @@
 // Colours of boxes. Calm ones: all of about the same lightness, so that none shouts, with dark text on them in both themes.
-import type { State } from "../core/state";
+import type { Change, State } from "../core/state";
 import type { FlameTree } from "../core/tree";
 import type { Model } from "./model";
 
@@ -24,7 +24,6 @@ export function diffColours(safe: boolean, dark: boolean): Record<"more" | "less
     : { more: `hsl(2 74% ${light}%)`, less: `hsl(140 42% ${light - 6}%)`, added: `hsl(212 78% ${light}%)`, removed: `hsl(34 88% ${light - 6}%)`, same: dark ? "hsl(220 6% 56%)" : "hsl(220 8% 85%)" };
 }
 
-export type Change = "more" | "less" | "added" | "removed" | "same";
 
 /** How a pair of values compares; "same" when the difference lies within 1.96 standard errors. */
 export function changeOf(head: number, base: number, variance: number): Change {

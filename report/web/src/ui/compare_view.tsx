@@ -1,8 +1,9 @@
 // What is compared with what, and the functions that changed.
-import { useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
 import type { Compare } from "../core/select";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
-import { changeOf, type Change } from "./colours";
+import type { Change } from "../core/state";
+import { changeOf } from "./colours";
 import { FunctionName } from "./tables";
 
 export function CompareControls({ app }: { app: App }) {
@@ -69,9 +70,38 @@ const changes: [Change, string][] = [
   ["same", "within the error"],
 ];
 
+/** How the whole changed. Normalised there is no such change: the base is scaled until there is none. */
+export function changeText(app: App): ComponentChildren {
+  const tree = app.model.tree(app.state);
+  const [head, base] = [tree.total[0]![0]!, tree.total[1]![0]!];
+  const { scale } = app.model.values(app.state);
+  if (app.state.normalise && base > 0) {
+    return (
+      <>
+        Base scaled by <b>{Number(scale.toPrecision(3))}</b>, from {valueText(app, base / scale)} to {valueText(app, base)}: what differs is the share of the whole.
+      </>
+    );
+  }
+  const error = 1.96 * Math.sqrt(tree.total[2]![0]!);
+  if (head === base) return <b>No change</b>;
+  return (
+    <>
+      <b>{signedText(app, head - base)}</b>
+      {error > 0 && <> ± {valueText(app, error)}</>}: from {valueText(app, base)} to {valueText(app, head)}
+      {base > 0 && (
+        <>
+          {" "}
+          ({percentText(head - base, base)} {head < base ? "less" : "more"})
+        </>
+      )}
+      {Math.abs(head - base) <= error && ", within the sampling error"}.
+    </>
+  );
+}
+
 export function CompareView({ app }: { app: App }) {
   const { model, state } = app;
-  const [shown, setShown] = useState<Set<Change>>(new Set(["added", "removed", "more", "less"]));
+  const shown = new Set(changes.map(([change]) => change).filter((change) => !state.unchanged.includes(change)));
   if (state.compare === null) {
     const possible = model.baseHas(state) || model.moments(state).length > 1 || [...model.labelValues].some(([key, texts]) => key !== "bytes" && texts.length > 1);
     return (
@@ -99,17 +129,10 @@ export function CompareView({ app }: { app: App }) {
   const listed = rows
     .filter(({ change }) => shown.has(change))
     .sort((a, b) => Math.abs(b.row.total[0]! - b.row.total[1]!) - Math.abs(a.row.total[0]! - a.row.total[1]!));
-  const tree = model.tree(state);
-  const [head, base] = [tree.total[0]![0]!, tree.total[1]![0]!];
-  const error = 1.96 * Math.sqrt(tree.total[2]![0]!);
   return (
     <section class="view scroll" aria-label="Compare" tabIndex={0}>
       <CompareControls app={app} />
-      <p class="lead">
-        <b>{signedText(app, head - base)}</b> ± {valueText(app, error)}: from {valueText(app, base)} to {valueText(app, head)}
-        {base > 0 && <> ({percentText(head - base, base)} {head < base ? "less" : "more"})</>}.{" "}
-        {Math.abs(head - base) <= error && head !== base ? "That is within the sampling error." : ""}
-      </p>
+      <p class="lead">{changeText(app)}</p>
       <div class="chips" role="group" aria-label="Kinds of change">
         {changes.map(([change, text]) => (
           <button
@@ -117,9 +140,7 @@ export function CompareView({ app }: { app: App }) {
             class={`chip ${change}`}
             aria-pressed={shown.has(change)}
             onClick={() => {
-              const next = new Set(shown);
-              if (!next.delete(change)) next.add(change);
-              setShown(next);
+              app.set({ unchanged: shown.has(change) ? [...state.unchanged, change] : state.unchanged.filter((other) => other !== change) });
             }}
           >
             {count(change)} {text}

@@ -1,5 +1,5 @@
 // The call graph of what is selected: one box for each function, edges as thick as what goes along them.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { callGraph } from "../core/graph";
 import { nameOf, percentText, valueText, type App } from "./app_api";
 import { Nothing } from "./flame";
@@ -9,13 +9,13 @@ const arrow = 11; // pixels, wider than the widest line
 export function GraphView({ app }: { app: App }) {
   const { model, state } = app;
   const tree = model.tree(state);
-  const [nodes, setNodes] = useState(30);
-  const [cut, setCut] = useState(0.01);
+  const { graphNodes: nodes, graphCut: cut } = state;
   const graph = useMemo(
     () => callGraph(tree, { maxNodes: nodes, nodeFraction: cut, edgeFraction: cut / 5 }),
     [tree, nodes, cut],
   );
-  const whole = tree.weight[0]! || 1;
+  const whole = tree.total[0]![0]!; // as everywhere: of the head in a comparison
+  const widest = tree.weight[0]! || 1;
   const trim = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
   if (graph.nodes.length === 0) return <Nothing app={app} />;
   return (
@@ -23,7 +23,7 @@ export function GraphView({ app }: { app: App }) {
       <div class="view-options">
         <label>
           functions{" "}
-          <select value={String(nodes)} onChange={(event) => setNodes(Number(event.currentTarget.value))}>
+          <select value={String(nodes)} onChange={(event) => app.set({ graphNodes: Number(event.currentTarget.value) })}>
             {[15, 30, 60, 120].map((n) => (
               <option key={n}>{n}</option>
             ))}
@@ -31,7 +31,7 @@ export function GraphView({ app }: { app: App }) {
         </label>
         <label>
           at least{" "}
-          <select value={String(cut)} onChange={(event) => setCut(Number(event.currentTarget.value))}>
+          <select value={String(cut)} onChange={(event) => app.set({ graphCut: Number(event.currentTarget.value) })}>
             <option value="0">all</option>
             <option value="0.001">0.1 %</option>
             <option value="0.01">1 %</option>
@@ -76,7 +76,7 @@ export function GraphView({ app }: { app: App }) {
           const d = back
             ? `M${x1} ${y1}C${bow} ${y1} ${bow} ${y2} ${x2 + arrow} ${y2}`
             : `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2 - arrow}`;
-          const share = Math.abs(edge.value) / whole;
+          const share = Math.abs(edge.value) / widest;
           return (
             <g key={`${edge.from} ${edge.to}`} class={edge.heaviest ? "edge heaviest" : "edge"}>
               <path d={d} stroke-width={1 + 5 * Math.min(1, share)} marker-end={`url(#arrow${edge.heaviest ? "heaviest" : ""})`}>
@@ -95,6 +95,9 @@ export function GraphView({ app }: { app: App }) {
         })}
         {graph.nodes.map((node) => {
           const open = () => app.set({ selected: node.func });
+          const title = trim(model.shortName(node.func), 25);
+          const values = `${valueText(app, node.total)} · ${percentText(node.total, whole)}${node.self !== 0 ? ` · self ${valueText(app, node.self)}` : ""}`;
+          const name = nameOf(app, node.func);
           return (
             <g
               key={node.func}
@@ -102,19 +105,18 @@ export function GraphView({ app }: { app: App }) {
               transform={`translate(${node.x} ${node.y})`}
               role="button"
               tabindex={0} // as an attribute of SVG, which knows upper from lower case
-              aria-label={`${nameOf(app, node.func)}, total ${valueText(app, node.total)}, self ${valueText(app, node.self)}`}
+              aria-label={`${title} ${values}${title === name ? "" : `, ${name}`}`}
               onClick={open}
               onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open())}
             >
-              <title>{nameOf(app, node.func)}</title>
+              <title>{name}</title>
               <rect width={node.width} height={node.height} rx="4" />
-              <rect class="share" y={node.height - 3} width={Math.min(1, Math.abs(node.total) / whole) * node.width} height="3" />
+              <rect class="share" y={node.height - 3} width={Math.min(1, Math.abs(node.total) / widest) * node.width} height="3" />
               <text x="8" y="17" class="title">
-                {trim(model.shortName(node.func), 25)}
+                {title}
               </text>
               <text x="8" y="33" class="value">
-                {valueText(app, node.total)} · {percentText(node.total, whole)}
-                {node.self !== 0 ? ` · self ${valueText(app, node.self)}` : ""}
+                {values}
               </text>
             </g>
           );

@@ -1,24 +1,11 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
-import { useEffect, useState } from "preact/hooks";
 import type { FunctionRow } from "../core/functions";
 import { nodeAt } from "../core/tree";
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
-import { otherSide } from "./locks_view";
+import { useFigures } from "./figures";
+import { otherSide } from "./lock_data";
 import { FunctionName } from "./tables";
-
-/** What takes a pass over all stacks comes a moment later where there are very many: the click itself must not wait. */
-function useFigures<T>(app: App, key: string, compute: () => T): T | null {
-  const large = app.model.report.parent.length > 50_000;
-  const [known, setKnown] = useState<{ key: string; value: T } | null>(null);
-  useEffect(() => {
-    if (!large) return;
-    const timer = setTimeout(() => setKnown({ key, value: compute() }), 120);
-    return () => clearTimeout(timer);
-  }, [key, large]);
-  if (!large) return compute();
-  return known !== null && known.key === key ? known.value : null;
-}
 
 export function Inspector({ app }: { app: App }) {
   const { model, state } = app;
@@ -48,18 +35,36 @@ function Details({ app, func }: { app: App; func: number }) {
   );
   const companionName = { heap: metric.name.replace("_space", "_objects"), block: "contentions", mutex: "contentions" }[metric.kind] ?? "";
   const amountName = { heap: metric.name.replace("_objects", "_space"), block: "delay", mutex: "delay" }[metric.kind] ?? "";
-  const here = node > 0 ? [node] : places;
+  const counted = (nodes: number[]) => ({
+    count: companionName === "" ? null : model.companion(state, companionName, nodes),
+    amount: amountName === "" ? null : model.companion(state, amountName, nodes),
+  });
   const figures = useFigures(app, `${JSON.stringify(model.choice(state))} ${JSON.stringify(state.chips)} ${func} ${node} ${state.fold} ${state.inlined}`, () => ({
-    count: companionName === "" ? null : model.companion(state, companionName, here),
-    amount: amountName === "" ? null : model.companion(state, amountName, here),
+    ...counted(places),
+    frame: node > 0 ? counted([node]) : null,
     frameTotal: node > 0 ? model.plusMinus(state, [node], false) : null,
     frameSelf: node > 0 ? model.plusMinus(state, [node], true) : null,
     total: model.plusMinus(state, places, false),
     self: model.plusMinus(state, model.allPlacesOf(state, func), true),
   }));
-  const count = figures?.count ?? null;
-  const amount = figures?.amount ?? null;
   const amountUnit = metric.kind === "heap" ? "bytes" : "nanoseconds";
+  const countRows = (of: { count: number | null; amount: number | null } | null) =>
+    of !== null &&
+    of.count !== null &&
+    of.amount !== null && (
+      <>
+        <tr>
+          <th scope="row">{metric.kind === "heap" ? "objects" : "waits"}</th>
+          <td class="num">{grouped(of.count)}</td>
+          <td />
+        </tr>
+        <tr>
+          <th scope="row">{metric.kind === "heap" ? "mean size" : "mean wait"}</th>
+          <td class="num">{of.count > 0 ? formatValue(of.amount / of.count, amountUnit) : "–"}</td>
+          <td />
+        </tr>
+      </>
+    );
   const other = otherSide(app, func);
   const origin = model.origin(state, func);
   const object = model.object(func);
@@ -99,6 +104,7 @@ function Details({ app, func }: { app: App; func: number }) {
           <tbody>
             {figure("total", tree.total[0]![node]!, figures?.frameTotal ?? null, whole)}
             {figure("self", tree.self[0]![node]!, figures?.frameSelf ?? null, whole)}
+            {countRows(figures?.frame ?? null)}
           </tbody>
         </table>
       )}
@@ -124,20 +130,7 @@ function Details({ app, func }: { app: App; func: number }) {
                 </tr>
               </>
             )}
-            {count !== null && amount !== null && (
-              <>
-                <tr>
-                  <th scope="row">{metric.kind === "heap" ? "objects" : "waits"}</th>
-                  <td class="num">{grouped(count)}</td>
-                  <td />
-                </tr>
-                <tr>
-                  <th scope="row">{metric.kind === "heap" ? "mean size" : "mean wait"}</th>
-                  <td class="num">{count > 0 ? formatValue(amount / count, amountUnit) : "–"}</td>
-                  <td />
-                </tr>
-              </>
-            )}
+            {countRows(figures)}
           </tbody>
         </table>
       )}
@@ -147,9 +140,6 @@ function Details({ app, func }: { app: App; func: number }) {
         </button>
         <button onClick={() => addChip(app, "from", `=${name}`)} title="Cut everything above it (r)">
           Show from here
-        </button>
-        <button onClick={() => addChip(app, "only", `=${name}`)} title="Only stacks that match (o)">
-          Show only
         </button>
         <button onClick={() => addChip(app, "hide", `=${name}`)} title="Leave out stacks with it (x)">
           Hide

@@ -1,6 +1,6 @@
 // Every action has a key. One list, from which the page acts and the help is made.
 import { colourModes, views, type State, type View } from "../core/state";
-import { metricKey } from "../core/select";
+import { metricKey, spanOf } from "../core/select";
 import { addChip, nameOf, type App } from "./app_api";
 
 export interface Key {
@@ -37,17 +37,22 @@ const withSelected = (act: (app: App, name: string) => void) => (app: App) => {
   else app.say("Choose a function first");
 };
 
-const flip = (key: "flame" | "inverted" | "byValue" | "fold" | "inlined" | "mean" | "normalise" | "safe") => (app: App) =>
+const flip = (key: "flame" | "inverted" | "byValue" | "fold" | "inlined" | "runs" | "top" | "course" | "mean" | "normalise" | "safe") => (app: App) =>
   app.set({ [key]: !app.state[key], ...(key === "inverted" ? { zoom: [] } : {}) } as Partial<State>);
 
 /** One snapshot further or back, at one end of the range. */
 const shift = (end: "from" | "to", by: number) => (app: App) => {
-  const count = app.model.moments(app.state).length;
-  if (count < 2) return app.say("There is only one snapshot");
-  const to = app.state.to < 0 ? count - 1 : app.state.to;
-  const from = app.state.from;
-  if (end === "to") app.set({ to: Math.min(count - 1, Math.max(Math.max(0, from), to + by)) });
-  else app.set({ from: Math.min(to, Math.max(-1, from + by)) });
+  const moments = app.model.moments(app.state);
+  const last = moments.length - 1;
+  if (last < 1) return app.say("There is only one snapshot");
+  const [from, to] = spanOf(moments, app.state);
+  if (end === "to") {
+    const next = Math.min(last, Math.max(0, from, to + by));
+    app.set({ to: next === last ? -1 : moments[next]! });
+  } else {
+    const next = Math.min(to, Math.max(-1, from + by));
+    app.set({ from: next < 0 ? -1 : moments[next]! });
+  }
 };
 
 const nextOf = <T>(list: readonly T[], present: T, by: number): T => list[(list.indexOf(present) + by + list.length) % list.length]!;
@@ -64,7 +69,6 @@ export const keys: Key[] = [
   { keys: ["M"], text: "metric before", act: metricBy(-1) },
   { keys: ["f"], text: "focus: only stacks through the chosen function", act: withSelected((app, name) => addChip(app, "focus", name)) },
   { keys: ["r"], text: "show from the chosen function", act: withSelected((app, name) => addChip(app, "from", name)) },
-  { keys: ["o"], text: "show only stacks with it", act: withSelected((app, name) => addChip(app, "only", name)) },
   { keys: ["x"], text: "hide stacks with it", act: withSelected((app, name) => addChip(app, "hide", name)) },
   { keys: ["h"], text: "highlight it everywhere", act: withSelected((app, name) => app.set({ search: name })) },
   {
@@ -97,6 +101,7 @@ export const keys: Key[] = [
   { keys: ["]"], text: "range ends a snapshot later", act: shift("to", 1) },
   { keys: ["{"], text: "range begins a snapshot earlier", act: shift("from", -1) },
   { keys: ["}"], text: "range begins a snapshot later", act: shift("from", 1) },
+  { keys: ["l"], text: "timeline, large or as a strip", act: flip("course") },
   { keys: ["e"], text: "mean of the range", act: flip("mean") },
   {
     keys: ["w"],

@@ -1,6 +1,6 @@
 // Stacks ranked by how surely and how fast what they hold grows.
 import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
-import { growthsOf, type Growth, type Leak, type Shape } from "../core/leaks";
+import { type Growth, type Leak, type Shape } from "../core/leaks";
 import { nameOf, type App } from "./app_api";
 
 const shapeHelp: Record<Shape, string> = {
@@ -53,7 +53,7 @@ function slopeOfObjects(value: number): string {
 function Course({ app, growth }: { app: App; growth: Growth }) {
   return (
     <p class="muted">
-      {app.model.report.growths.length > 1 && <b>{programOf(app, growth.process)}: </b>}
+      {app.model.report.growths.length > 1 ? <b>{programOf(app, growth.process)}: </b> : "Altogether: "}
       {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope, "bytes")} ± {formatValue(growth.halfWidth, "bytes")} an hour ({growth.shape}),{" "}
       {growth.snapshots} snapshots over {formatDuration(growth.hours * 3600e3)}
     </p>
@@ -64,7 +64,7 @@ const shownOthers = 30;
 
 export function LeaksView({ app }: { app: App }) {
   const { model, state } = app;
-  const growths = growthsOf(model.report, state.process);
+  const growths = model.growths(state);
   if (growths.length === 0) {
     return (
       <div class="empty" role="status">
@@ -100,6 +100,11 @@ export function LeaksView({ app }: { app: App }) {
           </>
         )}
       </p>
+      {model.isPart(state) && (
+        <p class="muted" data-testid="whole-run">
+          Of the whole run: growth is found over all snapshots and all samples, the range, weight and labels that are chosen do not change it.
+        </p>
+      )}
       {growths.map((growth) => (
         <Course key={growth.process} app={app} growth={growth} />
       ))}

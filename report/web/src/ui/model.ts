@@ -2,16 +2,20 @@
 import { baseName, objectOf, originsOf, origins, shortName, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
 import { callerTree, functionTable, occurrences, type FunctionRow } from "../core/functions";
-import { findLeaks, nodesOf, type Leak } from "../core/leaks";
-import { matchFunctions } from "../core/match";
+import { findLeaks, nodesOf, type Growth, type Leak } from "../core/leaks";
+import { matchFunctions, patternError } from "../core/match";
 import {
   averagedOver,
   companionColumn,
   defaultMetric,
   findMetric,
   hasError,
+  isChosen,
+  intervalOf,
+  isProcessKey,
   metricsOf,
   momentsOf,
+  passes,
   processKeys,
   processLabel,
   totalHalfWidth,
@@ -22,7 +26,7 @@ import {
   type Metric,
   type Values,
 } from "../core/select";
-import { initialState, type State } from "../core/state";
+import { initialState, type Names, type State } from "../core/state";
 import type { FlameTree } from "../core/tree";
 import { buildTree, type StackFilter, type TreeOptions } from "../core/tree_build";
 
@@ -35,6 +39,11 @@ export class Model {
   readonly labelValues: Map<string, string[]>; // of string labels, for the filter
   private memory = new Map<string, { key: string; value: unknown }[]>();
   private short: (string | undefined)[] = [];
+  private numbers: Map<string, number> | null = null;
+  readonly names: Names = {
+    of: (func) => this.report.names[func]!,
+    find: (name) => (this.numbers ??= new Map(this.report.names.map((text, i) => [text, i]))).get(name) ?? -1,
+  };
 
   constructor(readonly report: Report) {
     this.metrics = metricsOf(report);
@@ -174,12 +183,30 @@ export class Model {
     return this.memo("rows", this.treeKey(state), () => new Map(this.functions(state).map((row) => [row.func, row]))).get(func);
   }
 
+  /** By function; null where nothing is searched: no pattern, or one that cannot be read. */
   matches(pattern: string): Uint8Array | null {
-    return pattern === "" ? null : this.memo("matches", pattern, () => matchFunctions(this.report, pattern));
+    return pattern === "" || patternError(pattern) !== "" ? null : this.memo("matches", pattern, () => matchFunctions(this.report, pattern));
+  }
+
+  /** Whether labels and the chosen process leave a process in; "" is that of files that do not say theirs. */
+  hasProcess(state: State, process: string): boolean {
+    if (state.process !== "" && process !== state.process) return false;
+    const of = this.report.series.filter((series) => !series.base && series.process === process);
+    return of.length === 0 || of.some((series) => passes(this.report, series, state.labels));
+  }
+
+  /** A part of the run, or of its samples: what the tool counted for the whole run does not follow. */
+  isPart(state: State): boolean {
+    return state.from >= 0 || state.to >= 0 || state.weight !== null || state.labels.some(({ key }) => !isProcessKey(key));
+  }
+
+  growths(state: State): Growth[] {
+    return this.report.growths.filter((growth) => this.hasProcess(state, growth.process));
   }
 
   leaks(state: State): Leak[] {
-    return this.memo("leaks", state.process, () => findLeaks(this.report, state.process));
+    const growths = this.growths(state);
+    return this.memo("leaks", growths.map((growth) => growth.process).join("|"), () => findLeaks(growths));
   }
 
   halfWidth(state: State): number | null {
@@ -216,6 +243,13 @@ export class Model {
       const m = series.metrics.findIndex(([metric]) => metric === name);
       return m < 0 || hasError(series, m);
     });
+  }
+
+  /** Every event was recorded, nothing was chosen randomly: the files say an interval of 1. */
+  isExact(state: State): boolean {
+    const { kind } = this.metric(state);
+    const shown = this.report.series.filter((series) => series.kind === kind && (series.base ? state.compare?.type === "files" : isChosen(series, state.process)));
+    return shown.length > 0 && shown.every((series) => intervalOf(series) === 1);
   }
 
   private sumBelow(tree: FlameTree, column: Float64Array, nodes: number[], own: boolean): number {

@@ -1,11 +1,11 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
-import { growthsOf } from "../core/leaks";
 import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
 import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
+import { changeText } from "./compare_view";
 import { ownOf } from "./leaks_view";
-import { heldKinds } from "./locks_view";
+import { heldKinds } from "./lock_data";
 
 interface Finding {
   title: string;
@@ -48,18 +48,8 @@ function findings(app: App): Finding[] {
   const found: Finding[] = [];
   if (state.compare !== null) {
     const difference = whole - tree.total[1]![0]!;
-    const error = 1.96 * Math.sqrt(tree.total[2]![0]!);
-    found.push({
-      title: "Change",
-      text: (
-        <>
-          <b>{signedText(app, difference)}</b> ± {valueText(app, error)}
-          {Math.abs(difference) <= error ? ", within the sampling error" : ""}
-        </>
-      ),
-      open: () => app.set({ view: "compare" }),
-      ...(Math.abs(difference) > error && difference > 0 ? { tone: "warn" as const } : {}),
-    });
+    const isSure = !state.normalise && difference > 1.96 * Math.sqrt(tree.total[2]![0]!);
+    found.push({ title: "Change", text: changeText(app), open: () => app.set({ view: "compare" }), ...(isSure ? { tone: "warn" as const } : {}) });
   }
   const rows = model.functions(state);
   const negative = model.hasNegative(state);
@@ -93,19 +83,20 @@ function findings(app: App): Finding[] {
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
     });
   }
-  if (metric.kind === "heap" && growthsOf(model.report, state.process).length > 0) {
+  if (metric.kind === "heap" && model.growths(state).length > 0) {
     const first = model.leaks(state).find((leak) => leak.shape === "growing");
-    const moments = model.moments(state);
-    const span = moments[moments.length - 1]! - moments[0]!;
+    const span = Math.max(...model.growths(state).map(({ hours }) => hours)) * 3600e3;
+    const whole = model.isPart(state) ? ", over the whole run" : "";
     found.push(
       first === undefined
-        ? { title: "Growth", text: "no stack grows all the time", tone: "good", open: () => app.set({ view: "leaks" }) }
+        ? { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open: () => app.set({ view: "leaks" }) }
         : {
             title: "Growth",
             text: (
               <>
                 <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b> grows by <b>{formatSigned(first.slope, "bytes")}</b> an hour
                 {span < 60_000 ? `, seen for ${formatDuration(span)} only` : ""}
+                {whole}
               </>
             ),
             ...(span < 60_000 ? {} : { tone: "warn" as const }),
@@ -117,7 +108,7 @@ function findings(app: App): Finding[] {
     // For what somebody holds: idle threads wait for work, which is nothing to look into.
     let waited = 0;
     for (const series of model.report.series) {
-      if (series.kind !== "block" || series.base || (state.process !== "" && series.process !== state.process)) continue;
+      if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
       for (const comment of series.comments) {
         const counted = /^(\S+) delay_ns: (\d+)/.exec(comment);
         if (counted !== null && heldKinds.test(counted[1]!)) waited += Number(counted[2]);
@@ -129,6 +120,7 @@ function findings(app: App): Finding[] {
         text: (
           <>
             threads waited <b>{formatValue(waited, "nanoseconds")}</b> for locks that others held
+            {model.isPart(state) && ", over the whole run"}
           </>
         ),
         open: () => app.set({ metric: "block/delay", view: "locks", zoom: [], selected: -1 }),
@@ -167,7 +159,7 @@ export function Summary({ app }: { app: App }) {
         </div>
         <div class="figure-note">
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
-          {half === 0 && total > 0 && <span>exact: every one was recorded</span>}
+          {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
           {sampling !== "" && half !== 0 && <span>sampled {sampling}</span>}
           {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}

@@ -1,11 +1,11 @@
 // Tables: the flat list of functions, and the top-down and bottom-up trees.
 import { useEffect, useState } from "preact/hooks";
+import type { FunctionRow } from "../core/functions";
+import type { SortKey } from "../core/state";
 import { type FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf } from "./colours";
 import { Nothing } from "./flame";
-
-type Sort = "self" | "total" | "name" | "change";
 
 export function FunctionName({ app, func, onClick }: { app: App; func: number; onClick?: () => void }) {
   const object = app.model.object(func);
@@ -31,7 +31,7 @@ export function Bar({ part, class: name }: { part: number; class?: string }) {
 
 export function FunctionsView({ app }: { app: App }) {
   const { model, state } = app;
-  const [sort, setSort] = useState<Sort>("self");
+  const { sort, ascending } = state;
   const [limit, setLimit] = useState(200);
   const compared = state.compare !== null;
   const matches = model.matches(state.search);
@@ -40,18 +40,19 @@ export function FunctionsView({ app }: { app: App }) {
   const whole = model.tree(state).total[0]![0]!;
   const largest = Math.max(1, ...rows.map((row) => Math.abs(row.self[0]!)));
   const change = (row: { total: number[] }) => row.total[0]! - (row.total[1] ?? 0);
-  rows.sort((a, b) => {
-    if (sort === "name") return a.func - b.func;
+  const order = (a: FunctionRow, b: FunctionRow): number => {
+    if (sort === "name") return b.func - a.func; // the alphabet is upwards
     if (sort === "change") return Math.abs(change(b)) - Math.abs(change(a)) || a.func - b.func;
-    const first = sort === "self" ? "self" : "total";
+    if (sort === "base") return (b.total[1] ?? 0) - (a.total[1] ?? 0) || a.func - b.func;
     const second = sort === "self" ? "total" : "self";
-    return b[first][0]! - a[first][0]! || b[second][0]! - a[second][0]! || a.func - b.func;
-  });
-  const head = (key: Sort, text: string, help: string) => (
-    <th scope="col" class={key === "name" ? "" : "num"} aria-sort={sort === key ? "descending" : "none"}>
-      <button class="sort" title={help} onClick={() => setSort(key)}>
+    return b[sort][0]! - a[sort][0]! || b[second][0]! - a[second][0]! || a.func - b.func;
+  };
+  rows.sort((a, b) => (ascending ? -order(a, b) : order(a, b)));
+  const head = (key: SortKey, text: string, help: string) => (
+    <th scope="col" class={key === "name" ? "" : "num"} aria-sort={sort === key ? (ascending ? "ascending" : "descending") : "none"}>
+      <button class="sort" title={help} onClick={() => app.set({ sort: key, ascending: sort === key ? !ascending : key === "name" })}>
         {text}
-        {sort === key ? " ↓" : ""}
+        {sort === key ? (ascending ? " ↑" : " ↓") : ""}
       </button>
     </th>
   );
@@ -76,9 +77,7 @@ export function FunctionsView({ app }: { app: App }) {
             </th>
             {compared && (
               <>
-                <th scope="col" class="num">
-                  base
-                </th>
+                {head("base", "Base", "The total on the other side")}
                 {head("change", "Change", "Of the total; grey: within the sampling error")}
               </>
             )}
@@ -142,7 +141,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
   const { state } = app;
   const [open, setOpen] = useState<Set<number>>(new Set());
   const [more, setMore] = useState<Set<number>>(new Set());
-  const [least, setLeast] = useState(false);
+  const { least } = state;
   useEffect(() => {
     const path = new Set<number>([0]);
     for (let node = 0, steps = 0; steps < 40; ++steps) {
@@ -200,7 +199,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
         <thead>
           <tr>
             <th scope="col" class="num" aria-sort={least ? "ascending" : "descending"}>
-              <button class="sort" title="Most or least first" onClick={() => setLeast(!least)}>
+              <button class="sort" title="Most or least first" onClick={() => app.set({ least: !least })}>
                 Total {least ? "↑" : "↓"}
               </button>
             </th>

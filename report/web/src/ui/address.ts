@@ -1,0 +1,42 @@
+// Addresses come from anywhere: from other reports, from older ones, from people. What does not exist here is left out,
+// and said.
+import { patternError } from "../core/match";
+import { fromHash, type State } from "../core/state";
+import type { Model } from "./model";
+
+/** `missing`: what was left out, as a reader knows it. */
+export function readAddress(hash: string, model: Model, initial: State): { state: State; missing: string[] } {
+  const { state, unknown } = fromHash(hash, model.names, initial);
+  const { report } = model;
+  const missing = [...new Set(unknown)].map((name) => `the function “${name}”`);
+  const next = { ...state };
+  const leaveOut = (change: Partial<State>, what: string) => {
+    Object.assign(next, change);
+    missing.push(what);
+  };
+
+  const knows = (key: string, texts: string[]) => texts.every((text) => model.labelValues.get(key)?.includes(text) === true);
+  const { compare } = state;
+  if (compare?.type === "files" && !model.hasBase) leaveOut({ compare: initial.compare }, "files to compare with");
+  if (compare?.type === "label" && !knows(compare.key, [compare.base, compare.head])) {
+    leaveOut({ compare: initial.compare }, `values of the label “${compare.key}” to compare`);
+  }
+  if (state.process !== "" && !report.series.some((series) => series.process === state.process)) {
+    leaveOut({ process: "" }, `the process “${state.process}”`);
+  }
+  if (state.metric !== "" && model.metricOf(state) !== state.metric) leaveOut({ metric: "" }, `the metric “${state.metric}”`);
+  const labels = state.labels.filter(({ key, text }) => knows(key, [text]));
+  const lost = state.labels.filter((label) => !labels.includes(label));
+  if (lost.length > 0) leaveOut({ labels }, lost.map(({ key, text }) => `the label ${key} “${text}”`).join("; "));
+  const chips = state.chips.filter(({ pattern }) => patternError(pattern) === "");
+  for (const { pattern } of state.chips) {
+    if (patternError(pattern) !== "") leaveOut({ chips }, `the filter ${pattern}, which is not an expression`);
+  }
+  for (const { pattern } of chips) {
+    if (pattern.startsWith("=") && model.names.find(pattern.slice(1)) < 0) missing.push(`the function “${pattern.slice(1)}” of a filter`);
+  }
+  const times = report.series.filter((series) => !series.base).flatMap((series) => series.snapshots.map(({ ms }) => ms));
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  if ((state.to >= 0 && state.to < first) || state.from > last) leaveOut({ from: -1, to: -1 }, "the range of time");
+  return { state: next, missing: [...new Set(missing)] };
+}

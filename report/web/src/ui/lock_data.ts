@@ -1,0 +1,172 @@
+// What the profiles of a report say of locks: both sides by function and by kind, single locks, and who waited for whom.
+import { functionTable } from "../core/functions";
+import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../core/select";
+import { buildTree } from "../core/tree_build";
+import type { LockPair, LockRow, Series } from "../core/data";
+import type { App } from "./app_api";
+import { stackOf } from "./leaks_view";
+
+export interface SideRow {
+  func: number;
+  delay: number;
+  count: number;
+}
+
+/** Labels that some sample of a kind carries: only these can be chosen by on that side. */
+function labelKeysOf(app: App, kind: string): Set<string> {
+  const { report } = app.model;
+  const sets = new Set<number>();
+  for (const series of report.series) if (series.kind === kind && !series.base) for (const set of series.labels) sets.add(set);
+  return new Set([...sets].flatMap((set) => report.labelSets[set]!.map(({ key }) => key)));
+}
+
+/** Chosen labels that one side follows, and keys of those that no sample of it carries. */
+export function labelsOn(app: App, kind: "block" | "mutex"): { labels: LabelChoice[]; ignored: string[] } {
+  const known = labelKeysOf(app, kind);
+  const follows = ({ key }: LabelChoice) => isProcessKey(key) || known.has(key);
+  const { labels } = app.state;
+  return { labels: labels.filter(follows), ignored: [...new Set(labels.filter((label) => !follows(label)).map(({ key }) => key))] };
+}
+
+export interface Side {
+  rows: SideRow[];
+  delay: number;
+  count: number;
+  kinds: [string, number][]; // delay by kind of wait or of lock
+  ignored: string[]; // keys of labels that no sample of this side carries
+}
+
+/** One side: self of each function in delay and in number, and the kinds; all of the same stacks. */
+export function lockSide(app: App, kind: "block" | "mutex"): Side {
+  const { model, state } = app;
+  const rows = new Map<number, SideRow>();
+  const totals = { delay: 0, count: 0 };
+  const { labels, ignored } = labelsOn(app, kind);
+  const choice: Choice = { ...model.choice(state), compare: null, weight: null, labels };
+  const treeOf = (name: string, labelled = labels) => {
+    const { columns } = valuesFor(model.report, { ...choice, labels: labelled, metric: `${kind}/${name}` });
+    return buildTree(model.report, columns, { ...model.treeOptions(state), byValue: false });
+  };
+  for (const [name, member] of [
+    ["delay", "delay"],
+    ["contentions", "count"],
+  ] as const) {
+    const tree = treeOf(name);
+    totals[member] = tree.total[0]![0]!;
+    for (const row of functionTable(tree)) {
+      if (row.self[0] === 0) continue;
+      const there = rows.get(row.func) ?? { func: row.func, delay: 0, count: 0 };
+      there[member] = row.self[0]!;
+      rows.set(row.func, there);
+    }
+  }
+  const key = kind === "block" ? "wait" : "lock";
+  const chosen = labels.filter((label) => label.key === key).map(({ text }) => text);
+  const others = labels.filter((label) => label.key !== key);
+  const kinds = (model.labelValues.get(key) ?? [])
+    .filter((text) => chosen.length === 0 || chosen.includes(text))
+    .map((text): [string, number] => [text, treeOf("delay", [...others, { key, text }]).total[0]![0]!])
+    .filter(([, value]) => value > 0)
+    .sort((x, y) => y[1] - x[1]);
+  return { rows: [...rows.values()].sort((x, y) => y.delay - x.delay), ...totals, kinds, ignored };
+}
+
+export const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
+
+/** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
+export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
+  const { report } = app.model;
+  const newest = new Map<string, Series>();
+  const at = (series: Series) => series.snapshots[series.snapshots.length - 1]!.ms;
+  for (const series of report.series) {
+    if (series.base || series.locks.length === 0) continue;
+    if (!app.model.hasProcess(app.state, series.process)) continue;
+    const known = newest.get(series.process);
+    if (known === undefined || at(series) > at(known)) newest.set(series.process, series);
+  }
+  const locks: LockOf[] = [];
+  const pairs: PairOf[] = [];
+  for (const series of newest.values()) {
+    for (const lock of series.locks) locks.push({ series, lock });
+    for (const pair of series.pairs) {
+      // Without a holder a pair is the sum of a waiter's side, which stands in the table of that side.
+      const lock = series.locks.find(([number]) => number === pair[0]);
+      if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1] });
+    }
+  }
+  return { locks: locks.sort((a, b) => b.lock[4] - a.lock[4]), pairs };
+}
+
+export interface LockOf {
+  series: Series;
+  lock: LockRow;
+}
+export interface PairOf {
+  series: Series;
+  pair: LockPair;
+  lockName: string;
+}
+
+export interface WhomRow {
+  waiter: number; // functions; −1: not captured
+  holder: number;
+  lock: string;
+  delay: number;
+  count: number;
+}
+
+/** Pairs by their functions and lock, as `holdfast locks --holder .` prints them. */
+export function whomRows(pairs: PairOf[]): WhomRow[] {
+  const rows = new Map<string, WhomRow>();
+  for (const { pair: [, , , contentions, delay, holder, waiter], lockName } of pairs) {
+    const key = `${waiter} ${holder} ${lockName}`;
+    const row = rows.get(key) ?? { waiter, holder, lock: lockName, delay: 0, count: 0 };
+    row.delay += delay;
+    row.count += contentions;
+    rows.set(key, row);
+  }
+  return [...rows.values()].sort((a, b) => b.delay - a.delay);
+}
+
+/** A number that the newest mutex profiles state beside their samples. */
+export function stated(app: App, key: string): number {
+  let sum = 0;
+  for (const series of app.model.report.series) {
+    if (series.kind !== "mutex" || series.base || !app.model.hasProcess(app.state, series.process)) continue;
+    const comment = series.comments.find((text) => text.startsWith(`${key}: `));
+    if (comment !== undefined) sum += Number.parseFloat(comment.slice(key.length + 2)) || 0;
+  }
+  return sum;
+}
+
+export interface OtherSide {
+  title: string;
+  rows: SideRow[];
+  kind: "block" | "mutex";
+  total: number;
+}
+
+/** The other side of a function's waits or holds: from the pairs that were seen, else the largest of all. */
+export function otherSide(app: App, func: number): OtherSide | null {
+  const { kind } = app.model.metric(app.state);
+  if (kind !== "block" && kind !== "mutex") return null;
+  const other = kind === "block" ? "mutex" : "block";
+  const title = kind === "block" ? "Who held while others waited" : "Who waited meanwhile";
+  const rows = new Map<number, SideRow>();
+  let total = 0;
+  for (const { pair: [, holder, waiter, contentions, delay, holderFunction, waiterFunction] } of singleLocks(app).pairs) {
+    const [mine, own] = kind === "block" ? [waiter, holderFunction] : [holder, waiterFunction];
+    if (own < 0 || !stackOf(app, mine).includes(func)) continue;
+    const row = rows.get(own) ?? { func: own, delay: 0, count: 0 };
+    row.delay += delay;
+    row.count += contentions;
+    total += delay;
+    rows.set(own, row);
+  }
+  if (rows.size > 0) {
+    return { title: `${title}, as pairs were seen${app.model.isPart(app.state) ? ' in the whole run' : ''}:`, rows: [...rows.values()].sort((a, b) => b.delay - a.delay).slice(0, 8), kind: other, total };
+  }
+  if (!app.model.report.series.some((series) => series.kind === other)) return null;
+  const all = lockSide(app, other);
+  return { title: `${title}, over all locks:`, rows: all.rows.slice(0, 6), kind: other, total: all.delay };
+}

@@ -1,0 +1,254 @@
+// States of the page that once were wrong: ranges of time, parts of the run, figures and what they belong to, patterns that
+// cannot be read, addresses of other reports.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { open, report } from "./browser.mjs";
+import { heap } from "./pprof.mjs";
+
+const minute = (i) => 1_700_000_000_000 + i * 60_000;
+const shared = [
+  heap(["main", "handle_request"], 100),
+  heap(["main", "handle_request", "parse_json"], 200),
+  heap(["main", "handle_request", "parse_json", "validate"], 300),
+  heap(["main", "handle_request", "process_data"], 400),
+  heap(["main", "handle_request", "process_data", "apply"], 500),
+];
+const wait = (name, label, delay, count = 1) => ({ stack: ["main", name], values: [count, delay], labels: { wait: label } });
+const hold = (name, label, delay, count = 1) => ({ stack: ["main", name], values: [count, delay], labels: { lock: label } });
+
+// Heap snapshots each minute, of locks each second minute and a little later; a second process that begins late.
+const heapAt = (i, process = "box/1/42/7/0") => ({ ms: minute(i), process, pid: process.split("/")[2], samples: [heap(["main", "serve", "leak"], 1000 * (i + 1)), heap(["main", "serve", "cache"], 500)] });
+const blockAt = (i) => ({ kind: "block", ms: minute(i) + 40, samples: [wait("victim", "mutex", 1000 * (i + 1), i + 1), wait("idle", "condition", 100 * (i + 1), i + 1)] });
+const mixed = () => report([...[0, 1, 2, 3, 4, 5].map((i) => heapAt(i)), heapAt(4, "box/1/77/9/0"), heapAt(5, "box/1/77/9/0"), ...[0, 2, 4].map(blockAt)]);
+
+async function drag(page, from, to) {
+  const box = await page.getByTestId("timeline").boundingBox();
+  await page.mouse.move(box.x + box.width * from, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * to, box.y + box.height / 2, { steps: 4 });
+  await page.mouse.up();
+}
+const times = async (hash) => /range=(-?\d+):(-?\d+)/.exec(await hash())?.slice(1).map(Number) ?? null;
+
+test("A brushed range is a range of time: the same in every metric and for every process", async () => {
+  const { page, close, hash, total } = await open(mixed());
+  await drag(page, 0.22, 0.7); // snapshots of the heap lie at 0, 0.2 … 1, those of locks at 0, 0.4 and 0.8
+  const [from, to] = await times(hash);
+  assert.ok(Math.abs(from - minute(1.1)) < 3000 && Math.abs(to - minute(3.5)) < 3000, `${from}:${to}`);
+  assert.equal(await total(), "4.39KiB"); // 4000 + 500, at minute 3
+  await page.getByTestId("metric").selectOption("block/delay");
+  assert.deepEqual(await times(hash), [from, to]);
+  assert.equal(await total(), "2.20us"); // between minutes 0 and 2: of the third lock snapshot, at minute 4, nothing
+  await page.getByTestId("metric").selectOption("heap/inuse_space");
+  await page.getByTestId("process").selectOption("box/1/77/9/0");
+  assert.deepEqual(await times(hash), [from, to]);
+  assert.equal(await total(), "0", "the second process began later");
+  await page.getByTestId("process").selectOption("box/1/42/7/0");
+  assert.equal(await total(), "4.39KiB");
+  await close();
+});
+
+test("The brushed range is drawn again after each rebuild: theme, size, metric, address", async () => {
+  const { page, close, hash, go } = await open(mixed());
+  await drag(page, 0.22, 0.7);
+  const address = await hash();
+  const drawn = async (what) => {
+    const brush = await page.getByTestId("brush").boundingBox();
+    const plot = await page.getByTestId("timeline").boundingBox();
+    assert.ok(Math.abs((brush.x - plot.x) / plot.width - 0.22) < 0.02 && Math.abs((brush.x + brush.width - plot.x) / plot.width - 0.7) < 0.02, what);
+  };
+  await drawn("brushed");
+  await page.keyboard.press("t");
+  await drawn("theme");
+  await page.setViewportSize({ width: 900, height: 800 });
+  await page.waitForTimeout(50);
+  await drawn("size");
+  await page.setViewportSize({ width: 1400, height: 1000 });
+  await page.getByTestId("metric").selectOption("heap/alloc_space");
+  await drawn("metric");
+  await go("#");
+  assert.equal(await page.getByTestId("brush").count(), 0);
+  await go(`#${address.replace(/^#/, "")}`);
+  await drawn("address");
+  await page.getByRole("button", { name: /Timeline/ }).click();
+  await drawn("the large one");
+  await close();
+});
+
+test("A plain click on the timeline clears the range, and makes none", async () => {
+  const { page, close, hash, total } = await open(mixed());
+  await page.getByTestId("timeline").click({ position: { x: 30, y: 8 } });
+  assert.equal(await times(hash), null);
+  await drag(page, 0.22, 0.7);
+  assert.notEqual(await times(hash), null);
+  await page.getByTestId("timeline").click({ position: { x: 400, y: 8 } });
+  assert.equal(await times(hash), null);
+  assert.equal(await total(), "12.70KiB");
+  await close();
+});
+
+test("Locks of a part: each figure follows the label and the range, or says that it is of the whole run", async () => {
+  const comments = [
+    "gap_ns: 1000", "delay_ns: 9000",
+    "lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 9000 longest_ns 900 holds 80 hold_ns 8000",
+    "lock 1 name: queue_mutex (app)",
+    "lock stack 1: 0x10000001 0x10000002",
+    "lock stack 2: 0x10000003 0x10000002",
+    "lock pair 1: lock 1 holder 2 waiter 1 contentions 12.50 delay_ns 7000",
+  ];
+  const block = (ms, f) => ({ kind: "block", ms, comments, samples: [wait("victim", "mutex", 6000 * f, 6 * f), wait("other", "rwlock:read", 2000 * f, 4 * f), wait("idle", "condition", 4000 * f, 2 * f)] });
+  const mutex = (ms, f) => ({ kind: "mutex", ms, comments, samples: [hold("culprit", "mutex", 5000 * f, 5 * f), hold("writer", "rwlock:read", 1000 * f, f)] });
+  const file = report([block(minute(0), 1), block(minute(1), 2), mutex(minute(0), 1), mutex(minute(1), 2)]);
+  const { page, close, go, rows, text } = await open(file, "#view=locks&metric=block/delay");
+  const side = (title) => page.getByRole("region", { name: title, exact: true });
+  const kinds = async (title) => (await side(title).locator(".kinds").innerText()).replace(/\s+/g, " ");
+  assert.match(await text(".lead"), /As counted/);
+  assert.equal(await page.locator(".whole-run").count(), 0);
+
+  // A label of waits: the waiters' side alone has it, so nothing is said of both together.
+  await go("#view=locks&metric=block/delay&label=wait:mutex");
+  assert.deepEqual((await rows("locks-block")).map((row) => row.slice(0, 2)), [["12us", "100%"]]);
+  assert.match(await kinds("Who waited"), /^mutex 12us 100%$/, "no other kind, and of the same total");
+  assert.match(await side("Who held").innerText(), /Not filtered by wait/);
+  assert.match(await side("Who held").innerText(), /12us/);
+  assert.equal(await page.locator(".lead").count(), 0);
+  assert.equal(await page.locator(".whole-run").count(), 2);
+
+  // A range: everything but the lists of the whole run follows; headline and sides say the same.
+  await go(`#view=locks&metric=block/delay&range=${minute(0)}:${minute(1)}`);
+  assert.match(await side("Who waited").innerText(), /12us in 12 waits/);
+  assert.match(await side("Who held").innerText(), /6us in 6 holds/);
+  assert.match(await text(".lead"), /^Threads waited 8us for locks: holders account for 75%\./);
+  assert.equal(await page.locator(".whole-run").count(), 2);
+
+  // A filter: kinds are of the same stacks as the table.
+  await go("#view=locks&metric=block/delay&hide==victim");
+  assert.match(await kinds("Who waited"), /^condition 8us 66\.67% rwlock:read 4us 33\.33%$/);
+
+  // The head of the page.
+  const both = await open(report([heapAt(0), heapAt(1), block(minute(1), 1)].map((profile) => ({ ...profile, comments: [...(profile.comments ?? []), "mutex delay_ns: 6000"] }))), `#range=${minute(0)}:${minute(1)}`);
+  assert.match(await both.text(".findings"), /threads waited 6us for locks that others held, over the whole run/);
+  await both.close();
+  await close();
+});
+
+test("Leaks of a part say that they are of the whole run; a process chosen by a label is chosen here, too", async () => {
+  const process = (host, pid) => [0, 1, 2, 3, 4, 5].map((i) => ({ ...heapAt(i, `${host}/1/${pid}/7/0`), samples: [heap(["main", `leak_${pid}`], 1000 * (i + 1), i + 1, 1, { thread: "io" }), heap(["main", "b"], 10, 1, 1, { thread: "worker" })] }));
+  const { page, close, go, text } = await open(report([...process("one", 1), ...process("two", 2)]), "#view=leaks");
+  const names = () => page.getByTestId("leaks").locator(".fn-name").allInnerTexts();
+  assert.equal(await page.getByTestId("whole-run").count(), 0);
+  assert.match(await text(".lead"), /2 stacks grow/);
+  for (const part of [`range=${minute(1)}:${minute(3)}`, "label=thread:io"]) {
+    await go(`#view=leaks&${part}`);
+    assert.match(await page.getByTestId("whole-run").innerText(), /^Of the whole run/);
+    await go(`#${part}`);
+    assert.match(await text(".findings"), /over the whole run/);
+  }
+  await go("#view=leaks&label=host:two");
+  assert.match(await text(".lead"), /One stack grows/);
+  assert.deepEqual((await names()).filter((name) => name.startsWith("leak")), ["leak_2"]);
+  await close();
+});
+
+test("The inspector's figures of the function are the function's, also where one frame of it is chosen", async () => {
+  const grow = (caller, bytes, objects) => heap(["main", caller, "grow"], bytes, objects);
+  const { page, close } = await open(report([{ interval: 1, samples: [grow("a", 1_000_000, 1000), grow("b", 500_000, 250)] }]), "#fn=grow&zoom=main;a;grow&top=0&runs=0");
+  const cells = async (id) => (await page.getByTestId(id).locator("tr").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
+  assert.deepEqual((await cells("inspector-function")).slice(2, 4), ["objects 1,250", "mean size 1.17KiB"]);
+  assert.deepEqual((await cells("inspector-frame")).slice(2, 4), ["objects 1,000", "mean size 1000B"]);
+  await close();
+});
+
+test("“Exact” is said only where the interval was 1", async () => {
+  const huge = [heap(["main", "arena"], 2 ** 40)]; // so large that it is certainly sampled: an error of nothing
+  const sampled = await open(report([{ interval: 524288, samples: huge, comments: ["total inuse_space: 1099511627776 ± 0"] }]));
+  assert.doesNotMatch(await sampled.text(".summary"), /exact/);
+  await sampled.close();
+  const exact = await open(report([{ interval: 1, samples: shared }]));
+  assert.match(await exact.text(".summary"), /exact: every one was recorded/);
+  await exact.close();
+});
+
+test("The call graph's parts in a comparison are of the head, as everywhere", async () => {
+  const file = report([{ samples: [heap(["main", "kept"], 1000)] }], { base: [{ ms: minute(0), samples: [heap(["main", "kept"], 1000), heap(["main", "gone"], 3000)] }] });
+  const { page, close, tab, rows } = await open(file, "#view=graph");
+  const kept = page.getByRole("button", { name: /^kept 1000B/ });
+  assert.match(await kept.locator(".value").textContent(), /1000B · 100%/);
+  await tab("Functions");
+  assert.equal((await rows("functions")).find((row) => row.at(-1).startsWith("kept"))[3], "100%");
+  await close();
+});
+
+test("A normalised comparison speaks of shares, not of a change of 0 ± 0", async () => {
+  const file = report([{ samples: shared }], { base: [{ ms: minute(0), samples: shared.slice(1) }] });
+  const { close, text } = await open(file, "#normalise=1");
+  assert.doesNotMatch(await text(".summary"), /Change\s+0/);
+  assert.match(await text(".summary"), /scaled by 1\.07, from 1\.37KiB to 1\.46KiB/);
+  await close();
+  const same = await open(report([{ samples: shared }], { base: [{ ms: minute(0), samples: shared }] }));
+  assert.match(await same.text(".summary"), /Change\s+No change/);
+  await same.close();
+});
+
+test("An expression that cannot be read is said and not applied", async () => {
+  const { page, close, go, total, hash } = await open(report([{ samples: shared }]));
+  const all = await page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL());
+  await page.getByRole("searchbox").fill("/[/");
+  assert.match(await page.locator("#pattern-error").innerText(), /Not an expression: .+\. Nothing is searched/);
+  assert.equal(await page.getByTestId("found").count(), 0);
+  assert.equal(await page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL()), all, "nothing fades");
+  assert.equal(await page.getByRole("search").getByRole("button", { name: "Focus" }).isDisabled(), true);
+  for (const type of ["focus", "hide", "from"]) {
+    await go(`#${type}=${encodeURIComponent("/(/")}`);
+    assert.equal(await total(), "1.46KiB");
+    assert.match(await page.getByRole("alert").innerText(), /the filter \/\(\/, which is not an expression/);
+    assert.equal(await page.getByTestId("chips").count(), 0);
+  }
+  assert.match(await hash(), /from=/);
+  await close();
+});
+
+test("An address carries names, order and filters, and says what another report does not have", async () => {
+  const one = report([{ samples: shared }]);
+  const { page, close, hash, tab, rows } = await open(one);
+  await page.getByRole("tree", { name: "Flame graph" }).focus();
+  await tab("Functions");
+  await page.getByTestId("functions").getByRole("button", { name: /^parse_json/ }).click();
+  await page.getByTestId("functions").getByRole("button", { name: /^Total/ }).click();
+  await page.getByTestId("functions").getByRole("button", { name: /^Total/ }).click();
+  assert.match(await hash(), /fn=parse_json/);
+  assert.match(await hash(), /sort=-total/);
+  const shown = await rows("functions");
+  assert.match(shown[0].at(-1), /^validate/);
+  const address = await hash();
+  await close();
+  const again = await open(one, address);
+  assert.deepEqual(await again.rows("functions"), shown);
+  assert.equal(await again.text("[data-testid=inspector] h2"), "parse_json");
+  await again.close();
+
+  // In a report where the numbers of functions are others.
+  const other = report([{ samples: [heap(["aaa", "main", "handle_request", "zzz"], 100)] }]);
+  const elsewhere = await open(other, "#fn=main&zoom=aaa;main;parse_json");
+  assert.equal(await elsewhere.text("[data-testid=inspector] h2"), "main");
+  assert.match(await elsewhere.page.getByRole("alert").innerText(), /Not in this report.*the function “parse_json”/);
+  assert.match(await elsewhere.hash(), /parse_json/, "the address stays, to be copied on");
+  await elsewhere.page.getByRole("alert").getByRole("button", { name: "Close" }).click();
+  assert.equal(await elsewhere.page.getByRole("alert").count(), 0);
+  for (const [asked, said] of [["focus==nobody", /the function “nobody” of a filter/], ["process=gone", /the process “gone”/], ["label=wait:mutex", /the label wait “mutex”/], [`range=${minute(-9)}:${minute(-8)}`, /the range of time/], ["compare=files", /files to compare with/]]) {
+    await elsewhere.go(`#${asked}`);
+    assert.match(await elsewhere.page.getByRole("alert").innerText(), said);
+  }
+  await elsewhere.close();
+});
+
+test("Focus keeps stacks; there is no second button that does the same", async () => {
+  const { page, close, total, hash } = await open(report([{ samples: shared }]), "#only==parse_json"); // as older addresses have it
+  assert.equal(await total(), "500B");
+  assert.match(await page.getByTestId("chips").innerText(), /through\s+parse_json/);
+  assert.equal(await page.getByRole("button", { name: "Show only" }).count(), 0);
+  await page.getByRole("searchbox").fill("apply");
+  await page.getByRole("search").getByRole("button", { name: "Hide" }).click();
+  assert.match(await hash(), /focus==parse_json&hide=apply/);
+  await close();
+});
