@@ -10,7 +10,9 @@ const least = 1.5; // pixels
 
 export interface Drawing {
   tree: FlameTree;
-  zoom: number; // node that fills the width
+  left: number; // the window onto the tree, in the unit of its weights
+  span: number;
+  zoom: number; // node that is zoomed to: those above it are muted
   alone: boolean; // without the rows above it
   flame: boolean; // root below
   scrollTop: number;
@@ -18,10 +20,13 @@ export interface Drawing {
   height: number;
   label: (node: number) => string;
   short: (node: number) => string;
+  value: (node: number) => string; // at the end of a box that has room for it
   fill: (node: number) => string;
-  matches: Uint8Array | null; // by function: the others fade
+  matches: ((node: number) => boolean) | null; // the others fade
+  plain: (node: number) => boolean; // drawn without a colour of its own: runs
+  lit: ((node: number) => boolean) | null; // with an outline: what is pointed at elsewhere
   marked: number; // node with an outline (keyboard), −1: none
-  theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; font: string };
+  theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; lit: string; font: string };
 }
 
 export interface Hit {
@@ -45,18 +50,23 @@ export class FlameCanvas {
   }
 
   /** Height of everything at this zoom: what the owner's scroll area must be. Looks only at what is wide enough to see. */
-  measure(tree: FlameTree, zoom: number, width: number, alone: boolean): number {
+  measure(tree: FlameTree, window: { left: number; span: number }, zoom: number, width: number, alone: boolean): number {
     this.first = alone ? tree.depth[zoom]! : 0;
-    const scale = width / (tree.weight[zoom]! || 1);
-    let deepest = tree.depth[zoom]!;
-    for (let i = zoom; i < tree.end[zoom]!; ) {
-      if (tree.weight[i]! * scale < least) {
-        if (tree.depth[i]! > deepest) deepest = tree.depth[i]!;
-        i = tree.end[i]!;
-      } else {
-        if (tree.depth[i]! > deepest) deepest = tree.depth[i]!;
-        ++i;
+    const scale = width / (window.span || 1);
+    let deepest = this.first;
+    for (let i = alone ? zoom : 0, end = alone ? tree.end[zoom]! : tree.size; i < end; ) {
+      const x = (tree.x[i]! - window.left) * scale;
+      const w = tree.weight[i]! * scale;
+      if (x >= width - 1e-6 && i > 0) {
+        i = tree.end[tree.parent[i]!]!; // what comes behind lies further right
+        continue;
       }
+      if (x + w <= 1e-6) {
+        i = tree.end[i]!;
+        continue;
+      }
+      if (tree.depth[i]! > deepest) deepest = tree.depth[i]!;
+      i = w < least ? tree.end[i]! : i + 1;
     }
     this.depth = deepest + 1 - this.first;
     return this.depth * rowHeight;
@@ -86,18 +96,25 @@ export class FlameCanvas {
       return (d.flame ? whole - (row + 1) * rowHeight : row * rowHeight) - d.scrollTop;
     };
 
-    for (let i = tree.parent[zoom]!, last = d.alone ? 0 : zoom; last !== 0; last = i, i = tree.parent[i]!) this.box(d, i, 0, width, top(tree.depth[i]!), true);
-
-    const scale = width / (tree.weight[zoom]! || 1);
-    const origin = tree.x[zoom]!;
+    const scale = width / (d.span || 1);
     let small: Hit | null = null;
     const flush = () => {
       if (small !== null && small.width >= 0.5) this.smallBox(d, small);
       small = null;
     };
-    for (let i = zoom; i < tree.end[zoom]!; ) {
+    const last = d.alone ? tree.end[zoom]! : tree.size;
+    for (let i = d.alone ? zoom : 0; i < last; ) {
       const w = tree.weight[i]! * scale;
-      const x = (tree.x[i]! - origin) * scale;
+      const x = (tree.x[i]! - d.left) * scale;
+      if (x >= width - 1e-6 && i > 0) {
+        flush();
+        i = tree.end[tree.parent[i]!]!; // what comes behind lies further right
+        continue;
+      }
+      if (x + w <= 1e-6) {
+        i = tree.end[i]!;
+        continue;
+      }
       const y = top(tree.depth[i]!);
       if (w < least && i !== zoom) {
         const up = tree.parent[i]!;
@@ -118,7 +135,8 @@ export class FlameCanvas {
         i = tree.end[i]!;
         continue;
       }
-      this.box(d, i, x, w, y, false);
+      const from = Math.max(0, x);
+      this.box(d, i, from, Math.min(width, x + w) - from, y, i < zoom && tree.end[i]! > zoom);
       ++i;
     }
     flush();
@@ -135,20 +153,29 @@ export class FlameCanvas {
     const c = this.context;
     const { theme } = d;
     this.add({ node, small: null, left: x, top: y, width: w });
-    const fn = d.tree.func[node]!;
-    const faded = d.matches !== null && (fn < 0 || d.matches[fn] === 0);
-    c.fillStyle = ancestor ? theme.muted : faded ? theme.faded : d.fill(node);
+    const faded = d.matches !== null && !d.matches(node);
+    const isPlain = ancestor || d.plain(node);
+    c.fillStyle = isPlain ? theme.muted : faded ? theme.faded : d.fill(node);
     const gap = w > 4 ? 1 : w > 2.5 ? 0.5 : 0;
     c.fillRect(x, y, w - gap, rowHeight - 1);
-    if (node === d.marked) {
-      c.strokeStyle = theme.mark;
+    const isLit = d.lit !== null && d.lit(node);
+    if (node === d.marked || isLit) {
+      c.strokeStyle = isLit ? theme.lit : theme.mark;
       c.lineWidth = 2;
       c.strokeRect(x + 1, y + 1, Math.max(1, w - gap - 2), rowHeight - 3);
     }
     if (w > 30) {
-      c.fillStyle = ancestor ? theme.mutedText : faded ? theme.fadedText : theme.text;
-      const text = this.fit(d.label(node), () => d.short(node), w - 9);
-      if (text !== "") c.fillText(text, x + 4, y + rowHeight / 2);
+      c.fillStyle = isPlain ? theme.mutedText : faded ? theme.fadedText : theme.text;
+      const label = d.label(node);
+      const text = this.fit(label, () => d.short(node), w - 9);
+      if (text === "") return;
+      c.fillText(text, x + 4, y + rowHeight / 2);
+      // The value, where the name has all that it needs.
+      const value = w > 110 && !text.endsWith("…") ? d.value(node) : "";
+      if (value === "" || this.measureText(text) + this.measureText(value) + 28 > w) return;
+      c.globalAlpha = 0.72;
+      c.fillText(value, x + w - this.measureText(value) - 7, y + rowHeight / 2);
+      c.globalAlpha = 1;
     }
   }
 
@@ -218,6 +245,30 @@ export class FlameCanvas {
 
   boxOf(node: number): Hit | null {
     return this.boxes.find((box) => box.node === node && box.small === null) ?? null;
+  }
+
+  /** The whole tree in a few pixels of height, for a map of where the window lies. */
+  drawMap(tree: FlameTree, width: number, height: number, fill: (node: number) => string): void {
+    const ratio = window.devicePixelRatio || 1;
+    const canvas = this.canvas;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    const c = this.context;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, width, height);
+    const scale = width / (tree.weight[0]! || 1);
+    const row = Math.max(1, Math.min(4, height / (tree.maxDepth + 1)));
+    for (let i = 0; i < tree.size; ) {
+      const w = tree.weight[i]! * scale;
+      const y = tree.depth[i]! * row;
+      if (w < 0.7 || y > height) {
+        i = tree.end[i]!;
+        continue;
+      }
+      c.fillStyle = fill(i);
+      c.fillRect(tree.x[i]! * scale, y, Math.max(0.7, w - 0.4), Math.max(0.8, row - 0.3));
+      ++i;
+    }
   }
 
   get drawn(): number {

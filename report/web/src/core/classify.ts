@@ -18,6 +18,22 @@ export function originsOf(report: Report, mine: string[]): Uint8Array {
   return report.functionOrigin.map((origin, i) => (origin === library && mine.includes(baseName(objectOf(report, i))) ? user : origin));
 }
 
+/** "Sema::ActOnFunctionDecl" of "clang::Sema::ActOnFunctionDecl": for places that are narrower than most names. */
+export function leafName(short: string): string {
+  if (short.length < 20) return short;
+  const parts = short.replace(/\(anonymous namespace\)/g, "(anon)").split("::");
+  return parts.slice(-2).join("::");
+}
+
+/** "…/src/t_hash.c:123": the end of a path tells more than its beginning, and it is read from left to right. */
+export function shortPath(path: string, most = 34): string {
+  if (path.length <= most) return path;
+  const parts = path.split("/");
+  let end = parts.pop()!;
+  while (parts.length > 0 && parts[parts.length - 1]!.length + end.length + 3 <= most) end = `${parts.pop()!}/${end}`;
+  return `…/${end}`;
+}
+
 /** "parse_json" of "static std::vector<X> app::parse_json(char const*) const": for a box too narrow for the whole. */
 export function shortName(name: string): string {
   if (name.length < 24) return name;

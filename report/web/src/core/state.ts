@@ -20,6 +20,7 @@ export interface State {
   chips: Chip[];
   labels: LabelChoice[];
   zoom: number[]; // functions from the root
+  pinned: number[]; // the frame that the inspector shows, as zoom; []: the one that is zoomed to
   selected: number; // a function, −1: none
   colour: ColourMode;
   safe: boolean; // colours of differences that colour-blind people can tell apart
@@ -55,6 +56,7 @@ export const initialState: State = {
   chips: [],
   labels: [],
   zoom: [],
+  pinned: [],
   selected: -1,
   colour: "package",
   safe: false,
@@ -106,6 +108,7 @@ export function toHash(state: State, names: Names, initial: State = initialState
   for (const { key, text } of state.labels) put("label", `${encodeURIComponent(key)}:${encodeURIComponent(text)}`);
   if (state.search !== "") put("search", state.search);
   if (state.zoom.length > 0) put("zoom", joined(state.zoom.map(names.of)));
+  if (state.pinned.length > 0) put("frame", joined(state.pinned.map(names.of)));
   if (state.selected >= 0) put("fn", names.of(state.selected));
   if (state.colour !== initial.colour) put("colour", state.colour);
   for (const flag of flags) if (state[flag] !== initial[flag]) put(flag, state[flag] ? "1" : "0");
@@ -143,7 +146,7 @@ export function fromHash(hash: string, names: Names, initial: State = initialSta
     if (func < 0) unknown.push(name);
     return func;
   };
-  const state: State = { ...initial, chips: [], labels: [], zoom: [], mine: [] };
+  const state: State = { ...initial, chips: [], labels: [], zoom: [], pinned: [], mine: [] };
   for (const part of hash.replace(/^#/, "").split("&")) {
     const equals = part.indexOf("=");
     if (equals < 0) continue;
@@ -157,10 +160,10 @@ export function fromHash(hash: string, names: Names, initial: State = initialSta
     else if (key === "label") {
       const [k, text] = value.split(":").map(decode);
       if (text !== undefined) state.labels.push({ key: k!, text });
-    } else if (key === "zoom") {
+    } else if (key === "zoom" || key === "frame") {
       const path = split(value).map(find);
       const end = path.indexOf(-1);
-      state.zoom = end < 0 ? path : path.slice(0, end); // as far as it goes here
+      state[key === "zoom" ? "zoom" : "pinned"] = end < 0 ? path : path.slice(0, end); // as far as it goes here
     } else if (key === "fn") state.selected = find(value);
     else if (key === "sort") {
       const wanted = value.replace(/^-/, "");

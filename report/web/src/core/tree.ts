@@ -138,6 +138,15 @@ export function nodeAt(tree: FlameTree, path: number[]): number {
   return node;
 }
 
+/** As nodeAt; a path that begins with frames that were folded into the root is found without them. */
+export function nodeBelow(tree: FlameTree, path: number[]): number {
+  for (let skip = 0; skip < path.length; ++skip) {
+    const node = nodeAt(tree, path.slice(skip));
+    if (node !== 0) return node;
+  }
+  return 0;
+}
+
 /** Sum of the outermost nodes whose function matches: what a search covers. */
 export function matchedTotal(tree: FlameTree, matches: Uint8Array, column = 0): number {
   let sum = 0;

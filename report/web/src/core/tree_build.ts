@@ -13,6 +13,7 @@ export interface TreeOptions {
   filters: StackFilter[];
   fold: Uint8Array | null; // by frame: 1 goes into its caller
   byValue: boolean;
+  top?: Uint8Array | null; // by frame: 1 goes into the root as long as nothing else stands above it, and something below
   side?: number; // boxes as wide as this column alone; the other column still compares
 }
 
@@ -20,7 +21,7 @@ export interface TreeOptions {
 export function buildTree(report: Report, columns: Float64Array[], options: TreeOptions): FlameTree {
   const { parent, frame, frameFunction } = report;
   const nodes = parent.length;
-  if (options.filters.length === 0 && options.fold === null && !options.byValue && options.side === undefined) {
+  if (options.filters.length === 0 && options.fold === null && (options.top ?? null) === null && !options.byValue && options.side === undefined) {
     const tree = mergeInOrder(report, columns);
     if (tree !== null) return tree;
   }
@@ -71,11 +72,15 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   };
   // Of frames with nothing above them but folded ones: the outermost of those.
   const outermost = new Int32Array(options.fold !== null ? nodes : 1);
+  const isTop = options.top ?? null;
+  const inTop = new Uint8Array(isTop !== null ? nodes : 1); // frames of the top alone, from the root to here
+  inTop[0] = 1;
   for (let i = 1; i < nodes; ++i) {
     if (live[i] === 0) continue;
     const f = frame[i]!;
     const fn = frameFunction[f]!;
     const above = parent[i]!;
+    if (isTop !== null && inTop[above] === 1 && isTop[f] === 1) inTop[i] = 1;
     if (seen.length > 1) {
       let mask = seen[above]!;
       for (let k = 0; k < bits.length; ++k) if (options.filters[k]!.matches[fn] === 1) mask |= bits[k]!;
@@ -85,7 +90,8 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
         continue;
       }
     }
-    const up = viewOf[above]!;
+    // Below the top everything hangs on the root; a stack of nothing else keeps its frames.
+    const up = isTop !== null && inTop[above] === 1 && inTop[i] === 0 ? 0 : viewOf[above]!;
     if (options.fold !== null && options.fold[f] === 1) {
       viewOf[i] = up;
       if (up === 0) outermost[i] = outermost[above] !== 0 ? outermost[above]! : i;

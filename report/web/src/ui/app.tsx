@@ -1,9 +1,9 @@
 // The page: its state and history, its frame (head, timeline, views, inspector), and the keys.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { initialState, toHash, type State } from "../core/state";
-import { nodeAt } from "../core/tree";
 import { readAddress } from "./address";
-import type { App } from "./app_api";
+import { Closers, Hover, type App } from "./app_api";
+import { Beside } from "./beside";
 import { CompareControls, CompareView } from "./compare_view";
 import { FlameView } from "./flame";
 import { GraphView } from "./graph_view";
@@ -58,6 +58,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   const [systemDark, setSystemDark] = useState(prefersDark.matches);
   const search = useRef<HTMLInputElement>(null);
+  const shared = useMemo(() => ({ hover: new Hover(), closers: new Closers(), cursor: { func: -1 } }), []);
   const dark = theme === "" ? systemDark : theme === "dark";
   const latest = useRef(state);
   latest.current = state;
@@ -103,8 +104,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   // With a base of other kinds this metric stands alone; the next one may be compared again.
   const isAlone = state.compare?.type === "files" && !model.baseHas(state);
   const shown: State = isAlone ? { ...state, compare: null, colour: state.colour === "diff" ? model.usualColour() : state.colour } : state;
-  const tree = model.flame(shown);
-  const app: App = { model, state: shown, initial, dark, set, say: setNote, node: nodeAt(tree, state.zoom) };
+  const app: App = { model, state: shown, initial, dark, set, say: setNote, ...shared };
   const page: Page = {
     focusSearch: () => search.current?.select(),
     toggleHelp: () => setDialog(dialog === "help" ? "" : "help"),
@@ -124,7 +124,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
       else setDialog(dialog === "download" ? "" : "download");
     },
     close: () => {
-      if (dialog === "") return false;
+      if (dialog === "") return shared.closers.close();
       setDialog("");
       return true;
     },
@@ -139,9 +139,10 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   }, []);
 
   const hasSideBySide = !["locks", "leaks", "graph"].includes(state.view) || state.selected >= 0;
+  const isFlame = state.view === "flame";
   return (
     <>
-      <Head app={app} title={title} page={page} />
+      <Head app={app} title={title} page={page} search={search} />
       <main>
         {missing.length > 0 && (
           <p class="missing" role="alert">
@@ -153,16 +154,19 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
         )}
         <Summary app={app} />
         <Timeline app={app} />
-        <Tools app={app} search={search} />
-        <div class={`stage ${hasSideBySide ? "" : "alone"}`}>
+        <Tools app={app} />
+        <div class={`stage ${hasSideBySide ? "" : "alone"} ${isFlame ? "flame" : ""}`}>
           <div class="stage-view" role="tabpanel" id="view" aria-labelledby={`tab-${state.view}`}>
             {isAlone && <p class="view-options muted">The base has no values of this kind, so nothing is compared here.</p>}
             {shown.compare !== null && state.view !== "compare" && <CompareControls app={app} />}
             <ViewOf app={app} />
           </div>
           {hasSideBySide && (
-            <aside class="inspector" aria-label="Inspector">
-              <Inspector app={app} />
+            <aside class="side" aria-label="Inspector">
+              <div class="inspector" tabIndex={0} role="group" aria-label="Details">
+                <Inspector app={app} />
+              </div>
+              {isFlame && <Beside app={app} />}
             </aside>
           )}
         </div>

@@ -1,4 +1,5 @@
 // What every part of the page is given: the report's model, what is shown, and ways to change it.
+import { useEffect, useState } from "preact/hooks";
 import type { Chip, State } from "../core/state";
 import { patternError } from "../core/match";
 import { formatPercent, formatSigned, formatValue } from "../core/units";
@@ -12,7 +13,49 @@ export interface App {
   /** Goes into the history, so that Back undoes it; `quietly` replaces the present entry. */
   set: (change: Partial<State>, quietly?: boolean) => void;
   say: (text: string) => void; // for screen readers, and as a short note
-  node: number; // the frame that the flame graph is zoomed to, 0: none
+  hover: Hover;
+  closers: Closers;
+  cursor: { func: number }; // of the flame graph, while it has the keyboard; −1: none. Keys act on it
+}
+
+/** What Esc closes before anything else: menus, cards, lists that stand over the page. */
+export class Closers {
+  private readonly all = new Map<string, () => boolean>();
+  add(name: string, close: () => boolean): () => void {
+    this.all.set(name, close);
+    return () => this.all.get(name) === close && this.all.delete(name);
+  }
+  /** Whether something was open. */
+  close(): boolean {
+    return [...this.all.values()].some((close) => close());
+  }
+}
+
+/** What the pointer is on, in any part of the page: kept apart from the state, so that a move draws little again. */
+export interface Pointed {
+  func: number;
+  node: number; // of the flame graph's tree, 0: only the function is meant
+  by: "graph" | "table";
+}
+
+export class Hover {
+  value: Pointed | null = null;
+  private readonly listeners = new Set<(value: Pointed | null) => void>();
+  set(value: Pointed | null): void {
+    if (value?.func === this.value?.func && value?.node === this.value?.node && value?.by === this.value?.by) return;
+    this.value = value;
+    for (const listener of this.listeners) listener(value);
+  }
+  listen(listener: (value: Pointed | null) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+export function useHover(app: App): Pointed | null {
+  const [value, setValue] = useState(app.hover.value);
+  useEffect(() => app.hover.listen(setValue), [app.hover]);
+  return value;
 }
 
 export function addChip(app: App, type: Chip["type"], pattern: string): void {

@@ -1,5 +1,6 @@
 // Colours of boxes. Calm ones: all of about the same lightness, so that none shouts, with dark text on them in both themes.
 import type { Change, State } from "../core/state";
+import type { FunctionRow } from "../core/functions";
 import type { FlameTree } from "../core/tree";
 import type { Model } from "./model";
 
@@ -16,14 +17,27 @@ export const originColours = {
   dark: { user: "hsl(30 62% 62%)", library: "hsl(205 38% 62%)", system: "hsl(215 8% 58%)", unknown: "hsl(280 9% 52%)" },
 };
 
+type Tone = [hue: number, saturation: number, lightness: number];
+
 /** more, less, added, removed, and within the sampling error. */
-export function diffColours(safe: boolean, dark: boolean): Record<"more" | "less" | "added" | "removed" | "same", string> {
+function diffTones(safe: boolean, dark: boolean): Record<Change, Tone> {
   const light = dark ? 60 : 70;
+  const same: Tone = dark ? [220, 6, 56] : [220, 8, 85];
   return safe
-    ? { more: `hsl(24 88% ${light - 4}%)`, less: `hsl(202 70% ${light}%)`, added: `hsl(48 92% ${light - 4}%)`, removed: `hsl(255 48% ${light + 6}%)`, same: dark ? "hsl(220 6% 56%)" : "hsl(220 8% 85%)" }
-    : { more: `hsl(2 74% ${light}%)`, less: `hsl(140 42% ${light - 6}%)`, added: `hsl(212 78% ${light}%)`, removed: `hsl(34 88% ${light - 6}%)`, same: dark ? "hsl(220 6% 56%)" : "hsl(220 8% 85%)" };
+    ? { more: [24, 88, light - 4], less: [202, 70, light], added: [48, 92, light - 4], removed: [255, 48, light + 6], same }
+    : { more: [2, 74, light], less: [140, 42, light - 6], added: [212, 78, light], removed: [34, 88, light - 6], same };
 }
 
+const shade = ([hue, saturation, lightness]: Tone): string => `hsl(${hue} ${saturation}% ${lightness}%)`;
+
+/** A change in its colour, the paler the smaller it is: `part` of the largest one, in five steps. */
+function diffShade(tones: Record<Change, Tone>, change: Change, part: number, dark: boolean): string {
+  const [hue, saturation, lightness] = tones[change];
+  if (change === "same") return shade(tones.same);
+  const strength = Math.ceil(Math.sqrt(Math.min(1, part)) * 5) / 5;
+  const pale = dark ? 54 : 92;
+  return shade([hue, saturation * (0.35 + 0.65 * strength), pale + (lightness - pale) * (0.25 + 0.75 * strength)]);
+}
 
 /** How a pair of values compares; "same" when the difference lies within 1.96 standard errors. */
 export function changeOf(head: number, base: number, variance: number): Change {
@@ -34,18 +48,39 @@ export function changeOf(head: number, base: number, variance: number): Change {
   return difference > 0 ? "more" : "less";
 }
 
+/** The largest change of a frame, the whole apart: what the strongest colour stands for. */
+function largestChange(tree: FlameTree): number {
+  let largest = 0;
+  for (let i = 1; i < tree.size; ++i) largest = Math.max(largest, Math.abs(tree.total[0]![i]! - tree.total[1]![i]!));
+  return largest;
+}
+
+/** The colour of a function in a table: that of its boxes. */
+export function swatches(model: Model, state: State, dark: boolean): (row: FunctionRow) => string {
+  const tree = model.tree(state);
+  if (state.colour === "diff" && state.compare !== null) {
+    const tones = diffTones(state.safe, dark);
+    const largest = largestChange(tree) || 1;
+    return ({ total }) => diffShade(tones, changeOf(total[0]!, total[1]!, total[2] ?? 0), Math.abs(total[0]! - total[1]!) / largest, dark);
+  }
+  const { ofFunction } = colouring(model, state, tree, dark);
+  return ({ func }) => ofFunction(func);
+}
+
 export interface Colouring {
+  ofFunction: (func: number) => string; // where all boxes of a function have one colour
   fill: (node: number) => string;
   legend: { colour: string; text: string }[];
 }
 
 export function colouring(model: Model, state: State, tree: FlameTree, dark: boolean): Colouring {
-  const mode = state.colour === "diff" && state.compare === null ? "package" : state.colour;
+  const isOneSide = state.compare === null || (state.side !== "both" && tree === model.flame(state));
+  const mode = state.colour === "diff" && isOneSide ? "package" : state.colour;
   const root = dark ? "hsl(220 8% 62%)" : "hsl(220 12% 86%)";
   const byFunction: (string | undefined)[] = [];
-  const cached = (compute: (fn: number) => string) => (node: number) => {
-    const fn = tree.func[node]!;
-    return fn < 0 ? root : (byFunction[fn] ??= compute(fn));
+  const cached = (compute: (fn: number) => string, legend: Colouring["legend"]): Colouring => {
+    const ofFunction = (fn: number) => (fn < 0 ? root : (byFunction[fn] ??= compute(fn)));
+    return { ofFunction, fill: (node) => ofFunction(tree.func[node]!), legend };
   };
   const tone = (hue: number, spread: number, alike: number) =>
     dark ? `hsl(${hue + spread} ${30 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${50 + alike}% ${77 + alike / 2}%)`;
@@ -61,38 +96,43 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
       hueOf.set(name, hues[slot]!);
     }
     const hue = (name: string) => hueOf.get(name) ?? hues[hash(name) % hues.length]!;
-    const fill = cached((fn) => tone(hue(model.packageName(fn)), 0, (hash(model.report.names[fn]!) % 7) - 3));
-    return { fill, legend: largest.slice(0, 6).map((text) => ({ text, colour: tone(hue(text), 0, 0) })) };
+    return cached(
+      (fn) => tone(hue(model.packageName(fn)), 0, (hash(model.report.names[fn]!) % 7) - 3),
+      largest.slice(0, 6).map((text) => ({ text, colour: tone(hue(text), 0, 0) })),
+    );
   }
   if (mode === "origin") {
     const colours = originColours[dark ? "dark" : "light"];
-    return {
-      fill: cached((fn) => colours[model.origin(state, fn)]),
-      legend: (["user", "library", "system", "unknown"] as const).map((text) => ({ text, colour: colours[text] })),
-    };
+    return cached(
+      (fn) => colours[model.origin(state, fn)],
+      (["user", "library", "system", "unknown"] as const).map((text) => ({ text, colour: colours[text] })),
+    );
   }
   if (mode === "function") {
-    return {
-      fill: cached((fn) => {
-        const h = hash(model.report.names[fn]!);
-        return tone(hues[h % hues.length]!, ((h >>> 8) % 20) - 10, ((h >>> 16) % 9) - 4);
-      }),
-      legend: [],
-    };
+    return cached((fn) => {
+      const h = hash(model.report.names[fn]!);
+      return tone(hues[h % hues.length]!, ((h >>> 8) % 20) - 10, ((h >>> 16) % 9) - 4);
+    }, []);
   }
   if (mode === "diff") {
-    const colours = diffColours(state.safe, dark);
+    const tones = diffTones(state.safe, dark);
+    const largest = largestChange(tree) || 1;
     const texts = { more: "more", less: "less", added: "added", removed: "removed", same: "within the sampling error" };
     return {
-      fill: (node) =>
-        node === 0 ? root : colours[changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0)],
-      legend: (Object.keys(texts) as Change[]).map((key) => ({ colour: colours[key], text: texts[key] })),
+      ofFunction: () => root,
+      fill: (node) => {
+        if (node === 0) return root;
+        const [head, base] = [tree.total[0]![node]!, tree.total[1]![node]!];
+        return diffShade(tones, changeOf(head, base, tree.total[2]?.[node] ?? 0), Math.abs(head - base) / largest, dark);
+      },
+      legend: (Object.keys(texts) as Change[]).map((key) => ({ colour: shade(tones[key]), text: texts[key] })),
     };
   }
-  const { names, of } = model.causes(state);
+  const isShown = tree === model.tree(state) || (!state.inverted && tree === model.flame(state));
+  const { names, of } = model.causes(state, isShown ? tree : model.tree(state));
   const shades = names.map((_, i) => tone(hues[[9, 4, 1, 2, 3, 5, 6, 7, 8, 0, 10, 11][i % 12]!]!, 0, 0));
-  const isShown = tree === model.tree(state);
   return {
+    ofFunction: () => root,
     fill: (node) => (node === 0 || !isShown ? root : shades[of[node]!]!),
     legend: names.map((text, i) => ({ text, colour: shades[i]! })),
   };

@@ -3,8 +3,10 @@ import type { ComponentChildren } from "preact";
 import type { Compare } from "../core/select";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import type { Change } from "../core/state";
+import { momentAt } from "../core/select";
 import { changeOf } from "./colours";
 import { FunctionName } from "./tables";
+import { clock } from "./timeline";
 
 export function CompareControls({ app }: { app: App }) {
   const { model, state } = app;
@@ -22,8 +24,9 @@ export function CompareControls({ app }: { app: App }) {
     app.set({ compare, colour: compare === null ? (state.colour === "diff" ? model.usualColour() : state.colour) : "diff", zoom: [] });
   };
   const { compare } = state;
+  const titles = compare === null ? null : sideTitles(app);
   return (
-    <div class="view-options">
+    <div class="compare">
       <label>
         compare{" "}
         <select value={value} onChange={(event) => choose(event.currentTarget.value)} data-testid="compare">
@@ -48,18 +51,58 @@ export function CompareControls({ app }: { app: App }) {
             </select>
           </label>
         ))}
-      {compare !== null && (
-        <label title="Scales the base to the total of the other side: what changed in its share">
-          <input type="checkbox" checked={state.normalise} onChange={() => app.set({ normalise: !state.normalise })} /> normalise
-        </label>
-      )}
-      {compare !== null && (
-        <label title="Orange and blue instead of red and green">
-          <input type="checkbox" checked={state.safe} onChange={() => app.set({ safe: !state.safe })} /> colour-blind-safe
-        </label>
+      {titles !== null && (
+        <>
+          {state.view === "flame" && (
+            <div class="sides" role="group" aria-label="Side">
+              {(["base", "head", "both"] as const).map((side) => (
+                <button
+                  key={side}
+                  aria-pressed={state.side === side}
+                  title={side === "both" ? "Boxes as wide as their larger side, coloured by their change" : titles[side]}
+                  onClick={() => app.set({ side })}
+                >
+                  {{ base: "Base", head: "Head", both: "Diff" }[side]}
+                </button>
+              ))}
+            </div>
+          )}
+          <span class="compare-title" title={`${titles.base} → ${titles.head}`}>
+            {state.side !== "head" && <b>{titles.base}</b>}
+            {state.side === "both" && " → "}
+            {state.side !== "base" && <b>{titles.head}</b>}
+          </span>
+          <label title="Scales the base to the total of the other side: what changed in its share">
+            <input type="checkbox" checked={state.normalise} onChange={() => app.set({ normalise: !state.normalise })} /> normalise
+          </label>
+          <label title="Orange and blue instead of red and green">
+            <input type="checkbox" checked={state.safe} onChange={() => app.set({ safe: !state.safe })} /> colour-blind-safe
+          </label>
+        </>
       )}
     </div>
   );
+}
+
+/** What stands on both sides, by name: files and when they were written, moments, or values of a label. */
+export function sideTitles(app: App): { base: string; head: string } {
+  const { model, state } = app;
+  const { compare } = state;
+  const moments = model.moments(state);
+  if (compare?.type === "label") return { base: `${compare.key} ${compare.base}`, head: `${compare.key} ${compare.head}` };
+  if (compare?.type === "time") {
+    const at = (ms: number) => clock(moments[Math.max(0, momentAt(moments, ms))]!);
+    return { base: at(state.from < 0 ? moments[0]! : state.from), head: at(state.to < 0 ? moments[moments.length - 1]! : state.to) };
+  }
+  const { kind } = model.metric(state);
+  const side = (base: boolean) => {
+    const shown = model.report.series.filter((series) => series.kind === kind && series.base === base && (base || model.hasProcess(state, series.process)));
+    if (shown.length === 0) return "nothing";
+    const newest = shown[0]!.snapshots[shown[0]!.snapshots.length - 1]!;
+    const names = [...new Set(shown.map((series) => series.program || newest.file))];
+    return `${names[0]}${names.length > 1 ? ` and ${names.length - 1} more` : ""}, ${clock(newest.ms)}`;
+  };
+  return { base: side(true), head: side(false) };
 }
 
 const changes: [Change, string][] = [

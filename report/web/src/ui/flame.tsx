@@ -1,15 +1,17 @@
-// The flame graph view: the canvas, its scrolling, tooltip, mouse and keys, and the tree that screen readers read in its
+// The flame graph: the canvas, its scrolling, zoom and map, mouse and keys, and the tree that screen readers read in its
 // place. What is drawn is decided in canvas/flame_canvas.ts; what a box means, in core/.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
-import { metricHelp } from "../core/metrics";
-import { nodeAt, pathOf, type FlameTree } from "../core/tree";
-import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import type { Runs } from "../core/runs";
+import { pathOf, type FlameTree } from "../core/tree";
+import { ActionCard, ActionMenu } from "./actions";
+import { nameOf, percentText, valueText, type App } from "./app_api";
 import { changeOf, colouring } from "./colours";
+import { HoverBox, rootLabel, Tooltip, Twin } from "./flame_parts";
 
 const themes = {
-  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0" },
-  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff" },
+  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0" },
+  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea" },
 };
 
 interface Props {
@@ -18,34 +20,59 @@ interface Props {
   zoom: number;
   flame: boolean;
   label: string;
+  runs?: ((apart: ReadonlySet<number>) => Runs | null) | undefined; // boxes that stand for several frames
   height?: number;
   alone?: boolean; // without what stands above the zoomed frame
-  onOpen: (node: number) => void; // a click or Enter on a frame
+  onOpen: (node: number) => void; // a double click or Enter on a frame
+  onPick?: (node: number) => void; // a click; without it a click opens
 }
 
-export function FlameGraph({ app, tree, zoom, flame, label, height, alone = false, onOpen }: Props) {
+interface Window {
+  left: number;
+  span: number;
+}
+
+export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs, height, alone = false, onOpen, onPick }: Props) {
   const { model, state, dark } = app;
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
+  const map = useRef<HTMLCanvasElement>(null);
   const drawer = useRef<FlameCanvas | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
+  const [opened, setOpened] = useState<{ tree: FlameTree; nodes: ReadonlySet<number> }>({ tree: full, nodes: new Set() });
+  const apart = new Set(opened.tree === full ? opened.nodes : []);
+  for (let i = fullZoom; i > 0; i = full.parent[i]!) if (i === fullZoom) apart.add(i);
+  const boxes = runs?.(apart) ?? null;
+  // What is drawn has boxes; `real` is the frame of a box, of a run its first one.
+  const tree = boxes?.tree ?? full;
+  const zoom = boxes === null ? fullZoom : boxes.box[fullZoom]!;
+  const real = (box: number) => (boxes === null ? box : boxes.of[box]!);
+  const inRun = (box: number) => (boxes === null ? 1 : boxes.count[box]!);
+  const zoomed: Window = { left: tree.x[zoom]!, span: tree.weight[zoom]! };
+  const [moved, setMoved] = useState<{ tree: FlameTree; zoom: number; window: Window } | null>(null);
+  const view = moved !== null && moved.tree === tree && moved.zoom === zoom ? moved.window : zoomed;
   // Each belongs to the tree that it was taken from: a key may bring another one while the mouse lies still.
   const [hovered, setHover] = useState<{ tree: FlameTree; hit: Hit; x: number; y: number } | null>(null);
   const [listed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
+  const [over, setOver] = useState<{ tree: FlameTree; kind: "menu" | "card"; box: number; x: number; y: number } | null>(null);
   const [lastCursor, setCursor] = useState({ tree, node: zoom });
+  const [lit, setLit] = useState(-1);
+  const [focused, setFocused] = useState(false);
   const hover = hovered?.tree === tree ? hovered : null;
   const small = listed?.tree === tree ? listed.nodes : null;
+  const floating = over?.tree === tree ? over : null;
   const cursor = lastCursor.tree === tree ? lastCursor.node : zoom;
-  const [focused, setFocused] = useState(false);
   const matches = model.matches(state.search);
-  const { fill } = colouring(model, state, tree, dark);
+  const { fill } = colouring(model, state, full, dark);
   const compared = state.compare !== null && tree.total.length > 1;
+  const drag = useRef<{ x: number; y: number; left: number; top: number; moved: boolean } | null>(null);
 
   useEffect(() => {
     setSmall(null);
     setHover(null);
+    setOver(null);
     setCursor({ tree, node: zoom });
-  }, [tree, zoom]);
+  }, [full, zoom]);
   useLayoutEffect(() => {
     const element = scroller.current!;
     const observe = () => setSize({ width: element.clientWidth, height: element.clientHeight });
@@ -54,25 +81,39 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  useEffect(() => app.hover.listen((pointed) => setLit(pointed?.by === "table" ? pointed.func : -1)), [app.hover]);
+  useEffect(() => () => app.hover.set(null), [full]);
+  const isOver = useRef(false); // now, not when it was drawn last: keys may come faster
+  isOver.current = floating !== null || small !== null;
+  const close = () => {
+    isOver.current = false;
+    setSmall(null);
+    setOver(null);
+  };
+  useEffect(() => app.closers.add(`flame ${label}`, () => isOver.current && (close(), true)), [app.closers, label]);
 
+  const runText = (box: number) => `⋯ ${inRun(box)} frames: ${model.shortName(full.func[real(box)]!)} … ${model.shortName(full.func[real(box) + inRun(box) - 1]!)}`;
+  const sign = (box: number) => (compared ? mark(tree, box) : tree.total[0]![box]! < 0 ? "− " : "");
   const labelOf = useCallback(
-    (node: number) => {
-      if (node === 0) return rootLabel(app, tree);
-      const name = nameOf(app, tree.func[node]!);
-      return compared ? mark(tree, node) + name : tree.total[0]![node]! < 0 ? `− ${name}` : name;
-    },
+    (box: number) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? runText(box) : sign(box) + nameOf(app, tree.func[box]!)),
     [app.state, tree],
   );
+  const anyOf = (box: number, test: (func: number) => boolean) => {
+    for (let i = real(box), last = i + inRun(box); i < last; ++i) if (full.func[i]! >= 0 && test(full.func[i]!)) return true;
+    return false;
+  };
 
   drawer.current ??= canvas.current === null ? null : new FlameCanvas(canvas.current);
-  const whole = drawer.current === null || size.width === 0 ? rowHeight : drawer.current.measure(tree, zoom, size.width, alone);
+  const whole = drawer.current === null || size.width === 0 ? rowHeight : drawer.current.measure(tree, view, zoom, size.width, alone);
   const draw = useCallback(() => {
     if (canvas.current === null || size.width === 0) return;
     drawer.current ??= new FlameCanvas(canvas.current);
-    const total = drawer.current.measure(tree, zoom, size.width, alone);
+    const total = drawer.current.measure(tree, view, zoom, size.width, alone);
     const shown = Math.max(rowHeight, Math.min(size.height, total));
+    const theme = themes[dark ? "dark" : "light"];
     drawer.current.draw({
       tree,
+      ...view,
       zoom: Math.min(zoom, tree.size - 1),
       flame,
       alone,
@@ -80,27 +121,91 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
       width: size.width,
       height: shown,
       label: labelOf,
-      short: (node) => (node === 0 ? rootLabel(app, tree) : (compared ? mark(tree, node) : tree.total[0]![node]! < 0 ? "− " : "") + model.shortName(tree.func[node]!)),
-      fill,
-      matches,
+      short: (box) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? `⋯ ${inRun(box)} frames` : sign(box) + model.shortName(tree.func[box]!)),
+      value: (box) => (box === 0 ? "" : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, tree.total[0]![0]!)}`),
+      fill: (box) => fill(real(box)),
+      plain: (box) => inRun(box) > 1,
+      matches: matches === null ? null : (box) => anyOf(box, (func) => matches[func] === 1),
+      lit: lit < 0 ? null : (box) => anyOf(box, (func) => func === lit),
       marked: focused ? cursor : -1,
-      theme: { ...themes[dark ? "dark" : "light"], font: "12px system-ui, 'Segoe UI', 'Noto Sans', sans-serif" },
+      theme: { ...theme, font: "12px system-ui, 'Segoe UI', 'Noto Sans', sans-serif" },
     });
-  }, [tree, zoom, flame, size, matches, dark, state, cursor, focused]);
+  }, [tree, zoom, view.left, view.span, flame, size, matches, dark, state, cursor, focused, lit]);
   useLayoutEffect(draw, [draw]);
   useLayoutEffect(() => {
     // A flame graph begins at its foot.
     if (flame && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [flame, tree, zoom, size.height]);
 
+  // ---- The window: wheel, drag, map ----
+
+  const isZoomed = !alone && tree.weight[0]! > 0 && view.span < tree.weight[0]! * (1 - 1e-9);
+  const show = (left: number, span: number) => {
+    const all = tree.weight[0]!;
+    const wide = Math.min(all, Math.max(span, all * 1e-7));
+    setMoved({ tree, zoom, window: { left: Math.max(0, Math.min(left, all - wide)), span: wide } });
+  };
+  const wheel = useRef<(event: WheelEvent) => void>(() => {});
+  wheel.current = (event) => {
+    if (alone || event.shiftKey || size.width === 0) return;
+    event.preventDefault();
+    setHover(null);
+    const unit = event.deltaMode === 1 ? 16 : 1;
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) return show(view.left + (event.deltaX * unit * view.span) / size.width, view.span);
+    const at = (event.clientX - canvas.current!.getBoundingClientRect().left) / size.width;
+    const span = view.span * Math.exp(event.deltaY * unit * 0.0022);
+    show(view.left + at * (view.span - Math.min(span, tree.weight[0]!)), span);
+  };
+  useEffect(() => {
+    const listen = (event: WheelEvent) => wheel.current(event);
+    const element = scroller.current!;
+    element.addEventListener("wheel", listen, { passive: false });
+    return () => element.removeEventListener("wheel", listen);
+  }, []);
+  useLayoutEffect(() => {
+    if (!isZoomed || map.current === null || size.width === 0) return;
+    new FlameCanvas(map.current).drawMap(tree, size.width, mapHeight, (box) => (inRun(box) > 1 ? themes[dark ? "dark" : "light"].hatch : fill(real(box))));
+  }, [isZoomed, tree, size.width, dark, state.colour]);
+  const fromMap = (event: PointerEvent) => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    show(((event.clientX - box.left) / box.width) * tree.weight[0]! - view.span / 2, view.span);
+  };
+
+  // ---- Pointer and keys ----
+
   const at = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
     return drawer.current?.hit(event.clientX - box.left, event.clientY - box.top) ?? null;
   };
+  const toOpened = (box: number) => setOpened({ tree: full, nodes: new Set([...(opened.tree === full ? opened.nodes : []), real(box)]) });
   const open = (hit: Hit | null) => {
     if (hit === null) return;
     if (hit.small !== null) setSmall({ tree, nodes: smallFrames(tree, hit) });
-    else onOpen(hit.node);
+    else if (inRun(hit.node) > 1) toOpened(hit.node);
+    else onOpen(real(hit.node));
+  };
+  const pick = (event: MouseEvent) => {
+    const hit = at(event);
+    if (hit === null) return close();
+    if (onPick === undefined || hit.small !== null || inRun(hit.node) > 1) return open(hit);
+    setHover(null);
+    setOver(hit.node === 0 ? null : { tree, kind: "card", box: hit.node, x: event.clientX, y: event.clientY });
+    onPick(real(hit.node));
+  };
+  const pan = (event: PointerEvent) => {
+    const from = drag.current;
+    if (from === null) return false;
+    if (!from.moved && Math.hypot(event.clientX - from.x, event.clientY - from.y) < 4) return true;
+    from.moved = true;
+    setHover(null);
+    scroller.current!.scrollTop = from.top - (event.clientY - from.y);
+    if (!alone) show(from.left - ((event.clientX - from.x) / size.width) * view.span, view.span);
+    return true;
+  };
+  const point = (hit: Hit | null, event: MouseEvent) => {
+    setHover(hit === null ? null : { tree, hit, x: event.clientX, y: event.clientY });
+    const box = hit !== null && hit.small === null && hit.node > 0 ? hit.node : 0;
+    app.hover.set(box === 0 ? null : { func: tree.func[box]!, node: onPick === undefined ? 0 : real(box), by: "graph" });
   };
 
   const move = (event: KeyboardEvent) => {
@@ -113,20 +218,35 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
     else if (event.key === "ArrowRight") next = cursor !== 0 && tree.end[cursor]! < tree.end[parent]! ? tree.end[cursor]! : cursor;
     else if (event.key === "ArrowLeft") next = siblingBefore(tree, cursor);
     else if (event.key === "Home") next = 0;
-    else if (event.key === "Enter" || event.key === " ") onOpen(cursor);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-    setCursor({ tree, node: next });
-    const top = flame ? whole - (tree.depth[next]! + 1) * rowHeight : tree.depth[next]! * rowHeight;
-    const element = scroller.current!;
-    if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = top + rowHeight - element.clientHeight;
+    else if (event.key === "Enter") return stop(event, () => (inRun(cursor) > 1 ? toOpened(cursor) : onOpen(real(cursor))));
+    else if (event.key === " ") return stop(event, () => (onPick ?? onOpen)(real(cursor)));
+    else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) {
+      const box = drawer.current?.boxOf(cursor);
+      const frame = canvas.current!.getBoundingClientRect();
+      return stop(event, () => cursor > 0 && setOver({ tree, kind: "menu", box: cursor, x: frame.left + (box?.left ?? 0) + 8, y: frame.top + (box?.top ?? 0) + rowHeight }));
+    } else return;
+    stop(event, () => {
+      setCursor({ tree, node: next });
+      app.cursor.func = tree.func[next]!;
+      const box = { left: tree.x[next]!, right: tree.x[next]! + tree.weight[next]! };
+      if (!alone && (box.right <= view.left || box.left >= view.left + view.span)) show(box.left - view.span / 4, view.span);
+      const top = flame ? whole - (tree.depth[next]! + 1) * rowHeight : tree.depth[next]! * rowHeight;
+      const element = scroller.current!;
+      if (top < element.scrollTop) element.scrollTop = top;
+      else if (top + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = top + rowHeight - element.clientHeight;
+    });
   };
 
   const id = flame ? "flame" : "icicle";
+  const zoomOf = (box: number) => () => onOpen(real(box));
   return (
     <div class="flame-frame">
+      {isZoomed && (
+        <div class="map" data-testid="map" aria-hidden="true" style={{ height: `${mapHeight}px` }} onPointerDown={(event) => (event.currentTarget.setPointerCapture(event.pointerId), fromMap(event))} onPointerMove={(event) => event.buttons === 1 && fromMap(event)}>
+          <canvas ref={map} />
+          <i style={{ left: `${(100 * view.left) / tree.weight[0]!}%`, width: `max(3px, ${(100 * view.span) / tree.weight[0]!}%)` }} />
+        </div>
+      )}
       <div
         class="flame-scroll"
         ref={scroller}
@@ -136,23 +256,46 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
         aria-label={label}
         aria-activedescendant={`${id}-${cursor}`}
         onKeyDown={move}
-        onFocus={() => setFocused(true)}
-        onBlur={() => setFocused(false)}
+        onFocus={() => (setFocused(true), (app.cursor.func = tree.func[cursor]!))}
+        onBlur={() => (setFocused(false), (app.cursor.func = -1))}
         onScroll={draw}
-        onMouseMove={(event) => {
-          const hit = at(event);
-          setHover(hit === null ? null : { tree, hit, x: event.clientX, y: event.clientY });
+        onPointerDown={(event) => {
+          if (event.button === 0 && event.pointerType === "mouse") drag.current = { x: event.clientX, y: event.clientY, left: view.left, top: scroller.current!.scrollTop, moved: false };
         }}
-        onMouseLeave={() => setHover(null)}
-        onClick={(event) => open(at(event))}
+        onPointerMove={(event) => {
+          if (event.buttons === 1 && pan(event)) return;
+          if (event.pointerType !== "touch") point(at(event), event);
+        }}
+        onPointerLeave={(event) => {
+          if (event.buttons === 1 && drag.current?.moved) return;
+          setHover(null);
+          app.hover.set(null);
+        }}
+        onClick={(event) => {
+          const wasDragged = drag.current?.moved === true;
+          drag.current = null;
+          if (!wasDragged) pick(event);
+        }}
+        onDblClick={(event) => onPick !== undefined && (setOver(null), open(at(event)))}
+        onContextMenu={(event) => {
+          const hit = at(event);
+          if (hit === null || hit.small !== null || hit.node === 0) return;
+          event.preventDefault();
+          setHover(null);
+          setOver({ tree, kind: "menu", box: hit.node, x: event.clientX, y: event.clientY });
+        }}
       >
         <div class="flame-space" style={{ height: `${whole}px` }} role="presentation">
           <canvas ref={canvas} aria-hidden="true" data-testid="flame-canvas" />
         </div>
-        <Twin app={app} tree={tree} cursor={cursor} id={id} />
+        <Twin app={app} tree={tree} cursor={cursor} id={id} nameOfBox={(box) => (inRun(box) > 1 ? runText(box) : nameOf(app, tree.func[box]!))} />
       </div>
       {hover !== null && <HoverBox hit={hover.hit} canvas={canvas.current} />}
-      {hover !== null && <Tooltip app={app} tree={tree} hit={hover.hit} x={hover.x} y={hover.y} />}
+      {hover !== null && floating === null && (
+        <Tooltip app={app} tree={tree} hit={hover.hit} x={hover.x} y={hover.y} run={Array.from({ length: inRun(hover.hit.node) }, (_, i) => full.func[real(hover.hit.node) + i]!)} />
+      )}
+      {floating?.kind === "menu" && <ActionMenu app={app} func={tree.func[floating.box]!} zoom={zoomOf(floating.box)} x={floating.x} y={floating.y} close={() => setOver(null)} />}
+      {floating?.kind === "card" && <ActionCard app={app} func={tree.func[floating.box]!} zoom={null} x={floating.x} y={floating.y} close={() => setOver(null)} />}
       {small !== null && (
         <div class="popover small-frames" role="dialog" aria-label={`${small.length} small frames`}>
           <header>
@@ -162,10 +305,10 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
             </button>
           </header>
           <ul>
-            {small.slice(0, 200).map((node) => (
-              <li key={node}>
-                <button onClick={() => onOpen(node)}>
-                  <span class="num">{valueText(app, tree.total[0]![node]!)}</span> {nameOf(app, tree.func[node]!)}
+            {small.slice(0, 200).map((box) => (
+              <li key={box}>
+                <button onClick={() => onOpen(real(box))}>
+                  <span class="num">{valueText(app, tree.total[0]![box]!)}</span> {nameOf(app, tree.func[box]!)}
                 </button>
               </li>
             ))}
@@ -177,19 +320,18 @@ export function FlameGraph({ app, tree, zoom, flame, label, height, alone = fals
   );
 }
 
+const mapHeight = 30;
+
+function stop(event: KeyboardEvent, act: () => void): void {
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+}
+
 /** "▲ " before a name, so that a difference is told without its colour. */
 function mark(tree: FlameTree, node: number): string {
   const change = changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0);
   return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];
-}
-
-/** "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
-function rootLabel(app: App, tree: FlameTree): string {
-  const { model, state } = app;
-  const metric = model.metric(state);
-  const total = valueText(app, tree.total[0]![0]!);
-  const values = tree.total.length > 1 ? `${valueText(app, tree.total[1]![0]!)} → ${total}` : total;
-  return [model.programs(state), metricHelp(metric.kind, metric.name).title, values, model.averaged(state)].filter((text) => text !== "").join(" · ");
 }
 
 function heaviestChild(tree: FlameTree, node: number): number {
@@ -204,180 +346,31 @@ function siblingBefore(tree: FlameTree, node: number): number {
   return node === 0 ? 0 : last;
 }
 
-function HoverBox({ hit, canvas }: { hit: Hit; canvas: HTMLCanvasElement | null }) {
-  if (canvas === null) return null;
-  const box = canvas.getBoundingClientRect();
-  return (
-    <div
-      class="hover-box"
-      style={{
-        left: `${box.left + hit.left}px`,
-        top: `${box.top + hit.top}px`,
-        width: `${Math.max(2, hit.width - 1)}px`,
-        height: `${rowHeight - 1}px`,
-      }}
-    />
-  );
-}
-
-/** What a frame is and holds, in words: the tooltip, and what a screen reader says. */
-export function describe(app: App, tree: FlameTree, node: number): string {
-  const whole = tree.total[0]![0]!;
-  const total = tree.total[0]![node]!;
-  const self = tree.self[0]![node]!;
-  return `${nameOf(app, tree.func[node]!)}: total ${valueText(app, total)}, ${percentText(total, whole)}; self ${valueText(app, self)}, ${percentText(self, whole)}`;
-}
-
-function Tooltip({ app, tree, hit, x, y }: { app: App; tree: FlameTree; hit: Hit; x: number; y: number }) {
-  const left = Math.min(x + 14, window.innerWidth - 440);
-  const top = y + 150 > window.innerHeight ? y - 130 : y + 18;
-  const style = { left: `${Math.max(4, left)}px`, top: `${top}px` };
-  if (hit.small !== null) {
-    const nodes = smallFrames(tree, hit);
-    const sum = nodes.reduce((a, node) => a + tree.total[0]![node]!, 0);
-    return (
-      <div class="tooltip" role="tooltip" style={style}>
-        <b>{nodes.length} small frames</b>
-        <div>{valueText(app, sum)} together. Click to list them.</div>
-      </div>
-    );
-  }
-  const node = hit.node;
-  const func = tree.func[node]!;
-  const whole = tree.total[0]![0]!;
-  const total = tree.total[0]![node]!;
-  const self = tree.self[0]![node]!;
-  const place = app.model.place(func);
-  const object = app.model.object(func);
-  return (
-    <div class="tooltip" role="tooltip" style={style}>
-      <b class="name">{node === 0 ? rootLabel(app, tree) : nameOf(app, func)}</b>
-      {(place !== "" || object !== "") && <div class="muted">{[place, object].filter((t) => t !== "").join(" · ")}</div>}
-      <table>
-        <tbody>
-          <tr>
-            <th scope="row">total</th>
-            <td>{valueText(app, total)}</td>
-            <td>{percentText(total, whole)}</td>
-          </tr>
-          <tr>
-            <th scope="row">self</th>
-            <td>{valueText(app, self)}</td>
-            <td>{percentText(self, whole)}</td>
-          </tr>
-          {tree.total.length > 1 && (
-            <tr>
-              <th scope="row">was</th>
-              <td>{valueText(app, tree.total[1]![node]!)}</td>
-              <td>{signedText(app, total - tree.total[1]![node]!)}</td>
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-/** The canvas for those who do not see it: the way to the present frame, its siblings and its children. */
-function Twin({ app, tree, cursor, id }: { app: App; tree: FlameTree; cursor: number; id: string }) {
-  const rows: { node: number; position: number; count: number }[] = [];
-  const path: number[] = [];
-  for (let i = cursor; i !== 0; i = tree.parent[i]!) path.push(i);
-  path.push(0);
-  for (const node of path.reverse()) if (node !== cursor) rows.push({ node, position: 1, count: 1 });
-  const siblings: number[] = [];
-  if (cursor === 0) siblings.push(0);
-  else for (let i = tree.parent[cursor]! + 1; i < tree.end[tree.parent[cursor]!]! && siblings.length < 2000; i = tree.end[i]!) siblings.push(i);
-  const here = siblings.indexOf(cursor);
-  siblings.forEach((node, i) => {
-    if (Math.abs(i - here) <= 20) rows.push({ node, position: i + 1, count: siblings.length });
-    if (node === cursor) {
-      let children = 0;
-      for (let k = cursor + 1; k < tree.end[cursor]! && children < 20; k = tree.end[k]!) rows.push({ node: k, position: ++children, count: -1 });
-    }
-  });
-  return (
-    <div class="visually-hidden" role="group">
-      {rows.map(({ node, position, count }) => (
-        <div
-          role="treeitem"
-          id={`${id}-${node}`}
-          key={node}
-          aria-level={tree.depth[node]! + 1}
-          aria-posinset={position}
-          aria-setsize={count}
-          aria-selected={node === cursor}
-          aria-expanded={tree.end[node]! > node + 1 ? node <= cursor : undefined}
-        >
-          {describe(app, tree, node)}
-        </div>
-      ))}
-    </div>
-  );
-}
-
 export function FlameView({ app }: { app: App }) {
   const { model, state } = app;
   const tree = model.flame(state);
-  const zoom = nodeAt(tree, state.zoom);
-  const { legend } = colouring(model, state, tree, app.dark);
+  const zoom = model.zoomed(state);
   const open = (node: number) => {
-    if (node === 0) app.set({ zoom: [], selected: -1 });
-    else app.set({ zoom: pathOf(tree, node), selected: tree.func[node]! });
+    if (node === 0) app.set({ zoom: [], selected: -1, pinned: [] });
+    else app.set({ zoom: pathOf(tree, node), selected: tree.func[node]!, pinned: [] });
+  };
+  const pick = (node: number) => {
+    if (node === 0) open(0);
+    else app.set({ selected: tree.func[node]!, pinned: pathOf(tree, node) });
   };
   return (
     <section class="view flame-view" aria-label="Flame graph">
-      <div class="view-options">
-        <button
-          class="toggle"
-          aria-pressed={state.flame}
-          title="Root below or above (i)"
-          onClick={() => app.set({ flame: !state.flame })}
-        >
-          {state.flame ? "Flame" : "Icicle"}
-        </button>
-        <button
-          class="toggle"
-          aria-pressed={state.inverted}
-          title="Who holds it first, then their callers (b)"
-          onClick={() => app.set({ inverted: !state.inverted, zoom: [] })}
-        >
-          Callers below
-        </button>
-        <button
-          class="toggle"
-          aria-pressed={state.byValue}
-          title="Largest first, or by name so that two runs look alike (v)"
-          onClick={() => app.set({ byValue: !state.byValue })}
-        >
-          Largest first
-        </button>
-        {state.compare !== null && (
-          <label>
-            width{" "}
-            <select value={state.side} onChange={(event) => app.set({ side: event.currentTarget.value as "both" })}>
-              <option value="both">the larger side</option>
-              <option value="head">head</option>
-              <option value="base">base</option>
-            </select>
-          </label>
-        )}
-        <span class="legend" role="group" aria-label="Colours">
-          {legend.map(({ colour, text }) => (
-            <span key={text}>
-              <i style={{ background: colour }} />
-              {text}
-            </span>
-          ))}
-        </span>
-        {zoom !== 0 && (
-          <button class="quiet" onClick={() => app.set({ zoom: [] })} title="Show everything again (Esc)">
-            Reset zoom
-          </button>
-        )}
-      </div>
       {tree.weight[0]! > 0 ? (
-        <FlameGraph app={app} tree={tree} zoom={zoom} flame={state.flame} label="Flame graph" onOpen={open} />
+        <FlameGraph
+          app={app}
+          tree={tree}
+          zoom={zoom}
+          flame={state.flame}
+          label="Flame graph"
+          runs={(apart) => model.boxes(state, apart)}
+          onOpen={open}
+          onPick={pick}
+        />
       ) : (
         <Nothing app={app} />
       )}
@@ -388,7 +381,7 @@ export function FlameView({ app }: { app: App }) {
 /** When there is nothing to draw: why, and the way out. */
 export function Nothing({ app }: { app: App }) {
   const { state } = app;
-  const filtered = state.chips.length > 0 || state.labels.length > 0 || state.weight !== null || state.from >= 0;
+  const filtered = state.chips.length > 0 || state.labels.length > 0 || state.weight !== null || state.from >= 0 || state.to >= 0;
   return (
     <div class="empty" role="status">
       <p>
@@ -397,7 +390,7 @@ export function Nothing({ app }: { app: App }) {
       {filtered ? (
         <>
           <p>No stack passes all filters.</p>
-          <button onClick={() => app.set({ chips: [], labels: [], weight: null, from: -1, to: -1, zoom: [] })}>Remove all filters</button>
+          <button onClick={() => app.set({ chips: [], labels: [], weight: null, from: -1, to: -1, zoom: [], pinned: [] })}>Remove all filters</button>
         </>
       ) : (
         <p>

@@ -105,16 +105,17 @@ export function GraphView({ app }: { app: App }) {
               transform={`translate(${node.x} ${node.y})`}
               role="button"
               tabindex={0} // as an attribute of SVG, which knows upper from lower case
-              aria-label={`${title} ${values}${title === name ? "" : `, ${name}`}`}
               onClick={open}
               onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open())}
             >
-              <title>{name}</title>
-              <rect width={node.width} height={node.height} rx="4" />
+              <rect width={node.width} height={node.height} rx="4">
+                <title>{name}</title>
+              </rect>
               <rect class="share" y={node.height - 3} width={Math.min(1, Math.abs(node.total) / widest) * node.width} height="3" />
               <text x="8" y="17" class="title">
                 {title}
               </text>
+              {" "}
               <text x="8" y="33" class="value">
                 {values}
               </text>

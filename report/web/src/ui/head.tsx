@@ -1,10 +1,12 @@
 // The first line of the page: whose profile it is, what is measured, which process, and what concerns the page itself.
+import type { RefObject } from "preact";
 import { kindTitle, metricHelp } from "../core/metrics";
 import { metricKey } from "../core/select";
 import { valueText, type App } from "./app_api";
 import type { Page } from "./keys";
+import { SearchBox } from "./tools";
 
-export function Head({ app, title, page }: { app: App; title: string; page: Page }) {
+export function Head({ app, title, page, search }: { app: App; title: string; page: Page; search: RefObject<HTMLInputElement> }) {
   const { model, state, set } = app;
   const metric = model.metric(state);
   // The largest first, with what each holds of the metric.
@@ -53,9 +55,6 @@ export function Head({ app, title, page }: { app: App; title: string; page: Page
           ))}
         </select>
       </label>
-      <p class="metric-when" title={metricHelp(metric.kind, metric.name).when}>
-        {metricHelp(metric.kind, metric.name).when}
-      </p>
       {processes.size > 1 && (
         <label>
           <span class="visually-hidden">Process</span>
@@ -69,6 +68,7 @@ export function Head({ app, title, page }: { app: App; title: string; page: Page
           </select>
         </label>
       )}
+      <SearchBox app={app} search={search} />
       <nav aria-label="Page">
         <button class="icon" onClick={page.download} title="Download the pprof (d)" aria-label="Download the pprof">
           <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">

@@ -1,24 +1,58 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
-import type { FunctionRow } from "../core/functions";
-import { nodeAt } from "../core/tree";
 import { formatPercent, formatValue, grouped } from "../core/units";
-import { addChip, nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { shortPath } from "../core/classify";
+import { addChip, nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
 import { useFigures } from "./figures";
 import { otherSide } from "./lock_data";
 import { FunctionName } from "./tables";
 
 export function Inspector({ app }: { app: App }) {
   const { model, state } = app;
+  const pointed = useHover(app);
   const func = state.selected;
-  return func < 0 || func >= model.report.names.length ? <Overview app={app} /> : <Details app={app} func={func} />;
+  if (func >= 0 && func < model.report.names.length) return <Details app={app} func={func} />;
+  return pointed !== null && pointed.by === "graph" && pointed.node > 0 ? <Brief app={app} node={pointed.node} /> : <Overview app={app} />;
+}
+
+/** Of the frame under the pointer, as long as none was chosen: what needs no pass over the stacks. */
+function Brief({ app, node }: { app: App; node: number }) {
+  const { model, state } = app;
+  const tree = model.flame(state);
+  if (node >= tree.size) return null;
+  const func = tree.func[node]!;
+  const whole = tree.total[0]![0]!;
+  const row = model.functionRow(state, func);
+  const object = model.object(func);
+  const line = (title: string, self: number, total: number) => (
+    <tr>
+      <th scope="row">{title}</th>
+      <td class="num">
+        <b>{valueText(app, total)}</b> <span class="muted">{percentText(total, whole)}</span>
+      </td>
+      <td class="num">
+        {valueText(app, self)} <span class="muted">self</span>
+      </td>
+    </tr>
+  );
+  return (
+    <div class="inspector-body" data-testid="inspector-brief">
+      <h2 class="fn-title">{nameOf(app, func)}</h2>
+      <p class="muted place">{[shortPath(model.place(func)), object, model.origin(state, func)].filter((text) => text !== "").join(" · ")}</p>
+      <table class="figures brief">
+        <tbody>
+          {line("this frame", tree.self[0]![node]!, tree.total[0]![node]!)}
+          {row !== undefined && line("the function", row.self[0]!, row.total[0]!)}
+        </tbody>
+      </table>
+    </div>
+  );
 }
 
 function Details({ app, func }: { app: App; func: number }) {
   const { model, state } = app;
-  const tree = model.tree(state);
   const row = model.functionRow(state, func);
-  const zoomed = state.inverted || state.zoom.length === 0 ? 0 : nodeAt(tree, state.zoom);
-  const node = zoomed > 0 && tree.func[zoomed] === func ? zoomed : 0;
+  const tree = state.inverted ? model.tree(state) : model.flame(state);
+  const node = state.inverted ? 0 : model.pinned(state);
   const whole = tree.total[0]![0]!;
   const metric = model.metric(state);
   const name = nameOf(app, func);
@@ -35,15 +69,15 @@ function Details({ app, func }: { app: App; func: number }) {
   );
   const companionName = { heap: metric.name.replace("_space", "_objects"), block: "contentions", mutex: "contentions" }[metric.kind] ?? "";
   const amountName = { heap: metric.name.replace("_objects", "_space"), block: "delay", mutex: "delay" }[metric.kind] ?? "";
-  const counted = (nodes: number[]) => ({
-    count: companionName === "" ? null : model.companion(state, companionName, nodes),
-    amount: amountName === "" ? null : model.companion(state, amountName, nodes),
+  const counted = (nodes: number[], of = model.tree(state)) => ({
+    count: companionName === "" ? null : model.companion(state, companionName, nodes, of),
+    amount: amountName === "" ? null : model.companion(state, amountName, nodes, of),
   });
   const figures = useFigures(app, `${JSON.stringify(model.choice(state))} ${JSON.stringify(state.chips)} ${func} ${node} ${state.fold} ${state.inlined}`, () => ({
     ...counted(places),
-    frame: node > 0 ? counted([node]) : null,
-    frameTotal: node > 0 ? model.plusMinus(state, [node], false) : null,
-    frameSelf: node > 0 ? model.plusMinus(state, [node], true) : null,
+    frame: node > 0 ? counted([node], tree) : null,
+    frameTotal: node > 0 ? model.plusMinus(state, [node], false, tree) : null,
+    frameSelf: node > 0 ? model.plusMinus(state, [node], true, tree) : null,
     total: model.plusMinus(state, places, false),
     self: model.plusMinus(state, model.allPlacesOf(state, func), true),
   }));
@@ -77,7 +111,7 @@ function Details({ app, func }: { app: App; func: number }) {
         {model.place(func) !== "" && (
           <>
             <dt>file</dt>
-            <dd>{model.place(func)}</dd>
+            <dd title={model.place(func)}>{shortPath(model.place(func), 60)}</dd>
           </>
         )}
         <dt>object</dt>
@@ -185,7 +219,7 @@ function Details({ app, func }: { app: App; func: number }) {
           <ol class="plain path">
             {path.map((fn, i) => (
               <li key={i}>
-                <FunctionName app={app} func={fn} onClick={() => app.set({ zoom: state.zoom.slice(0, path.length - i), selected: fn })} />
+                <FunctionName app={app} func={fn} onClick={() => app.set({ pinned: path.slice(i).reverse(), selected: fn })} />
               </li>
             ))}
           </ol>
@@ -195,38 +229,19 @@ function Details({ app, func }: { app: App; func: number }) {
   );
 }
 
-/** Before anything is chosen: what stands out, and where to go from there. */
+/** Before anything is chosen: where to go from here, and what was lost. The table beside it says what stands out. */
 function Overview({ app }: { app: App }) {
   const { model, state } = app;
-  const tree = model.tree(state);
-  const whole = tree.total[0]![0]!;
-  const compared = state.compare !== null;
-  const signed = compared || model.hasNegative(state);
-  const change = (row: FunctionRow) => row.self[0]! - (compared ? row.self[1]! : 0);
-  const size = (row: FunctionRow) => Math.abs(change(row));
-  const rows = [...model.functions(state)]
-    .filter((row) => size(row) > 0)
-    .sort((a, b) => size(b) - size(a))
-    .slice(0, 8);
   const { kind } = model.metric(state);
-  const series = model.report.series.filter((s) => s.kind === kind && !s.base);
-  const losses = series.flatMap((s) => s.losses);
+  const losses = [...new Set(model.report.series.filter((s) => s.kind === kind && !s.base).flatMap((s) => s.losses))];
+  const isEmpty = model.tree(state).weight[0] === 0;
   return (
     <div class="inspector-body">
-      <h2>{signed ? "Largest changes of self" : "Largest by self"}</h2>
-      {rows.length === 0 && <p class="muted">Nothing was sampled here.</p>}
-      <ul class="plain largest">
-        {rows.map((row) => (
-          <li key={row.func} class={signed ? "wide" : ""}>
-            <span class="num">{signed ? signedText(app, change(row)) : percentText(row.self[0]!, whole)}</span>{" "}
-            <FunctionName app={app} func={row.func} />
-          </li>
-        ))}
-      </ul>
-      {rows.length > 0 && (
+      {isEmpty ? (
+        <p class="muted">Nothing was sampled here.</p>
+      ) : (
         <>
-          <h2>What to do next</h2>
-          <p>Click a frame or a name: its figures, callers and source come here. Esc goes back.</p>
+          <p>{state.view === "flame" ? "Point at a box: its figures come here. A click keeps them, a double click zooms." : "Click a name: its figures, callers and source come here."}</p>
           <p class="muted">
             <kbd>/</kbd> search, <kbd>f</kbd> focus, <kbd>x</kbd> hide, <kbd>i</kbd> turn over, <kbd>?</kbd> all keys.
           </p>

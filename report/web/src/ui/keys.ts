@@ -1,6 +1,7 @@
 // Every action has a key. One list, from which the page acts and the help is made.
 import { colourModes, views, type State, type View } from "../core/state";
 import { metricKey, spanOf } from "../core/select";
+import { copyName } from "./actions";
 import { addChip, nameOf, type App } from "./app_api";
 
 export interface Key {
@@ -32,8 +33,10 @@ export const viewTitles: Record<View, string> = {
   compare: "Compare",
 };
 
+/** On the frame under the flame graph's cursor while it has the keyboard; else on what was chosen. */
 const withSelected = (act: (app: App, name: string) => void) => (app: App) => {
-  if (app.state.selected >= 0) act(app, `=${nameOf(app, app.state.selected)}`);
+  const func = app.cursor.func >= 0 ? app.cursor.func : app.state.selected;
+  if (func >= 0) act(app, `=${nameOf(app, func)}`);
   else app.say("Choose a function first");
 };
 
@@ -74,7 +77,7 @@ export const keys: Key[] = [
   {
     keys: ["y"],
     text: "copy its name",
-    act: withSelected((app, name) => void navigator.clipboard?.writeText(name.slice(1)).then(() => app.say("Name copied"), () => undefined)),
+    act: withSelected((app, name) => copyName(app, name.slice(1))),
   },
   { keys: ["u"], text: "undo (Back)", act: () => history.back() },
   { keys: ["U"], text: "redo (Forward)", act: () => history.forward() },
@@ -86,7 +89,7 @@ export const keys: Key[] = [
       const { zoom, search, selected } = app.state;
       if (zoom.length > 0) app.set({ zoom: [] });
       else if (search !== "") app.set({ search: "" });
-      else if (selected >= 0) app.set({ selected: -1 });
+      else if (selected >= 0) app.set({ selected: -1, pinned: [] });
     },
   },
   { keys: ["Backspace"], text: "remove the last filter", act: (app) => app.set({ chips: app.state.chips.slice(0, -1) }) },
@@ -96,6 +99,8 @@ export const keys: Key[] = [
   { keys: ["c"], text: "next colours", act: (app) => app.set({ colour: nextOf(colourModes, app.state.colour, 1) }) },
   { keys: ["k"], text: "colour-blind-safe differences", act: flip("safe") },
   { keys: ["s"], text: "fold system frames", act: flip("fold") },
+  { keys: ["z"], text: "runs of frames with one callee as one box", act: flip("runs") },
+  { keys: ["T"], text: "system frames on top of every stack", act: flip("top") },
   { keys: ["n"], text: "inlined functions on their own", act: flip("inlined") },
   { keys: ["["], text: "range ends a snapshot earlier", act: shift("to", -1) },
   { keys: ["]"], text: "range ends a snapshot later", act: shift("to", 1) },
@@ -123,6 +128,10 @@ export const flameKeys: [string, string][] = [
   ["↓ ↑", "to the largest callee, to the caller"],
   ["← →", "to the sibling"],
   ["Enter", "zoom to it"],
+  ["Space", "choose it, as a click does"],
+  ["Shift+F10", "what can be done with it"],
+  ["wheel", "zoom; with Shift it scrolls"],
+  ["drag", "move what is shown"],
   ["Home", "to the root"],
 ];
 

@@ -2,6 +2,7 @@
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { nameOf, type App } from "./app_api";
 import { heldKinds, lockSide, singleLocks, stated, whomRows, type Side, type SideRow } from "./lock_data";
+import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "./tables";
 
 function SingleLocks({ app }: { app: App }) {
@@ -22,9 +23,11 @@ function SingleLocks({ app }: { app: App }) {
       {whom.length > 0 && (
         <section aria-label="Who waited for whom">
           <h2>Who waited for whom{part}</h2>
+          <LockDrawing app={app} rows={whom} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
           <table class="data" data-testid="lock-pairs">
             <thead>
               <tr>
+                <th scope="col">Lock</th>
                 <th scope="col" class="num">
                   Delay
                 </th>
@@ -33,17 +36,16 @@ function SingleLocks({ app }: { app: App }) {
                 </th>
                 <th scope="col">Waited</th>
                 <th scope="col">Held</th>
-                <th scope="col">Lock</th>
               </tr>
             </thead>
             <tbody>
               {whom.slice(0, 30).map((row, i) => (
                 <tr key={i}>
+                  <td class="lock" title={row.lock}>{row.lock}</td>
                   <td class="num">{formatValue(Math.trunc(row.delay), "nanoseconds")}</td>
                   <td class="num muted">{grouped(row.count)}</td>
                   <td class="half">{name(row.waiter, "block")}</td>
                   <td class="half">{name(row.holder, "mutex")}</td>
-                  <td class="half muted">{row.lock}</td>
                 </tr>
               ))}
             </tbody>
@@ -55,6 +57,7 @@ function SingleLocks({ app }: { app: App }) {
         <table class="data" data-testid="lock-list">
           <thead>
             <tr>
+              <th scope="col">Lock</th>
               <th scope="col" class="num">
                 Delay
               </th>
@@ -73,12 +76,12 @@ function SingleLocks({ app }: { app: App }) {
               <th scope="col">Kind</th>
               <th scope="col">Top holder</th>
               <th scope="col">Top waiter</th>
-              <th scope="col">Lock</th>
             </tr>
           </thead>
           <tbody>
             {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, longest, holds, hold, holder, waiter] }) => (
               <tr key={`${series.process} ${number}`}>
+                <td class="lock" title={title}>{title}</td>
                 <td class="num">{formatValue(delay, "nanoseconds")}</td>
                 <td class="num">{grouped(contentions)}</td>
                 <td class="num muted">{contentions > 0 ? formatValue(Math.trunc(delay / contentions), "nanoseconds") : ""}</td>
@@ -87,9 +90,6 @@ function SingleLocks({ app }: { app: App }) {
                 <td>{kind}</td>
                 <td class="half">{holder < 0 ? "" : name(holder, "mutex")}</td>
                 <td class="half">{waiter < 0 ? "" : name(waiter, "block")}</td>
-                <td class="name">
-                  <span class="fn-name">{title}</span>
-                </td>
               </tr>
             ))}
           </tbody>
@@ -208,11 +208,11 @@ export function LocksView({ app }: { app: App }) {
           {state.weight !== null && " (of all snapshots: the weight does not choose here)"}.{waiters.delay > 1.01 * held && <> Conditions, joins and the like are waits for work: nobody holds them.</>}
         </p>
       )}
+      <SingleLocks app={app} />
       <div class="two">
         {side("Who waited", "block", waiters, "No block profile was given: the waiters' side is not known.")}
         {side("Who held", "mutex", holders, "No mutex profile was given: the holders' side is not known.")}
       </div>
-      <SingleLocks app={app} />
     </section>
   );
 }

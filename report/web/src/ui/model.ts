@@ -27,7 +27,8 @@ import {
   type Values,
 } from "../core/select";
 import { initialState, type Names, type State } from "../core/state";
-import type { FlameTree } from "../core/tree";
+import { collapseRuns, type Runs } from "../core/runs";
+import { nodeBelow, type FlameTree } from "../core/tree";
 import { buildTree, type StackFilter, type TreeOptions } from "../core/tree_build";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
@@ -171,8 +172,36 @@ export class Model {
   /** The tree that the flame graph draws. */
   flame(state: State): FlameTree {
     if (state.inverted) return this.inverted(state);
-    const alone = state.compare !== null && state.side !== "both";
-    return alone ? this.tree(state, state.side === "head" ? 0 : 1) : this.tree(state);
+    const side = state.compare === null || state.side === "both" ? undefined : state.side === "head" ? 0 : 1;
+    const top = this.top(state);
+    if (top === null) return this.tree(state, side);
+    return this.memo(`flame ${side}`, this.treeKey(state), () => {
+      const options: TreeOptions = { ...this.treeOptions(state), top, ...(side === undefined ? {} : { side }) };
+      return buildTree(this.report, this.values(state).columns, options);
+    });
+  }
+
+  /** What goes into the root: the system's frames, where some stand on top of a stack. */
+  private top(state: State): Uint8Array | null {
+    const { parent, frame, frameSystem } = this.report;
+    if (!state.top || state.fold) return null;
+    return this.memo("has top", "", () => parent.some((up, i) => i > 0 && up === 0 && frameSystem[frame[i]!] === 1)) ? frameSystem : null;
+  }
+
+  /** The frame of the flame graph that is zoomed to, and the one that the inspector shows; 0: none. */
+  zoomed(state: State): number {
+    return nodeBelow(this.flame(state), state.zoom);
+  }
+  pinned(state: State): number {
+    const node = nodeBelow(this.flame(state), state.pinned.length > 0 ? state.pinned : state.zoom);
+    return node > 0 && this.flame(state).func[node] === state.selected ? node : 0;
+  }
+
+  /** The boxes of the flame graph: with runs as one, where that is wanted. */
+  boxes(state: State, apart: ReadonlySet<number>): Runs | null {
+    if (!state.runs || state.inverted) return null; // below a function its callers are what is looked for, also a single one
+    const tree = this.flame(state);
+    return this.memo("boxes", `${this.treeKey(state)} ${state.inverted} ${state.side} ${state.top} ${[...apart].join()}`, () => collapseRuns(tree, apart));
   }
 
   functions(state: State): FunctionRow[] {
@@ -223,8 +252,7 @@ export class Model {
   }
 
   /** ± (95 %) of the frames below some nodes of the shown tree; `own`: only of what they have themselves. */
-  plusMinus(state: State, nodes: number[], own: boolean): number | null {
-    const tree = this.tree(state);
+  plusMinus(state: State, nodes: number[], own: boolean, tree = this.tree(state)): number | null {
     if (state.compare !== null) {
       let sum = 0;
       for (const node of nodes) sum += own ? tree.self[2]![node]! : tree.total[2]![node]!;
@@ -269,11 +297,11 @@ export class Model {
   }
 
   /** Another value of the same kind for the same frames: objects beside bytes. */
-  companion(state: State, name: string, nodes: number[]): number | null {
+  companion(state: State, name: string, nodes: number[], tree = this.tree(state)): number | null {
     const column = this.memo(`companion ${name}`, this.valuesKey(state), () =>
       companionColumn(this.report, this.choice(state), name),
     );
-    return column === null ? null : this.sumBelow(this.tree(state), column, nodes, false);
+    return column === null ? null : this.sumBelow(tree, column, nodes, false);
   }
 
   placesOf(state: State, func: number): number[] {
@@ -332,9 +360,8 @@ export class Model {
   }
 
   /** By cause: names of the causes and, for each node of the tree, the one that most of it has. */
-  causes(state: State): { names: string[]; of: Uint8Array } {
-    return this.memo("causes", this.treeKey(state), () => {
-      const tree = this.tree(state);
+  causes(state: State, tree: FlameTree): { names: string[]; of: Uint8Array } {
+    return this.memo("causes", `${this.treeKey(state)} ${tree === this.tree(state)}`, () => {
       const metric = this.metric(state);
       const { columns } = this.values(state);
       const value = columns[0]!;

@@ -5,7 +5,7 @@ import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./compare_view";
 import { ownOf } from "./leaks_view";
-import { heldKinds } from "./lock_data";
+import { heldKinds, lockSide, singleLocks } from "./lock_data";
 
 interface Finding {
   title: string;
@@ -139,8 +139,59 @@ function verbOf(kind: string, name: string): string {
   return "has";
 }
 
+function Findings({ found }: { found: Finding[] }) {
+  return (
+    <ul class="findings">
+      {found.map(({ title, text, open, tone }) => (
+        <li key={title} class={`${tone ?? ""} ${title === "Biggest" ? "biggest" : ""}`}>
+          <button onClick={open} disabled={open === undefined} title="" onPointerEnter={(event) => (event.currentTarget.title = event.currentTarget.innerText.replace(/\s+/g, " "))}>
+            <span class="finding-title">{title}</span>{" "}
+            <span class="finding-text">{text}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Leaks and locks have a headline of their own: of another metric than the one that is chosen they would only confuse. */
+function ownHeadline(app: App): { value: string; title: string; found: Finding[] } | null {
+  const { model, state } = app;
+  if (state.view === "leaks") {
+    const growths = model.growths(state);
+    if (growths.length === 0) return null;
+    const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
+    const surest = model.leaks(state).find(({ shape }) => shape === "growing");
+    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? "none grows all the time" : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 ? "good" : "warn" }];
+    if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
+    const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);
+    return { value: formatSigned(slope, "bytes"), title: `an hour, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
+  }
+  if (state.view !== "locks" || !model.report.series.some(({ kind }) => kind === "block" || kind === "mutex")) return null;
+  const waiters = lockSide(app, "block");
+  const holders = lockSide(app, "mutex");
+  const found: Finding[] = [];
+  const [lock] = singleLocks(app).locks;
+  if (lock !== undefined) found.push({ title: "Hottest", text: <><b class="fn-text">{lock.lock[1]}</b>, {formatValue(lock.lock[4], "nanoseconds")}{model.isPart(state) ? ", over the whole run" : ""}</> });
+  if (waiters.rows[0] !== undefined) found.push({ title: "Waits most", text: <b class="fn-text">{model.shortName(waiters.rows[0].func)}</b> });
+  if (holders.rows[0] !== undefined) found.push({ title: "Makes others wait most", text: <b class="fn-text">{model.shortName(holders.rows[0].func)}</b> });
+  return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited, ${formatValue(holders.delay, "nanoseconds")} of it for holders`, found };
+}
+
 export function Summary({ app }: { app: App }) {
   const { model, state } = app;
+  const own = ownHeadline(app);
+  if (own !== null) {
+    return (
+      <section class="summary" aria-label="Summary" data-testid={`summary-${state.view}`}>
+        <div class="figure">
+          <div class="figure-value">{own.value}</div>
+          <div class="figure-title">{own.title}</div>
+        </div>
+        <Findings found={own.found} />
+      </section>
+    );
+  }
   const metric = model.metric(state);
   const help = metricHelp(metric.kind, metric.name);
   const tree = model.tree(state);
@@ -153,29 +204,19 @@ export function Summary({ app }: { app: App }) {
   return (
     <section class="summary" aria-label="Summary">
       <div class="figure">
-        <div class="figure-title">{help.title}</div>
-        <div class="figure-value" data-testid="total">
+        <div class="figure-value" data-testid="total" title={`${help.when}${sampling === "" ? "" : ` Sampled ${sampling}.`}`}>
           {valueText(app, total)}
         </div>
+        <div class="figure-title">{help.title.toLowerCase()}</div>
         <div class="figure-note">
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
-          {sampling !== "" && half !== 0 && <span>sampled {sampling}</span>}
           {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>
       </div>
-      <ul class="findings">
-        {findings(app).map(({ title, text, open, tone }) => (
-          <li key={title} class={tone ?? ""}>
-            <button onClick={open} disabled={open === undefined}>
-              <span class="finding-title">{title}</span>
-              <span class="finding-text">{text}</span>
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Findings found={findings(app)} />
     </section>
   );
 }

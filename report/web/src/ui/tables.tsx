@@ -1,5 +1,6 @@
 // Tables: the flat list of functions, and the top-down and bottom-up trees.
 import { useEffect, useState } from "preact/hooks";
+import { shortPath } from "../core/classify";
 import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";
 import { type FlameTree } from "../core/tree";
@@ -60,7 +61,7 @@ export function FunctionsView({ app }: { app: App }) {
   const placed = rows.slice(0, limit).some((row) => model.place(row.func) !== "");
   return (
     <section class="view scroll" aria-label="Functions" tabIndex={0}>
-      <table class="data" data-testid="functions">
+      <table class="data functions" data-testid="functions">
         <caption>
           {rows.length} functions{matches !== null ? ` that match “${state.search}”` : ""}. Self is what a function used directly, total what
           it and all that it called used.
@@ -68,11 +69,11 @@ export function FunctionsView({ app }: { app: App }) {
         <thead>
           <tr>
             {head("self", "Self", "What the function used directly")}
-            <th scope="col" class="num">
+            <th scope="col" class="num part">
               self %
             </th>
             {head("total", "Total", "With all that it called; recursion counts once")}
-            <th scope="col" class="num">
+            <th scope="col" class="num part">
               total %
             </th>
             {compared && (
@@ -82,7 +83,7 @@ export function FunctionsView({ app }: { app: App }) {
               </>
             )}
             {head("name", "Function", "In the order of the alphabet")}
-            {placed && <th scope="col">Where</th>}
+            {placed && <th scope="col" class="where">Where</th>}
           </tr>
         </thead>
         <tbody>
@@ -95,9 +96,9 @@ export function FunctionsView({ app }: { app: App }) {
                   {valueText(app, self)}
                   <Bar part={Math.abs(self) / largest} />
                 </td>
-                <td class="num muted">{percentText(self, whole)}</td>
+                <td class="num part muted">{percentText(self, whole)}</td>
                 <td class="num">{valueText(app, total)}</td>
-                <td class="num muted">{percentText(total, whole)}</td>
+                <td class="num part muted">{percentText(total, whole)}</td>
                 {compared && (
                   <>
                     <td class="num">{valueText(app, row.total[1]!)}</td>
@@ -113,7 +114,7 @@ export function FunctionsView({ app }: { app: App }) {
                     </span>
                   )}
                 </td>
-                {placed && <td class="muted where">{model.place(row.func)}</td>}
+                {placed && <td class="muted where" title={model.place(row.func)}>{shortPath(model.place(row.func))}</td>}
               </tr>
             );
           })}

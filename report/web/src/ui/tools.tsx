@@ -1,155 +1,204 @@
-// What narrows and colours everything that is shown: views as tabs, the search, filters and labels.
+// What narrows and colours everything that is shown: the search, views as tabs, how they are drawn, filters and labels.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
 import { patternError } from "../core/match";
 import { colourModes, views, type State } from "../core/state";
 import { matchedTotal } from "../core/tree";
 import { addChip, chipHelp, chipText, percentText, valueText, type App } from "./app_api";
+import { colouring } from "./colours";
 import { viewTitles } from "./keys";
 
-export function Tools({ app, search }: { app: App; search: preact.RefObject<HTMLInputElement> }) {
-  const { model, state, set } = app;
+export function SearchBox({ app, search }: { app: App; search: RefObject<HTMLInputElement> }) {
+  const { state, set } = app;
   const [text, setText] = useState(state.search);
   // Whoever types is ahead of the state: what was typed meanwhile must not be taken back.
   useEffect(() => {
     if (document.activeElement !== search.current) setText(state.search);
   }, [state.search]);
-  const matches = model.matches(state.search);
-  const tree = model.flame(state);
-  const covered = matches === null ? 0 : matchedTotal(tree, matches);
-  const found = useMemo(() => {
-    if (matches === null) return 0;
-    let count = 0;
-    for (const row of model.functions(state)) if (matches[row.func] === 1) ++count;
-    return count;
-  }, [matches, tree]);
-  const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1);
-  const usable = text !== "" && patternError(text) === "";
   return (
-    <>
-      <div class="tools">
-        <div class="tabs" role="tablist" aria-label="Views">
-          {views.map((view, i) => (
-            <button
-              key={view}
-              id={`tab-${view}`}
-              role="tab"
-              aria-selected={state.view === view}
-              aria-controls="view"
-              tabIndex={state.view === view ? 0 : -1}
-              title={`${viewTitles[view]} (${(i + 1) % 10})`}
-              onClick={() => set({ view })}
-              onKeyDown={(event) => {
-                const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-                if (by === 0) return;
-                const next = views[(i + by + views.length) % views.length]!;
-                set({ view: next });
-                document.getElementById(`tab-${next}`)?.focus();
-              }}
-            >
-              {viewTitles[view]}
-            </button>
-          ))}
-        </div>
-      </div>
-      <div class="tools second">
-        <form
-          class="search"
-          role="search"
-          onSubmit={(event) => {
-            event.preventDefault();
-            set({ search: text });
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        set({ search: text });
+      }}
+    >
+      <input
+        ref={search}
+        type="search"
+        value={text}
+        placeholder="Search functions   /"
+        aria-label="Search functions: part of a name, =name, or /expression/"
+        title="Part of a name, =whole name, or /regular expression/"
+        aria-invalid={patternError(text) !== ""}
+        aria-describedby="found"
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          set({ search: event.currentTarget.value }, true);
+        }}
+      />
+    </form>
+  );
+}
+
+/** What the search found, and its way to become a filter: only while something is searched. */
+function Found({ app }: { app: App }) {
+  const { model, state } = app;
+  const error = patternError(state.search);
+  const matches = model.matches(state.search);
+  const tree = model.tree(state);
+  const [found, covered] = useMemo(() => {
+    if (matches === null) return [0, 0];
+    return [model.functions(state).filter((row) => matches[row.func] === 1).length, matchedTotal(tree, matches)];
+  }, [matches, tree]);
+  if (state.search === "") return null;
+  return (
+    <div class="found" id="found" role="group" aria-label="Found">
+      {error !== "" && (
+        <span id="pattern-error" class="warn" role="status">
+          Not an expression: {error}. Nothing is searched.
+        </span>
+      )}
+      {matches !== null && (
+        <output data-testid="found">
+          {found === 0 ? "no match" : `${found} ${found === 1 ? "function" : "functions"}, ${valueText(app, covered)}, ${percentText(covered, tree.total[0]![0]!)}`}
+        </output>
+      )}
+      {(["focus", "hide", "from"] as const).map((type) => (
+        <button
+          key={type}
+          type="button"
+          disabled={error !== ""}
+          title={`Keeps what was searched as a filter: ${chipHelp[type]}`}
+          onClick={() => {
+            addChip(app, type, state.search);
+            app.set({ search: "" }, true);
           }}
         >
-          <input
-            ref={search}
-            type="search"
-            value={text}
-            placeholder="Search functions   /"
-            aria-label="Search functions: part of a name, =name, or /expression/"
-            title="Part of a name, =whole name, or /regular expression/"
-            aria-invalid={patternError(text) !== ""}
-            aria-describedby="pattern-error"
-            onBlur={() => setText(state.search)}
-            onInput={(event) => {
-              setText(event.currentTarget.value);
-              set({ search: event.currentTarget.value }, true);
-            }}
-          />
-          <span id="pattern-error" class="warn" role="status">
-            {patternError(text) !== "" && `Not an expression: ${patternError(text)}. Nothing is searched.`}
-          </span>
-          {matches !== null && (
-            <output data-testid="found">
-              {found === 0 ? "no match" : `${found} ${found === 1 ? "function" : "functions"}, ${valueText(app, covered)}, ${percentText(covered, tree.total[0]![0]!)}`}
-            </output>
-          )}
-          {(["focus", "hide", "from"] as const).map((type) => (
-            <button
-              key={type}
-              type="button"
-              class="quiet"
-              disabled={!usable}
-              title={`Keeps what was searched as a filter: ${chipHelp[type]}`}
-              onClick={() => {
-                addChip(app, type, text);
-                app.set({ search: "" }, true);
-              }}
-            >
-              {{ focus: "Focus", hide: "Hide", from: "Show from" }[type]}
-            </button>
+          {{ focus: "Focus", hide: "Hide", from: "Show from" }[type]}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Tabs({ app }: { app: App }) {
+  const { state, set } = app;
+  return (
+    <div class="tabs" role="tablist" aria-label="Views">
+      {views.map((view, i) => (
+        <button
+          key={view}
+          id={`tab-${view}`}
+          role="tab"
+          aria-selected={state.view === view}
+          aria-controls="view"
+          tabIndex={state.view === view ? 0 : -1}
+          title={`${viewTitles[view]} (${(i + 1) % 10})`}
+          onClick={() => set({ view })}
+          onKeyDown={(event) => {
+            const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+            if (by === 0) return;
+            const next = views[(i + by + views.length) % views.length]!;
+            set({ view: next });
+            document.getElementById(`tab-${next}`)?.focus();
+          }}
+        >
+          {viewTitles[view]}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function FlameOptions({ app }: { app: App }) {
+  const { model, state, set } = app;
+  const { legend } = colouring(model, state, model.flame(state), app.dark);
+  const toggle = (on: boolean, text: string, title: string, change: Partial<State>) => (
+    <button class="toggle" aria-pressed={on} title={title} onClick={() => set(change)}>
+      {text}
+    </button>
+  );
+  return (
+    <>
+      {toggle(state.flame, state.flame ? "Flame" : "Icicle", "Root below or above (i)", { flame: !state.flame })}
+      {toggle(state.inverted, "Callers below", "Who holds it first, then their callers (b)", { inverted: !state.inverted, zoom: [], pinned: [] })}
+      {toggle(state.byValue, "Largest first", "Largest first, or by name so that two runs look alike (v)", { byValue: !state.byValue })}
+      {toggle(state.runs, "Fold runs", "Frames with one callee and nothing of their own as one box (z)", { runs: !state.runs })}
+      {toggle(state.top, "Fold top", "System frames above everything else go into the root (T)", { top: !state.top })}
+      <label>
+        colour{" "}
+        <select value={state.colour} onChange={(event) => set({ colour: event.currentTarget.value as State["colour"] })} data-testid="colour">
+          {colourModes.map((mode) => (
+            <option key={mode} value={mode} disabled={mode === "diff" && state.compare === null}>
+              by {mode}
+            </option>
           ))}
-        </form>
-        <div class="options">
-          {labels.length > 0 && (
-            <select
-              value=""
-              aria-label="Filter by label"
-              data-testid="label"
-              onChange={(event) => {
-                const [key, value] = JSON.parse(event.currentTarget.value) as [string, string];
-                event.currentTarget.value = "";
-                if (!state.labels.some((l) => l.key === key && l.text === value)) set({ labels: [...state.labels, { key, text: value }] });
-              }}
-            >
-              <option value="">label…</option>
-              {labels.map(([key, texts]) => (
-                <optgroup key={key} label={key}>
-                  {texts.slice(0, 500).map((value) => (
-                    <option key={value} value={JSON.stringify([key, value])}>
-                      {value}
-                    </option>
-                  ))}
-                </optgroup>
-              ))}
-            </select>
-          )}
-          <label>
-            colour{" "}
-            <select value={state.colour} onChange={(event) => set({ colour: event.currentTarget.value as State["colour"] })} data-testid="colour">
-              {colourModes.map((mode) => (
-                <option key={mode} value={mode} disabled={mode === "diff" && state.compare === null}>
-                  by {mode}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label title="libc, the loader and libstdc++ go into their caller (s)">
-            <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [] })} /> fold system
-          </label>
-          <label title="Inlined functions as functions of their own (n)">
-            <input type="checkbox" checked={state.inlined} onChange={() => set({ inlined: !state.inlined, zoom: [] })} /> inlined
-          </label>
-        </div>
-      </div>
-      {(state.chips.length > 0 || state.labels.length > 0) && (
-        <div class="chips" role="group" aria-label="Filters" data-testid="chips">
+        </select>
+      </label>
+      {(state.zoom.length > 0 || state.pinned.length > 0) && state.zoom.length > 0 && (
+        <button class="quiet" onClick={() => set({ zoom: [] })} title="Show everything again (Esc)">
+          Reset zoom
+        </button>
+      )}
+      <span class="legend" role="group" aria-label="Colours">
+        {legend.map(({ colour, text }) => (
+          <span key={text} title={text}>
+            <i style={{ background: colour }} />
+            {text}
+          </span>
+        ))}
+      </span>
+    </>
+  );
+}
+
+function Labels({ app }: { app: App }) {
+  const { model, state, set } = app;
+  const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1);
+  if (labels.length === 0) return null;
+  return (
+    <select
+      value=""
+      aria-label="Filter by label"
+      data-testid="label"
+      onChange={(event) => {
+        const [key, value] = JSON.parse(event.currentTarget.value) as [string, string];
+        event.currentTarget.value = "";
+        if (!state.labels.some((l) => l.key === key && l.text === value)) set({ labels: [...state.labels, { key, text: value }] });
+      }}
+    >
+      <option value="">label…</option>
+      {labels.map(([key, texts]) => (
+        <optgroup key={key} label={key}>
+          {texts.slice(0, 500).map((value) => (
+            <option key={value} value={JSON.stringify([key, value])}>
+              {value}
+            </option>
+          ))}
+        </optgroup>
+      ))}
+    </select>
+  );
+}
+
+function Chips({ app, children }: { app: App; children: ComponentChildren }) {
+  const { state, set } = app;
+  const has = state.chips.length > 0 || state.labels.length > 0;
+  if (!has && state.search === "") return null;
+  return (
+    <div class="chips">
+      {children}
+      {has && (
+        <div class="chips-list" role="group" aria-label="Filters" data-testid="chips">
           {state.chips.map((chip, i) => (
             <button
               key={`${chip.type} ${chip.pattern}`}
               class="chip"
               title={`${chipHelp[chip.type]}. Click to remove.`}
-              aria-label={`Remove the filter: ${chipText[chip.type]} ${chip.pattern}`}
-              onClick={() => set({ chips: state.chips.filter((_, k) => k !== i), zoom: [] })}
+              aria-label={`Remove the filter: ${chipText[chip.type]} ${chip.pattern.replace(/^=/, "")} ×`}
+              onClick={() => set({ chips: state.chips.filter((_, k) => k !== i), zoom: [], pinned: [] })}
             >
               <span class="chip-type">{chipText[chip.type]}</span> <span class="chip-text">{chip.pattern.replace(/^=/, "")}</span> ×
             </button>
@@ -158,17 +207,44 @@ export function Tools({ app, search }: { app: App; search: preact.RefObject<HTML
             <button
               key={`${label.key} ${label.text}`}
               class="chip"
-              aria-label={`Remove the filter: ${label.key} ${label.text}`}
+              aria-label={`Remove the filter: ${label.key} ${label.text} ×`}
               onClick={() => set({ labels: state.labels.filter((_, k) => k !== i) })}
             >
               <span class="chip-type">{label.key}</span> {label.text} ×
             </button>
           ))}
-          <button class="quiet" onClick={() => set({ chips: [], labels: [], zoom: [] })}>
+          <button class="quiet" onClick={() => set({ chips: [], labels: [], zoom: [], pinned: [] })}>
             Remove all
           </button>
         </div>
       )}
+    </div>
+  );
+}
+
+/** `children`: options of the view that is open. */
+export function Tools({ app }: { app: App }) {
+  const { state, set } = app;
+  return (
+    <>
+      <div class="tools">
+        <Tabs app={app} />
+      </div>
+      <div class="tools second">
+        {state.view === "flame" && <FlameOptions app={app} />}
+        <div class="options">
+          <label title="libc, the loader and libstdc++ go into their caller (s)">
+            <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold system
+          </label>
+          <label title="Inlined functions as functions of their own (n)">
+            <input type="checkbox" checked={state.inlined} onChange={() => set({ inlined: !state.inlined, zoom: [], pinned: [] })} /> inlined
+          </label>
+          <Labels app={app} />
+        </div>
+      </div>
+      <Chips app={app}>
+        <Found app={app} />
+      </Chips>
     </>
   );
 }

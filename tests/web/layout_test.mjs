@@ -1,0 +1,239 @@
+// How the page is laid out and handled: the graph has the room, table and graph belong together, names can be read at any
+// width, and the keyboard does what the pointer does.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { open, report } from "./browser.mjs";
+import { heap, randomStacks } from "./pprof.mjs";
+
+const minute = (i) => 1_700_000_000_000 + i * 60_000;
+const libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+const top = ["_start", { name: "__libc_start_main", object: libc }];
+const serverSamples = (f = 1) => [
+  heap([...top, "main", "loop", "poll_events", "read_query", "dispatch", "call", "set", "add"], 3000 * f),
+  heap([...top, "main", "loop", "poll_events", "read_query", "dispatch", "call", "get"], 1000 * f),
+  heap([{ name: "start_thread", object: libc }, "worker", "flush"], 500 * f),
+];
+const server = report([1, 2, 3, 4, 5].map((i) => ({ ms: minute(i), samples: serverSamples(i) })));
+const plain = "#top=0&runs=0";
+const rowOf = (page, name) => page.getByTestId("beside").locator("tbody tr").filter({ has: page.locator(".fn-name", { hasText: new RegExp(`^${name}$`) }) });
+const picture = (page) => page.getByTestId("flame-canvas").evaluate((canvas) => canvas.toDataURL());
+
+test("The graph has 80 % of the height; summary and timeline take a line each", async () => {
+  for (const [width, height] of [[1440, 900], [1920, 1080], [1280, 1000]]) {
+    const { page, close } = await open(server, "", { width, height });
+    const graph = await page.getByRole("tree", { name: "Flame graph" }).boundingBox();
+    assert.ok(graph.height >= 0.8 * height, `${width}x${height}: ${graph.height}`);
+    for (const part of [".summary", ".timeline"]) assert.ok((await page.locator(part).boundingBox()).height < 36, part);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), true, "nothing below the window");
+    await close();
+  }
+});
+
+test("Runs of frames with one callee are one box with their number; a click opens it", async () => {
+  const { page, close, at, hash, go } = await open(server, "#top=0");
+  const tip = page.getByRole("tooltip");
+  // _start; 6 frames: __libc_start_main … dispatch; call; set, get
+  await page.mouse.move(...(await at(2, 0.3)));
+  assert.match(await tip.innerText(), /^6 frames with one callee each\s+__libc_start_main\s+main\s+loop\s+poll_events\s+read_query\s+dispatch/);
+  await page.mouse.move(...(await at(3, 0.3)));
+  assert.equal(await tip.locator("b").innerText(), "call");
+  await page.mouse.click(...(await at(2, 0.3)));
+  await page.mouse.move(...(await at(3, 0.3)));
+  assert.equal(await tip.locator("b").innerText(), "main");
+  assert.doesNotMatch(await hash(), /runs/, "this one, not all");
+  await page.keyboard.press("z");
+  assert.match(await hash(), /runs=0/);
+  await page.mouse.move(...(await at(4, 0.3)));
+  await page.mouse.move(...(await at(3, 0.31)));
+  assert.equal(await tip.locator("b").innerText(), "main");
+  await go("#top=0&search==read_query"); // a run lights up when one of its frames is searched
+  const lit = await picture(page);
+  await go("#top=0&search==nothing_like_it");
+  assert.notEqual(await picture(page), lit);
+  await go(`#top=0&zoom=${encodeURIComponent("_start;__libc_start_main;main;loop")}`); // and opens for one that is chosen
+  await page.mouse.move(...(await at(4, 0.3)));
+  assert.equal(await tip.locator("b").innerText(), "loop");
+  await close();
+});
+
+test("System frames on top go into the root, in the graph alone", async () => {
+  const { page, close, at, tab, rows, hash } = await open(report([{ samples: [...serverSamples(), heap([{ name: "clone3", object: libc }, { name: "dl_init", object: libc }], 70)] }]), "#runs=0");
+  const tip = page.getByRole("tooltip").locator("b");
+  const names = [];
+  for (const part of [0.003, 0.3, 0.99]) {
+    await page.mouse.move(...(await at(1, part)));
+    names.push(await tip.innerText());
+  }
+  assert.deepEqual(names, ["clone3", "main", "worker"], "a stack of nothing but the system's keeps its frames");
+  await page.mouse.move(...(await at(2, 0.003)));
+  assert.equal(await tip.innerText(), "dl_init");
+  await page.keyboard.press("T");
+  assert.match(await hash(), /top=0/);
+  await page.mouse.move(...(await at(1, 0.3)));
+  assert.equal(await tip.innerText(), "_start");
+  await tab("Functions");
+  assert.ok((await rows("functions")).some((row) => row.at(-1).startsWith("start_thread")), "tables are those of holdfast top");
+  await close();
+});
+
+test("Values stand in the boxes that have room", async () => {
+  const { page, close, go } = await open(report([{ samples: [heap(["main", "wide"], 900), heap(["main", "x"], 100)] }]), plain);
+  // The same picture but for the figures: what is drawn right of the name of “wide”.
+  const ink = () => page.getByTestId("flame-canvas").evaluate((canvas) => {
+    const ratio = devicePixelRatio, width = canvas.width / ratio;
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData((0.9 * width - 120) * ratio, 40 * ratio, 110 * ratio, 18 * ratio);
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) seen.add(`${data[i]} ${data[i + 1]} ${data[i + 2]}`);
+    return seen.size;
+  });
+  assert.ok((await ink()) > 5);
+  await go(`${plain}&search==x`);
+  assert.ok((await ink()) > 5, "also while it fades");
+  await close();
+});
+
+test("Table and graph beside each other: the same colours, and what is pointed at in one is marked in the other", async () => {
+  const { page, close, at, hash } = await open(server, `${plain}&colour=function`);
+  const row = rowOf(page, "set");
+  const [r, g, b] = await row.locator(".swatch").evaluate((element) => getComputedStyle(element).backgroundColor.match(/\d+/g).map(Number));
+  const [x, y] = await at(9, 0.5);
+  const box = await page.getByTestId("flame-canvas").boundingBox();
+  const pixel = await page.getByTestId("flame-canvas").evaluate((canvas, [x, y]) => [...canvas.getContext("2d").getImageData(x * devicePixelRatio, y * devicePixelRatio, 1, 1).data].slice(0, 3), [x - box.x - 30, y - box.y - 8]);
+  assert.ok(Math.hypot(r - pixel[0], g - pixel[1], b - pixel[2]) < 6, `${[r, g, b]} and ${pixel}`);
+  await page.mouse.move(...(await at(9, 0.5)));
+  assert.equal(await page.locator(".pointed .fn-name").innerText(), "set");
+  await page.mouse.move(5, 5);
+  assert.equal(await page.locator(".pointed").count(), 0);
+  const before = await picture(page);
+  await row.hover();
+  await page.waitForTimeout(50);
+  assert.notEqual(await picture(page), before);
+  await row.getByRole("button").click();
+  assert.match(await hash(), /fn=set/);
+  assert.equal(await page.getByTestId("inspector").locator("h2").innerText(), "set");
+  await close();
+});
+
+test("The inspector follows the pointer, a click pins, a double click zooms", async () => {
+  const { page, close, at, hash, text } = await open(server, plain);
+  const followed = () => text(".inspector h2");
+  await page.mouse.move(...(await at(9, 0.5)));
+  assert.equal(await followed(), "set");
+  assert.match(await text("[data-testid=inspector-brief]"), /this frame\s+14\.65KiB 66\.67%/);
+  await page.mouse.move(...(await at(8, 0.5)));
+  assert.equal(await followed(), "call");
+  assert.equal(await hash(), plain, "a look is no choice");
+  await page.mouse.click(...(await at(9, 0.5)));
+  assert.match(await hash(), /frame=_start;.*;set&fn=set/);
+  await page.mouse.move(...(await at(3, 0.5)));
+  assert.equal(await followed(), "set", "pinned");
+  assert.doesNotMatch(await hash(), /zoom=/);
+  await page.keyboard.press("Escape"); // the card
+  await page.keyboard.press("Escape"); // the choice
+  await page.mouse.move(...(await at(8, 0.4)));
+  assert.equal(await followed(), "call");
+  await page.mouse.dblclick(...(await at(8, 0.4)));
+  assert.match(await hash(), /zoom=_start;.*;call&fn=call/);
+  await close();
+});
+
+test("The wheel zooms where the pointer is, dragging moves, the map shows and moves the window", async () => {
+  const { page, close, at, hash } = await open(server, plain);
+  const tip = page.getByRole("tooltip").locator("b");
+  const overview = page.getByTestId("map");
+  assert.equal(await overview.count(), 0);
+  await page.mouse.move(...(await at(2, 0.98)));
+  assert.equal(await tip.innerText(), "worker");
+  await page.mouse.wheel(0, -1200);
+  await overview.waitFor();
+  const part = async () => (await overview.locator("i").evaluate((i) => i.getBoundingClientRect().width)) / (await overview.boundingBox()).width;
+  assert.ok((await part()) < 0.3);
+  await page.mouse.move(...(await at(2, 0.5)));
+  assert.equal(await tip.innerText(), "worker", "it fills the window now");
+  const [x, y] = await at(2, 0.1);
+  await page.mouse.move(x, y);
+  await page.mouse.down();
+  await page.mouse.move(x + 900, y, { steps: 5 });
+  await page.mouse.up();
+  await page.mouse.move(x + 20, y);
+  assert.equal(await tip.innerText(), "__libc_start_main", "dragged to what lies left of it");
+  assert.equal(await hash(), plain, "a drag is no click");
+  const map = await overview.boundingBox();
+  await page.mouse.click(map.x + map.width - 3, map.y + 10);
+  await page.mouse.move(...(await at(2, 0.9)));
+  assert.equal(await tip.innerText(), "worker");
+  for (let i = 0; i < 4; ++i) await page.mouse.wheel(0, 1500);
+  await overview.waitFor({ state: "detached" });
+  await close();
+});
+
+test("The right button, Shift+F10 and the card of a frame: focus, show from, hide, copy name", async () => {
+  const { page, close, at, hash, go } = await open(server, plain);
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => (window.copied = text) } }));
+  await page.mouse.click(...(await at(9, 0.5)), { button: "right" });
+  const menu = page.getByRole("menu", { name: "set" });
+  assert.deepEqual((await menu.getByRole("menuitem").allInnerTexts()).map((t) => t.split(/\s{2,}|\n/)[0].trim().replace(/ (Enter|\w)$/, "")), ["Zoom to it", "Focus", "Show from here", "Hide", "Highlight", "Callers & callees", "Source", "Copy name"]);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.match(await hash(), /focus==set/);
+  await menu.waitFor({ state: "detached" });
+  await go(plain);
+  await page.mouse.click(...(await at(9, 0.5)), { button: "right" });
+  await page.keyboard.press("Escape");
+  await page.getByRole("menu").waitFor({ state: "detached" });
+  await page.mouse.click(...(await at(9, 0.5)));
+  const card = page.getByRole("group", { name: "With set" });
+  await card.getByRole("button", { name: "Copy name" }).click();
+  assert.equal(await page.evaluate(() => window.copied), "set");
+  await page.mouse.click(...(await at(9, 0.5)));
+  await card.getByRole("button", { name: "Hide" }).click();
+  assert.match(await hash(), /hide==set/);
+  await go(plain);
+  await page.getByRole("tree", { name: "Flame graph" }).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Shift+F10");
+  await page.getByRole("menu", { name: "_start" }).waitFor();
+  await close();
+});
+
+const long = (i) => `std::__detail::_Executor<std::map<std::string, std::vector<int>>, my_service::Handler${i}>::process(request const&, response*)`;
+test("Names have the width in the list of functions, at any width; paths read from left to right; both orders", async () => {
+  const samples = [...Array(30).keys()].map((i) => heap(["main", { name: long(i), file: `/home/build/my_service/src/handlers/of/requests/handler_${i}.cc`, line: 10 + i }], 1_000_000 + i * 1000));
+  const file = report([{ samples }]);
+  for (const width of [375, 720, 1024, 1152, 1440]) {
+    const { page, close } = await open(file, "#view=functions", { width, height: 800 });
+    const shape = await page.getByTestId("functions").evaluate((table) => {
+      const width = (element) => element.getBoundingClientRect().width;
+      const cell = table.querySelector("tbody td.name");
+      return { table: width(table), name: width(cell), text: width(cell.querySelector(".fn-name")), direction: [...table.querySelectorAll("td")].map((td) => getComputedStyle(td).direction) };
+    });
+    assert.ok(shape.name >= 0.42 * shape.table && shape.name >= 180, `${width}: ${JSON.stringify(shape)}`);
+    assert.ok(shape.text >= 0.6 * shape.name, `${width}: ${JSON.stringify(shape)}`);
+    assert.ok(shape.direction.every((direction) => direction === "ltr"));
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${width}`);
+    if (width === 1440) assert.match(await page.locator("td.where").first().innerText(), /^….*\/handler_29\.cc/);
+    await close();
+  }
+  const { page, close, rows, hash } = await open(file, "#view=functions");
+  const self = page.getByTestId("functions").getByRole("button", { name: /^Self/ });
+  const first = async () => (await rows("functions"))[0][4].split("\n")[0];
+  assert.equal(await first(), long(29));
+  await self.click();
+  assert.equal(await first(), "main");
+  assert.match(await hash(), /sort=-self/);
+  assert.equal(await page.locator("th[aria-sort=ascending]").innerText(), "Self ↑");
+  await close();
+});
+
+test("Random trees: every box of the folded graph has its frames, and no value is lost", async () => {
+  const { page, close, at } = await open(report([{ samples: randomStacks(3000, 5, 60) }]));
+  for (let i = 0; i < 12; ++i) {
+    await page.mouse.move(...(await at(1 + (i % 9), 0.05 + 0.08 * i)));
+    await page.mouse.wheel(0, i % 2 === 0 ? -700 : 400);
+  }
+  await page.keyboard.press("Escape");
+  assert.equal(await page.getByRole("main").count(), 1);
+  await close();
+});
