@@ -51,6 +51,7 @@ constexpr Command kCommands[] = {
     {"collect", AddCollectCommand},
     {"exporter", AddExporterCommand},
     {"doctor", AddDoctorCommand},
+    {"serve", AddServeCommand},
 };
 
 // The options of all commands take a millisecond to describe, and each program that is profiled waits for that twice: only

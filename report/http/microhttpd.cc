@@ -1,0 +1,44 @@
+#include "report/http/microhttpd.h"
+
+#include <dlfcn.h>
+
+#include "absl/status/status.h"
+
+namespace holdfast {
+namespace {
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+absl::StatusOr<Microhttpd> LoadOnce() {
+  void* library = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return absl::UnavailableError(
+        "libmicrohttpd.so.12 is not installed (Debian and Ubuntu: apt install libmicrohttpd12).");
+  }
+  Microhttpd http;
+  if (!Find(library, "MHD_start_daemon", &http.start_daemon) || !Find(library, "MHD_stop_daemon", &http.stop_daemon) ||
+      !Find(library, "MHD_create_response_from_buffer", &http.create_response_from_buffer) ||
+      !Find(library, "MHD_add_response_header", &http.add_response_header) ||
+      !Find(library, "MHD_queue_response", &http.queue_response) ||
+      !Find(library, "MHD_destroy_response", &http.destroy_response) ||
+      !Find(library, "MHD_lookup_connection_value", &http.lookup_connection_value) ||
+      !Find(library, "MHD_get_connection_info", &http.get_connection_info) ||
+      !Find(library, "MHD_is_feature_supported", &http.is_feature_supported)) {
+    return absl::UnavailableError("libmicrohttpd.so.12 is not the library that is known.");
+  }
+  return http;
+}
+
+}  // namespace
+
+absl::StatusOr<const Microhttpd*> Microhttpd::Load() {
+  static const absl::StatusOr<Microhttpd> loaded = LoadOnce();
+  if (!loaded.ok()) return loaded.status();
+  return &*loaded;
+}
+
+}  // namespace holdfast

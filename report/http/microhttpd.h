@@ -1,0 +1,29 @@
+// The functions of libmicrohttpd that are used. The library is loaded when a server is asked for: it brings a TLS library
+// with it, which every start of the tool would pay for.
+#ifndef HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
+#define HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
+
+#include <microhttpd.h>
+
+#include "absl/status/statusor.h"
+
+namespace holdfast {
+
+struct Microhttpd {
+  decltype(&MHD_start_daemon) start_daemon;
+  decltype(&MHD_stop_daemon) stop_daemon;
+  decltype(&MHD_create_response_from_buffer) create_response_from_buffer;
+  decltype(&MHD_add_response_header) add_response_header;
+  decltype(&MHD_queue_response) queue_response;
+  decltype(&MHD_destroy_response) destroy_response;
+  decltype(&MHD_lookup_connection_value) lookup_connection_value;
+  decltype(&MHD_get_connection_info) get_connection_info;
+  decltype(&MHD_is_feature_supported) is_feature_supported;
+
+  // Once; it stays loaded.
+  static absl::StatusOr<const Microhttpd*> Load();
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HTTP_MICROHTTPD_H_

@@ -1,0 +1,120 @@
+#include "report/live/live_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/printable.h"
+#include "report/base/time_budget.h"
+#include "report/export/lock_names.h"
+#include "report/export/profile_builder.h"
+#include "report/processes/installation.h"
+#include "report/symbolize/profile_symbolizer.h"
+
+namespace holdfast {
+namespace {
+
+// Nobody's end waits for it, as the exporter's does; scrapers give up after 10 s.
+constexpr std::chrono::milliseconds kLinesTime{2000};
+
+}  // namespace
+
+void Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
+  const std::lock_guard lock(mutex_);
+  Symbolize(profile, symbolizer_, {.deadline = Deadline::In(kLinesTime), .perf_map = true});
+  if (kind != ProfileKind::kHeap) NameLocks(snapshot, profile);
+}
+
+std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses) {
+  Profile profile = BuildProfile(snapshot, ProfileKind::kHeap);  // for its mappings
+  profile.samples.clear();
+  profile.locations.clear();
+  for (const uint64_t address : addresses) {
+    const auto holds = [&](const Profile::Mapping& mapping) {
+      return mapping.start <= address && address < mapping.limit;
+    };
+    const auto mapping = std::find_if(profile.mappings.begin(), profile.mappings.end(), holds);
+    profile.locations.push_back({.address = address,
+                                 .mapping = mapping == profile.mappings.end()
+                                                ? Profile::kNone
+                                                : static_cast<uint32_t>(mapping - profile.mappings.begin())});
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    Symbolize(&profile, symbolizer_, {.lines = false, .perf_map = true});
+  }
+  std::vector<std::string> names;
+  for (const Profile::Location& location : profile.locations) {
+    const auto lines = profile.LinesOf(location);
+    const std::string name =
+        lines.empty() ? "" : std::string(profile.strings[profile.functions[lines.back().function].name]);
+    // `[unknown]!0x…` and `libfoo.so!0x…` only say the address again.
+    names.push_back(location.mapping == Profile::kNone && name.starts_with("[unknown]") ? "" : name);
+  }
+  return names;
+}
+
+bool ProcessChoice::Has(const ProcessTable& process) const {
+  if (process.liveness == Liveness::kDead) return false;
+  if (pids.empty() && outs.empty()) return true;
+  return std::find(pids.begin(), pids.end(), PidOf(process)) != pids.end() ||
+         std::find(outs.begin(), outs.end(), process.out()) != outs.end();
+}
+
+absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
+                                              const std::vector<std::string>& tables) {
+  ProcessChoice choice{.pids = {}, .outs = {}, .tables = tables};
+  for (const std::string& argument : arguments) {
+    if (!argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos) {
+      const absl::StatusOr<pid_t> pid = ParsePid(argument);
+      if (!pid.ok()) return pid.status();
+      choice.pids.push_back(*pid);
+      continue;
+    }
+    absl::StatusOr<std::string> out = AbsolutePath(argument);
+    if (!out.ok()) return out.status();
+    choice.outs.push_back(*std::move(out));
+  }
+  return choice;
+}
+
+std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice) {
+  FoundTables found = FindTables(choice.tables);
+  std::vector<ProcessTable> chosen;
+  for (ProcessTable& process : found.tables) {
+    if (!choice.Has(process)) continue;
+    // exec leaves the older image's table for a moment: sorted by start.
+    if (!chosen.empty() && PidOf(chosen.back()) == PidOf(process)) chosen.pop_back();
+    chosen.push_back(std::move(process));
+  }
+  return chosen;
+}
+
+absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid) {
+  absl::StatusOr<ProcessTable> process = FindTableOf(pid, choice.tables);
+  if (process.ok() && choice.Has(*process)) return process;
+  return absl::NotFoundError(fmt::format("process {}: not served here", pid));
+}
+
+pid_t PidOf(const ProcessTable& process) { return process.pid.value_or(static_cast<pid_t>(process.table.owner().pid)); }
+
+std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot) {
+  if (process.pid.has_value()) {
+    const FileDescriptor file(open(fmt::format("/proc/{}/cmdline", *process.pid).c_str(), O_RDONLY | O_CLOEXEC));
+    std::string text;
+    char buffer[4096];
+    for (ssize_t got; text.size() < 1 << 20 && (got = read(file.get(), buffer, sizeof buffer)) > 0;) {
+      text.append(buffer, static_cast<size_t>(got));
+    }
+    if (!text.empty()) return text;
+  }
+  std::string text = snapshot.process.command_line;
+  std::replace(text.begin(), text.end(), ' ', '\0');
+  return text + '\0';
+}
+
+}  // namespace holdfast

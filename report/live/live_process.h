@@ -1,0 +1,56 @@
+// One profiled process as a server or a pusher sees it: a snapshot of its table, and profiles made of that.
+#ifndef HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
+#define HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/pprof/profile.h"
+#include "report/processes/find_tables.h"
+#include "report/symbolize/module_symbolizer.h"
+#include "report/table/snapshot.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// Names for profiles, kept from one to the next. Any thread: one at a time.
+class Names {
+ public:
+  // `now` is of `snapshot`. Lines of source that are not found in time come next time.
+  void Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
+  // Of addresses as the program sees them; "" where none is known.
+  std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
+
+ private:
+  std::mutex mutex_;  // guards symbolizer_
+  ModuleSymbolizer symbolizer_;
+};
+
+// Which processes of this user are meant: those in `pids`, and those whose profiles go into one of `outs` (absolute); all
+// where neither says anything.
+struct ProcessChoice {
+  std::vector<pid_t> pids;
+  std::vector<std::string> outs, tables;
+
+  bool Has(const ProcessTable& process) const;
+};
+
+// "4242", "/var/tmp/profiles" → a choice. The message of an error is complete.
+absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
+                                              const std::vector<std::string>& tables);
+
+// The running ones, by pid.
+std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice);
+// That one; NotFound where it is not chosen, not profiled, or another user's.
+absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid);
+
+// As `holdfast ls` shows it.
+pid_t PidOf(const ProcessTable& process);
+// Its arguments, each ended by a zero byte, as /proc has them; what its table says where /proc does not show it.
+std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_

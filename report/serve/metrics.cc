@@ -1,0 +1,134 @@
+#include "report/serve/metrics.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/utf8.h"
+#include "report/export/profile_builder.h"
+#include "report/live/live_process.h"
+#include "sampler/contract/exporter_service.h"
+
+namespace holdfast {
+namespace {
+
+std::string LabelValue(std::string_view text) {
+  std::string safe;
+  for (const char c : RepairUtf8(text)) {
+    if (c == '\\' || c == '"') {
+      safe += '\\';
+      safe += c;
+    } else if (c == '\n') {
+      safe += "\\n";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+// One family: its lines stand together, whatever the number of processes.
+struct Family {
+  const char *name, *unit, *help;
+  bool counter;
+  std::string lines = {};
+
+  void Add(const std::string& labels, double value) {
+    fmt::format_to(std::back_inserter(lines), "{}{}{{{}}} {}\n", name, counter ? "_total" : "", labels, value);
+  }
+  void Add(const std::string& labels, uint64_t value) {
+    fmt::format_to(std::back_inserter(lines), "{}{}{{{}}} {}\n", name, counter ? "_total" : "", labels, value);
+  }
+  void Write(bool openmetrics, std::string* text) const {
+    if (lines.empty()) return;
+    const char* suffix = counter && !openmetrics ? "_total" : "";
+    const auto out = std::back_inserter(*text);
+    fmt::format_to(out, "# HELP {}{} {}\n# TYPE {}{} {}\n", name, suffix, help, name, suffix,
+                   counter ? "counter" : "gauge");
+    if (openmetrics && *unit != '\0') fmt::format_to(out, "# UNIT {} {}\n", name, unit);
+    *text += lines;
+  }
+};
+
+struct Families {
+  Family in_use{"holdfast_heap_inuse_bytes", "bytes", "Memory that the heap holds, by estimate.", false};
+  Family in_use_error{"holdfast_heap_inuse_error_bytes", "bytes", "Half the width of the 95 % interval of that.",
+                      false};
+  Family objects{"holdfast_heap_inuse_objects", "", "Blocks that the heap holds, by estimate.", false};
+  Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory that was allocated since the start.", true};
+  Family waits{"holdfast_lock_waits", "", "Waits, by what was waited for.", true};
+  Family wait_seconds{"holdfast_lock_wait_seconds", "seconds", "Time waited, by what was waited for.", true};
+  Family lost{"holdfast_lost", "", "What could not be recorded, by cause.", true};
+  Family exporter{"holdfast_exporter_up", "", "Whether an exporter writes the profiles of the process.", false};
+  Family own_seconds{"holdfast_own_seconds", "seconds", "Estimated time that sampling took in the process.", true};
+  Family own_bytes{"holdfast_own_table_bytes", "bytes", "Memory of the table of the process.", false};
+  Family started{"holdfast_process_start_time_seconds", "seconds", "When the process started, since 1970.", false};
+  Family server_seconds{"holdfast_serve_cpu_seconds", "seconds", "Processor time of holdfast serve.", true};
+
+  std::vector<const Family*> All() const {
+    return {&in_use, &in_use_error, &objects,     &allocated, &waits,   &wait_seconds,
+            &lost,   &exporter,     &own_seconds, &own_bytes, &started, &server_seconds};
+  }
+};
+
+void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all) {
+  double bytes = 0, objects = 0, variance = 0;
+  for (const RowInfo& row : snapshot.rows) {
+    if (row.profile != ProfileKind::kHeap) continue;
+    bytes += row.sums[kAllocSpace] - row.sums[kFreeSpace];
+    objects += row.sums[kAllocObjects] - row.sums[kFreeObjects];
+    variance += row.sums[kAllocSpaceVariance] - row.sums[kFreeSpaceVariance];
+  }
+  all->in_use.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, bytes))));
+  all->in_use_error.Add(labels, static_cast<uint64_t>(std::llround(1.96 * std::sqrt(std::max(0.0, variance)))));
+  all->objects.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, objects))));
+  all->allocated.Add(labels, snapshot.totals.alloc_bytes);
+}
+
+void AddProcess(const ProcessTable& process, const Snapshot& snapshot, Families* all) {
+  const std::string labels =
+      fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
+  const auto has = [&](ProfileKind kind) { return (snapshot.profiles & (1u << static_cast<int>(kind))) != 0; };
+  if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
+  for (int kind = 1; kind < kWaitKinds; ++kind) {
+    if (snapshot.locks[kind].waits == 0) continue;
+    const std::string of_kind = fmt::format("{},kind=\"{}\"", labels, kWaitKindNames[kind]);
+    all->waits.Add(of_kind, snapshot.locks[kind].waits);
+    all->wait_seconds.Add(of_kind, static_cast<double>(snapshot.locks[kind].wait_ns) / 1e9);
+  }
+  for (int cause = 0; cause < kLosses; ++cause) {
+    if (snapshot.losses[cause] == 0) continue;
+    all->lost.Add(fmt::format("{},cause=\"{}\"", labels, kLossNames[cause]), snapshot.losses[cause]);
+  }
+  const bool served = ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere());
+  all->exporter.Add(labels, static_cast<uint64_t>(served));
+  all->own_seconds.Add(labels, static_cast<double>(snapshot.totals.sample_ns) / 1e9);
+  all->own_bytes.Add(labels, snapshot.table_bytes);
+  all->started.Add(labels, static_cast<double>(snapshot.process.start_wall_ns) / 1e9);
+}
+
+}  // namespace
+
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept) {
+  const bool openmetrics = accept.find("application/openmetrics-text") != std::string_view::npos;
+  Families all;
+  for (const ProcessTable& process : processes) {
+    const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+    if (snapshot.ok()) AddProcess(process, *snapshot, &all);  // else it has just ended
+  }
+  rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + time.tv_usec / 1e6; };
+  all.server_seconds.Add("", seconds(used.ru_utime) + seconds(used.ru_stime));
+  HttpResponse response{.content_type = openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                                    : "text/plain; version=0.0.4; charset=utf-8"};
+  for (const Family* family : all.All()) family->Write(openmetrics, &response.body);
+  if (openmetrics) response.body += "# EOF\n";
+  return response;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,20 @@
+// /metrics: some lines for each process, in OpenMetrics or in Prometheus' older text format. No label has a stack, a
+// function or a lock in it: what a series costs its server does not depend on the program.
+#ifndef HOLDFAST_REPORT_SERVE_METRICS_H_
+#define HOLDFAST_REPORT_SERVE_METRICS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/http/http_message.h"
+#include "report/processes/find_tables.h"
+
+namespace holdfast {
+
+// `accept`: the field of the request by which the format is chosen.
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SERVE_METRICS_H_

@@ -1,0 +1,27 @@
+// The small pages of the server: what there is to look at.
+#ifndef HOLDFAST_REPORT_SERVE_PAGES_H_
+#define HOLDFAST_REPORT_SERVE_PAGES_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/processes/find_tables.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// As Go's index: profiles with their number of samples. `name` of the process.
+std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples);
+
+// The processes, each with what is to be had of it.
+std::string ProcessesPage(const std::vector<ProcessTable>& processes);
+
+// Content-Security-Policy: no script, nothing from elsewhere, in no frame.
+std::pair<std::string, std::string> PagePolicy();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SERVE_PAGES_H_

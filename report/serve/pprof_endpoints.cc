@@ -1,0 +1,174 @@
+#include "report/serve/pprof_endpoints.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
+#include "report/base/split.h"
+#include "report/export/profile_builder.h"
+#include "report/pprof/pprof.h"
+#include "report/serve/pages.h"
+#include "report/serve/profile_text.h"
+
+namespace holdfast {
+namespace {
+
+const std::pair<std::string, std::string> kNoSniffing = {"X-Content-Type-Options", "nosniff"};
+
+HttpResponse Attachment(std::string_view file, const Profile& profile) {
+  return {.content_type = "application/octet-stream",
+          .fields = {kNoSniffing, {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", file)}},
+          .body = EncodePprof(profile)};
+}
+
+HttpResponse PlainText(std::string body) { return {.fields = {kNoSniffing}, .body = std::move(body)}; }
+
+HttpResponse NotCollected(const absl::Status& why) {
+  return PprofError(500, fmt::format("failed to collect profile: {}", std::string(why.message())));
+}
+
+void PreferAllocations(Profile* profile) { profile->default_sample_type = profile->strings.Intern("alloc_space"); }
+
+// strconv.Atoi, whose error the caller takes for 0.
+int64_t NumberOr0(std::string_view text) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(std::string(text), &number) ? number : 0;
+}
+
+// strconv.ParseUint(text, 0, 64), errors as 0.
+uint64_t AddressIn(std::string_view text) {
+  uint64_t address = 0;
+  const std::string whole(text);
+  if (whole.starts_with("0x") || whole.starts_with("0X")) {
+    return absl::SimpleHexAtoi(whole, &address) ? address : 0;
+  }
+  return absl::SimpleAtoi(whole, &address) ? address : 0;
+}
+
+std::optional<ProfileKind> KindOf(std::string_view name) {
+  for (int i = 0; i < kProfileKinds; ++i) {
+    if (name == kProfileKindNames[i]) return static_cast<ProfileKind>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HttpResponse PprofError(int status, std::string_view text) {
+  return {.status = status, .fields = {kNoSniffing, {"X-Go-Pprof", "1"}}, .body = fmt::format("{}\n", text)};
+}
+
+HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_view name, const HttpRequest& request) {
+  if (name.empty()) return Index(process);
+  if (name == "cmdline") return CommandLine(process);
+  if (name == "symbol") return Symbol(process, request);
+  constexpr std::string_view kDelta = "delta_";
+  if (name.starts_with(kDelta)) {
+    const std::optional<ProfileKind> kind = KindOf(name.substr(kDelta.size()));
+    if (kind.has_value()) return Increase(process, *kind);
+  }
+  const bool allocs = name == "allocs";
+  const std::optional<ProfileKind> kind = allocs ? ProfileKind::kHeap : KindOf(name);
+  if (!kind.has_value()) return PprofError(404, "Unknown profile");
+  const std::string_view seconds = request.Parameter("seconds");
+  return seconds.empty() ? Profiles(process, *kind, allocs, request) : Change(process, *kind, allocs, seconds, request);
+}
+
+HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  std::array<size_t, kProfileKinds> samples;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    samples[i] = BuildProfile(*snapshot, static_cast<ProfileKind>(i)).samples.size();
+  }
+  return {.content_type = "text/html; charset=utf-8",
+          .fields = {kNoSniffing, PagePolicy()},
+          .body = PprofIndexPage(process.Name(), samples)};
+}
+
+HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, ProfileKind kind, bool allocs,
+                                      const HttpRequest& request) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  Profile profile = BuildProfile(*snapshot, kind);
+  names_.Give(*snapshot, kind, &profile);
+  if (allocs) PreferAllocations(&profile);
+  if (NumberOr0(request.Parameter("debug")) != 0) return PlainText(ProfileText(profile, kind));
+  return Attachment(allocs ? "allocs" : kProfileKindNames[static_cast<int>(kind)], profile);
+}
+
+HttpResponse PprofEndpoints::Change(const ProcessTable& process, ProfileKind kind, bool allocs,
+                                    std::string_view seconds_text, const HttpRequest& request) {
+  int64_t seconds = 0;
+  if (!absl::SimpleAtoi(std::string(seconds_text), &seconds) || seconds <= 0) {
+    return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");
+  }
+  if (NumberOr0(request.Parameter("debug")) != 0) return PprofError(400, "seconds and debug params are incompatible");
+  const auto take = [&]() { return process.table.TakeSnapshot(); };
+  absl::StatusOr<Snapshot> snapshot = take();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  const Profile before = BuildProfile(*snapshot, kind);
+  snapshot = absl::UnknownError("");  // its memory, for as long as we wait
+  if (!request.wait(seconds)) return PprofError(500, "context canceled");
+  // A process that has ended meanwhile has left its table, which is open here: its last state.
+  snapshot = take();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  Profile change = ChangeBetween(before, BuildProfile(*snapshot, kind));
+  names_.Give(*snapshot, kind, &change);
+  if (allocs) PreferAllocations(&change);
+  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kProfileKindNames[static_cast<int>(kind)]), change);
+}
+
+HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind kind) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  const Profile now = BuildProfile(*snapshot, kind);
+  Profile increase;
+  {
+    const std::lock_guard lock(mutex_);
+    Told& told = told_[ProcessId(snapshot->process)];
+    told.turn = ++turns_;
+    CumulativeValues& last = told.kinds[static_cast<int>(kind)];
+    increase = IncreaseSince(last, now);
+    last = CumulativeValues(now);
+    if (told_.size() > kMostTold) {
+      told_.erase(std::min_element(told_.begin(), told_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
+    }
+  }
+  names_.Give(*snapshot, kind, &increase);
+  return Attachment(fmt::format("{}.pprof.gz", kProfileKindNames[static_cast<int>(kind)]), increase);
+}
+
+HttpResponse PprofEndpoints::CommandLine(const ProcessTable& process) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  std::string text = CommandLineOf(process, *snapshot);
+  if (!text.empty() && text.back() == '\0') text.pop_back();  // Go has zeros between arguments only
+  return PlainText(std::move(text));
+}
+
+HttpResponse PprofEndpoints::Symbol(const ProcessTable& process, const HttpRequest& request) {
+  constexpr size_t kLongestWord = 4096;  // as Go's reader
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  std::string text = "num_symbols: 1\n";  // pprof only wants to know whether there are any
+  std::string end;
+  std::vector<uint64_t> addresses;
+  for (const std::string_view word : Split(request.method == "POST" ? request.body : request.raw_query, "+")) {
+    if (word.size() >= kLongestWord) {
+      end = "reading request: bufio: buffer full\n";
+      break;
+    }
+    if (const uint64_t address = AddressIn(word); address != 0) addresses.push_back(address);
+  }
+  const std::vector<std::string> names = names_.Of(*snapshot, addresses);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!names[i].empty()) text += fmt::format("{:#x} {}\n", addresses[i], names[i]);
+  }
+  return PlainText(text + end);
+}
+
+}  // namespace holdfast

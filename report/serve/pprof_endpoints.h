@@ -1,0 +1,53 @@
+// /debug/pprof/ of one process, as Go's net/http/pprof answers it, and its delta_* as godeltaprof does.
+//
+//   heap, allocs, mutex, block      the profile; with seconds=N what changed meanwhile; with debug=1 as text
+//   delta_heap, delta_mutex, delta_block   what changed since the last time somebody asked for it
+//   cmdline, symbol                 as `go tool pprof` asks for them
+// Errors are Go's, to the letter: text, with X-Go-Pprof: 1, which makes pprof print them. Any thread.
+#ifndef HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_
+#define HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "report/http/http_message.h"
+#include "report/live/live_process.h"
+#include "report/live/profile_delta.h"
+
+namespace holdfast {
+
+// An error as net/http/pprof says it.
+HttpResponse PprofError(int status, std::string_view text);
+
+class PprofEndpoints {
+ public:
+  // `name`: what stands behind /debug/pprof/.
+  HttpResponse Answer(const ProcessTable& process, std::string_view name, const HttpRequest& request);
+
+ private:
+  HttpResponse Index(const ProcessTable& process);
+  HttpResponse Profiles(const ProcessTable& process, ProfileKind kind, bool allocs, const HttpRequest& request);
+  HttpResponse Change(const ProcessTable& process, ProfileKind kind, bool allocs, std::string_view seconds,
+                      const HttpRequest& request);
+  HttpResponse Increase(const ProcessTable& process, ProfileKind kind);
+  HttpResponse CommandLine(const ProcessTable& process);
+  HttpResponse Symbol(const ProcessTable& process, const HttpRequest& request);
+
+  Names names_;
+  // What delta_* told last: by ProcessId. Of processes that have ended some stay, kMostTold in all.
+  static constexpr size_t kMostTold = 4096;
+  struct Told {
+    uint64_t turn = 0;  // the last that asked
+    std::array<CumulativeValues, kProfileKinds> kinds;
+  };
+  std::mutex mutex_;  // guards what follows
+  uint64_t turns_ = 0;
+  std::map<std::string, Told> told_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_

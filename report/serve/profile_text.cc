@@ -1,0 +1,69 @@
+#include "report/serve/profile_text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/export/profile_builder.h"
+
+namespace holdfast {
+namespace {
+
+void AddStack(const Profile& profile, const Profile::Sample& sample, std::string* text) {
+  const auto out = std::back_inserter(*text);
+  for (const uint32_t frame : profile.FramesOf(sample))
+    fmt::format_to(out, " {:#x}", profile.locations[frame].address + 1);
+  *text += '\n';
+  for (const uint32_t frame : profile.FramesOf(sample)) {
+    const Profile::Location& location = profile.locations[frame];
+    for (const Profile::Line& line : profile.LinesOf(location)) {
+      const Profile::Function& function = profile.functions[line.function];
+      fmt::format_to(out, "#\t{:#x}\t{}", location.address + 1, profile.strings[function.name]);
+      if (function.filename != 0) fmt::format_to(out, "\t{}:{}", profile.strings[function.filename], line.line);
+      *text += '\n';
+    }
+  }
+  *text += '\n';
+}
+
+}  // namespace
+
+std::string ProfileText(const Profile& profile, ProfileKind kind) {
+  const bool heap = kind == ProfileKind::kHeap;
+  std::vector<size_t> order(profile.samples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const size_t largest_by = heap ? 3 : 1;  // bytes in use, delay
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return profile.ValuesOf(a)[largest_by] > profile.ValuesOf(b)[largest_by];
+  });
+  std::string text;
+  const auto out = std::back_inserter(text);
+  if (heap) {
+    const int64_t in_use = profile.Total(3);
+    // Equal sums would make pprof drop the columns of what was allocated.
+    const int64_t allocated = profile.Total(1) + (profile.Total(1) == in_use ? 1 : 0);
+    fmt::format_to(out, "heap profile: {}: {} [{}: {}] @ heap/2\n", profile.Total(2), in_use, profile.Total(0),
+                   allocated);
+  } else {
+    fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kProfileKindNames[static_cast<int>(kind)]);
+    if (kind == ProfileKind::kMutex) text += "sampling period=1\n";
+  }
+  for (const size_t i : order) {
+    const auto values = profile.ValuesOf(i);
+    if (heap) {
+      fmt::format_to(out, "{}: {} [{}: {}] @", values[2], values[3], values[0], values[1]);
+    } else {
+      fmt::format_to(out, "{} {} @", values[1], values[0]);
+    }
+    AddStack(profile, profile.samples[i], &text);
+  }
+  if (heap) {
+    text += "\n# holdfast\n";
+    for (const StringId comment : profile.comments) fmt::format_to(out, "# {}\n", profile.strings[comment]);
+  }
+  return text;
+}
+
+}  // namespace holdfast
