@@ -1,6 +1,45 @@
 #include "report/export/ended_files.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "report/export/written_files.h"
+#include "report/table/process_info.h"
+
 namespace holdfast {
+namespace {
+
+// Files that are read at a time to see whose they are: a folder may hold thousands that must stay.
+constexpr size_t kMostRead = 64;
+
+// "host/4026531836/4242/1327410/0123456789abcdef", see docs/format.md.
+bool IsOfEndedProcess(std::string_view process, uint32_t pid) {
+  char host[256] = {};
+  const std::vector<std::string> parts = absl::StrSplit(std::string(process), '/');
+  if (parts.size() != 5 || gethostname(host, sizeof host - 1) != 0 || parts[0] != host) return false;
+  TableOwner owner;
+  if (!absl::SimpleAtoi(parts[1], &owner.pid_ns) || !absl::SimpleAtoi(parts[2], &owner.pid) ||
+      !absl::SimpleAtoi(parts[3], &owner.start_ticks) || owner.pid != pid) {
+    return false;
+  }
+  return owner.pid == 0 || LivenessOf(owner) == Liveness::kDead;  // 0: the sum of a program's processes
+}
+
+// Whether an exporter wrote it, under this name, for a process that has ended. A copy that somebody made under a name of his own
+// is not one.
+bool MayGo(const ProfileName& name, const WrittenFile& file) {
+  return file.by_holdfast && ProgramForFileName(file.program) == name.program && file.kind == name.kind &&
+         file.is_sum == (name.pid == 0) && IsOfEndedProcess(file.process, name.pid);
+}
+
+}  // namespace
 
 uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_t user) {
   uint64_t removed = 0;
@@ -9,7 +48,30 @@ uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_
     removed += output.Shrink(max_bytes, {files.front()}).size();
     files.pop_front();
   }
+  if (max_bytes != 0 && user == geteuid() && output.bytes() > max_bytes) removed += ShrinkEarlier(output, max_bytes);
   return removed;
+}
+
+uint64_t EndedFiles::ShrinkEarlier(const OutputFolder& output, uint64_t max_bytes) {
+  std::vector<OutputFolder::Entry> entries = output.List();
+  std::erase_if(entries, [this](const OutputFolder::Entry& entry) {
+    return !entry.regular || !entry.own || stay_.contains(entry.name.ToString());
+  });
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.modified_ns < b.modified_ns; });
+  std::vector<ProfileName> names;
+  for (const OutputFolder::Entry& entry : entries) {
+    if (names.size() < kMostRead) names.push_back(entry.name);
+  }
+  const std::vector<std::optional<WrittenFile>> files = ReadWrittenFiles(output, names);
+  std::vector<ProfileName> may_go;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (files[i].has_value() && MayGo(names[i], *files[i])) {
+      may_go.push_back(names[i]);
+    } else {
+      stay_.insert(names[i].ToString());
+    }
+  }
+  return output.Shrink(max_bytes, may_go).size();
 }
 
 }  // namespace holdfast

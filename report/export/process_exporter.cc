@@ -12,6 +12,7 @@
 #include "report/base/time_budget.h"
 #include "report/export/lock_names.h"
 #include "report/export/without_rights.h"
+#include "report/export/written_files.h"
 #include "report/pprof/pprof.h"
 #include "report/symbolize/profile_symbolizer.h"
 
@@ -43,16 +44,10 @@ absl::Status CopyWhole(int from, int to) {
   }
 }
 
-std::vector<int64_t> Totals(const Profile& profile) {
-  std::vector<int64_t> totals;
-  for (size_t type = 0; type < profile.sample_types.size(); ++type) totals.push_back(profile.Total(type));
-  return totals;
-}
-
 }  // namespace
 
 bool ProcessExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
-  return !kind.files.empty() && kind.files.back().totals == Totals(profile);
+  return !kind.files.empty() && kind.files.back().totals == TotalsOf(profile);
 }
 
 // An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only
@@ -61,13 +56,15 @@ void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapsh
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);
   const std::string process = ProcessId(snapshot.process);
+  std::vector<ProfileName> names;
   for (const OutputFolder::Entry& entry : output.ListOf(program, snapshot.process.pid)) {
-    if (!entry.regular || !entry.own || entry.modified_ns < snapshot.process.start_wall_ns) continue;
-    const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), entry.name.kind);
-    if (kind == std::end(kProfileKindNames)) continue;
-    const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(entry.name));
-    if (!profile.ok() || profile->CommentValue("process") != process) continue;
-    kinds_[kind - kProfileKindNames].files.push_back({entry.name, profile->time_nanos, Totals(*profile)});
+    if (entry.regular && entry.own && entry.modified_ns >= snapshot.process.start_wall_ns) names.push_back(entry.name);
+  }
+  const std::vector<std::optional<WrittenFile>> files = ReadWrittenFiles(output, names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), names[i].kind);
+    if (kind == std::end(kProfileKindNames) || !files[i].has_value() || files[i]->process != process) continue;
+    kinds_[kind - kProfileKindNames].files.push_back({names[i], files[i]->time_nanos, files[i]->totals});
   }
   for (Kind& kind : kinds_) {
     std::sort(kind.files.begin(), kind.files.end(),

@@ -148,6 +148,7 @@ class Exporter {
     const absl::Status written = shared_.Write(*output_);
     next_shared_ = NowNs() + kSecond;
     if (!written.ok()) last_failure_ = written;
+    ended_.Shrink(*output_, options_.max_disk_bytes, geteuid());
     for (const auto& served : all) {
       if (!served->shared) continue;
       if (written.ok()) {

@@ -194,18 +194,57 @@ TEST_F(ExporterLife, EachContainerHasItsOwnFolderOfThatPath) {
   EXPECT_EQ(Newest(b, "heap")[0].SumLeaf("for_each_line").at("alloc_objects"), 200);
 }
 
+// What a limit of the folder holds to: all profiles together.
+uint64_t BytesIn(const std::string& folder) {
+  uint64_t bytes = 0;
+  for (const ProfileName& name : ListProfiles(folder)) bytes += std::filesystem::file_size(name.path);
+  return bytes;
+}
+constexpr uint64_t kLimit = 20'000;
+
 TEST_F(ExporterLife, ALimitOfTheFolderHoldsOverManyProcesses) {
-  constexpr uint64_t kLimit = 20'000;
   Command command = CommandFor(Launch::kRun, {"/bin/sh"}, With(kEvery, "max-disk", std::to_string(kLimit)));
   command.argv.push_back("-c");
   command.argv.push_back("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do " +
                          ProgramPath("threads_exact") + " > /dev/null; done");
   const RunResult r = RunAndSettle(command);
   ASSERT_TRUE(r.exited(0)) << r.Describe();
-  uint64_t bytes = 0;
-  for (const ProfileName& name : ListProfiles(out())) bytes += std::filesystem::file_size(name.path);
-  EXPECT_LE(bytes, kLimit);
-  EXPECT_GT(bytes, kLimit / 2);
+  EXPECT_LE(BytesIn(out()), kLimit);
+  EXPECT_GT(BytesIn(out()), kLimit / 2);
+}
+
+// Each run has an exporter of its own. What it finds of ended programs counts and goes; what it cannot know for certain stays.
+TEST_F(ExporterLife, ALimitOfTheFolderHoldsOverItsExporters) {
+  const Options limited = With(kEvery, "max-disk", std::to_string(kLimit));
+  const auto run = [&] { ASSERT_TRUE(RunAs(Launch::kRun, {"threads_exact"}, limited).exited(0)); };
+  run();
+  const std::string first = NewestHeap().at(0).path;
+  // Under a name of somebody's own; and something else under a name as ours.
+  const std::string baseline = out() + "/baseline.7.0001.heap.pb.gz", notes = out() + "/notes.7.0001.heap.pb.gz";
+  std::filesystem::copy_file(first, baseline);
+  WriteFile(notes, std::string(100, 'x'));
+  for (int i = 0; i < 12; ++i) run();
+  EXPECT_LE(BytesIn(out()), kLimit);
+  EXPECT_GT(BytesIn(out()), kLimit / 2);
+  EXPECT_FALSE(std::filesystem::exists(first));
+  EXPECT_TRUE(std::filesystem::exists(baseline));
+  EXPECT_TRUE(std::filesystem::exists(notes));
+}
+
+TEST_F(ExporterLife, ALimitOfTheFolderHoldsForTheFilesThatProcessesShare) {
+  std::string script;
+  for (int i = 0; i < 20; ++i) {
+    const std::string program = folder() + "/program" + std::to_string(i);
+    std::filesystem::copy_file(ProgramPath("threads_exact"), program);
+    script += program + " > /dev/null\n";
+  }
+  Command command = CommandFor(Launch::kRun, {"/bin/sh"},
+                               With(With(kEvery, "max-disk", std::to_string(kLimit)), "merge-children", "yes"));
+  command.argv.insert(command.argv.end(), {"-c", script});
+  const RunResult r = RunAndSettle(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_LE(BytesIn(out()), kLimit);
+  EXPECT_GT(BytesIn(out()), kLimit / 2);
 }
 
 TEST_F(ExporterLife, ShortProcessesOfABuildShareOneFileForEachProgram) {

@@ -1,0 +1,34 @@
+// What files in the output folder say of themselves, for those who count or remove what an earlier exporter wrote.
+//
+// Root's exporter also copies into its files what another user's process handed over, unread. So root itself reads none of
+// them: a child does, as user nobody, and tells no more than what stands here.
+#ifndef HOLDFAST_REPORT_EXPORT_WRITTEN_FILES_H_
+#define HOLDFAST_REPORT_EXPORT_WRITTEN_FILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/export/output_folder.h"
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+struct WrittenFile {
+  std::string process, program, kind;  // as its comments have them
+  bool by_holdfast = false;
+  bool is_sum = false;  // of several processes
+  int64_t time_nanos = 0;
+  std::vector<int64_t> totals;  // of each of its values
+};
+
+// One for each of `names`; nothing where it is no profile, or cannot be read.
+std::vector<std::optional<WrittenFile>> ReadWrittenFiles(const OutputFolder& output,
+                                                         const std::vector<ProfileName>& names);
+
+std::vector<int64_t> TotalsOf(const Profile& profile);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_WRITTEN_FILES_H_
