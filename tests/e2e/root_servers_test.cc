@@ -116,6 +116,38 @@ TEST_P(RootServers, NginxAndPhp) {
   EXPECT_GT(seen, 20 * 200 * 1000);  // of 20 pages of 200 KB, by estimates that are a hundred times as sharp
 }
 
+// By its starter: root's `su` becomes user postgres, and starts pg_ctl, which starts the server and ends.
+TEST_P(RootServers, PostgresByItsStarter) {
+  const std::string control = FindProgram("/usr/lib/postgresql/*/bin/pg_ctl");
+  if (control.empty()) GTEST_SKIP() << "needs postgresql";
+  const std::string data = place_ + "/data", bin = control.substr(0, control.rfind('/'));
+  chmod(folder().c_str(), 0711);
+  const auto as_postgres = [](const std::string& command) {
+    return "su postgres -s /bin/sh -c '" + command + "'";
+  };
+  const RunResult made = Execute({.argv = {"/bin/sh", "-c",
+                                           as_postgres(bin + "/initdb -A trust -U postgres -N -D " + data)},
+                                  .timeout_seconds = 100});
+  ASSERT_TRUE(made.exited(0)) << made.Describe();
+  const std::string run = control + " -s -w -D " + data + " -l " + data + "/log ";
+  Command command = Server({"/bin/sh", "-c",
+                            as_postgres(run + "-o \"-k " + place_ + " -c listen_addresses=\" start") + "; psql -h " +
+                                place_ + " -U postgres -Atc 'select sum(a) from generate_series(1, 1000) a'; " +
+                                as_postgres(run + "-m fast stop")});
+  command.timeout_seconds = 150;
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, "500500\n");
+  std::set<int64_t> servers;
+  for (const ProfileName& profile : ListProfiles(out())) {
+    struct stat info;
+    ASSERT_EQ(stat(profile.path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_uid, 0u) << profile.path;
+    if (profile.program == "postgres") servers.insert(profile.pid);
+  }
+  EXPECT_GE(servers.size(), 5u) << r.Describe() << AllSummaries();  // the first, four of its workers, and who answered
+}
+
 TEST_P(RootServers, Memcached) {
   const std::string memcached = FindProgram("/usr/bin/memcached"), socket_path = place_ + "/memcached.sock";
   if (memcached.empty()) GTEST_SKIP() << "needs memcached";
