@@ -28,7 +28,8 @@ bool HasMark(const std::string& tables, const std::string& out, uid_t user) {
   char path[700];
   MarkPath(tables.c_str(), out.c_str(), user, path, sizeof path);
   struct stat info;
-  return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == 0;
+  return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == 0 && info.st_nlink == 1 &&
+         info.st_size == 0;  // not a link to another file of root's
 }
 
 void RemoveMark(const std::string& tables, const std::string& out, uid_t user) {

@@ -299,6 +299,25 @@ SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reus
   return nullptr;
 }
 
+namespace {
+
+// Of a folder that was just made, whatever the umask. Above it may be somebody who has put another in its place by now, or a
+// link: what is changed is a folder of this user's alone, by what was opened.
+void GiveModeOfOwn(const char* path) {
+  const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (SyscallFailed(fd)) return;
+  struct stat info;
+  if (!SyscallFailed(RawSyscall(SYS_fstat, fd, &info)) && (info.st_mode & 0777) != 0700 &&
+      info.st_uid == static_cast<uint32_t>(RawSyscall(SYS_geteuid))) {
+    TextBuffer<40> opened;
+    opened.Add("/proc/self/fd/").AddNumber(static_cast<uint64_t>(fd));
+    RawSyscall(SYS_fchmodat, AT_FDCWD, opened.text(), 0700);
+  }
+  RawSyscall(SYS_close, fd);
+}
+
+}  // namespace
+
 FolderId OutFolderId(char* path, bool make) {
   struct stat info;
   const auto is_there = [&] {
@@ -309,8 +328,7 @@ FolderId OutFolderId(char* path, bool make) {
     const char behind = at[1];
     if (behind != '/' && behind != '\0') continue;
     at[1] = '\0';
-    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700)))
-      RawSyscall(SYS_fchmodat, AT_FDCWD, path, 0700);  // whatever the umask
+    if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700))) GiveModeOfOwn(path);
     at[1] = behind;
   }
   if (!make || !is_there()) return {};

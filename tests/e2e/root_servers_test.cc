@@ -122,12 +122,10 @@ TEST_P(RootServers, PostgresByItsStarter) {
   if (control.empty()) GTEST_SKIP() << "needs postgresql";
   const std::string data = place_ + "/data", bin = control.substr(0, control.rfind('/'));
   chmod(folder().c_str(), 0711);
-  const auto as_postgres = [](const std::string& command) {
-    return "su postgres -s /bin/sh -c '" + command + "'";
-  };
-  const RunResult made = Execute({.argv = {"/bin/sh", "-c",
-                                           as_postgres(bin + "/initdb -A trust -U postgres -N -D " + data)},
-                                  .timeout_seconds = 100});
+  const auto as_postgres = [](const std::string& command) { return "su postgres -s /bin/sh -c '" + command + "'"; };
+  const RunResult made =
+      Execute({.argv = {"/bin/sh", "-c", as_postgres(bin + "/initdb -A trust -U postgres -N -D " + data)},
+               .timeout_seconds = 100});
   ASSERT_TRUE(made.exited(0)) << made.Describe();
   const std::string run = control + " -s -w -D " + data + " -l " + data + "/log ";
   Command command = Server({"/bin/sh", "-c",

@@ -1,9 +1,11 @@
 // Root's programs that become other users: their profiles come into root's folder, nobody else's do, and what is left
 // behind is named. And the folder itself: whose it is, and for whom.
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sampler/contract/exporter_service.h"
@@ -225,6 +227,32 @@ TEST_F(Users, TheFolderIsForItsUserAloneWhateverTheUmask) {
     ExpectRootsOwn();
     EXPECT_EQ(ListProfiles(out()).size(), 1u);
   }
+}
+
+// Root's program makes the folder in a place of somebody else's, who puts a link there in the very moment.
+TEST_F(Users, NoFolderButTheOneThatWasMadeIsGivenItsMode) {
+  const std::string place = folder() + "/place", roots = folder() + "/roots", made = place + "/prof";
+  std::filesystem::create_directories(place);
+  std::filesystem::create_directories(roots);
+  ASSERT_EQ(chown(place.c_str(), kNobody, kNobody), 0);
+  ASSERT_EQ(chmod(roots.c_str(), 0755), 0);
+  setenv("AFTER", ("mv " + made + " " + place + "/moved && ln -s " + roots + " " + made).c_str(), 1);
+  Options options = kEvery;
+  options["out"] = made;
+  const Command program = CommandFor(Launch::kPreload, {"endings", "return"}, options);
+  // Of all folders on the way the last, whose making is tried for each.
+  const auto parts = static_cast<long>(std::count(made.begin(), made.end(), '/'));
+  std::vector<std::string> argv = {ProgramPath("fail_syscalls"), folder() + "/calls",   "after",
+                                   std::to_string(SYS_mkdirat),  std::to_string(parts), "env"};
+  for (const auto& [name, value] : program.env) argv.push_back(name + "=" + value);
+  argv.insert(argv.end(), program.argv.begin(), program.argv.end());
+  const RunResult r = RunAndSettle({.argv = argv});
+  unsetenv("AFTER");
+  EXPECT_TRUE(r.exited(5)) << r.Describe();
+  EXPECT_TRUE(std::filesystem::is_symlink(made)) << "nobody came in between";
+  struct stat info;
+  ASSERT_EQ(stat(roots.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0755u);
 }
 
 TEST_F(Users, AFolderThatSomebodyElsePutThereIsRefused) {

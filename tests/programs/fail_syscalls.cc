@@ -4,6 +4,8 @@
 //   fail_syscalls COUNT-FILE nth N ERRNO PROGRAM…          the N-th call fails (0 = none)
 //   fail_syscalls COUNT-FILE from N ERRNO PROGRAM…         every call from the N-th on
 //   fail_syscalls COUNT-FILE random PERCENT SEED PROGRAM…  so many of a hundred, each with another error
+//   fail_syscalls COUNT-FILE after CALL NTH PROGRAM…       none; after the NTH of this number the shell runs $AFTER, as
+//                                                          somebody else might in that very moment
 //
 // Writes the number of calls that the library made to COUNT-FILE; ends as the program does.
 #include <elf.h>
@@ -30,6 +32,7 @@ namespace {
 struct Traced {
   bool in_call = false;
   int fails_with = 0;
+  bool awaited = false;  // the call after which $AFTER is run
   bool found = false;
   uint64_t start = 0, end = 0;  // of the library, as this process has it mapped
 };
@@ -66,7 +69,7 @@ int main(int argc, char** argv) {
              PTRACE_O_EXITKILL);
   std::map<pid_t, Traced> all;
   all[child];
-  long calls = 0;
+  long calls = 0, of_the_number = 0;
   int result = 97;
   ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
   while (!all.empty()) {
@@ -97,6 +100,8 @@ int main(int argc, char** argv) {
         if (!traced.found || registers.orig_rax == SYS_openat) FindLibrary(pid, &traced);
         const bool ours = traced.found && registers.rip >= traced.start && registers.rip < traced.end;
         if (ours) ++calls;
+        traced.awaited =
+            mode == "after" && ours && registers.orig_rax == static_cast<uint64_t>(first) && ++of_the_number == second;
         const bool fails = ours && registers.orig_rax != SYS_exit_group && registers.orig_rax != SYS_exit &&
                            ((mode == "nth" && calls == first) || (mode == "from" && calls >= first) ||
                             (mode == "random" && static_cast<long>(random() % 100) < first));
@@ -109,6 +114,9 @@ int main(int argc, char** argv) {
         registers.rax = static_cast<uint64_t>(-traced.fails_with);
         ptrace(PTRACE_SETREGS, pid, nullptr, &registers);
         traced.fails_with = 0;
+      } else if (traced.awaited) {
+        if (system(getenv("AFTER")) != 0) _exit(96);
+        traced.awaited = false;
       }
       traced.in_call = !traced.in_call;
     } else if (event == 0 && signal != SIGSTOP && signal != SIGTRAP) {
