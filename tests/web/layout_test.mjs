@@ -1,6 +1,7 @@
 // How the page is laid out and handled: the graph has the room, table and graph belong together, names can be read at any
 // width, and the keyboard does what the pointer does.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { open, report } from "./browser.mjs";
 import { heap, randomStacks } from "./pprof.mjs";
@@ -235,5 +236,102 @@ test("Random trees: every box of the folded graph has its frames, and no value i
   }
   await page.keyboard.press("Escape");
   assert.equal(await page.getByRole("main").count(), 1);
+  await close();
+});
+
+test("The call graph fits, is zoomed and moved, and is saved as a picture of all of it", async () => {
+  const { page, close, hash } = await open(server, "#view=graph");
+  const svg = page.locator("svg.graph");
+  const scale = async () => Number(await svg.getAttribute("data-scale"));
+  const inside = () => page.evaluate(() => {
+    const frame = document.querySelector(".graph-frame").getBoundingClientRect();
+    return [...document.querySelectorAll(".graph .node rect:first-of-type")].every((rect) => {
+      const box = rect.getBoundingClientRect();
+      return box.left >= frame.left - 1 && box.right <= frame.right + 1 && box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
+    });
+  });
+  assert.equal(await inside(), true);
+  const fitted = await scale();
+  await page.getByRole("button", { name: "Larger" }).click();
+  assert.ok((await scale()) > fitted);
+  const frame = await page.locator(".graph-frame").boundingBox();
+  await page.mouse.move(frame.x + 30, frame.y + 30);
+  await page.mouse.wheel(0, -900);
+  await page.waitForFunction((before) => Number(document.querySelector("svg.graph").dataset.scale) > before, fitted * 2);
+  assert.equal(await inside(), false);
+  const view = await svg.getAttribute("viewBox");
+  await page.mouse.down();
+  await page.mouse.move(frame.x + 230, frame.y + 130, { steps: 3 });
+  await page.mouse.up();
+  assert.notEqual(await svg.getAttribute("viewBox"), view);
+  assert.equal(await hash(), "#view=graph", "a drag is no click");
+  const [got] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save SVG" }).click()]);
+  assert.match(got.suggestedFilename(), /^app.*\.svg$/);
+  const text = readFileSync(await got.path(), "utf8");
+  const root = await page.evaluate((source) => {
+    const parsed = new DOMParser().parseFromString(source, "image/svg+xml").documentElement;
+    return [parsed.tagName, parsed.getAttribute("viewBox"), parsed.querySelectorAll("text.title, text").length, parsed.querySelector("rect").getAttribute("fill")];
+  }, text);
+  assert.equal(root[0], "svg");
+  assert.match(root[1], /^0 0 /);
+  assert.ok(root[2] >= 20);
+  assert.match(root[3], /^rgb/);
+  await page.getByRole("button", { name: "Fit" }).click();
+  assert.equal(await inside(), true);
+  await close();
+});
+
+test("Keys act on the frame under the cursor; without one on what was chosen", async () => {
+  const { page, close, hash } = await open(server, `${plain}&fn=worker`);
+  await page.getByRole("tree", { name: "Flame graph" }).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("f");
+  assert.match(await hash(), /focus==main/);
+  await page.keyboard.press("Backspace");
+  await page.getByRole("tab", { name: "Flame graph" }).focus();
+  await page.keyboard.press("x");
+  assert.match(await hash(), /hide==worker/);
+  await close();
+});
+
+test("Dialogs keep the focus and give it back; Esc closes whatever is open", async () => {
+  const { page, close, at } = await open(server, plain);
+  for (const [key, name] of [["?", "Keys and terms"], ["a", "About this profile"]]) {
+    const button = page.getByRole("button", { name, exact: true });
+    await button.focus();
+    await page.keyboard.press(key);
+    const dialog = page.getByRole("dialog", { name });
+    await dialog.waitFor();
+    for (let i = 0; i < 5; ++i) {
+      await page.keyboard.press(i % 2 === 0 ? "Tab" : "Shift+Tab");
+      assert.equal(await dialog.evaluate((element) => element.contains(document.activeElement)), true, `${name}, Tab ${i}`);
+    }
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(await button.evaluate((element) => element === document.activeElement), true);
+  }
+  await page.mouse.click(...(await at(9, 0.5)));
+  const card = page.getByRole("group", { name: "With set" });
+  await card.waitFor();
+  await page.keyboard.press("Escape");
+  await card.waitFor({ state: "detached" });
+  await close();
+  const missing = await open(server, "#fn=gone");
+  await missing.page.keyboard.press("Escape");
+  await missing.page.getByRole("alert").waitFor({ state: "detached" });
+  await missing.close();
+});
+
+test("On a phone and on paper: graph and figures are there, nothing is cut off", async () => {
+  const { page, close } = await open(server, "", { width: 375, height: 800 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 375);
+  const graph = await page.getByRole("tree", { name: "Flame graph" }).boundingBox();
+  assert.ok(graph.width > 340 && graph.height > 400, JSON.stringify(graph));
+  assert.ok((await page.locator("header.head").boundingBox()).height < 130);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.locator(".tools").first().isVisible(), false);
+  assert.equal(await page.getByTestId("beside").isVisible(), true);
   await close();
 });

@@ -1,5 +1,6 @@
 // What a tree says of functions: self and total, who calls and who is called.
-import { arrange, weightOf, type FlameTree } from "./tree";
+import { drain, pauseMask, type Steps } from "./steps";
+import { arrange, arrangeSteps, weightOf, type FlameTree } from "./tree";
 
 export interface FunctionRow {
   func: number;
@@ -8,13 +9,16 @@ export interface FunctionRow {
 }
 
 /** One row for each function; a function that stands twice in a stack counts once. */
-export function functionTable(tree: FlameTree): FunctionRow[] {
+export const functionTable = (tree: FlameTree): FunctionRow[] => drain(functionTableSteps(tree));
+
+export function* functionTableSteps(tree: FlameTree): Steps<FunctionRow[]> {
   let functions = 0;
   for (let i = 0; i < tree.size; ++i) if (tree.func[i]! >= functions) functions = tree.func[i]! + 1;
   const covered = new Int32Array(functions); // end of the outermost occurrence that is open
   const rows: (FunctionRow | undefined)[] = new Array(functions);
   const columns = tree.self.length;
   for (let i = 1; i < tree.size; ++i) {
+    if ((i & pauseMask) === 0) yield;
     const fn = tree.func[i]!;
     let row = rows[fn];
     if (row === undefined) row = rows[fn] = { func: fn, self: new Array(columns).fill(0), total: new Array(columns).fill(0) };
@@ -82,7 +86,9 @@ export function calleeTree(tree: FlameTree, func: number, byValue: boolean): Fla
  * Without `func`: every function with something of its own (the bottom-up tree). A caller with less than `least` of the
  * weight is not opened further; its callers are what is left of its box.
  */
-export function callerTree(tree: FlameTree, func: number | null, byValue: boolean, least = 0): FlameTree {
+export const callerTree = (tree: FlameTree, func: number | null, byValue: boolean, least = 0): FlameTree => drain(callerTreeSteps(tree, func, byValue, least));
+
+export function* callerTreeSteps(tree: FlameTree, func: number | null, byValue: boolean, least: number): Steps<FlameTree> {
   const columns = tree.self.length;
   const upper: number[] = [0];
   const funcs: number[] = [-1];
@@ -122,6 +128,7 @@ export function callerTree(tree: FlameTree, func: number | null, byValue: boolea
   while (open.length > 0) {
     const next: typeof open = [];
     for (const { node, at, origin } of open) {
+      yield;
       if (weights[node]! <= least * whole) continue;
       next.push(...group(node, at, origin));
     }
@@ -135,7 +142,7 @@ export function callerTree(tree: FlameTree, func: number | null, byValue: boolea
     for (let c = 0; c < columns; ++c) self[c]![upper[i]!]! -= upper[i] === 0 ? 0 : totals[i]![c]!;
     if (upper[i] !== 0) own[upper[i]!]! -= weights[i]!;
   }
-  return arrange(count, Int32Array.from(upper), Int32Array.from(funcs), self, new Int32Array(0), byValue, own);
+  return yield* arrangeSteps(count, Int32Array.from(upper), Int32Array.from(funcs), self, new Int32Array(0), byValue, own);
 }
 
 function selfWeight(tree: FlameTree, i: number): number {

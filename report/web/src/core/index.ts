@@ -11,6 +11,7 @@ export * from "./metrics";
 export * from "./runs";
 export * from "./select";
 export * from "./state";
+export * from "./steps";
 export * from "./tree";
 export * from "./tree_build";
 export * from "./units";

@@ -3,6 +3,8 @@
 // Preorder is what makes it fast: the subtree of node i is [i, end[i]), so totals are one backward loop, "the outermost
 // occurrence of a function" is one comparison, and a box too narrow to see is skipped with all that it holds.
 // tree_build.ts makes it from a report, functions.ts asks it about functions; drawing and searching never build.
+import { drain, pauseMask, type Steps } from "./steps";
+
 export interface FlameTree {
   size: number;
   parent: Int32Array;
@@ -24,19 +26,24 @@ export function weightOf(columns: Float64Array[], i: number): number {
 }
 
 /** Orders siblings, brings everything into preorder, sums up. Parents must come before their children. */
-export function arrange(
+export function arrange(count: number, upper: Int32Array, func: Int32Array, self: Float64Array[], viewOf: Int32Array, byValue: boolean): FlameTree {
+  return drain(arrangeSteps(count, upper, func, self, viewOf, byValue, null));
+}
+
+export function* arrangeSteps(
   count: number,
   upper: Int32Array,
   func: Int32Array,
   self: Float64Array[],
   viewOf: Int32Array,
   byValue: boolean,
-  ownWeight: Float64Array | null = null,
-): FlameTree {
+  ownWeight: Float64Array | null,
+): Steps<FlameTree> {
   const weight = new Float64Array(count);
   const totals = self.map((column) => column.slice(0, count));
   let functions = 0;
   for (let i = count - 1; i >= 0; --i) {
+    if ((i & pauseMask) === 0) yield;
     if (i > 0) for (const total of totals) total[upper[i]!]! += total[i]!;
     weight[i]! += ownWeight !== null ? ownWeight[i]! : weightOf(self, i);
     if (i > 0) weight[upper[i]!]! += weight[i]!;
@@ -59,6 +66,7 @@ export function arrange(
   }
   if (byValue) {
     for (let i = 0; i < count; ++i) {
+      if ((i & pauseMask) === 0) yield;
       if (starts[i + 1]! - starts[i]! > 1) {
         children.subarray(starts[i]!, starts[i + 1]!).sort((a, b) => weight[b]! - weight[a]! || func[a]! - func[b]!);
       }
@@ -83,6 +91,7 @@ export function arrange(
   let top = 0;
   stack[top++] = 0;
   for (let at = 0; at < size; ++at) {
+    if ((at & pauseMask) === 0) yield;
     const i = stack[--top]!;
     number[i] = at;
     tree.func[at] = func[i]!;

@@ -2,7 +2,8 @@
 //
 // 1,000,000 nodes are built in about 0.15 s, filtered ones in 0.7 s.
 import type { Report } from "./data";
-import { arrange, weightOf, type FlameTree } from "./tree";
+import { drain, pauseMask, type Steps } from "./steps";
+import { arrangeSteps, weightOf, type FlameTree } from "./tree";
 
 export interface StackFilter {
   type: "focus" | "hide" | "from";
@@ -18,7 +19,9 @@ export interface TreeOptions {
 }
 
 /** `columns` are over the nodes of the report: head, then base, then variance of the difference. */
-export function buildTree(report: Report, columns: Float64Array[], options: TreeOptions): FlameTree {
+export const buildTree = (report: Report, columns: Float64Array[], options: TreeOptions): FlameTree => drain(buildTreeSteps(report, columns, options));
+
+export function* buildTreeSteps(report: Report, columns: Float64Array[], options: TreeOptions): Steps<FlameTree> {
   const { parent, frame, frameFunction } = report;
   const nodes = parent.length;
   if (options.filters.length === 0 && options.fold === null && (options.top ?? null) === null && !options.byValue && options.side === undefined) {
@@ -29,6 +32,7 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   // Only what leads to a value.
   const live = new Uint8Array(nodes);
   for (let i = nodes - 1; i >= 0; --i) {
+    if ((i & pauseMask) === 0) yield;
     if (live[i] === 0 && weightOf(columns, i) !== 0) live[i] = 1;
     if (live[i] === 1) live[parent[i]!] = 1;
   }
@@ -76,6 +80,7 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   const inTop = new Uint8Array(isTop !== null ? nodes : 1); // frames of the top alone, from the root to here
   inTop[0] = 1;
   for (let i = 1; i < nodes; ++i) {
+    if ((i & pauseMask) === 0) yield;
     if (live[i] === 0) continue;
     const f = frame[i]!;
     const fn = frameFunction[f]!;
@@ -110,12 +115,13 @@ export function buildTree(report: Report, columns: Float64Array[], options: Tree
   }
   const self = columns.map(() => new Float64Array(count));
   for (let i = 0; i < nodes; ++i) {
+    if ((i & pauseMask) === 0) yield;
     const to = viewOf[i]!;
     if (live[i] === 0 || to < 0) continue;
     for (let c = 0; c < columns.length; ++c) self[c]![to]! += columns[c]![i]!;
   }
   const own = options.side === undefined ? null : self[options.side]!.map(Math.abs);
-  return arrange(count, upper, func, self, viewOf, options.byValue, own);
+  return yield* arrangeSteps(count, upper, func, self, viewOf, options.byValue, own);
 }
 
 /**

@@ -8,7 +8,7 @@ import { CompareControls, CompareView } from "./compare_view";
 import { FlameView } from "./flame";
 import { GraphView } from "./graph_view";
 import { Head } from "./head";
-import { About, Help } from "./dialogs";
+import { About, Dialog, Help } from "./dialogs";
 import { Inspector } from "./inspector";
 import { onKey, type Page } from "./keys";
 import { LeaksView } from "./leaks_view";
@@ -20,6 +20,7 @@ import { Summary } from "./summary";
 import { BottomUpView, FunctionsView, TopDownView } from "./tables";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
+import { Work } from "./work";
 
 export interface EmbeddedFile {
   name: string;
@@ -60,27 +61,50 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   const search = useRef<HTMLInputElement>(null);
   const shared = useMemo(() => ({ hover: new Hover(), closers: new Closers(), cursor: { func: -1 } }), []);
   const dark = theme === "" ? systemDark : theme === "dark";
-  const latest = useRef(state);
-  latest.current = state;
+  const latest = useRef(state); // shown
+  const wanted = useRef(state); // asked for: the same, but while something long is made
 
+  const [working, setWorking] = useState(false);
+  const work = useMemo(() => new Work(setWorking), []);
+  const alone = (next: State): State => {
+    // With a base of other kinds a metric stands alone; the next one may be compared again.
+    const isAlone = next.compare?.type === "files" && !model.baseHas(next);
+    return isAlone ? { ...next, compare: null, colour: next.colour === "diff" ? model.usualColour() : next.colour } : next;
+  };
+  /** Shows a state once all that it needs is there; `then` comes with it. */
+  const show = useCallback((next: State, then: () => void) => {
+    wanted.current = next;
+    const commit = () => {
+      latest.current = next;
+      setState(next);
+      then();
+    };
+    if (model.isLarge) work.start(model.prepare(alone(next)), commit);
+    else commit();
+  }, []);
+  const stop = () => {
+    if (!work.stop()) return false;
+    wanted.current = latest.current;
+    setNote("Stopped: what was shown before stays");
+    return true;
+  };
   const set = useCallback((change: Partial<State>, quietly = false) => {
-    const next = { ...latest.current, ...change };
+    const next = { ...wanted.current, ...change };
     const hash = "#" + toHash(next, model.names, initial);
-    latest.current = next;
-    setState(next);
-    if (hash === location.hash || (hash === "#" && location.hash === "")) return;
-    try {
-      if (quietly) history.replaceState(null, "", hash);
-      else history.pushState(null, "", hash);
-    } catch {
-      // Some viewers of mail show a page that has no address of its own: it works, without Back.
-    }
+    show(next, () => {
+      if (hash === location.hash || (hash === "#" && location.hash === "")) return;
+      try {
+        if (quietly) history.replaceState(null, "", hash);
+        else history.pushState(null, "", hash);
+      } catch {
+        // Some viewers of mail show a page that has no address of its own: it works, without Back.
+      }
+    });
   }, []);
   useEffect(() => {
     const read = () => {
       const address = readAddress(location.hash, model, initial);
-      setState(address.state);
-      setMissing(address.missing);
+      show(address.state, () => setMissing(address.missing));
     };
     const themed = () => setSystemDark(prefersDark.matches);
     window.addEventListener("popstate", read);
@@ -101,9 +125,8 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
     return () => clearTimeout(timer);
   }, [note]);
 
-  // With a base of other kinds this metric stands alone; the next one may be compared again.
-  const isAlone = state.compare?.type === "files" && !model.baseHas(state);
-  const shown: State = isAlone ? { ...state, compare: null, colour: state.colour === "diff" ? model.usualColour() : state.colour } : state;
+  const shown = alone(state);
+  const isAlone = shown.compare !== state.compare;
   const app: App = { model, state: shown, initial, dark, set, say: setNote, ...shared };
   const page: Page = {
     focusSearch: () => search.current?.select(),
@@ -124,9 +147,11 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
       else setDialog(dialog === "download" ? "" : "download");
     },
     close: () => {
-      if (dialog === "") return shared.closers.close();
-      setDialog("");
-      return true;
+      if (stop()) return true;
+      if (dialog !== "") return setDialog(""), true;
+      if (shared.closers.close()) return true;
+      if (missing.length > 0) return setMissing([]), true;
+      return false;
     },
   };
   const handlers = useRef({ app, page });
@@ -171,19 +196,19 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
           )}
         </div>
       </main>
+      {working && (
+        <div class="working" role="status">
+          <i aria-hidden="true" /> Working on {model.report.parent.length.toLocaleString("en")} stacks …
+          <button onClick={stop}>Stop</button>
+        </div>
+      )}
       <div class={`note ${note === "" ? "" : "shown"}`} role="status" aria-live="polite">
         {note}
       </div>
       {dialog === "help" && <Help close={() => setDialog("")} />}
       {dialog === "about" && <About app={app} close={() => setDialog("")} />}
       {dialog === "download" && (
-        <div class="dialog small" role="dialog" aria-label="Download">
-          <header>
-            <h2>Download</h2>
-            <button class="icon" aria-label="Close" onClick={() => setDialog("")}>
-              ×
-            </button>
-          </header>
+        <Dialog title="Download" close={() => setDialog("")} small>
           <p>The profiles as they were written, for any pprof tool.</p>
           <ul class="plain">
             {files.map((file) => (
@@ -192,7 +217,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
               </li>
             ))}
           </ul>
-        </div>
+        </Dialog>
       )}
     </>
   );

@@ -6,23 +6,33 @@ import type { App } from "./app_api";
 import { flameKeys, keys } from "./keys";
 import { clock } from "./timeline";
 
-function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+/** Over everything else: the focus goes into it, stays in it, and goes back to where it was. */
+export function Dialog({ title, close, small = false, children }: { title: string; close: () => void; small?: boolean; children: ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     element.current?.focus();
     return () => before?.focus();
   }, []);
+  const keep = (event: KeyboardEvent) => {
+    if (event.key !== "Tab") return;
+    const stops = [...element.current!.querySelectorAll<HTMLElement>("button:not(:disabled), a[href], [tabindex='0']")];
+    const at = stops.indexOf(document.activeElement as HTMLElement);
+    event.preventDefault();
+    stops[(at + (event.shiftKey ? (at < 0 ? 0 : -1) : 1) + stops.length) % stops.length]?.focus();
+  };
   return (
     <div class="backdrop" onClick={(event) => event.target === event.currentTarget && close()}>
-      <div class="dialog" role="dialog" aria-modal="true" aria-label={title} tabIndex={-1} ref={element}>
+      <div class={`dialog ${small ? "small" : ""}`} role="dialog" aria-modal="true" aria-label={title} tabIndex={-1} ref={element} onKeyDown={keep}>
         <header>
           <h2>{title}</h2>
           <button class="icon" aria-label="Close" onClick={close}>
             ×
           </button>
         </header>
-        <div class="dialog-body">{children}</div>
+        <div class="dialog-body" tabIndex={0} role="group" aria-label={title}>
+          {children}
+        </div>
       </div>
     </div>
   );

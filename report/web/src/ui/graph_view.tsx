@@ -1,8 +1,9 @@
 // The call graph of what is selected: one box for each function, edges as thick as what goes along them.
-import { useMemo } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { callGraph } from "../core/graph";
 import { nameOf, percentText, valueText, type App } from "./app_api";
 import { Nothing } from "./flame";
+import { saveSvg } from "./save_svg";
 
 const arrow = 11; // pixels, wider than the widest line
 
@@ -17,9 +18,42 @@ export function GraphView({ app }: { app: App }) {
   const whole = tree.total[0]![0]!; // as everywhere: of the head in a comparison
   const widest = tree.weight[0]! || 1;
   const trim = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  const frame = useRef<HTMLDivElement>(null);
+  const svg = useRef<SVGSVGElement>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useLayoutEffect(() => {
+    const observe = () => frame.current !== null && setSize({ width: frame.current.clientWidth, height: frame.current.clientHeight });
+    observe();
+    const observer = new ResizeObserver(observe);
+    if (frame.current !== null) observer.observe(frame.current);
+    return () => observer.disconnect();
+  }, [graph.nodes.length === 0]);
+  // All of it, and no larger than it was made for.
+  const fitted = Math.min(1, size.width / graph.width, size.height / graph.height) || 1;
+  const [moved, setMoved] = useState<{ graph: unknown; scale: number; x: number; y: number } | null>(null);
+  const isMoved = moved?.graph === graph;
+  const { scale, x, y } = isMoved ? moved : { scale: fitted, x: (graph.width - size.width / fitted) / 2, y: 0 };
+  const zoom = (by: number, atX = size.width / 2, atY = size.height / 2) => {
+    const next = Math.max(fitted / 2, Math.min(4, scale * by));
+    setMoved({ graph, scale: next, x: x + atX / scale - atX / next, y: y + atY / scale - atY / next });
+  };
+  const wheel = useRef<(event: WheelEvent) => void>(() => {});
+  wheel.current = (event) => {
+    if (event.shiftKey) return;
+    event.preventDefault();
+    const box = frame.current!.getBoundingClientRect();
+    zoom(Math.exp(-event.deltaY * 0.0018), event.clientX - box.left, event.clientY - box.top);
+  };
+  useEffect(() => {
+    const listen = (event: WheelEvent) => wheel.current(event);
+    const element = frame.current;
+    element?.addEventListener("wheel", listen, { passive: false });
+    return () => element?.removeEventListener("wheel", listen);
+  }, [graph.nodes.length === 0]);
+  const drag = useRef<{ px: number; py: number; x: number; y: number; moved: boolean } | null>(null);
   if (graph.nodes.length === 0) return <Nothing app={app} />;
   return (
-    <section class="view scroll" aria-label="Call graph" tabIndex={0}>
+    <section class="view" aria-label="Call graph">
       <div class="view-options">
         <label>
           functions{" "}
@@ -38,15 +72,40 @@ export function GraphView({ app }: { app: App }) {
             <option value="0.05">5 %</option>
           </select>
         </label>
+        <span class="sides" role="group" aria-label="Size">
+          <button onClick={() => zoom(1 / 1.4)} aria-label="Smaller">
+            −
+          </button>
+          <button onClick={() => setMoved(null)} aria-pressed={!isMoved}>
+            Fit
+          </button>
+          <button onClick={() => zoom(1.4)} aria-label="Larger">
+            +
+          </button>
+        </span>
+        <button onClick={() => saveSvg(svg.current!, graph, `${model.programs(state).replace(/[^\w.-]+/g, "_")}.svg`)}>Save SVG</button>
         <span class="muted graph-cut">
           {graph.left > 0 ? `${graph.left} smaller ${graph.left === 1 ? "function is" : "functions are"} not drawn. ` : ""}The heaviest path is marked.
         </span>
       </div>
+      <div
+        class="graph-frame"
+        ref={frame}
+        onPointerDown={(event) => (drag.current = event.button === 0 ? { px: event.clientX, py: event.clientY, x, y, moved: false } : null)}
+        onPointerMove={(event) => {
+          const from = drag.current;
+          if (from === null || event.buttons !== 1) return;
+          from.moved ||= Math.hypot(event.clientX - from.px, event.clientY - from.py) > 4;
+          if (from.moved) setMoved({ graph, scale, x: from.x - (event.clientX - from.px) / scale, y: from.y - (event.clientY - from.py) / scale });
+        }}
+      >
       <svg
         class="graph"
-        width={graph.width}
-        height={graph.height}
-        viewBox={`0 0 ${graph.width} ${graph.height}`}
+        ref={svg}
+        width={size.width}
+        height={size.height}
+        viewBox={`${x} ${y} ${Math.max(1, size.width / scale)} ${Math.max(1, size.height / scale)}`}
+        data-scale={scale.toFixed(3)}
         role="group"
         aria-label={`Call graph of ${graph.nodes.length} functions`}
       >
@@ -105,7 +164,14 @@ export function GraphView({ app }: { app: App }) {
               transform={`translate(${node.x} ${node.y})`}
               role="button"
               tabindex={0} // as an attribute of SVG, which knows upper from lower case
-              onClick={open}
+              onClick={() => drag.current?.moved !== true && open()}
+              onFocus={() => {
+                // Into sight, when the keyboard goes there.
+                const [right, bottom] = [x + size.width / scale, y + size.height / scale];
+                if (node.x < x || node.y < y || node.x + node.width > right || node.y + node.height > bottom) {
+                  setMoved({ graph, scale, x: node.x + node.width / 2 - size.width / scale / 2, y: node.y + node.height / 2 - size.height / scale / 2 });
+                }
+              }}
               onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open())}
             >
               <rect width={node.width} height={node.height} rx="4">
@@ -123,6 +189,7 @@ export function GraphView({ app }: { app: App }) {
           );
         })}
       </svg>
+      </div>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 // What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
 import { baseName, objectOf, originsOf, origins, shortName, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
-import { callerTree, functionTable, occurrences, type FunctionRow } from "../core/functions";
+import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, nodesOf, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
 import {
@@ -27,9 +27,10 @@ import {
   type Values,
 } from "../core/select";
 import { initialState, type Names, type State } from "../core/state";
+import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
 import { nodeBelow, type FlameTree } from "../core/tree";
-import { buildTree, type StackFilter, type TreeOptions } from "../core/tree_build";
+import { buildTree, buildTreeSteps, type StackFilter, type TreeOptions } from "../core/tree_build";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
 export const leastOf = (tree: FlameTree): number => (tree.size > 100_000 ? 0.0004 : 0);
@@ -75,6 +76,38 @@ export class Model {
     const value = compute();
     this.memory.set(name, [{ key, value }, ...known].slice(0, keep));
     return value;
+  }
+
+  private *memoSteps<T>(name: string, key: string, steps: () => Steps<T>): Steps<void> {
+    if (this.memory.get(name)?.some((entry) => entry.key === key) === true) return;
+    const value = yield* steps();
+    this.memo(name, key, () => value);
+  }
+
+  /** So many stacks that what a state needs is made in steps before it is shown. */
+  get isLarge(): boolean {
+    return this.report.parent.length > 200_000;
+  }
+
+  /** Everything slow that a state needs. Stopped in between, nothing is kept. */
+  *prepare(state: State): Steps<void> {
+    const { columns } = this.values(state);
+    yield;
+    const key = this.treeKey(state);
+    const side = this.sideOf(state);
+    const build = (options: Partial<TreeOptions>) => () => buildTreeSteps(this.report, columns, { ...this.treeOptions(state), ...options });
+    yield* this.memoSteps("tree undefined", key, build({}));
+    const tree = this.tree(state);
+    if (side !== undefined) yield* this.memoSteps(`tree ${side}`, key, build({ side }));
+    const top = this.top(state);
+    if (state.view === "flame" && !state.inverted && top !== null) yield* this.memoSteps(`flame ${side}`, key, build({ top, ...(side === undefined ? {} : { side }) }));
+    yield* this.memoSteps("functions", key, () => functionTableSteps(tree));
+    const isInverted = state.inverted || state.view === "bottomup";
+    if (isInverted) yield* this.memoSteps("inverted", key, () => callerTreeSteps(tree, null, state.byValue, leastOf(tree)));
+  }
+
+  private sideOf(state: State): number | undefined {
+    return state.compare === null || state.side === "both" ? undefined : state.side === "head" ? 0 : 1;
   }
 
   metricOf(state: State): string {
@@ -172,7 +205,7 @@ export class Model {
   /** The tree that the flame graph draws. */
   flame(state: State): FlameTree {
     if (state.inverted) return this.inverted(state);
-    const side = state.compare === null || state.side === "both" ? undefined : state.side === "head" ? 0 : 1;
+    const side = this.sideOf(state);
     const top = this.top(state);
     if (top === null) return this.tree(state, side);
     return this.memo(`flame ${side}`, this.treeKey(state), () => {

@@ -143,7 +143,7 @@ function Findings({ found }: { found: Finding[] }) {
   return (
     <ul class="findings">
       {found.map(({ title, text, open, tone }) => (
-        <li key={title} class={`${tone ?? ""} ${title === "Biggest" ? "biggest" : ""}`}>
+        <li key={title} class={`${tone ?? ""} ${title === "Biggest" || title === "Through" ? title.toLowerCase() : ""}`}>
           <button onClick={open} disabled={open === undefined} title="" onPointerEnter={(event) => (event.currentTarget.title = event.currentTarget.innerText.replace(/\s+/g, " "))}>
             <span class="finding-title">{title}</span>{" "}
             <span class="finding-text">{text}</span>

@@ -1,0 +1,12 @@
+// Long work in steps: a generator that pauses now and then, so that a page can draw, say that it works, and stop it. What
+// takes less than a blink is drained at once.
+export type Steps<T> = Generator<void, T, void>;
+
+export const pauseMask = 0x7fff; // loops pause every 32,768 rounds: well below a millisecond
+
+export function drain<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value as T;
+  }
+}
