@@ -77,7 +77,7 @@ test("Locks and who waited for whom equal holdfast locks, on a real program", as
     pairs.map((row) => [time(row.delay_ns), row.contentions.toFixed(0), row.waiter, row.holder, row.lock]),
   );
   // Both sides, and what is nobody's fault: docs/locks.md says that they add up.
-  const [, holders, gaps] = /holders account for ([\d.]+)%, the gaps .* for ([\d.]+)%/.exec(await page.locator(".lead").innerText());
+  const [, holders, gaps] = /holders account for ([\d.]+)%, the delay .* for ([\d.]+)%/.exec(await page.locator(".lead").innerText());
   assert.ok(Math.abs(Number(holders) + Number(gaps) - 100) < 0.02);
   for (const [kind, side] of [["block", "locks-block"], ["mutex", "locks-mutex"]]) {
     const expected = top("delay", locked[kind]);
@@ -539,7 +539,7 @@ test("Locks: single ones, and who waited for whom, from the file's own comments"
   assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["queue_mutex (app) 9us 120 75ns 900ns 100ns mutex culprit\napp "]);
   const [first] = await rows("lock-pairs");
   assert.match(first.join(" ").replace(/\s+/g, " "), /^queue_mutex \(app\) 7us 13 victim app culprit app$/);
-  assert.match(await page.locator(".lead").innerText(), /As counted, threads waited 9us for locks: holders account for 88\.89%, the gaps .* for 11\.11%/);
+  assert.match(await page.locator(".lead").innerText(), /As counted, threads waited 9us for locks: holders account for 88\.89%, the delay .* for 11\.11%/);
   await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
   assert.match(await page.getByRole("region", { name: "The other side" }).innerText(), /as pairs were seen:\s*100%\s*culprit/);
   await close();
