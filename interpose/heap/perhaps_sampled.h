@@ -11,7 +11,7 @@ namespace holdfast {
 // free, for a block that lies where samples lie (or while the tag is not in use). Warm rather than cold.
 HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
 
-// realloc, for a block that may be a sample, when the call itself is charged and none is due.
+// realloc, for a block that may be a sample, when the call itself has been charged for and no sample is due.
 HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
 
 }  // namespace holdfast

@@ -1,6 +1,6 @@
 // Futexes that a program uses by itself, through libc's variadic `syscall`: std::atomic::wait, std::counting_semaphore,
-// latch, guards of static variables, abseil's Mutex, Rust's std. The entry point `syscall` (interpose/arch/entry_points.h) comes here with every register as
-// the program left it, and nothing of ours on the stack.
+// latch, guards of static variables, abseil's Mutex, Rust's std. The entry point `syscall`
+// (interpose/arch/entry_points.h) comes here with every register as the program left it, and nothing of ours on the stack.
 //
 // A wait is the waiter's; a wake-up ends what is waited for, and is attributed to the waker's stack as an unlock would be.
 #include <errno.h>

@@ -5,11 +5,11 @@
 //                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
 //                                  (captures; holds nothing) → the real lock → EndWait
 //   pthread_mutex_unlock → no lock is waited for, or not this one → the real unlock, by a tail-jump
-//                      ├→ one in 64 of those, or this thread has sums to add: the real unlock → AfterUnlock
+//                      ├→ one in kOneVisitIn of those, or this thread has sums to add: the real unlock → AfterUnlock
 //                      └→ UnlockSlow → BeginUnlock (attributes, decides) → the real unlock → EndUnlock (captures)
 //
-// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody: lock_slots.h has why.
-// Results and errno are the real functions' own.
+// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody:
+// sampler/hot_path/lock_slots.h has why. Results and errno are the real functions' own.
 #include "interpose/locks/mutex.h"
 
 #include <errno.h>

@@ -97,7 +97,8 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
   return result;
 }
 
-// `syscall` (interpose/arch/entry_points.h) comes here first. seccomp(2) has no wrapper in libc: programs (libseccomp) call it this way.
+// `syscall` (interpose/arch/entry_points.h) comes here first. seccomp(2) has no wrapper in libc: programs (libseccomp)
+// call it this way.
 HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
   if (!Ready()) return -1;
   BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);

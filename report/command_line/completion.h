@@ -1,5 +1,5 @@
-// Shell completions and man pages (the commands: add_completion.cc), made from the one description of the commands: what CLI11 was told. A new command or
-// option needs no line here.
+// Shell completions and man pages (the commands: add_completion.cc), made from the one description of the commands: what
+// CLI11 was told. A new command or option needs no line here.
 //
 //   holdfast completion bash|zsh|fish      prints a completion script
 //   holdfast man-pages DIR                 writes holdfast.1 and holdfast-<command>.1 (hidden; the build calls it)

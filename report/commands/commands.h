@@ -1,6 +1,6 @@
 // The subcommands, the whole list. Each Add…Command adds one to `app`, with its options and its help; when it is chosen, it
-// runs and leaves its exit code in `invocation`, which must live as long as `app`. A new one: report/commands/add_NAME.cc, a
-// line here, a line in main.cc.
+// runs and leaves its exit code in `invocation`, which must live as long as `app`. A new one: report/commands/add_NAME.cc
+// (of the server: report/fleet_commands/), a line here, a line in main.cc.
 #ifndef HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 #define HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 

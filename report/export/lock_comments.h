@@ -3,8 +3,8 @@
 // same.
 //
 //   lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 5000000 longest_ns 90000 holds 80 hold_ns 4900000
-//   lock 1 block: 64 bytes, 16 into it, stack 3        it lies in a live block that was sampled, allocated at that
-//   stack lock 1 name: queue_mutex (server)                  added by the exporter where a symbol holds the address
+//   lock 1 block: 64 bytes, 16 into it, stack 3        it lies in a live block that was sampled, allocated at that stack
+//   lock 1 name: queue_mutex (server)                  added by the exporter where a symbol holds the address
 //   lock stack 3: 0x55d2c0901233 0x55d2c0901300        addresses of locations of this file, leaf first
 //   lock pair 1: lock 1 holder 3 waiter 4 contentions 12.5 delay_ns 400000     stacks by number, - = not known
 //

@@ -4,7 +4,8 @@
 // What stands in the profile
 //   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
-//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if asked for
+//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if
+//                   asked for
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
 //                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
 //                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too

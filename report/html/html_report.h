@@ -1,5 +1,5 @@
 // One HTML file from profiles: loads them, fills the page's template, writes the file. The command line is in
-// report/commands/html_command.h; `holdfast run --html` comes here too.
+// report/commands/add_html.cc; `holdfast run --html` comes here too.
 //
 // The data goes in as raw deflate in base64, so nothing in a profile can become markup; the title is the only text, and
 // escaped. The newest profile of each series goes in as it is, for the page's "download", as long as all of them

@@ -1,5 +1,5 @@
 // The part of FilteredStacks that looks at locations, each once: which nodes a location stands for after the filters by name,
-// and what a filter of whole stacks needs to know about it. Used by stacks.cc only.
+// and what a filter of whole stacks needs to know about it. Used by filtered_stacks.cc only.
 #ifndef HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
 #define HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
 

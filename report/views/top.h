@@ -1,5 +1,5 @@
 // The flat views: `holdfast top` (functions, the largest first) and `holdfast peek` (callers and callees of functions).
-// What files mean together is in report/views/selection.h. The command lines are in report/commands/view_commands.h.
+// What files mean together is in report/views/selection.h. The command line is in report/commands/add_top.cc.
 // Exit codes: 0, 2 (wrong usage), 3 (a file could not be read). Messages go to `err`, one line each.
 #ifndef HOLDFAST_REPORT_VIEWS_TOP_H_
 #define HOLDFAST_REPORT_VIEWS_TOP_H_

@@ -63,8 +63,8 @@ LockSlots* GetSlots() {
   return found;
 }
 
-// Makes the key busy, unless somebody waits, or a signal is left that counts as a waiter elsewhere. Sequentially consistent, as in AddWaiters: either the waiter is seen here, or
-// the waiter sees that the slot is being given up.
+// Makes the key busy, unless somebody waits, or a signal is left that counts as a waiter elsewhere. Sequentially
+// consistent, as in AddWaiters: either the waiter is seen here, or the waiter sees that the slot is being given up.
 bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
   if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst))

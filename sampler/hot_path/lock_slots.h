@@ -5,10 +5,10 @@
 // A slot keeps W, the integral of the number of waiters over time, in one word: with n waiters of which the i-th came at
 // s_i, and with the waits that are over,
 //
-//     W(t) = n·t − S       S = Σ s_i − Σ lengths of the waits that are over      word = S << 14 | n
+//     W(t) = n·t − S       S = Σ s_i − Σ lengths of the waits that are over      word = S << kWaitersBits | n
 //
-// so that a waiter comes by adding (s << 14 | 1) and goes at time e by subtracting (e << 14 | 1). `mark` is the W up to which
-// it has been attributed already. Settling attributes W − mark and moves the mark:
+// so that a waiter comes by adding (s << kWaitersBits | 1) and goes at time e by subtracting (e << kWaitersBits | 1). `mark`
+// is the W up to which it has been attributed already. Settling attributes W − mark and moves the mark:
 //
 //     waiters    1 ├────────────────────┤                  W    ╱ slope 2
 //     waiters    2        ├──────────────────┤                ╱
@@ -16,16 +16,17 @@
 //                      └ A: W−mark  └ delay      └ B: W−mark
 //
 // Who settles: an unlock while somebody sleeps (attributed to its stack), and a waiter that has the lock (the hand-off
-// delay since the last unlock). A thread that takes the lock between the two, while the woken one is on its way, settles only if that one has
-// gone back to sleep when it unlocks: then the way there is part of what is attributed to it (some 50 µs at most). Else such
-// holds, each shorter than that way, are part of that delay. It keeps clocks out of the many short holds of a contended lock.
+// delay since the last unlock). A thread that takes the lock between the two, while the woken one is on its way, settles only
+// if that one has gone back to sleep when it unlocks: then the way there is part of what is attributed to it (some 50 µs at
+// most). Else such holds, each shorter than that way, are part of that delay. It keeps clocks out of the many short holds of a contended lock.
 //
 // Sums telescope, so holders + hand-off delays = waiters, whatever the order of events. A reading that comes late moves the
 // mark never backwards: nothing is attributed twice.
 //
 // Any thread, also in a signal handler. Lock-free but for claiming a slot (a waiter's slow path), which is bounded. Full:
 // nothing is attributed to the lock's holders, and it is counted; so it is with those who come when kMostWaiters wait.
-// Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^50: 12 days of waiting in one hold, all waiters together (64 waiters: 4 hours). Of a longer one 13 days are missing.
+// Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^(64 − kWaitersBits): 12 days of waiting in one hold, all waiters together
+// (64 waiters: 4 hours). Of a longer one 13 days are missing.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 
@@ -48,7 +49,7 @@ inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
 inline constexpr uint64_t kMostWaiters = kWaitersMask - 1023;
 
 struct alignas(64) LockSlot {
-  std::atomic<uint64_t> waiting;  // S << 14 | n
+  std::atomic<uint64_t> waiting;  // S << kWaitersBits | n
   std::atomic<uint64_t> mark;
   std::atomic<int64_t> settled_ns;  // when it was last settled while somebody waited, or a waiter got the lock
   std::atomic<uint32_t> visits;     // by holders since somebody last waited; with kSumsDue
@@ -159,7 +160,7 @@ struct Leftover {
 };
 // Of a slot that nobody waits in. From then on it is taken.
 Leftover LeftoverOf(LockSlot* slot);
-// Finds or makes it. Null: no place (the caller counts it). `left`: of the lock that had the slot before.
+// Finds or makes it. Null: no free slot (the caller counts it). `left`: of the lock that had the slot before.
 LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left);
 // Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another. Also false when too
 // many wait.

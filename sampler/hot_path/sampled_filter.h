@@ -5,7 +5,8 @@
 //    elsewhere was not sampled. Of ordinary blocks 31 in 32 end here: one `test` and one branch. (Large samples may lie
 //    anywhere with glibc below: known by their size, interpose/heap/large_samples.h.)
 // 2. the filter: a counter for each 1,024 bytes of address space (modulo 4 GiB), 1 byte each, of sampled blocks that begin
-//    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as warm as the heap is.
+//    there (and if there is one, where it is to be found). Neighbours in the heap are neighbours in the filter: it is as
+//    warm as the heap is.
 // Only then is the table of live samples asked.
 //
 // At small intervals every block would have to be moved to a tagged address, so there the tag is switched off: mask 0, all

@@ -1,5 +1,5 @@
-// What the sampler knows of one thread; wrappers see this_thread.h. Thread-local, initial-exec, constant-initialised, without a destructor: a new
-// thread costs nothing until its first allocation, and a thread that ends leaves nothing to clean up.
+// What the sampler knows of one thread; wrappers see this_thread.h. Thread-local, initial-exec, constant-initialised, without a
+// destructor: a new thread costs nothing until its first allocation, and a thread that ends leaves nothing to clean up.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_THREAD_STATE_H_
 

@@ -4,8 +4,8 @@
 //     signaller                        signal(c) ────┘ t_s   … unlock(m)
 //                 │◄──── condition, until t_s + L ───────►│◄──── mutex ─────────►│
 //
-// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that it is attributed to whoever holds the mutex
-// then; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
+// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that it is attributed to whoever holds
+// the mutex then; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
 // which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
 // If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
 #include "sampler/contract/clock.h"

@@ -1,4 +1,5 @@
-// Who held a lock that others waited for: see holds.h, and lock_slots.h for what is attributed to whom.
+// Who held a lock that others waited for: see holds.h, and sampler/hot_path/lock_slots.h for what is attributed to
+// whom. A gap (gap_ns) is the delay of a hand-off: nobody held the lock.
 #include <errno.h>
 
 #include "sampler/locks/holds.h"

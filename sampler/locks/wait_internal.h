@@ -1,4 +1,5 @@
-// The steps of which waits are made: wait_recorder.cc and wait_capture.cc have them, condition_recorder.cc uses them. Inside the sampler only.
+// The steps of which waits are made: wait_recorder.cc and wait_capture.cc have them, condition_recorder.cc uses them. Inside the
+// sampler only.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 

@@ -5,10 +5,10 @@
 // wait several times over (by then the lock has been let go and taken again), and estimates would be biased. So:
 //   at the start            a wait at a call site (lock, caller, height of the stack) where this thread's stack is known is not
 //                           captured, only one in kLookAgain, randomly chosen, to see whether it still is the same stack;
-//                           that one is not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this one most likely
-//                           will, too. At an unknown call site one in kShare is captured, randomly chosen;
-//   after kFirstPartNs      at a call site that was unknown every wait that is still not over is captured (the wait is cut in two
-//                           by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
+//                           that one is not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this
+//                           one most likely will, too. At an unknown call site one in kShare is captured, randomly chosen;
+//   after kFirstPartNs      at a call site that was unknown every wait that is still not over is captured (the wait is
+//                           cut in two by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
 //   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R); others with p·chance: where
 //                           the stack was known, if it was not chosen; else if it was.
 // With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured if

@@ -9,8 +9,8 @@
 
 namespace holdfast {
 
-// Starts `path` with `arguments` (null-terminated, at most 12 of them) and `environment` (null: one that keeps the library out). False: it
-// could not be started. Returns once it runs, after about a millisecond.
+// Starts `path` with `arguments` (null-terminated, at most 12 of them) and `environment` (null: one that keeps the
+// library out). False: it could not be started. Returns once it runs, after about a millisecond.
 //
 //   usual      program ─clone(exit signal 0)→ middle ─→ exporter      the middle ends at once, is reaped here by its
 //                                                                     pid, and the exporter becomes init's

@@ -3,10 +3,10 @@
 // Measured (tests/programs/little_stack.c, each call at every 64 bytes, gcc 12, 2026-11-22): with a capture 2.4 KiB at the
 // deepest, counted from the program's call; without one 1.0 KiB, the wait for a condition. So:
 //
-//     4 KiB and more      everything
-//     less                the sample is counted without its stack (stack-missing)
-//     less than 1.25 KiB  the call goes straight on to the real function, by a jump; where it would have been a sample or a
-//                         wait, that is counted (stack-missing)
+//     kStackForCapture and more    everything
+//     less                         the sample is counted without its stack (stack-missing)
+//     less than kStackForRecord    the call goes straight on to the real function, by a jump; where it would have been a sample
+//                                  or a wait, that is counted (stack-missing)
 //
 // What lies below a guard page, or below the end that RLIMIT_STACK sets, is not there. Where nothing of this kind bounds a
 // stack, as that of a coroutine in the midst of other memory, nobody can tell. Any thread, signal handlers.

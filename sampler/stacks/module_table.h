@@ -2,10 +2,11 @@
 // can be found after the process is gone, and after a module was unloaded.
 //
 // Beside the records in the table there is a mirror in private memory, which answers "is it known?" without a look at
-// shared pages: 8,192 modules, hashed by the address of the dynamic section, entries that are published once and then
+// shared pages: kMostModules modules, hashed by the address of the dynamic section, entries that are published once and then
 // only change in atomic words. An entry stays when its module goes, as stacks name its addresses: what comes to lie there gets
-// another tag. For later ones there is no record, and their frames have no names; each is counted as kModuleTableFull. Recording is under a lock that is waited for, 20 ms or so at most; who does not get it goes on
-// without (counted as kModuleTableFull) and asks again at the next miss.
+// another tag. For later ones there is no record, and their frames have no names; each is counted as kModuleTableFull.
+// Recording is under a lock that is waited for, 20 ms or so at most; who does not get it goes on without (counted as
+// kModuleTableFull) and asks again at the next miss.
 // A module that is loaded again where it lay before (same path, same build id) gets its old record back, so a program
 // that loads and unloads a plugin a million times fills nothing.
 //

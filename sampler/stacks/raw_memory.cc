@@ -84,7 +84,7 @@ bool StackReader::StartAt(uintptr_t sp, bool in_use) {
     EndAt(bounds_->high);
     return true;
   }
-  // glibc keeps a thread's control block, where fs points, at the upper end of the block that holds its stack.
+  // glibc keeps a thread's control block, where the thread pointer points, at the upper end of the block that holds its stack.
   const uintptr_t own_end = ThreadPointer();
   if (no_system_calls.load(std::memory_order_relaxed) && sp < own_end && own_end - sp <= kNear) {
     EndAt(own_end);

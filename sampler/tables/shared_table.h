@@ -1,4 +1,5 @@
-// The target's side of the table file: the one place that hands out memory in it. See sampler/contract/layout.h for what lies there.
+// The target's side of the table file: the one place that hands out memory in it. See
+// sampler/contract/layout.h for what lies there.
 //
 // One table for each process, reached through `table()`; null until the first sample (or until a thread has
 // allocated 1 MiB), in a forked child until its own, and for good when no memory could be had.

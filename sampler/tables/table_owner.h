@@ -5,7 +5,7 @@
 //   after    /dev/shm/holdfast.33.77.….table    user 33's               /dev/shm/holdfast.33.<hash>.lock   root's: the mark
 //
 // The mark lies where an exporter of user 33 would have its lock. That it belongs to root is the proof: nobody else can
-// make such a file. The exporter (report/export/served_users.h) locks it, and reads the tables of that user with that user's
+// make such a file. The exporter (report/exporter/served_users.h) locks it, and reads the tables of that user with that user's
 // rights. Called while the program is root still; system calls only.
 #ifndef HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
 #define HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_

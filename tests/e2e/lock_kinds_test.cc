@@ -197,7 +197,7 @@ TEST_F(LockKinds, ThreadsThatDieInAWaitAreTakenOut) {
               0.001 * victims);
 }
 
-TEST_F(LockKinds, WhoTriedAndGotItIsChargedLikeAnyHolder) {
+TEST_F(LockKinds, WhoTriedAndGotItIsAttributedLikeAnyHolder) {
   const std::string folder = RunUntilRight("try_holders", 0.1, true);
   const std::map<std::string, std::string> labels = {{"for_trylock", "mutex"},
                                                      {"for_mtx_trylock", "mutex"},

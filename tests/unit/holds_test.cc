@@ -20,7 +20,7 @@ class Holds : public Waits {
 };
 
 // The lock's word does not show them yet.
-TEST_F(Holds, AreChargedWithWaitersWhoseStackIsBeingCaptured) {
+TEST_F(Holds, AreAttributedTheWaitingOfThoseWhoseStackIsBeingCaptured) {
   LockWait wait;
   Begin(&wait);
   Backdate(&wait, kSecond);
@@ -30,7 +30,7 @@ TEST_F(Holds, AreChargedWithWaitersWhoseStackIsBeingCaptured) {
   EndWait(&wait, true);
 }
 
-TEST_F(Holds, AreStillToBeChargedAfterAnUnlockThatFailed) {
+TEST_F(Holds, AreStillToBeAttributedAfterAnUnlockThatFailed) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
@@ -75,7 +75,7 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenAnotherLockTakesTheirSlot) {
   }
 }
 
-TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsFoughtForNoMore) {
+TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsContendedNoMore) {
   Wait(false);
   EXPECT_NE(FindSlot(&lock_, kHeldTable), nullptr);
   for (int i = 0; i < 10; ++i) Unlock(/*sleepers=*/false);
@@ -84,7 +84,7 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsFoughtForNoMore) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, AreNotChargedWithWhatWasWaitedBefore) {
+TEST_F(Holds, AreNotAttributedWhatWasWaitedBefore) {
   Wait(true);
   Unlock();
   EXPECT_EQ(Sum(&LockCounters::hold_ns), 0u);
@@ -108,8 +108,8 @@ TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
   EndWait(&wait, false);
 }
 
-// More than half of what a slot can count: once read as a charge that came late.
-TEST_F(Holds, OfAWeekAreChargedAndSoIsTheNext) {
+// More than half of what a slot can count: once read as a settling that came late.
+TEST_F(Holds, OfAWeekAreAttributedAndSoIsTheNext) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
@@ -123,7 +123,7 @@ TEST_F(Holds, OfAWeekAreChargedAndSoIsTheNext) {
 }
 
 // A reading of the clock that comes after a later one.
-TEST_F(Holds, ThatWereChargedByOthersMeanwhileAreNotChargedTwice) {
+TEST_F(Holds, ThatWereAttributedByOthersMeanwhileAreNotAttributedTwice) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);

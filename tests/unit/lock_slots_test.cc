@@ -71,7 +71,7 @@ TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
 }
 
 // A waiter gave up: that is attributed to its holder when it lets go, however long that takes.
-TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeCharged) {
+TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeAttributed) {
   WaitedFor(2 * kIdleNs);
   LockWait wait;
   Begin(&wait);
@@ -120,7 +120,7 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
 }
 
 // And may have given up a moment later.
-TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillCharged) {
+TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillAttributed) {
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
@@ -193,8 +193,8 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
   EndWait(&wait, false);
 }
 
-// Charged up to a moment, and then the waiter says that it had gone before: the next wait makes up for it, or the end.
-TEST_F(Waits, WhatWasChargedButNotWaitedIsAddedToTheWaitsInTheEnd) {
+// Attributed up to a moment, and then the waiter says that it had gone before: the next wait makes up for it, or the end.
+TEST_F(Waits, WhatWasAttributedButNotWaitedIsAddedToTheWaitsInTheEnd) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
