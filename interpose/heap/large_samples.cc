@@ -42,7 +42,7 @@ __attribute__((noinline, hot)) void FreeUnlessLarge(void* block) {
 
 __attribute__((noinline, hot)) void* ReallocUnlessLarge(void* block, size_t bytes) {
   if (LIKELY(SizeBefore(block) <= kLargeSample || SurelyNotSampled(block))) return real.realloc(block, bytes);
-  return ReallocUncharged(block, bytes);
+  return ReallocNoneDue(block, bytes);
 }
 
 }  // namespace

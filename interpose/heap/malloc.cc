@@ -15,6 +15,7 @@
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/perhaps_sampled.h"
 #include "interpose/heap/sampled_block.h"
+#include "sampler/arch/processor.h"
 #include "sampler/heap/heap.h"
 
 namespace holdfast {
@@ -81,15 +82,15 @@ inline __attribute__((always_inline)) void* ReallocReal(void* block, size_t byte
 }
 
 HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
-  const bool places = TagInUse();
+  const bool needs_tag = TagInUse();
   void* moved;
-  if (places && block == nullptr) {
+  if (needs_tag && block == nullptr) {
     moved = AllocateSampled(bytes);
   } else {
-    const size_t filled = places ? real.malloc_usable_size(block) : 0;  // what comes behind it nobody has written
+    const size_t filled = needs_tag ? real.malloc_usable_size(block) : 0;  // what comes behind it nobody has written
     moved = ReallocReal(block, bytes);
     if (moved == nullptr) return nullptr;
-    moved = MoveToSampledPlace(moved, bytes, filled);
+    moved = MoveToTaggedAddress(moved, bytes, filled);
   }
   RecordAlloc(HOLDFAST_CALLER(), moved, bytes);
   return moved;
@@ -155,7 +156,7 @@ __attribute__((noinline)) void FreePerhapsSampled(void* block) {
   real.free(block);
 }
 
-HOLDFAST_COLD void* ReallocUncharged(void* block, size_t bytes) { return ReallocReal(block, bytes); }
+HOLDFAST_COLD void* ReallocNoneDue(void* block, size_t bytes) { return ReallocReal(block, bytes); }
 
 }  // namespace holdfast
 
@@ -240,13 +241,13 @@ HOLDFAST_EXPORT void* memalign(size_t alignment, size_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT void* valloc(size_t bytes) noexcept {
-  if (!Ready()) return AllocateEarly(bytes, 4096);
-  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.valloc(bytes); });
+  if (!Ready()) return AllocateEarly(bytes, kPageBytes);
+  return AllocateAligned(HOLDFAST_CALLER(), kPageBytes, bytes, [bytes](size_t) { return real.valloc(bytes); });
 }
 
 HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
-  if (!Ready()) return AllocateEarly((bytes + 4095) / 4096 * 4096, 4096);
-  return AllocateAligned(HOLDFAST_CALLER(), 4096, bytes, [bytes](size_t) { return real.pvalloc(bytes); });
+  if (!Ready()) return AllocateEarly((bytes + kPageBytes - 1) / kPageBytes * kPageBytes, kPageBytes);
+  return AllocateAligned(HOLDFAST_CALLER(), kPageBytes, bytes, [bytes](size_t) { return real.pvalloc(bytes); });
 }
 
 HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {

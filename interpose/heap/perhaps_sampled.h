@@ -12,7 +12,7 @@ namespace holdfast {
 HOLDFAST_HIDDEN void FreePerhapsSampled(void* block);
 
 // realloc, for a block that may be a sample, when the call itself has been charged for and no sample is due.
-HOLDFAST_HIDDEN void* ReallocUncharged(void* block, size_t bytes);
+HOLDFAST_HIDDEN void* ReallocNoneDue(void* block, size_t bytes);
 
 }  // namespace holdfast
 

@@ -12,6 +12,7 @@
 #include "interpose/base/real.h"
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/parked_blocks.h"
+#include "sampler/arch/processor.h"
 #include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {
@@ -76,10 +77,9 @@ inline constexpr size_t kMayBeUntouched = 32 << 10;
 
 // Writes zeros page by page, but not over zeros: reading takes no memory.
 inline void* ZeroWhereNeeded(void* block, size_t bytes) {
-  constexpr size_t kPage = 4096;
   const auto start = reinterpret_cast<uintptr_t>(block), end = start + bytes;
   for (uintptr_t at = start, next; at < end; at = next) {
-    next = std::min((at / kPage + 1) * kPage, end);
+    next = std::min((at / kPageBytes + 1) * kPageBytes, end);
     auto* piece = reinterpret_cast<char*>(at);
     if (*piece != 0 || memcmp(piece, piece + 1, next - at - 1) != 0) memset(piece, 0, next - at);
   }
@@ -113,7 +113,7 @@ __attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from,
 
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
 // of the bytes may have been written; the pages of the others stay untouched.
-inline void* MoveToSampledPlace(void* block, size_t bytes, size_t filled) {
+inline void* MoveToTaggedAddress(void* block, size_t bytes, size_t filled) {
   if (!TagInUse() || IsTagged(block) || (MayBeKnownBySize(bytes) && StaysUntagged(block, bytes))) return block;
   if (bytes <= kLargestMoved) {
     EarnMove();

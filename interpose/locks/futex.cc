@@ -56,8 +56,6 @@ using namespace holdfast;
 
 extern "C" {
 
-HOLDFAST_HIDDEN long HoldfastEarlySyscall(long, long, long, long, long, long, long);  // process_hooks.cc
-
 static __attribute__((noinline)) long FutexSlow(long number, long a, long b, long c, long d, long e, long f) {
   const auto* word = reinterpret_cast<const uint32_t*>(a);
   const auto call = [=] { return real.syscall(number, a, b, c, d, e, f); };

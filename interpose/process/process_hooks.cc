@@ -11,6 +11,7 @@
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/heap/operators.h"
+#include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
 
@@ -114,7 +115,7 @@ HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, l
   return -1;
 }
 HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
-  if (UNLIKELY(number == SYS_fork || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
+  if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
     BeforeFork();
   return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
 }

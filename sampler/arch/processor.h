@@ -7,6 +7,7 @@
 //   who calls            HOLDFAST_CALLER()           the registers of the caller, where a walk begins
 //   system calls         SystemCall                  six words in, the kernel's answer out: −errno on failure
 //                        ThreadPointerFromKernel     this thread's, where the program's memory may not be touched
+//                        IsFork                      whether a number is fork(2), where the kernel has it
 //                        HoldfastCloneOnStack        clone(2) with a new stack (clone_on_stack.cc)
 //   the thread           ThreadPointer               of the control block, at the upper end of the block with the stack
 //                        kUnusedWord                 a word of the control block that libc keeps and does not use, always 0
@@ -23,8 +24,9 @@
 //
 // Everything inline is forced to be: it runs before the shim is relocated, without a GOT and without thread-local memory
 // (but for what says otherwise). What stays outside and would have to be looked at for another processor: the version nodes
-// of libc (interpose/exports.map, base/wrapped.inc), and rows of the unwinder, which say nothing of a return address that a
-// register still holds (unwind/unwind_row.h).
+// of libc (interpose/exports.map, interpose/base/wrapped.inc); rows of the unwinder, which say nothing of a return address
+// that a register still holds (sampler/unwind/unwind_row.h); HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool takes for
+// an ELF file of this processor (report/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/elf/elf_symbols.cc).
 #ifndef HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 #define HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 
@@ -45,6 +47,7 @@ struct CallerRegisters {
 #define HOLDFAST_ARCH inline __attribute__((always_inline))
 // The kernel's answer: −errno on failure.
 HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]);
+HOLDFAST_ARCH bool IsFork(long number);
 HOLDFAST_ARCH uintptr_t ThreadPointer();
 HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel();
 HOLDFAST_ARCH void ClearUnusedWord();

@@ -17,7 +17,7 @@ void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t
   for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
     for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
   }
-  TextBuffer<700> text;
+  TextBuffer<kLongestLockPath> text;
   text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
   CopyText(path, capacity, text.text());
 }
@@ -52,7 +52,7 @@ Service ServiceAt(const char* path, uint32_t uid) {
 
 Service ServiceOf(const char* tables, const char* out, FolderId id) {
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
-  char path[700];
+  char path[kLongestLockPath];
   if (uid != 0 && id.known()) {
     struct stat info;
     MarkPath(tables, out, uid, path, sizeof path);

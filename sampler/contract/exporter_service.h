@@ -22,6 +22,7 @@ inline bool ExporterServes(const char* tables, const char* out, FolderId id) {
   return ServiceOf(tables, out, id) == Service::kServed;
 }
 
+inline constexpr uint64_t kLongestLockPath = 700;
 // Writes "<tables>/holdfast.<uid>.<hash>.lock" into `path`. The hash is of `out`, of `id` (two containers may each have a
 // folder of that path) and of the layout's version: an exporter of another one cannot read our tables.
 void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/process/begin_child.h"
@@ -34,10 +35,10 @@ bool LeftByJump(const ThreadState& thread, uintptr_t here) {
 }  // namespace
 
 void MakeOwnershipPage() {
-  void* page = MapAnonymous(4096);
+  void* page = MapAnonymous(kPageBytes);
   if (page == nullptr) return;
-  if (SyscallFailed(RawSyscall(SYS_madvise, page, 4096, MADV_WIPEONFORK))) {
-    RawSyscall(SYS_munmap, page, 4096);
+  if (SyscallFailed(RawSyscall(SYS_madvise, page, kPageBytes, MADV_WIPEONFORK))) {
+    RawSyscall(SYS_munmap, page, kPageBytes);
     return;
   }
   ownership = static_cast<std::atomic<uint32_t>*>(page);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kMostModules = 8192;
 constexpr uint32_t kHeads = 1024;
-constexpr size_t kLongestPath = 4096;
+constexpr size_t kLongestModulePath = 4096;
 
 // How many modules may lie at one address over time: one tag is not theirs.
 constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
@@ -95,7 +95,7 @@ uint16_t After(const Entry& entry) { return static_cast<uint16_t>(entry.generati
 
 // Tells one loaded module from the next at the same addresses: ld.so gives the memory of a link_map out again.
 uint64_t LoadedAs(const link_map* map) {
-  return Hash(map->l_name, strnlen(map->l_name, kLongestPath), reinterpret_cast<uintptr_t>(map));
+  return Hash(map->l_name, strnlen(map->l_name, kLongestModulePath), reinterpret_cast<uintptr_t>(map));
 }
 
 // What the loader says of the code at `dynamic`, without a look at the link_map, which another thread may be freeing; 0: nothing
@@ -162,11 +162,11 @@ struct Path {
 Path PathOf(const link_map* map, AddressRange range) {
   const char* name = map->l_name;
   if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
-  Path path{name, strnlen(name, kLongestPath)};
+  Path path{name, strnlen(name, kLongestModulePath)};
   if (name[0] != '/') {  // the main program, or loaded by a relative name
     size_t length;
     const char* mapped = FindMappedPath(range.start, &length);
-    if (mapped != nullptr) path = {mapped, length < kLongestPath ? length : kLongestPath};
+    if (mapped != nullptr) path = {mapped, length < kLongestModulePath ? length : kLongestModulePath};
   }
   return path;
 }
@@ -208,7 +208,7 @@ uint64_t KeyOf(const dl_find_object& found, uint64_t start, uint64_t end) {
   return Hash(said, sizeof said, 0) | 1;
 }
 Passed& PassedAt(const dl_find_object& found) {
-  return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / 4096 % std::size(passed)];
+  return passed[reinterpret_cast<uintptr_t>(found.dlfo_map_start) / kPageBytes % std::size(passed)];
 }
 
 bool WasPassed(const dl_find_object& found, ModuleSight* sight) {

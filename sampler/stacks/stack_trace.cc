@@ -196,7 +196,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
     if (UNLIKELY(depth == kMaxDepth)) break;
     const UnwindRow row = FindRow(at.pc, &walk);
     if (UNLIKELY(row.kind() == UnwindRow::kNone)) break;
-    trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kTagMask);
+    trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kModuleTagMask);
     if (LIKELY(row.IsPlainStep())) {
       if (UNLIKELY(!StepTo(Base(row, at), row, &stack, &at))) break;
     } else if (row.kind() == UnwindRow::kEnd) {

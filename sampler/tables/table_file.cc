@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/tables/table_room.h"
@@ -21,7 +22,7 @@ namespace {
 constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
 // Header, and room for a first few hundred stacks.
-constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64 * 1024;
+constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + kPageBytes - 1) / kPageBytes * kPageBytes + 64 * 1024;
 // Kernels before 5.14 cannot be asked for pages without a descriptor: there the whole table is backed when it is made,
 // and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
@@ -171,7 +172,7 @@ uint64_t AddressSpaceLeft(uint64_t limit) {
   if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
   uint64_t pages = 0;
   for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
-  return limit > pages * 4096 ? limit - pages * 4096 : 0;
+  return limit > pages * kPageBytes ? limit - pages * kPageBytes : 0;
 }
 
 // How large a table may become in `folder`; 0 = there is no room.
@@ -191,7 +192,7 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
     const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
     if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
   }
-  cap = cap / 4096 * 4096;
+  cap = cap / kPageBytes * kPageBytes;
   return cap >= kFirstBytes ? cap : 0;
 }
 
@@ -234,7 +235,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
                             MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
         // Little address space (RLIMIT_AS): a smaller table is better than none.
         if (!SyscallFailed(result) || cap / 2 < kFirstBytes) break;
-        cap = cap / 2 / 4096 * 4096;
+        cap = cap / 2 / kPageBytes * kPageBytes;
       }
       if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
       mapped_bytes = cap;

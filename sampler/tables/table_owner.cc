@@ -32,7 +32,7 @@ long OpenOwn(SharedTable* table, const TableLocation& location) {
 void MarkUser(const char* tables, const char* out, uint32_t user) {
   struct stat info;
   if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, out, &info, 0)) && info.st_uid == user) return;
-  char path[700];
+  char path[kLongestLockPath];
   MarkPath(tables, out, user, path, sizeof path);
   // Two rounds: what lies there may be another user's, and is taken away.
   for (int round = 0; round < 2; ++round) {

@@ -30,7 +30,7 @@ struct UnwindRow {
 
   static constexpr int kLoadedBit = 4;
   static constexpr uint64_t kUnloadable = 1 << 7;
-  static constexpr uint64_t kTagMask = ((uint64_t{1} << kTagBits) - 1) << kPcTagShift;
+  static constexpr uint64_t kModuleTagMask = ((uint64_t{1} << kTagBits) - 1) << kPcTagShift;
   static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
   static constexpr int kAddShift = kPcTagShift + kTagBits;
   static constexpr int64_t kLargestAdd = 15 * 8;
@@ -49,7 +49,7 @@ struct UnwindRow {
   int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
 
   static constexpr UnwindRow Of(Kind kind) { return {kind}; }
-  uint16_t tag() const { return static_cast<uint16_t>((bits & kTagMask) >> kPcTagShift); }
+  uint16_t tag() const { return static_cast<uint16_t>((bits & kModuleTagMask) >> kPcTagShift); }
   UnwindRow WithTag(uint16_t tag) const { return {bits | uint64_t{tag} << kPcTagShift}; }
 
   struct Step {

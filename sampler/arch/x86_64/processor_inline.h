@@ -29,6 +29,8 @@ HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]) {
   return result;
 }
 
+HOLDFAST_ARCH bool IsFork(long number) { return number == SYS_fork; }
+
 // ---- The thread's control block: fs points to it, and its first word is that pointer ----
 
 HOLDFAST_ARCH uintptr_t ThreadPointer() {
