@@ -29,14 +29,22 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
   turnover_known_ = turnover_known_ && turnover;
   const std::vector<double> variances = VariancesOf(profile);
-  const auto stacks = FilteredStacks::Build(file.profile, columns, options_, variances);
+  StackOptions options = options_;
+  options.fold_plumbing = false;
+  const auto stacks = FilteredStacks::Build(file.profile, columns, options, variances);
   if (!stacks.ok()) return stacks.status();
+  auto plumbing = Plumbing::Make(profile, options_.plumbing);
+  if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path});
   std::vector<StringId> names;  // of each node: nodes differ from file to file
   std::vector<bool> suppressed;
   for (const FrameNode& node : stacks->nodes()) {
     names.push_back(names_.Intern(node.name));
+    if (options_.fold_plumbing) {
+      bool& is_plumbing = plumbing_.try_emplace(names.back(), true).first->second;
+      is_plumbing = is_plumbing && plumbing->Holds(node.profile_function, node.mapping);
+    }
     bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
     for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
     suppressed.push_back(!suppressions_->empty() && known);
@@ -78,9 +86,9 @@ LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
 
 std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
   std::vector<std::string> frames;
-  const auto stack = stacks_.find(entry.key);
-  if (stack == stacks_.end()) return frames;
-  for (const StringId name : NamesOf(stack->second)) frames.emplace_back(names_[name]);
+  const auto stack = Shown().find(entry.key);
+  if (stack == Shown().end()) return frames;
+  for (const StringId name : ShownNamesOf(stack->second)) frames.emplace_back(names_[name]);
   return frames;
 }
 
@@ -115,10 +123,52 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
   return FitGrowth(series);
 }
 
+// Stacks without plumbing; those that are one by then are added up. Of a stack of nothing else the outermost frame stays.
+void LeakSeries::Fold() const {
+  folded_.clear();
+  folded_frames_.clear();
+  std::vector<StringId> names;
+  for (const auto& [unused, stack] : stacks_) {
+    names.clear();
+    for (const StringId name : NamesOf(stack)) {
+      if (!plumbing_.at(name)) names.push_back(name);
+    }
+    if (names.empty() && stack.frames > 0) names.push_back(NamesOf(stack).back());
+    uint64_t key = 0;
+    for (const StringId name : names) key = absl::HashOf(key, name);
+    const auto [place, added] = folded_.try_emplace(key);
+    Stack& folded = place->second;
+    if (added) {
+      folded.first_frame = folded_frames_.size();
+      folded.frames = static_cast<uint32_t>(names.size());
+      folded_frames_.insert(folded_frames_.end(), names.begin(), names.end());
+    }
+    folded.suppressed = folded.suppressed || stack.suppressed;
+    Points sum;
+    auto a = folded.points.begin();
+    for (const auto& [snapshot, point] : stack.points) {
+      for (; a != folded.points.end() && a->first < snapshot; ++a) sum.push_back(*a);
+      sum.emplace_back(snapshot, point);
+      if (a == folded.points.end() || a->first != snapshot) continue;
+      Point& both = sum.back().second;
+      both.bytes = WrappedSum(both.bytes, a->second.bytes);
+      both.objects = WrappedSum(both.objects, a->second.objects);
+      both.bytes_allocated = WrappedSum(both.bytes_allocated, a->second.bytes_allocated);
+      both.objects_allocated = WrappedSum(both.objects_allocated, a->second.objects_allocated);
+      both.bytes_variance += a->second.bytes_variance;
+      both.objects_variance += a->second.objects_variance;
+      ++a;
+    }
+    sum.insert(sum.end(), a, folded.points.end());
+    folded.points = std::move(sum);
+  }
+}
+
 std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const std::vector<uint32_t> order = ByTime();
-  for (const auto& [key, stack] : stacks_) {
+  if (options_.fold_plumbing) Fold();
+  for (const auto& [key, stack] : Shown()) {
     const Point now = PointOf(stack.points, order.back());
     entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true),
                        now.bytes, now.objects});
@@ -130,15 +180,16 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
     if (a_grows != b_grows) return a_grows;
     if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
     if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
-    return std::ranges::lexicographical_compare(NamesOf(stacks_.at(a.key)), NamesOf(stacks_.at(b.key)), {}, name, name);
+    return std::ranges::lexicographical_compare(ShownNamesOf(Shown().at(a.key)), ShownNamesOf(Shown().at(b.key)), {},
+                                                name, name);
   });
   return entries;
 }
 
 std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
   std::vector<int64_t> course;
-  const auto stack = stacks_.find(entry.key);
-  if (stack == stacks_.end()) return course;
+  const auto stack = Shown().find(entry.key);
+  if (stack == Shown().end()) return course;
   const std::vector<uint32_t> order = ByTime();
   const size_t kept = std::min(order.size(), std::max<size_t>(2, most));
   for (size_t i = 0; i < kept; ++i) {

@@ -16,6 +16,7 @@
 #include "report/analysis/suppressions.h"
 #include "report/base/string_table.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
 
 namespace holdfast {
@@ -65,6 +66,12 @@ class LeakSeries {
   std::span<const uint32_t> NamesOf(const Stack& stack) const {
     return {frames_.data() + stack.first_frame, stack.frames};
   }
+  std::span<const StringId> ShownNamesOf(const Stack& stack) const {
+    return {(options_.fold_plumbing ? folded_frames_ : frames_).data() + stack.first_frame, stack.frames};
+  }
+  using StackMap = absl::flat_hash_map<uint64_t, Stack>;
+  const StackMap& Shown() const { return options_.fold_plumbing ? folded_ : stacks_; }
+  void Fold() const;
   std::vector<uint32_t> ByTime() const;
   Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
 
@@ -74,7 +81,12 @@ class LeakSeries {
   std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
-  absl::flat_hash_map<uint64_t, Stack> stacks_;
+  StackMap stacks_;
+  // Whether a name is plumbing in every snapshot that has it. What forwards in one may turn out not to in the next, so that
+  // stacks are kept as they are, and folded when they are asked for.
+  absl::flat_hash_map<StringId, bool> plumbing_;
+  mutable StackMap folded_;
+  mutable std::vector<StringId> folded_frames_;
   Points totals_;
   bool turnover_known_ = true;
 };

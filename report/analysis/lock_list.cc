@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
@@ -78,8 +79,6 @@ class ListReader {
       known(&pair.holder);
       known(&pair.waiter);
     }
-    std::stable_partition(list_.locks.begin(), list_.locks.end(),
-                          [](const LockList::Lock& l) { return !IsHeldByNobody(l); });
     return std::move(list_);
   }
 
@@ -159,19 +158,16 @@ std::string_view NameAt(const Profile& profile, uint32_t location) {
 
 }  // namespace
 
-LockList ReadLockList(const Profile& profile) { return ListReader(profile).Read(); }
+LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
+  LockList list = ListReader(profile).Read();
+  for (LockList::Lock& lock : list.locks) lock.idle = IsIdle(profile, list, lock, plumbing);
+  std::stable_partition(list.locks.begin(), list.locks.end(), [](const LockList::Lock& lock) { return !lock.idle; });
+  return list;
+}
 
-std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack) {
-  if (stack.empty()) return "?";
-  if (!profile.mappings.empty()) {
-    for (const uint32_t location : stack) {  // the main program's file stands first
-      const uint32_t mapping = profile.locations[location].mapping;
-      if (mapping != Profile::kNone && profile.mappings[mapping].file == profile.mappings[0].file) {
-        return std::string(NameAt(profile, location));
-      }
-    }
-  }
-  return std::string(NameAt(profile, stack[0]));
+std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+  if (plumbing != nullptr) return plumbing->OwnerName(stack);
+  return stack.empty() ? "?" : std::string(NameAt(profile, stack[0]));
 }
 
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack) {
@@ -180,7 +176,7 @@ std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<u
   return names;
 }
 
-std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side) {
+std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side, Plumbing* plumbing) {
   std::map<std::string, double> delays;
   for (const LockList::Pair& pair : list.pairs) {
     const int stack = side == LockSide::kHolder ? pair.holder : pair.waiter;
@@ -188,7 +184,7 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
     if (pair.lock != lock || stack == LockList::kUnknown ||
         (side == LockSide::kWaiter && pair.holder != LockList::kUnknown))
       continue;
-    delays[FunctionOf(profile, list.stacks[static_cast<size_t>(stack)])] += pair.delay_ns;
+    delays[FunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing)] += pair.delay_ns;
   }
   const auto most =
       std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -197,18 +193,36 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 
 std::string LockKindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
 
-bool IsHeldByNobody(const LockList::Lock& lock) {
+bool IsIdleKind(std::string_view name) {
   for (int kind = 0; kind < kWaitKinds; ++kind) {
-    if (lock.kind == kWaitKindNames[kind]) return HasNoHolder(static_cast<WaitKind>(kind));
+    const auto known = static_cast<WaitKind>(kind);
+    if (name == kWaitKindNames[kind]) return HasNoHolder(known) || known == WaitKind::kJoin;
   }
   return false;
 }
 
-std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock) {
+bool IsIdle(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
+  if (IsIdleKind(lock.kind)) return true;
+  if (lock.kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return false;
+  std::set<std::string> waits, wakes;
+  const auto add = [&](int stack, std::set<std::string>* names) {
+    if (stack != LockList::kUnknown) {
+      names->insert(FunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing));
+    }
+  };
+  for (const LockList::Pair& pair : list.pairs) {
+    if (pair.lock != lock.number) continue;
+    add(pair.waiter, &waits);
+    add(pair.holder, &wakes);
+  }
+  return std::none_of(waits.begin(), waits.end(), [&](const std::string& name) { return wakes.contains(name); });
+}
+
+std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
   if (!lock.name.empty()) return lock.name;
   if (lock.block_stack != LockList::kUnknown) {
     return fmt::format("{} into a block of {} from {}", lock.block_offset, FormatSize(lock.block_bytes),
-                       FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)]));
+                       FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing));
   }
   return lock.address;
 }

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/pprof/profile.h"
+#include "report/profiles/plumbing.h"
 
 namespace holdfast {
 
@@ -23,36 +25,40 @@ struct LockList {
     std::string name;  // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;
     int block_stack = kUnknown;
+    bool idle = false;  // see IsIdle
   };
   struct Pair {
     int lock = 0;                              // number
     int holder = kUnknown, waiter = kUnknown;  // stacks
     double contentions = 0, delay_ns = 0;
   };
-  std::vector<Lock> locks;  // the longest delay first; last what nobody holds
+  std::vector<Lock> locks;  // the longest delay first; last what is idly waited for
   std::vector<Pair> pairs;
   std::vector<std::vector<uint32_t>> stacks;  // by number; indices into profile.locations, leaf first
 };
 
-LockList ReadLockList(const Profile& profile);
+LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
 
-// The function that says most about a stack: the innermost one of the program's own file, else the leaf; "?" without
-// one.
-std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack);
+// The function that says most about a stack: the first that is not plumbing (report/profiles/plumbing.h), the leaf's where
+// `plumbing` is null; "?" without one.
+std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
 // All functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 
 // The function that most of a lock's delay was attributed to, or that waited most for it; "-": not known.
 enum class LockSide { kHolder, kWaiter };
-std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side);
+std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side, Plumbing* plumbing);
 
 // "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
 std::string LockKindOf(const LockList::Lock& lock);
-// A condition, a semaphore …: what nobody holds, and idle threads wait for.
-bool IsHeldByNobody(const LockList::Lock& lock);
+// What idle threads wait for, all day, without anybody being at fault: a condition, a semaphore, a barrier …, which nobody
+// holds; and a futex that is an event: no function both waits for it and wakes it up, as functions do that lock and unlock.
+// Event futexes are how threads park, one for each. Comes after every lock, however long it was waited for.
+bool IsIdleKind(std::string_view kind);  // of all of a kind, whatever it is
+bool IsIdle(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
 // "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
-std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock);
+std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
 }  // namespace holdfast
 

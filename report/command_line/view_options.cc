@@ -1,6 +1,7 @@
 #include "report/command_line/view_options.h"
 
 #include "report/command_line/help.h"
+#include "report/command_line/project_file.h"
 
 namespace holdfast {
 namespace {
@@ -22,6 +23,16 @@ void AddOutput(CLI::App* command, std::string* path) {
 }
 void AddCumulative(CLI::App* command, ViewOptions* options) {
   command->add_flag("--cum", options->by_total, "Sort by total instead of self");
+}
+void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns) {
+  command
+      ->add_option("--plumbing", *patterns,
+                   "What else counts for its callers: functions, source files and objects that match; also several,\n"
+                   "and a line each, plumbing REGEX, in a file .holdfast here or above")
+      ->type_name("REGEX")
+      ->expected(1)
+      ->take_all();
+  command->parse_complete_callback([patterns] { AddProjectPatterns(".", patterns); });
 }
 void AddErrors(CLI::App* command, ViewOptions* options) {
   command->add_flag("--error", options->errors,
@@ -66,12 +77,16 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->add_option_function<std::string>(
           "--fold",
           [stacks](const std::string& what) {
-            if (what != "system")
-              throw CLI::ValidationError("--fold", "\"" + what + "\" is not system, the only thing that is folded");
-            stacks->fold_system = true;
+            if (what != "none" && what != "system" && what != "plumbing") {
+              throw CLI::ValidationError("--fold", "\"" + what + "\" is not none, system or plumbing");
+            }
+            stacks->fold_system = what == "system";
+            stacks->fold_plumbing = what == "plumbing";
           },
-          "system: count frames of libc, ld.so, libstdc++ and the like for their callers")
-      ->type_name("system");
+          "Count for their callers: system: frames of libc, ld.so, libstdc++ and the like;\n"
+          "plumbing: those, other standard libraries, allocators that only forward, and locking; none")
+      ->type_name("WHAT");
+  AddPlumbing(command, &stacks->plumbing);
   command->add_flag("!--noinlines,!--no-inlines", stacks->inlines,
                     "Count inlined functions for the function around them");
   command
@@ -87,6 +102,7 @@ void AddStyleOptions(CLI::App* command, ViewOptions* options) {
   command->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")
       ->capture_default_str();
+  command->add_flag("-v,--verbose", options->full_names, "Names of functions in full, as they are in the file");
 }
 
 }  // namespace holdfast

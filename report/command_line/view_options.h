@@ -3,6 +3,7 @@
 #define HOLDFAST_REPORT_COMMAND_LINE_VIEW_OPTIONS_H_
 
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "report/views/selection.h"
@@ -15,6 +16,7 @@ void AddStyleOptions(CLI::App* command, ViewOptions* options);      // --format,
 void AddCount(CLI::App* command, size_t* count, const char* what);  // -n; `what`: "How many functions, 0 = all"
 void AddOutput(CLI::App* command, std::string* path);               // -o FILE
 void AddCumulative(CLI::App* command, ViewOptions* options);        // --cum
+void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns);  // --plumbing, and what .holdfast says
 void AddErrors(CLI::App* command, ViewOptions* options);            // --error
 void AddFraction(CLI::App* command, double* fraction);              // --nodefraction
 

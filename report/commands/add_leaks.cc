@@ -12,6 +12,7 @@ namespace holdfast {
 void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LeaksOptions>();
   options->view.unit = "auto";
+  options->view.stacks.fold_plumbing = true;
   CLI::App* leaks =
       app.add_subcommand("leaks", "FilteredStacks that hold more and more memory, over the snapshots of a process");
   leaks->footer(

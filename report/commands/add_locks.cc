@@ -13,9 +13,9 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LocksOptions>();
   CLI::App* locks = app.add_subcommand("locks", "The hottest locks, and who waited for whom");
   locks->footer(
-      "One line for each lock that was waited for, the longest delay first, and last what nobody holds (conditions,\n"
-      "semaphores …), for which idle threads wait: how often and how long (counted, not estimated), the function that\n"
-      "most waiting was attributed to, the function that waited most, and what the lock is:\n"
+      "One line for each lock that was waited for, the longest delay first, and last what idle threads wait for\n"
+      "(conditions, semaphores …, and futexes that are no locks): how often and how long (counted, not estimated), the\n"
+      "function that most waiting was attributed to, the function that waited most, and what the lock is:\n"
       "a symbol, an offset in a block that is known from the heap profile, or its address.\n"
       "Any mutex or block profile of a process says the same; of several snapshots the newest counts.\n"
       "\n"
@@ -32,6 +32,20 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("REGEX");
   locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
       ->type_name("REGEX");
+  locks->add_flag("--wide", options->wide, "Whole names, also where a line is then wider than the terminal");
+  locks->add_flag("-v,--verbose", options->details, "Under each row its texts in full");
+  locks
+      ->add_option_function<std::string>(
+          "--fold",
+          [options](const std::string& what) {
+            if (what != "none" && what != "plumbing") {
+              throw CLI::ValidationError("--fold", "\"" + what + "\" is not none or plumbing");
+            }
+            options->fold = what == "plumbing";
+          },
+          "plumbing: name the first function that is the user's own, or a library's; none: that which called libc")
+      ->type_name("WHAT");
+  AddPlumbing(locks, &options->plumbing);
   AddCount(locks, &options->count, "How many lines, 0 = all");
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")

@@ -21,6 +21,7 @@
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
+#include "report/profiles/short_name.h"
 
 namespace holdfast {
 namespace {
@@ -174,7 +175,10 @@ class Finder {
   TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
                  const std::vector<std::string>& frames, bool grows) const {
     const std::span shown = std::span(frames).first(std::min(options_.shown_frames, frames.size()));
-    std::string text = fmt::format("{}", fmt::join(shown, " ← "));
+    std::string text;
+    for (const std::string& name : shown) {
+      text += (text.empty() ? "" : " ← ") + (options_.view.full_names ? name : ShortName(name));
+    }
     if (shown.size() < frames.size()) text += " ← …";
     const double error = std::min(9e18, entry.bytes.half_width);
     return {{Cell::Real(SignedSize(entry.bytes.slope), entry.bytes.slope),

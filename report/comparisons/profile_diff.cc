@@ -176,10 +176,11 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   }
   for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {
     if (flat.Self(node) == 0 && flat.Total(node) == 0) continue;
-    sums.functions.try_emplace(FunctionKeyBy(stacks->nodes()[node], stacks->profile(), options.stacks.by),
-                               Sums::Function{CellsOf(*stacks, node), scaled(flat.Self(node)), scaled(flat.Total(node)),
-                                              flat.SelfVariance(node) * scale * scale - less_self[node],
-                                              flat.TotalVariance(node) * scale * scale - less_total[node]});
+    sums.functions.try_emplace(
+        FunctionKeyBy(stacks->nodes()[node], stacks->profile(), options.stacks.by),
+        Sums::Function{CellsOf(*stacks, node, options.full_names), scaled(flat.Self(node)), scaled(flat.Total(node)),
+                       flat.SelfVariance(node) * scale * scale - less_self[node],
+                       flat.TotalVariance(node) * scale * scale - less_total[node]});
   }
   sums.view.profile.reset();
   return sums;

@@ -195,7 +195,8 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
 
 void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Series* series) {
   const Profile& profile = stacks.profile();
-  const LockList list = ReadLockList(profile);
+  Plumbing whose = Plumbing::Make(profile, {}).value();  // without patterns it can't fail
+  const LockList list = ReadLockList(profile, &whose);
   series->locks.clear();
   series->pairs.clear();
   const auto function_of = [&](const std::string& name) {
@@ -204,15 +205,15 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = LockNameOf(profile, list, lock),
+        .name = LockNameOf(profile, list, lock, &whose),
         .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,
         .longest_ns = lock.longest_ns,
         .holds = lock.holds,
         .hold_ns = lock.hold_ns,
-        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder)),
-        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter)),
+        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, &whose)),
+        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, &whose)),
     });
   }
   for (const LockList::Pair& pair : list.pairs) {
@@ -228,7 +229,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         const auto nodes = stacks.NodesOf(stack[k]);
         for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
       }
-      *function = function_of(FunctionOf(profile, stack));
+      *function = function_of(FunctionOf(profile, stack, &whose));
     };
     name(pair.holder, &added.holder, &added.holder_function);
     name(pair.waiter, &added.waiter, &added.waiter_function);

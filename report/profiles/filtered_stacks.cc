@@ -116,7 +116,7 @@ class StacksBuilder {
       AppendNodes(frames, nodes);
     }
     if (made_.frames_.size() > first || frames.empty()) return true;
-    if (!options_.fold_system || !options_.hide.empty() || !options_.show.empty()) return false;
+    if (!options_.folds() || !options_.hide.empty() || !options_.show.empty()) return false;
     made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all of it is the system's
     return true;
   }

@@ -33,7 +33,10 @@ namespace holdfast {
 struct StackOptions {
   std::string focus = "", ignore = "", hide = "", show = "", show_from = "", tag_focus = "", tag_ignore = "";
   bool fold_system = false;  // system frames (frame_origin.h) count for their callers
+  bool fold_plumbing = false;              // all plumbing (plumbing.h) does …
+  std::vector<std::string> plumbing = {};  // … and what these patterns match
   bool inlines = true;
+  bool folds() const { return fold_system || fold_plumbing; }
   // function, line, file, object, package; anything else is a label, whose value becomes the outermost node. thread,
   // where the profile has no such label: what the thread was started with (thread_start.h).
   std::string by = "function";

@@ -80,7 +80,13 @@ absl::StatusOr<LocationNodes> LocationNodes::Make(const Profile& profile, const 
   if (auto keep = Pattern::Compile("", Anchored(profile.strings[profile.keep_frames])); keep.ok()) {
     made.keep_ = *std::move(keep);
   }
-  if (options.fold_system) made.system_.assign(profile.functions.size(), -1);
+  if (options.fold_plumbing) {
+    auto plumbing = Plumbing::Make(profile, options.plumbing);
+    if (!plumbing.ok()) return plumbing.status();
+    made.plumbing_.emplace(*std::move(plumbing));
+  } else if (options.fold_system) {
+    made.system_.assign(profile.functions.size(), -1);
+  }
   made.flags_.resize(profile.locations.size());
   made.first_.reserve(profile.locations.size() + 1);
   made.first_.push_back(0);
@@ -134,6 +140,15 @@ std::vector<Profile::Line> LocationNodes::Remaining(uint32_t location, Flags* fl
   return lines;
 }
 
+bool LocationNodes::IsFolded(uint32_t function, uint32_t mapping) {
+  if (plumbing_) return plumbing_->Holds(function, mapping);
+  const std::string_view object =
+      mapping == Profile::kNone ? std::string_view() : profile_.strings[profile_.mappings[mapping].file];
+  int8_t& answer = system_[function];
+  if (answer < 0) answer = IsSystemFrame(profile_.strings[profile_.functions[function].name], "");
+  return answer != 0 || IsSystemFrame("", object);
+}
+
 void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
   const Profile::Location& at = profile_.locations[location];
   const std::string_view object =
@@ -143,13 +158,9 @@ void LocationNodes::Look(uint32_t location, std::vector<FrameNode>* nodes) {
   bool hidden = !nameless && lines.empty();
   if (hide_.MatchesMapping(profile_, at.mapping)) hidden = true;
   if (nameless && !show_.empty() && !show_.MatchesMapping(profile_, at.mapping)) hidden = true;
-  if (options_.fold_system) {
-    if (nameless) hidden = hidden || IsSystemFrame("", object);
-    std::erase_if(lines, [&](const Profile::Line& line) {
-      int8_t& answer = system_[line.function];
-      if (answer < 0) answer = IsSystemFrame(profile_.strings[profile_.functions[line.function].name], "");
-      return answer != 0 || IsSystemFrame("", object);
-    });
+  if (options_.folds()) {
+    if (nameless) hidden = hidden || (plumbing_ ? plumbing_->HoldsObject(at.mapping) : IsSystemFrame("", object));
+    std::erase_if(lines, [&](const Profile::Line& line) { return IsFolded(line.function, at.mapping); });
     if (!nameless && lines.empty()) hidden = true;
   }
   if (!hidden) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "report/base/pattern.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/plumbing.h"
 
 namespace holdfast {
 
@@ -52,6 +53,7 @@ class LocationNodes {
 
   void Look(uint32_t location, std::vector<FrameNode>* nodes);
   bool Prunes(StringId name);
+  bool IsFolded(uint32_t function, uint32_t mapping);
   std::vector<Profile::Line> Remaining(uint32_t location, Flags* flags);
   // `line`: null where a location has none. Inlined: into another of the same location.
   uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, bool is_inlined, std::vector<FrameNode>* nodes);
@@ -77,6 +79,7 @@ class LocationNodes {
   absl::flat_hash_map<StringId, bool> pruned_names_;
   absl::flat_hash_map<std::string, uint32_t> by_name_;
   std::vector<int8_t> system_;  // of each function, -1: not asked yet
+  std::optional<Plumbing> plumbing_;  // where it is folded
   std::vector<Flags> flags_;
   std::vector<uint32_t> first_, at_;
   std::vector<uint32_t> only_;  // up to the first location with more than one node

@@ -13,6 +13,7 @@
 #include "report/base/value_units.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/profiles/profile_set.h"
+#include "report/profiles/short_name.h"
 #include "report/views/text_table.h"
 
 namespace holdfast {
@@ -20,22 +21,38 @@ namespace {
 
 struct OneProfile {
   const ProfileFile* file;
+  std::shared_ptr<Plumbing> whose;  // null: everything is shown as it is
   LockList list;
 };
 
+std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
+  return TopFunctionOf(*one.file->profile, one.list, lock.number, side, one.whose.get());
+}
+
+// Shown as it can be read, given to programs as it is.
+Cell NameCell(const std::string& name) { return Cell::Text(ShortName(name), name); }
 Cell TimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
+
+// The full text of what the row shortens.
+std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lock) {
+  return {
+      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(*one.file->profile, one.list, lock, one.whose.get())),
+      fmt::format("holder  {}", Top(one, lock, LockSide::kHolder)),
+      fmt::format("waiter  {}", Top(one, lock, LockSide::kWaiter))};
+}
 
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   TextTable table;
-  table.columns = {{"kind", "kind", Column::kLeft},
+  // What answers comes first and is always there; the others where there is room.
+  table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},
                    {"delay_ns", "total", Column::kRight, 0, 2},
-                   {"mean_ns", "mean", Column::kRight, 0, 2},
+                   {"mean_ns", "mean", Column::kRight, 0, 2, 120},
                    {"longest_ns", "longest", Column::kRight, 0, 2},
-                   {"top_holder", "top holder", Column::kLeft, 0, 2},
-                   {"top_waiter", "top waiter", Column::kLeft, 0, 2},
-                   {"name", "lock", Column::kLeft, 0, 2},
-                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2}};
+                   {"top_holder", "top holder", Column::kLeft, 0, 2, 0, true},
+                   {"top_waiter", "top waiter", Column::kLeft, 0, 2, 0, true},
+                   {"name", "lock", Column::kLeft, 0, 2, 0, true},
+                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
   std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
   double everything = 0;
   bool capped = false;
@@ -47,8 +64,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     }
   }
   std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
-    const bool event_a = IsHeldByNobody(*a.second), event_b = IsHeldByNobody(*b.second);
-    return event_a != event_b ? event_b : a.second->delay_ns > b.second->delay_ns;
+    return a.second->idle != b.second->idle ? b.second->idle : a.second->delay_ns > b.second->delay_ns;
   });
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
@@ -59,10 +75,11 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     table.rows.push_back(
         {{Cell::Text(LockKindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
           TimeCell(lock->delay_ns), TimeCell(mean), TimeCell(lock->longest_ns),
-          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kHolder)),
-          Cell::Text(TopFunctionOf(*one->file->profile, one->list, lock->number, LockSide::kWaiter)),
-          Cell::Text(LockNameOf(*one->file->profile, one->list, *lock)), Cell::Text(one->file->program)},
-         everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0});
+          NameCell(Top(*one, *lock, LockSide::kHolder)), NameCell(Top(*one, *lock, LockSide::kWaiter)),
+          NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
+          Cell::Text(one->file->program)},
+         everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0,
+         Details(*one, *lock)});
   }
   return table;
 }
@@ -90,8 +107,9 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
       if (lock == one.list.locks.end()) continue;
       const std::string name = other == LockList::kUnknown
                                    ? "[not captured]"
-                                   : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)]);
-      Sum& sum = sums[{name, FunctionOf(profile, stack), LockNameOf(profile, one.list, *lock)}];
+                                   : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)], one.whose.get());
+      Sum& sum = sums[{name, FunctionOf(profile, stack, one.whose.get()),
+                       LockNameOf(profile, one.list, *lock, one.whose.get())}];
       sum.contentions += pair.contentions;
       sum.delay_ns += pair.delay_ns;
       everything += pair.delay_ns;
@@ -103,21 +121,27 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
   TextTable table;
   table.columns = {{"delay_ns", "delay", Column::kRight},
                    {"contentions", "holds", Column::kRight, 0, 2},
-                   {holders ? "waiter" : "holder", holders ? "waiter" : "holder", Column::kLeft, 0, 2},
-                   {holders ? "holder" : "waiter", holders ? "holder" : "waiter", Column::kLeft, 0, 2},
-                   {"lock", "lock", Column::kLeft, 0, 2}};
+                   {holders ? "waiter" : "holder", holders ? "waiter" : "holder", Column::kLeft, 0, 2, 0, true},
+                   {holders ? "holder" : "waiter", holders ? "holder" : "waiter", Column::kLeft, 0, 2, 0, true},
+                   {"lock", "lock", Column::kLeft, 0, 2, 0, true}};
   if (count != 0 && rows.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}", count, rows.size()));
     rows.resize(count);
   }
   for (const auto& [names, sum] : rows) {
-    table.rows.push_back(
-        {{TimeCell(static_cast<int64_t>(sum.delay_ns)),
-          Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions), Cell::Text(std::get<0>(names)),
-          Cell::Text(std::get<1>(names)), Cell::Text(std::get<2>(names))},
-         everything > 0 ? sum.delay_ns / everything : 0});
+    table.rows.push_back({{TimeCell(static_cast<int64_t>(sum.delay_ns)),
+                           Cell::Real(fmt::format("{:.0f}", sum.contentions), sum.contentions),
+                           NameCell(std::get<0>(names)), NameCell(std::get<1>(names)), NameCell(std::get<2>(names))},
+                          everything > 0 ? sum.delay_ns / everything : 0});
   }
   return table;
+}
+
+absl::StatusOr<std::shared_ptr<Plumbing>> WhoseOf(const Profile& profile, const LocksOptions& options) {
+  if (!options.fold) return nullptr;
+  auto plumbing = Plumbing::Make(profile, options.plumbing);
+  if (!plumbing.ok()) return plumbing.status();
+  return std::make_shared<Plumbing>(*std::move(plumbing));
 }
 
 }  // namespace
@@ -127,8 +151,11 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     SayTo(err, std::string(status.message()));
     return code;
   };
-  const auto style = StyleFor(options.format, options.color);
+  auto style = StyleFor(options.format, options.color);
   if (!style.ok()) return wrong(style.status(), kWrongUsage);
+  if (options.width != 0) style->width = options.width;
+  if (options.wide) style->width = 0;
+  style->details = options.details;
   if (!options.holder.empty() && !options.waiter.empty()) {
     return wrong(
         absl::InvalidArgumentError("--holder and --waiter: give one of them. The other side is what is listed."),
@@ -152,11 +179,15 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       const auto other = std::find_if(profiles.begin(), profiles.end(),
                                       [&](const OneProfile& one) { return one.file->process == group.process; });
       if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
-      *other = {file, ReadLockList(*file->profile)};
+      auto whose = WhoseOf(*file->profile, options);
+      if (!whose.ok()) return wrong(whose.status(), kWrongUsage);
+      *other = {file, *whose, ReadLockList(*file->profile, whose->get())};
       continue;
     }
-    LockList list = ReadLockList(*file->profile);
-    if (!list.locks.empty()) profiles.push_back({file, std::move(list)});
+    auto whose = WhoseOf(*file->profile, options);
+    if (!whose.ok()) return wrong(whose.status(), kWrongUsage);
+    LockList list = ReadLockList(*file->profile, whose->get());
+    if (!list.locks.empty()) profiles.push_back({file, *whose, std::move(list)});
   }
   if (profiles.empty()) {
     return wrong(

@@ -13,6 +13,11 @@ struct LocksOptions {
   std::string holder, waiter;  // patterns; "" = the table of locks
   size_t count = 20;           // 0 = all
   std::string format = "table", color = "auto";
+  bool fold = true;                        // functions are the first that are not plumbing
+  std::vector<std::string> plumbing = {};  // what else is
+  bool wide = false;                       // whole names, whatever the terminal's width
+  bool details = false;                    // a lock's full texts under its row
+  size_t width = 0;                        // 0: the terminal's
 };
 
 // Exit codes: 0, 2 (wrong usage), 3 (a file could not be read, or knows no single locks).

@@ -1,4 +1,4 @@
-// A node, and its share of the whole, as cells of a table. Any thread.
+// A node as cells of a table: shown by its short name, unless full ones are asked for. Any thread.
 #ifndef HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 #define HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 
@@ -8,6 +8,7 @@
 #include "report/base/base_name.h"
 #include "report/base/value_units.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/short_name.h"
 #include "report/views/text_table.h"
 
 namespace holdfast {
@@ -24,12 +25,13 @@ inline std::string ObjectsOf(const FilteredStacks& stacks, const FrameNode& node
   return object;
 }
 
-inline NodeCells CellsOf(const FilteredStacks& stacks, uint32_t index) {
+inline NodeCells CellsOf(const FilteredStacks& stacks, uint32_t index, bool full_names) {
   const FrameNode& node = stacks.nodes()[index];
   const StringTable& strings = stacks.profile().strings;
   const std::string objects = node.is_label ? node.name : ObjectsOf(stacks, node);
+  const std::string shown = node.is_label || full_names ? node.name : ShortName(node.name);
   return {Cell::Text(node.name),
-          Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", node.name, objects), node.name),
+          Cell::Text(objects == node.name ? node.name : fmt::format("{}  ({})", shown, objects), node.name),
           Cell::Text(strings[node.file]), Cell::Number(fmt::format("{}", node.line), node.line),
           Cell::Text(node.objects.empty() ? std::string_view() : strings[node.objects[0]])};
 }

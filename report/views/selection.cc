@@ -226,7 +226,9 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
       if (!value->empty()) table->header.push_back(fmt::format("filter   --{} {}", name, *value));
     }
   }
-  if (o.fold_system) table->header.push_back("filter   --fold system");
+  if (o.folds()) {
+    table->header.push_back(fmt::format("filter   --fold {}", o.fold_plumbing ? "plumbing" : "system"));
+  }
   if (!view.sampling.empty()) table->header.push_back(fmt::format("sampled  {}", view.sampling));
   for (const std::string& loss : view.losses) table->header.push_back(fmt::format("lost     {}", loss));
   table->members.push_back({"program", JsonString(view.program)});

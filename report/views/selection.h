@@ -35,6 +35,7 @@ struct ViewOptions {
   StackOptions stacks = {};
   std::string format = "table";
   std::string color = "auto";
+  bool full_names = false;  // as they are in the file
 };
 
 struct View {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -32,6 +33,29 @@ std::string CutTo(std::string_view text, size_t width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+// Gives the columns that shrink what the others leave of the line: each as much, but no more than it has.
+template <typename IsShown>
+void Shrink(const TextTable& table, const Style& style, IsShown is_shown, std::vector<size_t>* widths) {
+  constexpr size_t kNarrowest = 6;
+  size_t whole = 0;
+  std::vector<size_t> shrinking;
+  for (size_t c = 0; c < widths->size(); ++c) {
+    if (!is_shown(table.columns[c])) continue;
+    whole += (*widths)[c] + (whole == 0 ? 0 : table.columns[c].gap);
+    if (table.columns[c].shrinks) shrinking.push_back(c);
+  }
+  if (style.width == 0 || whole <= style.width || shrinking.empty()) return;
+  size_t room = style.width;
+  for (const size_t c : shrinking) whole -= (*widths)[c];
+  room = room > whole ? room - whole : 0;
+  std::sort(shrinking.begin(), shrinking.end(), [&](size_t a, size_t b) { return (*widths)[a] < (*widths)[b]; });
+  for (size_t i = 0; i < shrinking.size(); ++i) {
+    size_t& width = (*widths)[shrinking[i]];
+    width = std::min(width, std::max(kNarrowest, room / (shrinking.size() - i)));
+    room -= std::min(room, width);
+  }
+}
+
 void PrintText(const TextTable& table, const Style& style, std::ostream& out) {
   for (const std::string& line : table.header) out << CutTo(Printable(line), style.width) << "\n";
   std::vector<size_t> widths;
@@ -40,13 +64,17 @@ void PrintText(const TextTable& table, const Style& style, std::ostream& out) {
     for (const TableRow& row : table.rows) width = std::max(width, WidthOf(row.cells[c].shown));
     widths.push_back(width);
   }
+  const auto is_shown = [&](const Column& column) {
+    return !column.title.empty() && (style.width == 0 || style.width >= column.needs_width);
+  };
+  Shrink(table, style, is_shown, &widths);
   const auto line = [&](const auto& text_of) {
     std::string made;
     bool first = true;
     for (size_t c = 0; c < table.columns.size(); ++c) {
       const Column& column = table.columns[c];
-      if (column.title.empty()) continue;
-      const std::string text = Printable(text_of(c));
+      if (!is_shown(column)) continue;
+      const std::string text = ShortenedTo(Printable(text_of(c)), column.shrinks ? widths[c] : 0);
       const std::string blanks(widths[c] - std::min(widths[c], WidthOf(text)), ' ');
       if (!std::exchange(first, false)) made.append(column.gap, ' ');
       made += column.align == Column::kRight ? blanks + text : text + blanks;
@@ -65,6 +93,7 @@ void PrintText(const TextTable& table, const Style& style, std::ostream& out) {
   for (const TableRow& row : table.rows) {
     const char* color = row.heat >= 0.1 ? kHot : row.heat >= 0.01 ? kWarm : row.heat < 0.001 ? kCold : "";
     out << painted(line([&](size_t c) { return row.cells[c].shown; }), color) << "\n";
+    for (size_t i = 0; style.details && i < row.details.size(); ++i) out << "    " << Printable(row.details[i]) << "\n";
   }
 }
 
@@ -108,7 +137,40 @@ void PrintCsv(const TextTable& table, std::ostream& out) {
   }
 }
 
+// "Table<…>::Get(…)": without what stands in brackets of this kind behind a name.
+std::string WithoutLists(std::string_view text, char open) {
+  std::string made;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool behind_name = i > 0 && (std::isalnum(static_cast<unsigned char>(text[i - 1])) || text[i - 1] == '_' ||
+                                       text[i - 1] == '>' || text[i - 1] == '}' || text[i - 1] == '~');
+    if (c == open && (depth > 0 || (behind_name && !made.ends_with("operator")))) {
+      if (depth++ == 0) made += open == '<' ? "<…" : text.substr(i + 1).starts_with(")") ? "(" : "(…";
+    }
+    if (c == (open == '<' ? '>' : ')') && depth > 0 && text[i - 1] != '-') --depth;
+    if (depth == 0) made += c;
+  }
+  return depth == 0 ? made : std::string(text);
+}
+
 }  // namespace
+
+std::string ShortenedTo(std::string_view text, size_t width) {
+  if (width == 0 || WidthOf(text) <= width) return std::string(text);
+  // What a function is called says more than what it takes.
+  const std::string no_arguments = WithoutLists(text, '('), no_templates = WithoutLists(no_arguments, '<');
+  if (WidthOf(no_arguments) <= width) return no_arguments;
+  if (WidthOf(no_templates) <= width) return no_templates;
+  text = no_templates;
+  std::vector<size_t> starts;  // of characters
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
+  }
+  const size_t tail = (width - 1) / 2, head = width - 1 - tail;
+  return fmt::format("{}…{}", text.substr(0, starts[head]),
+                     tail == 0 ? std::string_view() : text.substr(starts[starts.size() - tail]));
+}
 
 absl::StatusOr<Format> ParseFormat(std::string_view text) {
   if (text == "table" || text == "text") return Format::kTable;

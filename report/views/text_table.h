@@ -50,11 +50,15 @@ struct Column {
   Align align = kRight;
   size_t min_width = 0;
   size_t gap = 1;  // blanks before it
+  // Where lines are cut to a width:
+  size_t needs_width = 0;  // it is not there in narrower ones
+  bool shrinks = false;    // its texts are shortened in the middle, so that the whole line fits
 };
 
 struct TableRow {
   std::vector<Cell> cells;
   double heat = 0;  // its share of everything, 0 … 1: what its colour says
+  std::vector<std::string> details = {};  // lines under it, where the style wants them
 };
 
 struct TextTable {
@@ -71,13 +75,17 @@ absl::StatusOr<Format> ParseFormat(std::string_view text);
 struct Style {
   Format format = Format::kTable;
   bool color = false;
-  size_t width = 0;  // cut lines here; 0 = never
+  size_t width = 0;      // cut lines here; 0 = never
+  bool details = false;  // lines under the rows, never cut
 };
 
 // `color`: auto (on a terminal, unless NO_COLOR is set), always, never. Width and colours are those of standard output.
 absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color);
 
 void Print(const TextTable& table, const Style& style, std::ostream& out);
+
+// At most `width` characters of it, with an ellipsis for what is missing in the middle.
+std::string ShortenedTo(std::string_view text, size_t width);
 
 // "text" in quotes, escaped; valid UTF-8 whatever `text` holds.
 std::string JsonString(std::string_view text);

@@ -1,15 +1,118 @@
 #include "report/views/top.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "report/analysis/call_edges.h"
 #include "report/analysis/flat_table.h"
+#include "report/analysis/idle_waits.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/profiles/plumbing.h"
+#include "report/profiles/short_name.h"
 #include "report/views/node_cells.h"
 
 namespace holdfast {
+namespace {
+
+std::vector<bool> IdleSamples(const Profile& profile, const IdleWaits& idle) {
+  std::vector<bool> is_idle(idle.any() ? profile.samples.size() : 0);
+  for (size_t i = 0; i < is_idle.size(); ++i) is_idle[i] = idle.IsIdle(profile.samples[i]);
+  return is_idle;
+}
+
+// What is contended first, then what idle threads wait for; each in the order in which it was.
+void IdleLast(const FilteredStacks& stacks, const std::vector<bool>& is_idle, bool by_total,
+              std::vector<uint32_t>* nodes) {
+  std::vector<int64_t> contended(stacks.nodes().size());
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    if (is_idle[stacks.SampleOf(i)]) continue;
+    const auto frames = stacks.FramesOf(i);
+    std::set<uint32_t> once(frames.begin(), by_total || frames.empty() ? frames.end() : frames.begin() + 1);
+    for (const uint32_t node : once) contended[node] = WrappedSum(contended[node], stacks.ValuesOf(i)[0]);
+  }
+  std::stable_sort(nodes->begin(), nodes->end(),
+                   [&](uint32_t a, uint32_t b) { return Magnitude(contended[a]) > Magnitude(contended[b]); });
+}
+
+// Who made `owner` do it: of the functions that at least half of its `value` came through, the outermost one that not nearly
+// everything comes through (main, an event loop). "" where there is none.
+std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const std::string& owner, int64_t value,
+                      Plumbing* whose) {
+  const Profile& profile = stacks.profile();
+  std::vector<int64_t> through(stacks.nodes().size());
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const auto frames = stacks.FramesOf(i);
+    if (std::none_of(frames.begin(), frames.end(), [&](uint32_t node) { return stacks.nodes()[node].name == owner; }) ||
+        whose->OwnerName(profile.FramesOf(profile.samples[stacks.SampleOf(i)])) != owner) {
+      continue;
+    }
+    for (const uint32_t node : std::set<uint32_t>(frames.begin(), frames.end())) {
+      through[node] = WrappedSum(through[node], stacks.ValuesOf(i)[0]);
+    }
+  }
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const auto frames = stacks.FramesOf(i);
+    for (size_t k = frames.size(); k-- > 0;) {
+      const FrameNode& node = stacks.nodes()[frames[k]];
+      const bool is_half = 2 * Magnitude(through[frames[k]]) >= Magnitude(value);
+      const bool is_all = 10 * Magnitude(flat.Total(frames[k])) > 9 * Magnitude(stacks.Whole(0));
+      if (!is_half || is_all || node.is_label || whose->Holds(node.profile_function, node.mapping)) continue;
+      if (node.name == owner) break;
+      return node.name;
+    }
+  }
+  return "";
+}
+
+// Whose most of it is, without plumbing: a line above the table, where its first row is another's.
+void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const std::vector<bool>& is_idle,
+                Plumbing* whose, std::string_view first_row, TextTable* table) {
+  const Profile& profile = stacks.profile();
+  std::map<std::pair<uint32_t, uint32_t>, std::pair<int64_t, size_t>> sums;  // by function and object: value, a sample
+  int64_t idle = 0;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const size_t sample = stacks.SampleOf(i);
+    const int64_t value = stacks.ValuesOf(i)[0];
+    if (!is_idle.empty() && is_idle[sample]) {
+      idle = WrappedSum(idle, value);
+      continue;
+    }
+    const auto frames = profile.FramesOf(profile.samples[sample]);
+    const auto place = whose->OwnerOf(frames);
+    if (!place.has_value()) continue;
+    const Profile::Location& location = profile.locations[frames[place->frame]];
+    const auto lines = profile.LinesOf(location);
+    auto& [sum, first] = sums[{lines.empty() ? Profile::kNone : profile.functions[lines[place->line].function].name,
+                               lines.empty() ? location.mapping : 0}];
+    if (sum == 0) first = sample;
+    sum = WrappedSum(sum, value);
+  }
+  const auto biggest = std::max_element(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
+    return Magnitude(a.second.first) < Magnitude(b.second.first);
+  });
+  if (biggest != sums.end() && biggest->second.first != 0) {
+    const auto& [value, sample] = biggest->second;
+    const std::string name = whose->OwnerName(profile.FramesOf(profile.samples[sample]));
+    if (name != first_row) {  // which the table says itself
+      const std::string caller = MostlyFor(stacks, flat, name, value, whose);
+      table->header.push_back(fmt::format("biggest  {}: {}, {}{}", ShortName(name), view.Value(value),
+                                          FormatPercent(value, stacks.Whole(0)),
+                                          caller.empty() ? "" : fmt::format(", mostly for {}", ShortName(caller))));
+    }
+  }
+  if (idle != 0) {
+    table->header.push_back(
+        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(idle)));
+  }
+}
+
+}  // namespace
+
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const auto style = StyleFor(options.format, options.color);
   if (!style.ok()) return Failed(style.status(), err);
@@ -19,6 +122,11 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   if (!stacks.ok()) return Failed(stacks.status(), err);
   const FlatTable flat(*stacks);
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
+  auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
+  if (!whose.ok()) return Failed(whose.status(), err);
+  const IdleWaits idle(*view->profile, &*whose);
+  const std::vector<bool> is_idle = IdleSamples(*view->profile, idle);
+  if (idle.any()) IdleLast(*stacks, is_idle, options.by_total, &nodes);
   // By a label: its values, what they hold in all.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
@@ -31,6 +139,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
+  AddBiggest(*view, *stacks, flat, is_idle, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   const char* error_title = options.errors ? "±" : "";
   table.columns = {{"self", "self", Column::kRight, 5},
                    {"self_error", error_title},
@@ -50,7 +159,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   for (const uint32_t node : nodes) {
     const int64_t self = by_label ? flat.Total(node) : flat.Self(node), total = flat.Total(node);
     const double self_variance = by_label ? flat.TotalVariance(node) : flat.SelfVariance(node);
-    const NodeCells cells = CellsOf(*stacks, node);
+    const NodeCells cells = CellsOf(*stacks, node, options.full_names);
     table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
                            view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
                            cells.with_object, cells.name, cells.file, cells.line, cells.object},
@@ -116,15 +225,16 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
       table.rows.push_back(
           {{Cell::Text(name), Cell::Text(role), Cell::Text("", ""), Cell::Text("", ""), Cell::Text("", ""),
             Cell::Text("", ""), view->ValueCell(flow), PercentCell(flow, flat.Total(node)),
-            Cell::Text(fmt::format("    {}", other_name)), Cell::Text(other_name)},
+            Cell::Text(fmt::format("    {}", options.full_names ? other_name : ShortName(other_name)), other_name),
+            Cell::Text(other_name)},
            ShareOfWhole(flow, whole)});
     };
     for (const CallEdge* edge : into[node]) add_edge(*edge, "caller", edge->caller);
-    table.rows.push_back(
-        {{Cell::Text(name), Cell::Text("function"), view->ValueCell(flat.Self(node)),
-          PercentCell(flat.Self(node), whole), view->ValueCell(flat.Total(node)), PercentCell(flat.Total(node), whole),
-          Cell::Text("", ""), Cell::Text("", ""), CellsOf(*stacks, node).with_object, Cell::Text("")},
-         ShareOfWhole(flat.Total(node), whole)});
+    table.rows.push_back({{Cell::Text(name), Cell::Text("function"), view->ValueCell(flat.Self(node)),
+                           PercentCell(flat.Self(node), whole), view->ValueCell(flat.Total(node)),
+                           PercentCell(flat.Total(node), whole), Cell::Text("", ""), Cell::Text("", ""),
+                           CellsOf(*stacks, node, options.full_names).with_object, Cell::Text("")},
+                          ShareOfWhole(flat.Total(node), whole)});
     for (const CallEdge* edge : out_of[node]) add_edge(*edge, "callee", edge->callee);
     if (i + 1 < nodes.size() && style->format == Format::kTable) {
       table.rows.push_back({std::vector<Cell>(table.columns.size(), Cell::Text("")), 1e-3});

@@ -98,7 +98,7 @@ class TreePrinter {
 
   void AddBranch(uint32_t branch, TextTable* table) {
     const auto& made = tree_.branches()[branch];
-    const NodeCells cells = CellsOf(stacks_, made.node);
+    const NodeCells cells = CellsOf(stacks_, made.node, options_.view.full_names);
     const int64_t total = tree_.Total(branch), self = tree_.Self(branch);
     const std::string indent(2 * (made.depth - 1), ' ');
     table->rows.push_back(

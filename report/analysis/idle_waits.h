@@ -1,0 +1,33 @@
+// Which samples of a mutex or block profile are of idle waits: of threads that have nothing to do, all day, through nobody's
+// fault. The rule is IsIdle of lock_list.h, by the label `wait` or `lock`, and for futexes by what the lock comments tell of
+// whoever waits or wakes: an event where all that a function waits for (or wakes) are events. In views they come after what
+// is contended; totals hold them.
+#ifndef HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
+#define HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
+
+#include <set>
+#include <string>
+
+#include "report/pprof/profile.h"
+#include "report/profiles/plumbing.h"
+
+namespace holdfast {
+
+class IdleWaits {
+ public:
+  // Both outlive it. Of a profile of another kind nothing is idle.
+  IdleWaits(const Profile& profile, Plumbing* plumbing);
+
+  bool IsIdle(const Profile::Sample& sample) const;
+  bool any() const { return any_; }  // whether the profile has waits at all
+
+ private:
+  const Profile& profile_;
+  Plumbing* plumbing_;
+  bool any_ = false;
+  std::set<std::string> contends_;  // functions that wait for, or let go, a futex that is a lock
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_

@@ -1,0 +1,212 @@
+#include "report/profiles/short_name.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+constexpr int kDeepest = 64;  // lists in lists: names of files may be anything
+
+bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
+bool IsCapital(char c) { return std::isupper(static_cast<unsigned char>(c)); }
+
+void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; (at = text->find(from, at)) != std::string::npos; at += to.size()) {
+    text->replace(at, from.size(), to);
+  }
+}
+
+// Inline namespaces and marks, which the language itself lets everybody leave out.
+std::string WithoutVersions(std::string_view name) {
+  std::string text(name.substr(0, name.find(" [clone ")));
+  for (const std::string_view mark : {"[abi:cxx11]", "{{vtable.shim}}"}) ReplaceAll(&text, mark, "");
+  for (const std::string_view space : {"std::__cxx11::", "std::__1::", "std::__ndk1::", "std::_V2::"}) {
+    ReplaceAll(&text, space, "std::");
+  }
+  for (const std::string_view version : {"absl::lts_", "absl::debian", "fmt::v"}) {
+    for (size_t at = 0; (at = text.find(version, at)) != std::string::npos; ++at) {
+      const size_t begin = text.find("::", at) + 2, digits = at + version.size();
+      const size_t end = std::min(text.find_first_not_of("0123456789", digits), text.size());
+      if (end > digits && text.compare(end, 2, "::") == 0) text.erase(begin, end + 2 - begin);
+    }
+  }
+  // Rust's hash: `::h0123456789abcdef`.
+  constexpr size_t kHash = 19;
+  if (text.size() > kHash && std::string_view(text).substr(text.size() - kHash).starts_with("::h") &&
+      text.find_first_not_of("0123456789abcdef", text.size() - kHash + 3) == std::string::npos) {
+    text.resize(text.size() - kHash);
+  }
+  return text;
+}
+
+// Where the bracket at `open` is closed; npos when it is not.
+size_t CloseOf(std::string_view text, size_t open) {
+  std::string closes;
+  for (size_t i = open; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '<' || c == '(' || c == '[' || c == '{')
+      closes.push_back(c == '<' ? '>' : c == '(' ? ')' : c == '[' ? ']' : '}');
+    if (c == '-' && i + 1 < text.size() && text[i + 1] == '>') {
+      ++i;
+    } else if (!closes.empty() && c == closes.back()) {
+      closes.pop_back();
+      if (closes.empty()) return i;
+    }
+  }
+  return std::string_view::npos;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> Split(std::string_view list) {
+  std::vector<std::string_view> items;
+  size_t begin = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const char c = list[i];
+    if (c == '<' || c == '(' || c == '[' || c == '{') {
+      const size_t close = CloseOf(list, i);
+      if (close == std::string_view::npos) break;
+      i = close;
+    } else if (c == ',') {
+      items.push_back(Trimmed(list.substr(begin, i - begin)));
+      begin = i + 1;
+    }
+  }
+  items.push_back(Trimmed(list.substr(begin)));
+  return items;
+}
+
+// What a template takes where nobody says otherwise.
+bool IsDefault(std::string_view argument) {
+  constexpr std::array<std::string_view, 6> kPolicies = {
+      "std::allocator<", "std::less<", "std::hash<", "std::equal_to<", "std::char_traits<", "std::default_delete<"};
+  return argument == "A" || argument == "Global" ||
+         std::any_of(kPolicies.begin(), kPolicies.end(), [&](std::string_view p) { return argument.starts_with(p); });
+}
+
+std::string Joined(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+std::string Cut(const std::vector<std::string>& items) {
+  const std::string all = Joined(items);
+  if (all.size() <= kMostArguments) return all;
+  return items.size() > 1 && items[0].size() <= kMostArguments ? items[0] + ", …" : "…";
+}
+
+// "Vec" of "alloc::vec::Vec", "FnOnce::call_once" of "core::ops::function::FnOnce::call_once".
+std::string_view WithoutCrate(std::string_view path) {
+  if (!path.starts_with("std::") && !path.starts_with("core::") && !path.starts_with("alloc::")) return path;
+  for (size_t at = path.find("::"); at != std::string_view::npos; at = path.find("::", at + 2)) {
+    if (at + 2 < path.size() && IsCapital(path[at + 2])) return path.substr(at + 2);
+  }
+  return path;
+}
+
+std::string Shorten(std::string_view text, int depth);
+
+std::string ShortList(const std::string& before, std::string_view list, char open, int depth) {
+  std::vector<std::string> items;
+  for (const std::string_view item : Split(list)) items.push_back(Shorten(item, depth + 1));
+  if (open == '<') {
+    while (items.size() > 1 && IsDefault(items.back())) items.pop_back();
+    if (items.size() == 1 && before.empty()) return items[0];
+  }
+  return Cut(items);
+}
+
+// `std::basic_string<char>` is std::string to everybody. True when `out` and the list were replaced.
+bool IsUsualBasic(std::string* out, std::string_view list) {
+  const size_t at = out->rfind("std::basic_");
+  if (at == std::string::npos || out->find_first_of("<(, ", at) != std::string::npos) return false;
+  if (list != "char" && list != "wchar_t") return false;
+  out->erase(at + 5, 6);
+  if (list == "wchar_t") out->insert(at + 5, "w");
+  return true;
+}
+
+std::string Shorten(std::string_view text, int depth) {
+  if (depth > kDeepest) return "…";
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (IsWord(c)) {
+      size_t end = i;
+      while (end < text.size() && (IsWord(text[end]) || text.substr(end).starts_with("::")))
+        end += IsWord(text[end]) ? 1 : 2;
+      const std::string_view path = text.substr(i, end - i);
+      out += out.ends_with("::") ? path : WithoutCrate(path);
+      i = end;
+      if (!path.ends_with("operator")) continue;
+      while (i < text.size() && std::string_view("<>=-+*/%!&|^~,").find(text[i]) != std::string_view::npos)
+        out += text[i++];
+      if (text.substr(i).starts_with("()") || text.substr(i).starts_with("[]")) {
+        out += text.substr(i, 2);
+        i += 2;
+      }
+      continue;
+    }
+    const bool opens = c == '<' || c == '(' || c == '{';
+    const size_t close = opens ? CloseOf(text, i) : std::string_view::npos;
+    if (!opens || close == std::string_view::npos) {
+      out += c;
+      i += 1;
+      continue;
+    }
+    const std::string_view list = text.substr(i + 1, close - i - 1);
+    if (c == '{') {  // {lambda(int)#1}, {{closure}}
+      const size_t arguments = list.find('('), behind = list.rfind(')');
+      out += '{';
+      out += arguments == std::string_view::npos || behind < arguments
+                 ? std::string(list)
+                 : std::string(list.substr(0, arguments)) + std::string(list.substr(behind + 1));
+      out += '}';
+    } else if (c == '(' && list == "anonymous namespace") {
+      out += "(anonymous namespace)";
+    } else if (const std::string made = ShortList(out, list, c, depth); c == '(' || !IsUsualBasic(&out, made)) {
+      out += c + made + (c == '<' ? ">" : ")");
+    }
+    i = close + 1;
+  }
+  return out;
+}
+
+// A template's function says what it returns: "void app::f<int>(int)".
+std::string_view WithoutResult(std::string_view name) {
+  if (name.find(" thunk to ") != std::string_view::npos) return name;
+  size_t begin = 0, templates = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c == '<' || c == '{') {
+      const size_t close = CloseOf(name, i);
+      if (close == std::string_view::npos || name.substr(0, i).ends_with("operator")) return name;
+      ++templates;
+      i = close;
+    } else if (c == '(' && !name.substr(i).starts_with("(anonymous namespace)")) {
+      return templates > 0 ? name.substr(begin) : name;
+    } else if (c == ' ') {
+      const std::string_view before = name.substr(begin, i - begin);
+      if (before.find("operator") != std::string_view::npos || before.ends_with("(anonymous")) continue;
+      begin = i + 1;
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string ShortName(std::string_view name) {
+  const std::string plain = WithoutVersions(name);
+  return Shorten(WithoutResult(plain), 0);
+}
+
+}  // namespace holdfast

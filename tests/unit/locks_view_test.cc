@@ -1,0 +1,126 @@
+// `holdfast locks` in lines of 80, 100, 120 columns and without an end: the golden tables of tests/golden/locks_*.txt. What is
+// idly waited for comes after every lock, whatever its delay, there and in `top`.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "fmt/format.h"
+#include "report/views/locks.h"
+#include "report/views/top.h"
+#include "tests/unit/view_fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr char kHolder[] =
+    "store::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, Row, "
+    "std::allocator<Row> >::Compact(std::vector<Row, std::allocator<Row> > const&)";
+
+// A mutex profile in which a lock is contended, one lies in a block, threads park on futexes of their own, others contend
+// for one, and all wait for work most of the time.
+Profile LockProfile() {
+  Profile p = StackProfile({{std::string("main;worker;std::mutex::lock()"), 10},
+                            {std::string("main;") + kHolder + ";std::lock_guard<std::mutex>::~lock_guard()", 20},
+                            {"main;accept_loop;std::condition_variable::wait(std::unique_lock<std::mutex>&)", 30},
+                            {"main;park;std::sys::futex_wait", 40},
+                            {"main;send;std::sys::futex_wake", 50},
+                            {"main;update;std::sync::mutex::Mutex<T>::lock", 60},
+                            {"main;update;std::sync::mutex::Mutex<T>::unlock", 70}});
+  std::map<std::string, std::string> stacks;  // by the leaf's function
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    std::string text;
+    for (const uint32_t frame : p.FramesOf(p.samples[i])) text += fmt::format(" 0x{:x}", p.locations[frame].address);
+    p.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
+  }
+  std::erase(p.comments, p.strings.Intern("kind: heap"));
+  p.AddComment("kind: mutex");
+  p.AddComment(
+      "lock 1: condition 0x7f0000001000 contentions 400 delay_ns 90000000000 longest_ns 5000000000 holds 0 hold_ns 0");
+  p.AddComment(
+      "lock 2: futex 0x7f0000002000 contentions 70 delay_ns 60000000000 longest_ns 900000000 holds 70 hold_ns 1");
+  p.AddComment(
+      "lock 3: mutex 0x7f0000003000 contentions 5000 delay_ns 3000000000 longest_ns 80000000 holds 4000 hold_ns 1");
+  p.AddComment("lock 3 name: rows_mutex_of_the_table (server)");
+  p.AddComment("lock 4: futex 0x7f0000004000 contentions 300 delay_ns 20000000 longest_ns 900000 holds 300 hold_ns 1");
+  p.AddComment(
+      "lock 5: join 0x7f0000005000 contentions 1 delay_ns 95000000000 longest_ns 95000000000 holds 0 hold_ns 0");
+  p.AddComment("lock pair 1: lock 3 holder 2 waiter - contentions 4000 delay_ns 3000000000");
+  p.AddComment("lock pair 2: lock 3 holder - waiter 1 contentions 5000 delay_ns 3000000000");
+  p.AddComment("lock pair 3: lock 1 holder - waiter 3 contentions 400 delay_ns 90000000000");
+  p.AddComment("lock pair 4: lock 2 holder 5 waiter 4 contentions 70 delay_ns 60000000000");
+  p.AddComment("lock pair 5: lock 4 holder 7 waiter 6 contentions 300 delay_ns 20000000");
+  return p;
+}
+
+class LocksView : public ::testing::Test {
+ protected:
+  Result Locks(LocksOptions options) {
+    options.files = {folder_.Write("app.1.0001.mutex.pb.gz", EncodePprof(LockProfile()))};
+    options.color = "never";
+    return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(options, out, err); });
+  }
+  static std::string Golden(const std::string& name) {
+    std::ifstream file(HOLDFAST_TESTS "/golden/" + name);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static size_t Columns(const std::string& line) {
+    return static_cast<size_t>(
+        std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  }
+  Folder folder_;
+};
+
+TEST_F(LocksView, FitsEachWidthWithWhatAnswers) {
+  for (const size_t width : {80, 100, 120}) {
+    const Result r = Locks({.width = width});
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    EXPECT_EQ(r.out, Golden(fmt::format("locks_{}.txt", width))) << width << "\n" << r.out;
+    std::istringstream lines(r.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(Columns(line), width) << line;
+    for (const char* title : {"waits", "total", "longest", "top holder", "top waiter", "lock"}) {
+      EXPECT_NE(r.out.find(title), std::string::npos) << width << title;
+    }
+  }
+}
+
+TEST_F(LocksView, WideAndVerboseTellAll) {
+  EXPECT_EQ(Locks({.wide = true, .width = 80}).out, Golden("locks_wide.txt")) << Locks({.wide = true, .width = 80}).out;
+  const Result verbose = Locks({.details = true, .width = 80});
+  EXPECT_NE(verbose.out.find(std::string("    holder  ") + kHolder), std::string::npos) << verbose.out;
+  EXPECT_NE(verbose.out.find("    lock    mutex, rows_mutex_of_the_table (server)"), std::string::npos);
+}
+
+TEST_F(LocksView, PlumbingIsFoldedUnlessAskedFor) {
+  EXPECT_EQ(Locks({}).out.find("lock_guard"), std::string::npos);
+  EXPECT_NE(Locks({.fold = false}).out.find("lock_guard"), std::string::npos);
+  EXPECT_EQ(Locks({.plumbing = {"^park$"}}).out.find("park"), std::string::npos);
+  EXPECT_EQ(Locks({.plumbing = {"("}}).exit_code, 2);
+}
+
+TEST_F(LocksView, IdleWaitsComeLastInTop) {
+  Profile p = LockProfile();
+  const char* kinds[] = {"mutex", "mutex", "condition", "futex", "futex", "futex", "futex"};
+  for (size_t i = 0; i < std::size(kinds); ++i) {  // the same once more, with what was waited for
+    const Profile::Label label = {.key = p.strings.Intern("lock"), .text = p.strings.Intern(kinds[i])};
+    const auto frames = p.FramesOf(p.samples[i]);
+    const auto values = p.ValuesOf(i);
+    p.AddSample(std::vector<uint32_t>(frames.begin(), frames.end()), std::vector<int64_t>(values.begin(), values.end()),
+                {&label, 1});
+    for (int64_t& value : p.ValuesOf(i)) value = 0;
+  }
+  TopOptions options{.files = {folder_.Write("app.1.0001.mutex.pb.gz", EncodePprof(p))}, .color = "never"};
+  const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunTop(options, out, err); });
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_NE(r.out.find("biggest  update: "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("idle     120B of it"), std::string::npos) << r.out;
+  // The condition is waited for longer than the lock; the futex that is an event, too.
+  EXPECT_LT(r.out.find("~lock_guard"), r.out.find("condition_variable")) << r.out;
+  EXPECT_LT(r.out.find("std::mutex::lock"), r.out.find("futex_wake")) << r.out;
+}
+
+}  // namespace
+}  // namespace holdfast::testing

@@ -1,0 +1,132 @@
+// Whose a sample is, what is only plumbing, and names as they can be read: the golden lists, and profiles made for it.
+#include "report/profiles/plumbing.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "report/profiles/short_name.h"
+#include "report/views/top.h"
+#include "tests/unit/view_fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+std::vector<std::vector<std::string>> Rows(const std::string& file) {
+  std::vector<std::vector<std::string>> rows;
+  std::ifstream lines(HOLDFAST_TESTS "/golden/" + file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#") || line.empty()) continue;
+    std::vector<std::string> row;
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, '\t');) row.push_back(cell);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(Plumbing, IsWhatTheGoldenListSays) {
+  const auto rows = Rows("plumbing.txt");
+  ASSERT_GT(rows.size(), 40u);
+  for (const auto& row : rows) {
+    ASSERT_EQ(row.size(), 4u) << row[0];
+    EXPECT_EQ(IsPlumbing(row[0], row[2], row[1]) ? "plumbing" : "user", row[3]) << row[0] << " " << row[1] << row[2];
+  }
+}
+
+TEST(ShortName, IsWhatTheGoldenListSays) {
+  const auto rows = Rows("short_names.txt");
+  ASSERT_GT(rows.size(), 60u);
+  for (const auto& row : rows) {
+    ASSERT_EQ(row.size(), 2u) << row[0];
+    EXPECT_EQ(ShortName(row[0]), row[1]);
+  }
+}
+
+TEST(ShortName, TakesAnyBytes) {
+  for (const char* name :
+       {"", "<", ">", "a<b", "f(", "operator<", "operator()()", "{lambda(", "a<b<c<d>", "::", "é<ü>"}) {
+    EXPECT_LE(ShortName(name).size(), std::string(name).size() + 8) << name;
+  }
+  EXPECT_EQ(ShortName(std::string(200, '<')), std::string(200, '<'));
+  std::string deep;
+  for (int i = 0; i < 500; ++i) deep += "a<";
+  deep += std::string(500, '>');
+  EXPECT_FALSE(ShortName(deep).empty());
+}
+
+TEST(ForwardsByName, ByHowTheNameEnds) {
+  for (const char* name : {"zmalloc", "zmalloc_usable", "ztrymalloc_usable_internal", "g_malloc0_n", "xcalloc",
+                           "CRYPTO_zalloc", "PyMem_RawMalloc", "sqlite3Malloc", "av_mallocz", "xstrdup", "palloc",
+                           "_xrealloc", "app::Pool::malloc(unsigned long)"}) {
+    EXPECT_EQ(ForwardsByName(name), 2) << name;
+  }
+  for (const char* name : {"ngx_alloc", "MemoryContextAlloc", "app::Arena<int>::allocate(unsigned long)"}) {
+    EXPECT_EQ(ForwardsByName(name), 1) << name;
+  }
+  for (const char* name :
+       {"hsetCommand", "malloc_stats_print", "handle_realloc_request", "allocate_session", "", "allocator"}) {
+    EXPECT_EQ(ForwardsByName(name), 0) << name;
+  }
+}
+
+std::string OwnerOfFirst(const std::vector<Stack>& stacks, const std::vector<std::string>& patterns = {}) {
+  const Profile p = StackProfile(stacks);
+  auto plumbing = Plumbing::Make(p, patterns);
+  EXPECT_TRUE(plumbing.ok());
+  return plumbing->OwnerName(p.FramesOf(p.samples[0]));
+}
+
+TEST(Plumbing, NamesTheFirstThatIsTheUsers) {
+  EXPECT_EQ(OwnerOfFirst({{"main;hsetCommand;hashTypeSet;zmalloc;zmalloc_usable", 10}}), "hashTypeSet");
+  EXPECT_EQ(
+      OwnerOfFirst(
+          {{"main;app::Load(int);std::vector<int, std::allocator<int> >::push_back(int&&);operator new(unsigned long)",
+            10}}),
+      "app::Load(int)");
+  EXPECT_EQ(OwnerOfFirst({{"main;serve;__gthread_mutex_unlock(pthread_mutex_t*)", 10}}), "serve");
+  EXPECT_EQ(OwnerOfFirst({{"_start;libc.so.6!__libc_start_main", 10}}), "__libc_start_main");
+  EXPECT_EQ(OwnerOfFirst({{"main;pool_get;grow", 10}}, {"^(pool_get|grow)$"}), "main");
+}
+
+TEST(Plumbing, AnAllocatorOnlyForwardsWhereNothingElseIsBelowIt) {
+  EXPECT_EQ(OwnerOfFirst({{"main;load;xmalloc", 10}, {"main;xmalloc;fill;strings", 10}}), "xmalloc");
+  // Its only caller's own function, and not one: several share it.
+  EXPECT_EQ(OwnerOfFirst({{"main;session_alloc", 10}, {"main;session_alloc", 10}}), "session_alloc");
+  EXPECT_EQ(OwnerOfFirst({{"main;a;pool_alloc", 10}, {"main;b;pool_alloc", 10}}), "a");
+}
+
+TEST(Plumbing, WorkInALibraryIsTheLibrarys) {
+  const std::vector<Stack> stacks = {
+      {"main;app!ffmpeg!0x2ad64;libavcodec.so.59!avcodec_send_frame;libx264.so.164!x264_encoder_encode;libx264.so.164!libx264.so.164!0x1234",
+       10}};
+  EXPECT_EQ(OwnerOfFirst(stacks), "x264_encoder_encode (libx264.so.164)");
+  EXPECT_EQ(OwnerOfFirst({{"main;libx264.so.164!libx264.so.164!0x1234", 10}}), "libx264.so.164");
+}
+
+TEST(Plumbing, FoldingChangesNoTotal) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<Stack> stacks;
+    const char* names[] = {"main",       "serve",
+                           "zmalloc",    "std::vector<int>::push_back(int&&)",
+                           "pool_alloc", "libabsl_x.so!absl::Mutex::Unlock()"};
+    for (int k = 0; k < 30; ++k) {
+      std::string frames = "main";
+      for (unsigned d = random() % 6; d > 0; --d) frames += std::string(";") + names[random() % 6];
+      stacks.push_back({frames, static_cast<int64_t>(random() % 1000)});
+    }
+    const auto profile = std::make_shared<const Profile>(StackProfile(stacks));
+    const size_t inuse = 3;
+    const auto plain = FilteredStacks::Build(profile, {inuse}, {});
+    const auto folded = FilteredStacks::Build(profile, {inuse}, {.fold_plumbing = true});
+    ASSERT_TRUE(plain.ok() && folded.ok());
+    EXPECT_EQ(plain->Whole(0), folded->Whole(0));
+    EXPECT_EQ(plain->Selected(0), folded->Selected(0));
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::testing
