@@ -10,15 +10,15 @@
 
 namespace holdfast {
 
-void AddFileOptions(CLI::App* command, ViewOptions* options);       // FILE…, --metric, --kind, --unit
-void AddFilterOptions(CLI::App* command, ViewOptions* options);     // --focus … --by
-void AddStyleOptions(CLI::App* command, ViewOptions* options);      // --format, --color
-void AddCount(CLI::App* command, size_t* count, const char* what);  // -n; `what`: "How many functions, 0 = all"
-void AddOutput(CLI::App* command, std::string* path);               // -o FILE
-void AddCumulative(CLI::App* command, ViewOptions* options);        // --cum
+void AddFileOptions(CLI::App* command, ViewOptions* options);             // FILE…, --metric, --kind, --unit
+void AddFilterOptions(CLI::App* command, ViewOptions* options);           // --focus … --by
+void AddStyleOptions(CLI::App* command, ViewOptions* options);            // --format, --color
+void AddCount(CLI::App* command, size_t* count, const char* what);        // -n; `what`: "How many functions, 0 = all"
+void AddOutput(CLI::App* command, std::string* path);                     // -o FILE
+void AddCumulative(CLI::App* command, ViewOptions* options);              // --cum
 void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns);  // --plumbing, and what .holdfast says
-void AddErrors(CLI::App* command, ViewOptions* options);            // --error
-void AddFraction(CLI::App* command, double* fraction);              // --nodefraction
+void AddErrors(CLI::App* command, ViewOptions* options);                  // --error
+void AddFraction(CLI::App* command, double* fraction);                    // --nodefraction
 
 }  // namespace holdfast
 

@@ -32,7 +32,7 @@ namespace holdfast {
 
 struct StackOptions {
   std::string focus = "", ignore = "", hide = "", show = "", show_from = "", tag_focus = "", tag_ignore = "";
-  bool fold_system = false;  // system frames (frame_origin.h) count for their callers
+  bool fold_system = false;                // system frames (frame_origin.h) count for their callers
   bool fold_plumbing = false;              // all plumbing (plumbing.h) does …
   std::vector<std::string> plumbing = {};  // … and what these patterns match
   bool inlines = true;

@@ -78,7 +78,7 @@ class LocationNodes {
   Pattern drop_, keep_;
   absl::flat_hash_map<StringId, bool> pruned_names_;
   absl::flat_hash_map<std::string, uint32_t> by_name_;
-  std::vector<int8_t> system_;  // of each function, -1: not asked yet
+  std::vector<int8_t> system_;        // of each function, -1: not asked yet
   std::optional<Plumbing> plumbing_;  // where it is folded
   std::vector<Flags> flags_;
   std::vector<uint32_t> first_, at_;

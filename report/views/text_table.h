@@ -57,7 +57,7 @@ struct Column {
 
 struct TableRow {
   std::vector<Cell> cells;
-  double heat = 0;  // its share of everything, 0 … 1: what its colour says
+  double heat = 0;                        // its share of everything, 0 … 1: what its colour says
   std::vector<std::string> details = {};  // lines under it, where the style wants them
 };
 
