@@ -105,7 +105,7 @@ export async function open(file, hash = "", { colorScheme = "light", width = 140
 
 /** The rows of `holdfast top`: [self, self %, total, total %, function]. */
 export function top(metric, files) {
-  const text = execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...files], { encoding: "utf8" });
+  const text = execFileSync(tool, ["top", "-v", "-n", "0", "--metric", metric, ...files], { encoding: "utf8" });
   const lines = text.split("\n");
   const begin = lines.findIndex((line) => /^\s*self\s+self%/.test(line)) + 1;
   assert.ok(begin > 0, text);
