@@ -1,9 +1,14 @@
-// A descriptor that closes itself. Movable, not copyable.
+// A descriptor that closes itself (movable, not copyable), and reads that do not stop halfway.
 #ifndef HOLDFAST_REPORT_BASE_FILE_DESCRIPTOR_H_
 #define HOLDFAST_REPORT_BASE_FILE_DESCRIPTOR_H_
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace holdfast {
@@ -28,6 +33,32 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+// As many of `size` bytes at `offset` as there are; fewer after an error.
+inline size_t PreadAll(int fd, char* to, size_t size, uint64_t offset) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+// What a file holds whose size nobody says beforehand, as those of /proc: its first `most` bytes. "" where it cannot be read.
+inline std::string ReadWhole(const std::string& path, size_t most = SIZE_MAX) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[16 << 10];
+  while (text.size() < most) {
+    const ssize_t got = read(file.get(), buffer, std::min(sizeof buffer, most - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
 
 }  // namespace holdfast
 

@@ -1,4 +1,4 @@
-// Text of a profile or a path, as it may be shown on a terminal.
+// Text of a profile or a path, as it may be shown: on a terminal, on a page.
 #ifndef HOLDFAST_REPORT_BASE_PRINTABLE_H_
 #define HOLDFAST_REPORT_BASE_PRINTABLE_H_
 
@@ -22,6 +22,33 @@ inline std::string Printable(std::string_view text) {
     }
   }
   return shown;
+}
+
+// The same as text of HTML or XML, also between quotes.
+inline std::string MarkupEscaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : Printable(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
 }
 
 }  // namespace holdfast

@@ -10,28 +10,7 @@
 namespace holdfast {
 namespace {
 
-std::string Xml(std::string_view text) {
-  std::string made;
-  for (const char c : Printable(text)) {
-    switch (c) {
-      case '&':
-        made += "&amp;";
-        break;
-      case '<':
-        made += "&lt;";
-        break;
-      case '>':
-        made += "&gt;";
-        break;
-      case '"':
-        made += "&quot;";
-        break;
-      default:
-        made += c;
-    }
-  }
-  return RepairUtf8(made);
-}
+std::string Xml(std::string_view text) { return RepairUtf8(MarkupEscaped(text)); }
 
 std::string Said(const Outcome& outcome) {
   if (!outcome.why.empty()) return "FAIL: " + outcome.why;

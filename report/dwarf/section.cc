@@ -16,17 +16,6 @@ namespace {
 
 constexpr size_t kInflateStep = 1 << 20;
 
-size_t PreadAll(int fd, char* to, size_t size, uint64_t offset) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t got = pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
 bool WriteAll(int fd, const char* from, size_t size) {
   while (size > 0) {
     const ssize_t put = write(fd, from, size);

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
 #include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 
 namespace holdfast {
 namespace {
@@ -79,14 +79,7 @@ size_t ElfFile::ReadAt(uint64_t offset, uint64_t size, char* to) const {
     std::memcpy(to, memory_.data() + offset, size);
     return size;
   }
-  size_t filled = 0;
-  while (filled < size) {
-    const ssize_t got = pread(fd_, to + filled, size - filled, static_cast<off_t>(offset + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    filled += static_cast<size_t>(got);
-  }
-  return filled;
+  return PreadAll(fd_, to, size, offset);
 }
 
 bool ElfFile::Read(uint64_t offset, uint64_t size, char* to) const {

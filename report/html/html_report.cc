@@ -55,32 +55,6 @@ std::string Deflated(std::string_view bytes) {
 
 std::string Base64(std::string_view bytes) { return absl::Base64Escape(absl::string_view(bytes.data(), bytes.size())); }
 
-std::string HtmlEscaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : Printable(std::string(text))) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
 absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, ReportBuilder* data, HtmlLeaks* leaks,
                     std::ostream& err) {
   if (arguments.empty()) return absl::OkStatus();
@@ -123,7 +97,7 @@ std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, 
     const std::string content{std::istreambuf_iterator<char>(in), {}};
     bytes += content.size();
     blocks += fmt::format("<script type=\"application/x-pprof\" data-name=\"{}\">{}</script>\n",
-                          HtmlEscaped(std::filesystem::path(file).filename().string()), Base64(content));
+                          MarkupEscaped(std::filesystem::path(file).filename().string()), Base64(content));
   }
   if (bytes <= max_bytes) return blocks;
   if (max_bytes > 0) {
@@ -155,7 +129,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   }
   if (absl::Status status = leaks.Find(&data); !status.ok()) return status;
   if (options.sources) data.AddSources(kMaxSourceBytes);
-  const std::string title = HtmlEscaped(data.Title());
+  const std::string title = MarkupEscaped(data.Title());
   const std::string files = Embedded(data.NewestFiles(), options.max_embedded_bytes, err);
   const std::string encoded = Base64(Deflated(data.Encode()));
   std::string html;

@@ -1,8 +1,5 @@
 #include "report/live/live_process.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -104,12 +101,7 @@ pid_t PidOf(const ProcessTable& process) { return process.pid.value_or(static_ca
 
 std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot) {
   if (process.pid.has_value()) {
-    const FileDescriptor file(open(fmt::format("/proc/{}/cmdline", *process.pid).c_str(), O_RDONLY | O_CLOEXEC));
-    std::string text;
-    char buffer[4096];
-    for (ssize_t got; text.size() < 1 << 20 && (got = read(file.get(), buffer, sizeof buffer)) > 0;) {
-      text.append(buffer, static_cast<size_t>(got));
-    }
+    std::string text = ReadWhole(fmt::format("/proc/{}/cmdline", *process.pid), 1 << 20);
     if (!text.empty()) return text;
   }
   std::string text = snapshot.process.command_line;

@@ -1,10 +1,5 @@
 #include "report/live/place_of_process.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
@@ -13,16 +8,6 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
-
-std::string ReadProc(pid_t pid, const char* name) {
-  const FileDescriptor file(open(fmt::format("/proc/{}/{}", pid, name).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char buffer[4096];
-  for (ssize_t got; text.size() < kMostBytes && (got = read(file.get(), buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<size_t>(got));
-  }
-  return text;
-}
 
 bool IsId(std::string_view text) {
   return (text.size() == 64 || text.size() == 32) &&
@@ -61,6 +46,9 @@ PlaceOfProcess PlaceIn(std::string_view control_groups, std::string_view environ
   return place;
 }
 
-PlaceOfProcess PlaceOf(pid_t pid) { return PlaceIn(ReadProc(pid, "cgroup"), ReadProc(pid, "environ")); }
+PlaceOfProcess PlaceOf(pid_t pid) {
+  return PlaceIn(ReadWhole(fmt::format("/proc/{}/cgroup", pid), kMostBytes),
+                 ReadWhole(fmt::format("/proc/{}/environ", pid), kMostBytes));
+}
 
 }  // namespace holdfast

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "sampler/contract/layout.h"
 
@@ -29,13 +29,6 @@ struct Place {
   std::string folder, root;
   bool operator<(const Place& other) const { return folder < other.folder; }
 };
-
-std::string ReadWhole(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // Where the tables lie that this process has mapped (a forked child may also hold its parent's).
 void AddPlacesOf(pid_t pid, std::set<Place>* places) {

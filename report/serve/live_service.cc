@@ -44,11 +44,7 @@ bool LiveService::TakesPost(std::string_view path) {
 
 HttpResponse LiveService::Answer(const HttpRequest& request) {
   const std::string_view path = request.path;
-  if (path == "/") {
-    return {.content_type = "text/html; charset=utf-8",
-            .fields = {{"X-Content-Type-Options", "nosniff"}, PagePolicy()},
-            .body = ProcessesPage(LiveProcesses(choice_))};
-  }
+  if (path == "/") return PageResponse(ProcessesPage(LiveProcesses(choice_)));
   if (path == "/metrics") return Metrics(LiveProcesses(choice_), request.accept);
   if (path == "/targets") return Targets(LiveProcesses(choice_), request.host.empty() ? address_ : request.host);
   if (path == "/debug/pprof") return MovedTo("/debug/pprof/");
@@ -85,11 +81,7 @@ HttpResponse LiveService::AnswerOfTheOne(std::string_view name, const HttpReques
     if (program.empty() || process.table.program() == program) meant.push_back(&process);
   }
   if (meant.size() == 1) return pprof_.Answer(*meant[0], name, request);
-  if (name.empty()) {
-    return {.content_type = "text/html; charset=utf-8",
-            .fields = {{"X-Content-Type-Options", "nosniff"}, PagePolicy()},
-            .body = ProcessesPage(all)};
-  }
+  if (name.empty()) return PageResponse(ProcessesPage(all));
   if (meant.empty()) {
     return PprofError(404, program.empty()
                                ? "no process of this user is profiled"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/analysis/variance.h"
 #include "report/base/utf8.h"
 #include "report/export/profile_builder.h"
 #include "report/live/live_process.h"
@@ -84,7 +85,7 @@ void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all)
     variance += row.sums[kAllocSpaceVariance] - row.sums[kFreeSpaceVariance];
   }
   all->in_use.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, bytes))));
-  all->in_use_error.Add(labels, static_cast<uint64_t>(std::llround(1.96 * std::sqrt(std::max(0.0, variance)))));
+  all->in_use_error.Add(labels, static_cast<uint64_t>(std::llround(HalfWidthOf(variance))));
   all->objects.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, objects))));
   all->allocated.Add(labels, snapshot.totals.alloc_bytes);
 }

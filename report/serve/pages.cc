@@ -1,6 +1,7 @@
 #include "report/serve/pages.h"
 
 #include <iterator>
+#include <utility>
 
 #include "fmt/format.h"
 #include "report/base/printable.h"
@@ -31,31 +32,7 @@ constexpr char kStyle[] =
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:60rem}td,th{padding:.1rem 1rem .1rem 0;text-align:left;"
     "vertical-align:top}td.count{text-align:right}";
 
-std::string Escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : RepairUtf8(Printable(text))) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&#34;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
+std::string Escaped(std::string_view text) { return MarkupEscaped(RepairUtf8(text)); }
 
 std::string Page(std::string_view title, std::string_view body) {
   return fmt::format(
@@ -66,9 +43,13 @@ std::string Page(std::string_view title, std::string_view body) {
 
 }  // namespace
 
-std::pair<std::string, std::string> PagePolicy() {
-  return {"Content-Security-Policy",
-          "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"};
+HttpResponse PageResponse(std::string page) {
+  return {.content_type = "text/html; charset=utf-8",
+          .fields = {{"X-Content-Type-Options", "nosniff"},
+                     {"Content-Security-Policy",
+                      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+                      "frame-ancestors 'none'"}},
+          .body = std::move(page)};
 }
 
 std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples) {

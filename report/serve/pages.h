@@ -5,9 +5,9 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "report/http/http_message.h"
 #include "report/processes/find_tables.h"
 #include "sampler/contract/layout.h"
 
@@ -19,8 +19,8 @@ std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProf
 // The processes, each with what is to be had of it.
 std::string ProcessesPage(const std::vector<ProcessTable>& processes);
 
-// Content-Security-Policy: no script, nothing from elsewhere, in no frame.
-std::pair<std::string, std::string> PagePolicy();
+// A page as the answer, by a Content-Security-Policy of no script, nothing from elsewhere, in no frame.
+HttpResponse PageResponse(std::string page);
 
 }  // namespace holdfast
 

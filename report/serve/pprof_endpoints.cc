@@ -83,9 +83,7 @@ HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
   for (int i = 0; i < kProfileKinds; ++i) {
     samples[i] = BuildProfile(*snapshot, static_cast<ProfileKind>(i)).samples.size();
   }
-  return {.content_type = "text/html; charset=utf-8",
-          .fields = {kNoSniffing, PagePolicy()},
-          .body = PprofIndexPage(process.Name(), samples)};
+  return PageResponse(PprofIndexPage(process.Name(), samples));
 }
 
 HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, ProfileKind kind, bool allocs,
