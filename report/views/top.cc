@@ -1,11 +1,11 @@
 #include "report/views/top.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/analysis/call_edges.h"
 #include "report/analysis/flat_table.h"
@@ -39,32 +39,77 @@ void IdleLast(const FilteredStacks& stacks, const std::vector<bool>& is_idle, bo
                    [&](uint32_t a, uint32_t b) { return Magnitude(contended[a]) > Magnitude(contended[b]); });
 }
 
-// Who made `owner` do it: of the functions that at least half of its `value` came through, the outermost one that not nearly
-// everything comes through (main, an event loop). "" where there is none.
-std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const std::string& owner, int64_t value,
-                      Plumbing* whose) {
+// What is whose: the owners by function and object, and which of them each stack's is.
+struct Owners {
+  static constexpr uint32_t kNobody = UINT32_MAX;  // all plumbing, or idle
+  struct Sum {
+    int64_t value = 0;
+    size_t sample = 0;  // one of its
+  };
+  std::vector<Sum> sums;
+  std::vector<uint32_t> of;  // by stack
+  int64_t idle = 0;
+};
+
+Owners OwnersOf(const FilteredStacks& stacks, const std::vector<bool>& is_idle, Plumbing* whose) {
   const Profile& profile = stacks.profile();
-  std::vector<int64_t> through(stacks.nodes().size());
+  Owners owners;
+  owners.of.assign(stacks.size(), Owners::kNobody);
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>
+      by_name;  // of the function, and the object of what has none
   for (size_t i = 0; i < stacks.size(); ++i) {
-    const auto frames = stacks.FramesOf(i);
-    if (std::none_of(frames.begin(), frames.end(), [&](uint32_t node) { return stacks.nodes()[node].name == owner; }) ||
-        whose->OwnerName(profile.FramesOf(profile.samples[stacks.SampleOf(i)])) != owner) {
+    const size_t sample = stacks.SampleOf(i);
+    const int64_t value = stacks.ValuesOf(i)[0];
+    if (!is_idle.empty() && is_idle[sample]) {
+      owners.idle = WrappedSum(owners.idle, value);
       continue;
     }
-    for (const uint32_t node : std::set<uint32_t>(frames.begin(), frames.end())) {
-      through[node] = WrappedSum(through[node], stacks.ValuesOf(i)[0]);
+    const auto frames = profile.FramesOf(profile.samples[sample]);
+    const auto place = whose->OwnerOf(frames);
+    if (!place.has_value()) continue;
+    const Profile::Location& location = profile.locations[frames[place->frame]];
+    const auto lines = profile.LinesOf(location);
+    const std::pair key(lines.empty() ? Profile::kNone : profile.functions[lines[place->line].function].name,
+                        lines.empty() ? location.mapping : 0);
+    const auto [owner, added] = by_name.emplace(key, static_cast<uint32_t>(owners.sums.size()));
+    if (added) owners.sums.push_back({.sample = sample});
+    int64_t& sum = owners.sums[owner->second].value;
+    sum = WrappedSum(sum, value);
+    owners.of[i] = owner->second;
+  }
+  return owners;
+}
+
+// Who made `owner`, called `name`, do it: of the functions that at least half of its value came through, the outermost one
+// that not nearly everything comes through (main, an event loop). "" where there is none.
+std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners, uint32_t owner,
+                      const std::string& name, Plumbing* whose) {
+  std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
+  for (const FrameNode& node : stacks.nodes()) is_owner.push_back(node.name == name);
+  std::vector<int64_t> through(stacks.nodes().size());
+  std::vector<uint32_t> once;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const auto frames = stacks.FramesOf(i);
+    if (owners.of[i] != owner || std::none_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; })) {
+      continue;
     }
+    once.assign(frames.begin(), frames.end());
+    std::sort(once.begin(), once.end());
+    once.erase(std::unique(once.begin(), once.end()), once.end());
+    for (const uint32_t node : once) through[node] = WrappedSum(through[node], stacks.ValuesOf(i)[0]);
+  }
+  std::vector<bool> answers(through.size());
+  for (size_t i = 0; i < through.size(); ++i) {
+    const FrameNode& node = stacks.nodes()[i];
+    const auto index = static_cast<uint32_t>(i);
+    const bool is_half = 2 * Magnitude(through[i]) >= Magnitude(owners.sums[owner].value);
+    const bool is_all = 10 * Magnitude(flat.Total(index)) > 9 * Magnitude(stacks.Whole(0));
+    answers[i] = is_half && !is_all && !node.is_label && !whose->Holds(node.profile_function, node.mapping);
   }
   for (size_t i = 0; i < stacks.size(); ++i) {
     const auto frames = stacks.FramesOf(i);
-    for (size_t k = frames.size(); k-- > 0;) {
-      const FrameNode& node = stacks.nodes()[frames[k]];
-      const bool is_half = 2 * Magnitude(through[frames[k]]) >= Magnitude(value);
-      const bool is_all = 10 * Magnitude(flat.Total(frames[k])) > 9 * Magnitude(stacks.Whole(0));
-      if (!is_half || is_all || node.is_label || whose->Holds(node.profile_function, node.mapping)) continue;
-      if (node.name == owner) break;
-      return node.name;
-    }
+    const auto found = std::find_if(frames.rbegin(), frames.rend(), [&](uint32_t node) { return answers[node]; });
+    if (found != frames.rend() && !is_owner[*found]) return stacks.nodes()[*found].name;
   }
   return "";
 }
@@ -73,41 +118,23 @@ std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const std::vector<bool>& is_idle,
                 Plumbing* whose, std::string_view first_row, TextTable* table) {
   const Profile& profile = stacks.profile();
-  std::map<std::pair<uint32_t, uint32_t>, std::pair<int64_t, size_t>> sums;  // by function and object: value, a sample
-  int64_t idle = 0;
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    const size_t sample = stacks.SampleOf(i);
-    const int64_t value = stacks.ValuesOf(i)[0];
-    if (!is_idle.empty() && is_idle[sample]) {
-      idle = WrappedSum(idle, value);
-      continue;
-    }
-    const auto frames = profile.FramesOf(profile.samples[sample]);
-    const auto place = whose->OwnerOf(frames);
-    if (!place.has_value()) continue;
-    const Profile::Location& location = profile.locations[frames[place->frame]];
-    const auto lines = profile.LinesOf(location);
-    auto& [sum, first] = sums[{lines.empty() ? Profile::kNone : profile.functions[lines[place->line].function].name,
-                               lines.empty() ? location.mapping : 0}];
-    if (sum == 0) first = sample;
-    sum = WrappedSum(sum, value);
-  }
-  const auto biggest = std::max_element(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
-    return Magnitude(a.second.first) < Magnitude(b.second.first);
-  });
-  if (biggest != sums.end() && biggest->second.first != 0) {
-    const auto& [value, sample] = biggest->second;
-    const std::string name = whose->OwnerName(profile.FramesOf(profile.samples[sample]));
+  const Owners owners = OwnersOf(stacks, is_idle, whose);
+  const auto biggest = std::max_element(
+      owners.sums.begin(), owners.sums.end(),
+      [](const Owners::Sum& a, const Owners::Sum& b) { return Magnitude(a.value) < Magnitude(b.value); });
+  if (biggest != owners.sums.end() && biggest->value != 0) {
+    const std::string name = whose->OwnerName(profile.FramesOf(profile.samples[biggest->sample]));
     if (name != first_row) {  // which the table says itself
-      const std::string caller = MostlyFor(stacks, flat, name, value, whose);
-      table->header.push_back(fmt::format("biggest  {}: {}, {}{}", ShortName(name), view.Value(value),
-                                          FormatPercent(value, stacks.Whole(0)),
+      const auto owner = static_cast<uint32_t>(biggest - owners.sums.begin());
+      const std::string caller = MostlyFor(stacks, flat, owners, owner, name, whose);
+      table->header.push_back(fmt::format("biggest  {}: {}, {}{}", ShortName(name), view.Value(biggest->value),
+                                          FormatPercent(biggest->value, stacks.Whole(0)),
                                           caller.empty() ? "" : fmt::format(", mostly for {}", ShortName(caller))));
     }
   }
-  if (idle != 0) {
+  if (owners.idle != 0) {
     table->header.push_back(
-        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(idle)));
+        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(owners.idle)));
   }
 }
 
@@ -139,7 +166,9 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
-  AddBiggest(*view, *stacks, flat, is_idle, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
+  if (style->format == Format::kTable) {
+    AddBiggest(*view, *stacks, flat, is_idle, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
+  }
   const char* error_title = options.errors ? "±" : "";
   table.columns = {{"self", "self", Column::kRight, 5},
                    {"self_error", error_title},
