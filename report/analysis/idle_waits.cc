@@ -29,8 +29,7 @@ bool IdleWaits::IsIdle(const Profile::Sample& sample) const {
     if (key != "wait" && key != "lock") continue;
     if (IsIdleKind(kind)) return true;
     if (kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return false;
-    const auto frames = profile_.FramesOf(sample);
-    return !contends_.contains(FunctionOf(profile_, {frames.begin(), frames.end()}, plumbing_));
+    return !contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
   }
   return false;
 }

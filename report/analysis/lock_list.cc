@@ -165,7 +165,7 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
   return list;
 }
 
-std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+std::string FunctionOf(const Profile& profile, std::span<const uint32_t> stack, Plumbing* plumbing) {
   if (plumbing != nullptr) return plumbing->OwnerName(stack);
   return stack.empty() ? "?" : std::string(NameAt(profile, stack[0]));
 }

@@ -5,6 +5,7 @@
 #define HOLDFAST_REPORT_ANALYSIS_LOCK_LIST_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,7 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
 
 // The function that says most about a stack: the first that is not plumbing (report/profiles/plumbing.h), the leaf's where
 // `plumbing` is null; "?" without one.
-std::string FunctionOf(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
+std::string FunctionOf(const Profile& profile, std::span<const uint32_t> stack, Plumbing* plumbing);
 // All functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 

@@ -29,14 +29,14 @@ struct Budget {
   bool optional = false;  // kept where no function matches
 };
 
+constexpr char kBudgetForm[] = "Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.";
+
 constexpr const char* OptionOf(bool optional) { return optional ? "--max-optional" : "--max"; }
 
 absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} {}: not a budget. Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
-        OptionOf(optional), text));
+    return absl::InvalidArgumentError(fmt::format("{} {}: not a budget. {}", OptionOf(optional), text, kBudgetForm));
   }
   Budget budget{.text = text, .metric = text.substr(0, equals), .limit = text.substr(equals + 1), .optional = optional};
   if (const size_t colon = budget.metric.find(':'); colon != std::string::npos) {
@@ -67,9 +67,7 @@ absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) 
     const auto budget = ParseBudget(optional ? line.substr(kOptional.size()) : line, optional);
     if (!budget.ok()) {
       return absl::InvalidArgumentError(
-          fmt::format("--budgets {}, line {}: not a budget: {}. Write METRIC:FUNCTION=LIMIT, such as "
-                      "inuse_space:ParseJson=10MB, or METRIC=LIMIT.",
-                      path, number, line));
+          fmt::format("--budgets {}, line {}: not a budget: {}. {}", path, number, line, kBudgetForm));
     }
     budgets->push_back(*budget);
     ++found;
@@ -205,18 +203,16 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   for (const std::string& path : options.budgets) {
     if (const auto read = ReadBudgets(path, &budgets); !read.ok()) return Failed(read, err);
   }
-  if (!budgets.empty()) {
-    // Budgets of several kinds, over one folder: each finds its files by its metric.
-    for (const Budget& budget : budgets) {
-      ViewOptions own = options.view;
-      own.metric = budget.metric;
-      own.errors = true;
-      const auto view = OpenView(own, err);
-      if (!view.ok()) return Failed(view.status(), err);
-      const auto outcome = Look(budget, *view, own);
-      if (!outcome.ok()) return Failed(outcome.status(), err);
-      outcomes.push_back(*outcome);
-    }
+  // Budgets of several kinds, over one folder: each finds its files by its metric.
+  for (const Budget& budget : budgets) {
+    ViewOptions own = options.view;
+    own.metric = budget.metric;
+    own.errors = true;
+    const auto view = OpenView(own, err);
+    if (!view.ok()) return Failed(view.status(), err);
+    const auto outcome = Look(budget, *view, own);
+    if (!outcome.ok()) return Failed(outcome.status(), err);
+    outcomes.push_back(*outcome);
   }
   if (!options.fail_above.empty()) {
     const auto percent = ParsePercent(options.fail_above);

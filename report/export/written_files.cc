@@ -60,8 +60,8 @@ void Read(int fd, HandedOver* to) {
 }
 
 WrittenFile FileOf(const HandedOver& from) {
-  WrittenFile file = {Take(from.process), Take(from.program), Take(from.kind),
-                      from.by_holdfast,   from.is_sum,        from.time_nanos};
+  WrittenFile file = {
+      Take(from.process), Take(from.program), Take(from.kind), from.by_holdfast, from.is_sum, from.time_nanos, {}};
   const size_t values = std::min<size_t>(from.values, std::size(from.totals));
   file.totals.assign(from.totals, from.totals + values);
   return file;

@@ -201,23 +201,20 @@ bool Plumbing::Holds(uint32_t function, uint32_t mapping) {
 
 // Which allocators only forward: of those whose names say so, the ones that nothing refutes.
 void Plumbing::FindForwarders() {
-  std::vector<uint8_t> by_name(profile_.functions.size());
   bool any = false;
-  for (size_t i = 0; i < by_name.size(); ++i) {
-    by_name[i] = static_cast<uint8_t>(ForwardsByName(profile_.strings[profile_.functions[i].name]));
-    any = any || by_name[i] != 0;
+  for (size_t i = 0; i < forwards_.size(); ++i) {
+    forwards_[i] = static_cast<uint8_t>(ForwardsByName(profile_.strings[profile_.functions[i].name]));
+    any = any || forwards_[i] != 0;
   }
-  if (!any) return;
-  forwards_ = by_name;
   // One that drops out was below others.
-  while (DropDoubtful(&forwards_)) {
+  while (any && DropDoubtful()) {
   }
 }
 
-bool Plumbing::DropDoubtful(std::vector<uint8_t>* forwards) {
+bool Plumbing::DropDoubtful() {
   constexpr uint32_t kSeveral = Profile::kNone - 1;
-  std::vector<bool> refuted(forwards->size());
-  std::vector<uint32_t> caller(forwards->size(), Profile::kNone);
+  std::vector<bool> refuted(forwards_.size());
+  std::vector<uint32_t> caller(forwards_.size(), Profile::kNone);
   for (const Profile::Sample& sample : profile_.samples) {
     bool straight = true;  // from here to the leaf there is nothing but plumbing
     uint32_t inner = Profile::kNone;
@@ -225,10 +222,10 @@ bool Plumbing::DropDoubtful(std::vector<uint8_t>* forwards) {
       const Profile::Location& location = profile_.locations[frame];
       for (const Profile::Line& line : profile_.LinesOf(location)) {
         if (line.function == Profile::kNone) continue;
-        if (inner != Profile::kNone && (*forwards)[inner] != 0 && line.function != inner) {
+        if (inner != Profile::kNone && forwards_[inner] != 0 && line.function != inner) {
           caller[inner] = caller[inner] == Profile::kNone || caller[inner] == line.function ? line.function : kSeveral;
         }
-        if (!straight && (*forwards)[line.function] != 0) refuted[line.function] = true;
+        if (!straight && forwards_[line.function] != 0) refuted[line.function] = true;
         straight = straight && Holds(line.function, location.mapping);
         inner = line.function;
       }
@@ -236,9 +233,9 @@ bool Plumbing::DropDoubtful(std::vector<uint8_t>* forwards) {
     }
   }
   bool dropped = false;
-  for (size_t i = 0; i < forwards->size(); ++i) {
-    if ((*forwards)[i] == 0 || (!refuted[i] && ((*forwards)[i] == 2 || caller[i] == kSeveral))) continue;
-    (*forwards)[i] = 0;
+  for (size_t i = 0; i < forwards_.size(); ++i) {
+    if (forwards_[i] == 0 || (!refuted[i] && (forwards_[i] == 2 || caller[i] == kSeveral))) continue;
+    forwards_[i] = 0;
     dropped = true;
   }
   return dropped;

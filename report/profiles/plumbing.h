@@ -60,7 +60,7 @@ class Plumbing {
  private:
   explicit Plumbing(const Profile& profile) : profile_(profile) {}
   void FindForwarders();
-  bool DropDoubtful(std::vector<uint8_t>* candidate);
+  bool DropDoubtful();  // one round; whether any dropped out
   std::string_view NameOf(uint32_t location, size_t line) const;
   std::string_view ObjectOf(uint32_t mapping) const;
 

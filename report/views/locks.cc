@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "fmt/format.h"
 #include "report/analysis/lock_list.h"
@@ -170,24 +171,25 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
 
   // Both kinds of one process's files say the same of its locks.
   std::vector<OneProfile> profiles;
-  std::map<std::string, int64_t> seen;
+  std::set<std::string> seen;
   for (const ProfileGroup& group : set->groups) {
     const ProfileFile* file = group.NewestCumulative();
     if (file == nullptr || file->profile == nullptr || (group.kind != "mutex" && group.kind != "block")) continue;
-    const auto [place, added] = seen.emplace(group.process, file->time_nanos);
-    if (!added && !group.process.empty()) {
-      const auto other = std::find_if(profiles.begin(), profiles.end(),
-                                      [&](const OneProfile& one) { return one.file->process == group.process; });
+    const bool added = seen.insert(group.process).second || group.process.empty();
+    auto other = profiles.end();
+    if (!added) {
+      other = std::find_if(profiles.begin(), profiles.end(),
+                           [&](const OneProfile& one) { return one.file->process == group.process; });
       if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
-      auto whose = WhoseOf(*file->profile, options);
-      if (!whose.ok()) return wrong(whose.status(), kWrongUsage);
-      *other = {file, *whose, ReadLockList(*file->profile, whose->get())};
-      continue;
     }
     auto whose = WhoseOf(*file->profile, options);
     if (!whose.ok()) return wrong(whose.status(), kWrongUsage);
-    LockList list = ReadLockList(*file->profile, whose->get());
-    if (!list.locks.empty()) profiles.push_back({file, *whose, std::move(list)});
+    OneProfile one = {file, *whose, ReadLockList(*file->profile, whose->get())};
+    if (!added) {
+      *other = std::move(one);
+    } else if (!one.list.locks.empty()) {
+      profiles.push_back(std::move(one));
+    }
   }
   if (profiles.empty()) {
     return wrong(
