@@ -16,15 +16,6 @@ constexpr char kPerl[] =
 
 class ViewsOfPrograms : public Profiled {
  protected:
-  static RunResult Pprof(std::vector<std::string> arguments) {
-    std::vector<std::string> argv = {"go", "tool", "pprof", "-symbolize=none"};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    Command command;
-    command.argv = argv;
-    command.env = {{"GOFLAGS", ""}, {"GOTOOLCHAIN", "local"}, {"HOME", "/tmp"}};
-    return Execute(command);
-  }
-
   void RunPerl(const Options& options) {
     Command command = CommandFor(Launch::kRun, {"/usr/bin/perl", "-e", kPerl}, options);
     command.env["PERL_HASH_SEED"] = "0";
@@ -72,7 +63,7 @@ class ViewsOfPrograms : public Profiled {
                                           "-sample_index=" + metric,
                                           metric == "delay" ? "-unit=ns" : "-unit=bytes"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const RunResult result = Pprof(arguments);
+    const RunResult result = RunGoPprof(arguments);
     EXPECT_TRUE(result.exited(0)) << result.Describe();
     return ParseGoTree(result.out);
   }
@@ -242,7 +233,7 @@ TEST_F(ViewsOfPrograms, ExportsLoadInTheirConsumers) {
     ASSERT_TRUE(std::regex_search(google.out, total, std::regex(R"(Total: (\d+) objects)"))) << google.Describe();
     EXPECT_EQ(std::stoll(total[1]), totals("inuse_objects"));
   }
-  const RunResult go = Pprof({"-top", "-unit=bytes", "-sample_index=inuse_space", heap});
+  const RunResult go = RunGoPprof({"-top", "-unit=bytes", "-sample_index=inuse_space", heap});
   EXPECT_TRUE(go.exited(0)) << go.Describe();
   EXPECT_NE(go.out.find("of " + std::to_string(totals("inuse_space")) + "B total"), std::string::npos) << go.out;
 

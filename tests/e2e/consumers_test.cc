@@ -6,17 +6,7 @@
 namespace holdfast::testing {
 namespace {
 
-class Consumers : public Profiled {
- protected:
-  static RunResult Pprof(std::vector<std::string> arguments) {
-    std::vector<std::string> argv = {"go", "tool", "pprof", "-symbolize=none"};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    Command command;
-    command.argv = argv;
-    command.env = {{"GOFLAGS", ""}, {"GOTOOLCHAIN", "local"}, {"HOME", "/tmp"}};
-    return Execute(command);
-  }
-};
+class Consumers : public Profiled {};
 
 TEST_F(Consumers, GoToolPprofReadsEveryFile) {
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
@@ -27,10 +17,10 @@ TEST_F(Consumers, GoToolPprofReadsEveryFile) {
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_EQ(names.size(), 6u);  // heap, mutex, block; and three of heap
   for (const ProfileName& name : names) {
-    const RunResult raw = Pprof({"-raw", name.path});
+    const RunResult raw = RunGoPprof({"-raw", name.path});
     EXPECT_TRUE(raw.exited(0)) << name.path << raw.Describe();
     EXPECT_NE(raw.out.find("PeriodType: "), std::string::npos) << raw.Describe();
-    const RunResult top = Pprof({"-top", name.path});
+    const RunResult top = RunGoPprof({"-top", name.path});
     EXPECT_TRUE(top.exited(0)) << name.path << top.Describe();
     EXPECT_NE(top.out.find(name.kind == "heap" ? "Type: inuse_space" : "Type: delay"), std::string::npos) << top.out;
   }
@@ -40,9 +30,9 @@ TEST_F(Consumers, GoToolPprofShowsTheKnownBytes) {
   RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_EQ(names.size(), 1u);
-  const RunResult top = Pprof({"-top", "-unit=B", "-sample_index=alloc_space", names[0].path});
+  const RunResult top = RunGoPprof({"-top", "-unit=B", "-sample_index=alloc_space", names[0].path});
   EXPECT_TRUE(std::regex_search(top.out, std::regex(R"(40040000B .* allocate_and_free)"))) << top.Describe();
-  const RunResult objects = Pprof({"-top", "-sample_index=inuse_objects", names[0].path});
+  const RunResult objects = RunGoPprof({"-top", "-sample_index=inuse_objects", names[0].path});
   EXPECT_TRUE(std::regex_search(objects.out, std::regex(R"(60000 .* allocate_and_keep)"))) << objects.Describe();
 }
 

@@ -152,19 +152,7 @@ TEST_P(OptionsIn, SnapshotEveryZeroWritesOnlyAtTheEnd) {
 TEST_P(OptionsIn, KeepLeavesTheNewest) {
   Running running(
       CommandFor(GetParam(), {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "3"}}));
-  ASSERT_TRUE(running.WaitForOutput("ready"));
-  int written = 0;
-  for (int i = 1; i <= 8; ++i) {
-    running.Write("line\n");
-    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(i)));
-    ASSERT_TRUE(Eventually([&] {
-      const auto names = ListProfiles(out());
-      return !names.empty() && names.back().seq > written;
-    })) << i;
-    written = ListProfiles(out()).back().seq;
-  }
-  running.Wait();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(StepThroughSnapshots(&running, 8));
   const std::vector<ProfileName> names = ListProfiles(out());
   EXPECT_EQ(names.size(), 3u);
   EXPECT_GE(names.back().seq, 8);
@@ -175,19 +163,7 @@ TEST_P(OptionsIn, MaxDiskBoundsTheFolderAndKeepsTheNewest) {
   Running running(
       CommandFor(GetParam(), {"waits_for_input"},
                  {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"keep", "0"}, {"max-disk", "8KiB"}}));
-  ASSERT_TRUE(running.WaitForOutput("ready"));
-  int written = 0;
-  for (int i = 1; i <= 20; ++i) {
-    running.Write("line\n");
-    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(i)));
-    ASSERT_TRUE(Eventually([&] {
-      const auto names = ListProfiles(out());
-      return !names.empty() && names.back().seq > written;
-    })) << i;
-    written = ListProfiles(out()).back().seq;
-  }
-  running.Wait();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(StepThroughSnapshots(&running, 20));
   uintmax_t bytes = 0;
   for (const ProfileName& name : ListProfiles(out())) bytes += std::filesystem::file_size(name.path);
   EXPECT_LE(bytes, 8u << 10);

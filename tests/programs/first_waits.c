@@ -5,7 +5,6 @@
 //     first_waits shared     a reader waits for a writer, and lets go when others have long read without a wait; somebody waits
 //                            for the mutex all the while
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -14,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "clocks.h"
 #include "known.h"
 
@@ -23,18 +23,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int ready, go;
 static _Atomic int thread_ids[kThreads];
 static _Atomic uint64_t waited_ns;
-
-static int Sleeps(int thread) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-  const int fd = open(path, O_RDONLY);
-  const ssize_t length = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (length <= 0) return 0;
-  text[length] = 0;
-  const char* after_name = strrchr(text, ')');
-  return after_name && after_name[2] == 'S';
-}
 
 // Asleep so often in a row: in the lock, no longer on the way to it.
 static void AwaitSleep(int threads) {

@@ -2,16 +2,15 @@
 // The culprit lets go only once the kernel says that every victim sleeps, so each round is exactly kVictims waits.
 //     waits FUNCTION contentions delay_ns least_ns        least: of the delay, while all were seen to sleep
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "clocks.h"
 #include "known.h"
 
@@ -22,18 +21,6 @@ static pthread_barrier_t start, end;
 static _Atomic int thread_ids[kVictims];
 static _Atomic uint64_t waited_ns;
 static uint64_t held_asleep_ns;  // for how long the mutex was held while all victims slept
-
-static int Sleeps(int thread) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-  const int fd = open(path, O_RDONLY);
-  const ssize_t length = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (length <= 0) return 0;
-  text[length] = 0;
-  const char* after_name = strrchr(text, ')');
-  return after_name && after_name[2] == 'S';
-}
 
 KNOWN void victim_waits(void) { pthread_mutex_lock(&mutex); }
 KNOWN void culprit_holds(void) {

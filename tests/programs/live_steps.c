@@ -1,32 +1,19 @@
 // For each line on standard input: 100 blocks of 1,000 bytes, of which 10 stay, and one wait for a mutex that another thread
 // holds until the waiter sleeps. Answers "done N", ends with the input. For tests of what is read while a program runs.
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "clocks.h"
 #include "known.h"
 
 static pthread_mutex_t step_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t held;
 static int main_thread;
-
-static int MainSleeps(void) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", main_thread);
-  const int fd = open(path, O_RDONLY);
-  const ssize_t length = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (length <= 0) return 0;
-  text[length] = 0;
-  const char* after_name = strrchr(text, ')');
-  return after_name && after_name[2] == 'S';
-}
 
 KNOWN void* step_allocates(void) { return malloc(1000); }
 KNOWN void step_waits(void) { pthread_mutex_lock(&step_mutex); }
@@ -35,7 +22,7 @@ KNOWN void step_holds(void) {
   pthread_barrier_wait(&held);
   for (int asleep = 0; asleep < 3;) {  // three times in a row: in the lock, no longer on the way to it
     Sleep(1);
-    asleep = MainSleeps() ? asleep + 1 : 0;
+    asleep = Sleeps(main_thread) ? asleep + 1 : 0;
   }
   pthread_mutex_unlock(&step_mutex);
 }

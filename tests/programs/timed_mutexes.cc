@@ -5,11 +5,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "asleep.h"
 #include "known.h"
 
 namespace {
@@ -31,15 +31,6 @@ KNOWN bool waits_for_plain() {
   return true;
 }
 KNOWN bool gives_up() { return timed.try_lock_for(kHold); }
-}
-
-// Whether the kernel says that a thread sleeps.
-static bool Sleeps(long thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0;
 }
 
 template <typename Mutex>

@@ -158,12 +158,18 @@ RunResult Profiled::RunAndSettle(const Command& command) {
 }
 
 void Profiled::StepThroughSnapshots(Running* running, int steps) {
+  // Not their number: older ones may be removed.
+  const auto newest = [this] {
+    int seq = 0;
+    for (const ProfileName& name : ListProfiles(out())) seq = std::max(seq, static_cast<int>(name.seq));
+    return seq;
+  };
   ASSERT_TRUE(running->WaitForOutput("ready"));
   for (int i = 1; i <= steps; ++i) {
-    const size_t before = ListProfiles(out()).size();
+    const int before = newest();
     running->Write("line\n");
     ASSERT_TRUE(running->WaitForOutput("done " + std::to_string(i)));
-    ASSERT_TRUE(Eventually([&] { return ListProfiles(out()).size() > before; })) << "no snapshot after line " << i;
+    ASSERT_TRUE(Eventually([&] { return newest() > before; })) << "no snapshot after line " << i;
   }
   EXPECT_TRUE(running->Wait().exited(0));
   ASSERT_TRUE(Settled());
@@ -174,6 +180,14 @@ RunResult Profiled::RunTool(std::vector<std::string> arguments, const std::strin
   Command command;
   command.argv = std::move(arguments);
   command.cwd = cwd;
+  return Execute(command);
+}
+
+RunResult Profiled::RunGoPprof(const std::vector<std::string>& arguments) {
+  Command command;
+  command.argv = {"go", "tool", "pprof", "-symbolize=none"};
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  command.env = {{"GOFLAGS", ""}, {"GOTOOLCHAIN", "local"}, {"HOME", "/tmp"}};
   return Execute(command);
 }
 

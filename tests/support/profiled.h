@@ -70,6 +70,8 @@ class Profiled : public ::testing::Test {
   void StepThroughSnapshots(Running* running, int steps);
   // Runs `holdfast` with these arguments.
   static RunResult RunTool(std::vector<std::string> arguments, const std::string& cwd = "");
+  // Runs `go tool pprof -symbolize=none`, with what is installed and nothing fetched.
+  static RunResult RunGoPprof(const std::vector<std::string>& arguments);
 
   std::vector<std::string> Tables() const;  // table files that still lie there
   // True once no table is left: every profile is in place. The exporter promises 5 s, on a machine that is not overloaded.
