@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { inflateRawSync } from "node:zlib";
-import { heap, randomStacks, writeProfile } from "./pprof.mjs";
+import { heap, randomStacks, shared, writeProfile } from "./pprof.mjs";
 
 const core = await import(join(process.env.HOLDFAST_WEB, "core.mjs"));
 const folder = mkdtempSync(join(tmpdir(), "holdfast-core-"));
@@ -31,13 +31,6 @@ function table(tree, names) {
   return Object.fromEntries(core.functionTable(tree).map((row) => [names[row.func], [row.self[0], row.total[0]]]));
 }
 
-const shared = [
-  heap(["main", "handle_request"], 100),
-  heap(["main", "handle_request", "parse_json"], 200),
-  heap(["main", "handle_request", "parse_json", "validate"], 300),
-  heap(["main", "handle_request", "process_data"], 400),
-  heap(["main", "handle_request", "process_data", "apply"], 500),
-];
 
 test("The shared fixture: self and total of each function", () => {
   const r = report([{ samples: shared }]);

@@ -159,6 +159,15 @@ export function heap(stack, bytes, objects = 1, kept = 1, labels = {}) {
   return { stack, values: [objects, bytes, Math.round(objects * kept), Math.round(bytes * kept)], labels: { bytes: Math.max(1, Math.round(bytes / objects)), ...labels } };
 }
 
+/** Five samples of one path, each deeper than the one before: what is self and what total is plain to see. */
+export const shared = [
+  heap(["main", "handle_request"], 100),
+  heap(["main", "handle_request", "parse_json"], 200),
+  heap(["main", "handle_request", "parse_json", "validate"], 300),
+  heap(["main", "handle_request", "process_data"], 400),
+  heap(["main", "handle_request", "process_data", "apply"], 500),
+];
+
 /** A random tree of about `nodes` stack nodes, the same for the same seed. */
 export function randomStacks(nodes, seed = 1, functions = 600, depth = 40) {
   let state = seed;

@@ -3,16 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { open, report } from "./browser.mjs";
-import { heap } from "./pprof.mjs";
+import { heap, shared } from "./pprof.mjs";
 
 const minute = (i) => 1_700_000_000_000 + i * 60_000;
-const shared = [
-  heap(["main", "handle_request"], 100),
-  heap(["main", "handle_request", "parse_json"], 200),
-  heap(["main", "handle_request", "parse_json", "validate"], 300),
-  heap(["main", "handle_request", "process_data"], 400),
-  heap(["main", "handle_request", "process_data", "apply"], 500),
-];
 const wait = (name, label, delay, count = 1) => ({ stack: ["main", name], values: [count, delay], labels: { wait: label } });
 const hold = (name, label, delay, count = 1) => ({ stack: ["main", name], values: [count, delay], labels: { lock: label } });
 

@@ -1,5 +1,5 @@
 // What stands over the page: keys and terms, and what the profile says of itself.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { kindTitle, metricHelp } from "../core/metrics";
 import type { App } from "./app_api";
@@ -9,7 +9,8 @@ import { clock } from "./timeline";
 /** Over everything else: the focus goes into it, stays in it, and goes back to where it was. */
 export function Dialog({ title, close, small = false, children }: { title: string; close: () => void; small?: boolean; children: ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before it is drawn: a key that is pressed as soon as it is seen stays in it.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     element.current?.focus();
     return () => before?.focus();

@@ -2,7 +2,7 @@
 import { baseName, objectOf, originsOf, origins, shortName, type Origin } from "../core/classify";
 import type { Report } from "../core/data";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
-import { findLeaks, nodesOf, type Growth, type Leak } from "../core/leaks";
+import { findLeaks, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
 import {
   averagedOver,
@@ -31,6 +31,7 @@ import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
 import { nodeBelow, type FlameTree } from "../core/tree";
 import { buildTree, buildTreeSteps, type StackFilter, type TreeOptions } from "../core/tree_build";
+import { causesOf, type Causes } from "./causes";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
 export const leastOf = (tree: FlameTree): number => (tree.size > 100_000 ? 0.0004 : 0);
@@ -392,55 +393,7 @@ export class Model {
     return this.report.files[func]! + (line > 0 ? `:${line}` : "");
   }
 
-  /** By cause: names of the causes and, for each node of the tree, the one that most of it has. */
-  causes(state: State, tree: FlameTree): { names: string[]; of: Uint8Array } {
-    return this.memo("causes", `${this.treeKey(state)} ${tree === this.tree(state)}`, () => {
-      const metric = this.metric(state);
-      const { columns } = this.values(state);
-      const value = columns[0]!;
-      const names: string[] = [];
-      const parts: Float64Array[] = [];
-      if (metric.kind === "heap") {
-        names.push("growing", "large (128 KiB and more)", "short-lived", "kept, small");
-        const growing = nodesOf(this.report, this.leaks(state).filter((leak) => leak.shape === "growing"));
-        const choice = this.choice({ ...state, compare: null });
-        const space = companionColumn(this.report, choice, "alloc_space");
-        const objects = companionColumn(this.report, choice, "alloc_objects");
-        const inuse = companionColumn(this.report, choice, "inuse_space");
-        for (const _ of names) parts.push(new Float64Array(tree.size));
-        for (let i = 0; i < value.length; ++i) {
-          const node = tree.viewOf[i]!;
-          if (node < 0 || value[i] === 0) continue;
-          const allocated = space?.[i] ?? 0;
-          const cause = growing[i] === 1
-            ? 0
-            : allocated > 0 && allocated / Math.max(1, objects?.[i] ?? 1) >= 131072
-              ? 1
-              : allocated > 0 && (inuse?.[i] ?? 0) < 0.1 * allocated
-                ? 2
-                : 3;
-          parts[cause]![node]! += Math.abs(value[i]!);
-        }
-      } else {
-        const key = this.labelValues.has("wait") ? "wait" : "lock";
-        for (const text of this.labelValues.get(key) ?? []) {
-          const part = new Float64Array(tree.size);
-          const column = valuesFor(this.report, { ...this.choice(state), compare: null, labels: [...state.labels, { key, text }] }).columns[0]!;
-          for (let i = 0; i < column.length; ++i) if (tree.viewOf[i]! >= 0) part[tree.viewOf[i]!]! += Math.abs(column[i]!);
-          names.push(text);
-          parts.push(part);
-        }
-        if (names.length === 0) {
-          names.push("not known");
-          parts.push(new Float64Array(tree.size));
-        }
-      }
-      const of = new Uint8Array(tree.size);
-      for (const part of parts) for (let i = tree.size - 1; i > 0; --i) part[tree.parent[i]!]! += part[i]!;
-      for (let i = 0; i < tree.size; ++i) {
-        for (let k = 1; k < parts.length; ++k) if (parts[k]![i]! > parts[of[i]!]![i]!) of[i] = k;
-      }
-      return { names, of };
-    });
+  causes(state: State, tree: FlameTree): Causes {
+    return this.memo("causes", `${this.treeKey(state)} ${tree === this.tree(state)}`, () => causesOf(this, state, tree));
   }
 }
