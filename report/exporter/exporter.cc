@@ -266,6 +266,7 @@ absl::Status ServeTables(const ExporterOptions& given) {
     if (!lock.HeldElsewhere() || !HasTables(*tables, options)) return absl::OkStatus();
     poll(nullptr, 0, static_cast<int>(kTick / kMs));
   }
+  GiveBackFreedPagesAtOnce();
   SweepOldTables(options.tables);
   Exporter exporter(options, *std::move(tables));
   do {

@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
-// Of mimalloc, the tool's allocator; not there in unit tests.
-extern "C" __attribute__((weak)) void mi_collect(bool force);
+// Of mimalloc, which serves the tool's operator new; not there in unit tests.
+extern "C" {
+__attribute__((weak)) void mi_collect(bool force);
+__attribute__((weak)) void mi_option_set(int option, long value);
+}
 
 namespace holdfast {
 namespace {
@@ -50,12 +53,15 @@ std::vector<PageRange> UnchangedFilePages() {
 
 }  // namespace
 
+void GiveBackFreedPagesAtOnce() {
+  // mi_option_decommit_delay of mimalloc 2.0, mi_option_purge_delay of later ones.
+  constexpr int kDelayOfPurge = 15;
+  if (mi_option_set != nullptr) mi_option_set(kDelayOfPurge, 0);
+}
+
 void GiveBackMemory() {
-  if (mi_collect != nullptr) {
-    mi_collect(true);
-  } else {
-    malloc_trim(0);
-  }
+  if (mi_collect != nullptr) mi_collect(true);
+  malloc_trim(0);  // of the libraries in C
   for (const auto& [start, end] : UnchangedFilePages())
     madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
 }

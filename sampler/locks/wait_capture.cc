@@ -87,6 +87,7 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   const uint64_t call_site = CallSiteOf(caller, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), call_site);
   const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);
+  wait->stack_known = is_known;
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;
   wait->in_parts = style == WaitStyle::kInParts && !is_known;
   const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;

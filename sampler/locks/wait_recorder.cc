@@ -166,6 +166,7 @@ EndedWait Ended(const WaitState& wait, uint64_t waited_ns) {
           .sampled = wait.sampled,
           .acquired = false,
           .known = wait.known,
+          .stack_known = wait.stack_known,
           .publishing = Publishing::kBusy};
 }
 
@@ -180,10 +181,12 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   }
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
-  thread.lock_countdown = 0;                         // drawn anew before the next wait
-  if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
+  thread.lock_countdown = 0;  // drawn anew before the next wait
+  // A long wait that is lost by lot, at a stack that is known, would be missed by every sum.
+  const bool sure = is_long && wait.stack_known;
+  if ((!sure && !wait.sampled) || wait.row == nullptr) return;  // it was not chosen
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
+  const Weight weight = WeightOf(waited_ns, wait.interval, sure ? 1 : wait.chance);
   AddLockSample(recorded, wait.row, waited_ns, weight);
   AddToPair(recorded, wait.pair, weight, 1);
 }
@@ -278,11 +281,11 @@ void EndWait(LockWait* opaque, bool acquired) {
 void PublishWaitSlow() {
   ThreadState& thread = thread_state;
   SharedTable* recorded = table();
-  Publishing due = Publishing::kDue;
   if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
   // In one instruction, so that a signal handler that comes now does not publish it again.
-  if (!__atomic_compare_exchange_n(&thread.ended_wait.publishing, &due, Publishing::kBusy, false, __ATOMIC_RELAXED,
-                                   __ATOMIC_RELAXED))
+  auto due = static_cast<uint8_t>(Publishing::kDue);
+  if (!__atomic_compare_exchange_n(reinterpret_cast<uint8_t*>(&thread.ended_wait.publishing), &due,
+                                   static_cast<uint8_t>(Publishing::kBusy), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     return;
   std::atomic_signal_fence(std::memory_order_acquire);
   const EndedWait ended = thread.ended_wait;

@@ -9,8 +9,9 @@
 //                           one most likely will, too. At an unknown call site one in kShare is captured, randomly chosen;
 //   after kFirstPartNs      at a call site that was unknown every wait that is still not over is captured (the wait is
 //                           cut in two by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
-//   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R); others with p·chance: where
-//                           the stack was known, if it was not chosen; else if it was.
+//   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R), and so is one of at least
+//                           kFirstPartNs whose stack was known, chosen or not: what a capture adds to it does not count.
+//                           Others with p·chance: where the stack was known, if it was not chosen; else if it was.
 // With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured if
 // randomly chosen, too, but every time when the thread's last wait of that kind was a long one: that is known before this
 // one begins, so it is no bias, and threads that wait long are seen with little error.
@@ -39,11 +40,12 @@ struct WaitState {
   Stack* stack;          // whose row it is
   CurrentWait outer;     // that this one interrupted (in a signal handler)
   WaitKind kind;
-  bool active;    // false: this thread or process does not record; just call the real function
-  bool in_parts;  // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
-  uint8_t known;  // 1 + the number of its call site among those that this thread knows; 0: not looked for
-  bool sampled;   // if one is due: the row is known, and our own work did not lengthen it
-  float chance;   // that of a wait like this one, before the choice; 0: only holders are wanted
+  bool active;       // false: this thread or process does not record; just call the real function
+  bool in_parts;     // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  uint8_t known;     // 1 + the number of its call site among those that this thread knows; 0: not looked for
+  bool sampled;      // if one is due: the row is known, and our own work did not lengthen it
+  bool stack_known;  // from an earlier wait: a long one is sampled in any case
+  float chance;      // that of a wait like this one, before the choice; 0: only holders are wanted
 };
 
 }  // namespace holdfast

@@ -21,16 +21,6 @@ Options With(Options options, const std::string& name, const std::string& value)
 
 class ExporterLife : public Profiled {
  protected:
-  // The exporters of this output folder.
-  std::vector<pid_t> Exporters() const {
-    std::vector<pid_t> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string command = ReadFile(entry.path() / "cmdline");
-      if (command.find(std::string("exporter") + '\0' + "--out" + '\0' + out() + '\0') != std::string::npos)
-        found.push_back(std::stoi(entry.path().filename()));
-    }
-    return found;
-  }
   static int64_t StatusKib(pid_t pid, const std::string& field) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/status");
     for (std::string line; std::getline(file, line);) {
@@ -52,7 +42,9 @@ TEST_F(ExporterLife, AtRestItHoldsLessThanFourMebibytesAndGoesBeforeTheProgram) 
     EXPECT_TRUE(Eventually([&] {
       return Badness(exporter) == Badness(running.pid()) + 300 && StatusKib(exporter, "VmRSS") < 4096;
     })) << Badness(exporter)
-        << ", " << StatusKib(exporter, "VmRSS") << " KiB";
+        << ", " << StatusKib(exporter, "VmRSS") << " KiB, of files " << StatusKib(exporter, "RssFile") << " KiB, turn "
+        << turn << "\n"
+        << ReadFile("/proc/" + std::to_string(exporter) + "/smaps");
     if (turn == 0) {
       EXPECT_TRUE(RunTool({"dump", std::to_string(running.pid()), "--tables", tables()}).exited(0));
       EXPECT_EQ(NewestHeap().size(), 1u);

@@ -183,6 +183,16 @@ RunResult Profiled::RunTool(std::vector<std::string> arguments, const std::strin
   return Execute(command);
 }
 
+std::vector<pid_t> Profiled::Exporters() const {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string command = ReadFile(entry.path() / "cmdline");
+    if (command.find(std::string("exporter") + '\0' + "--out" + '\0' + out() + '\0') != std::string::npos)
+      found.push_back(std::stoi(entry.path().filename()));
+  }
+  return found;
+}
+
 RunResult Profiled::RunGoPprof(const std::vector<std::string>& arguments) {
   Command command;
   command.argv = {"go", "tool", "pprof", "-symbolize=none"};

@@ -73,6 +73,7 @@ class Profiled : public ::testing::Test {
   // Runs `go tool pprof -symbolize=none`, with what is installed and nothing fetched.
   static RunResult RunGoPprof(const std::vector<std::string>& arguments);
 
+  std::vector<pid_t> Exporters() const;     // that serve this output folder
   std::vector<std::string> Tables() const;  // table files that still lie there
   // True once no table is left: every profile is in place. The exporter promises 5 s, on a machine that is not overloaded.
   // False after `seconds`, or when for so long nobody was there who would take them away.

@@ -137,6 +137,32 @@ TEST_F(CallSites, ThatAreKnownAreSampledWithoutACaptureAndCapturedWithoutASample
   EXPECT_NEAR(looks, known / double{kLookAgain}, 50);  // 125 ± 11
 }
 
+// One of a hundred waits may be as long as all others together: it is not left to chance. (Of 10 ms at this interval, each is
+// due a sample but for one in e^100; a short one has hardly a chance.)
+TEST_F(CallSites, ThatAreKnownLoseNoLongWait) {
+  const auto samples = [this] {
+    uint64_t sum = 0;
+    for (const LockCounters& shard : table_->header()->lock_counters) sum += shard.wait_samples;
+    return sum;
+  };
+  int longs = 0, looks = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    // At one call site, by turns.
+    WaitState wait;
+    uint64_t before = 0;
+    for (const int64_t lasts_ns : {int64_t{0}, 10 * kMs}) {
+      before = samples();
+      wait = At(WaitKind::kMutex, WaitStyle::kInParts, lasts_ns);
+    }
+    if (!wait.stack_known || wait.chance == 1) continue;
+    ++longs;
+    looks += wait.capture_end_ns != 0;
+    EXPECT_EQ(samples(), before + 1) << "turn " << i << (wait.sampled ? "" : ", a look");
+  }
+  EXPECT_GT(longs, 300);
+  EXPECT_GT(looks, 0);
+}
+
 // One call of a program, through a pointer, may be for one thing or another.
 TEST_F(CallSites, AreOthersForAnotherKindOfWait) {
   for (int i = 0; i < 2'000; ++i) {
