@@ -110,7 +110,7 @@ int RunBundle(const BundleOptions& options) {
       if (from_folder) continue;  // it may be removed while we look
       return kCouldNot;
     }
-    NameLocks(&*profile, symbolizer.files());
+    CompleteLockNames(&*profile, symbolizer.files());
     const SymbolizeReport report = Symbolize(&*profile, symbolizer, {.perf_map = true});
     std::string name = file == "-" ? "profile.pb.gz" : std::filesystem::path(file).filename().string();
     for (int i = 2; contents.profiles.contains(name); ++i) name = fmt::format("{}.{}", i, name);

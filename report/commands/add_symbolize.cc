@@ -78,7 +78,7 @@ class Command {
     auto profile = ReadPprofFile(file);
     if (!profile.ok()) return profile.status();
     std::string said;
-    if (options_.symbols != "none") NameLocks(&*profile, symbolizer_.files());
+    if (options_.symbols != "none") CompleteLockNames(&*profile, symbolizer_.files());
     if (options_.symbols == "full") {
       said = SummaryOf(Symbolize(&*profile, symbolizer_, {.lines = true, .perf_map = true}));
     } else if (options_.symbols == "symtab") {

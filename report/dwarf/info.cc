@@ -10,7 +10,7 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr size_t kEntryBytes = 4096, kLargestEntry = 16 << 20;
+constexpr size_t kLargestEntry = 16 << 20;
 constexpr int kMostReferences = 16;  // from an inlined call to the function's declaration there are 3 at most
 constexpr uint32_t kNoUnit = 0xffffffff;
 

@@ -13,7 +13,7 @@ constexpr size_t kLargeEntry = 64 << 10;    // read ahead so that nearly no entr
 constexpr size_t kLargestEntry = 64 << 20;  // an entry larger than this ends the walk
 // Types are passed like everything else, though DW_AT_sibling would lead behind their members: GCC puts the code of
 // lambdas into them.
-constexpr size_t kMaxDepth = 4096;
+constexpr size_t kDeepestNesting = 4096;
 
 class Walk {
  public:
@@ -62,7 +62,7 @@ class Walk {
       }
       const Abbrev* abbrev = unit_.abbrevs().Find(code);
       const uint64_t entry = cursor.offset();  // its attributes
-      if (abbrev == nullptr || levels_.size() >= kMaxDepth) {
+      if (abbrev == nullptr || levels_.size() >= kDeepestNesting) {
         done_ = true;
         return begin;
       }

@@ -7,7 +7,6 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr size_t kHeaderBytes = 64;
-constexpr size_t kEntryBytes = 4096;        // nearly every entry is smaller
 constexpr size_t kRangeBytes = 32;          // more than any entry of a list has
 constexpr size_t kRangesPiece = 256 << 10;  // of tables: what a unit needs of them lies together
 constexpr uint64_t kAddressSize = 8;

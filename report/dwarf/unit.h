@@ -29,6 +29,8 @@ struct Sections {
   std::shared_ptr<Sections> alt;  // the shared file (dwz), null when there is none
 };
 
+inline constexpr size_t kEntryBytes = 4096;  // nearly every entry is smaller
+
 struct UnitHeader {
   uint64_t offset = 0, end = 0;  // in .debug_info
   uint64_t first_entry = 0;      // offset in .debug_info

@@ -12,6 +12,11 @@
 #include "report/elf/xz.h"
 
 namespace holdfast {
+namespace {
+
+constexpr uint64_t kPageOfFile = 4096;  // for which the linker lays out segments
+
+}  // namespace
 
 class ElfReader {
  public:
@@ -177,9 +182,8 @@ std::string_view ElfSymbols::Find(uint64_t elf_address) const {
 }
 
 std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const {
-  constexpr uint64_t kPage = 4096;
   for (const CodeSegment& segment : segments_) {
-    const uint64_t skipped = segment.offset % kPage;  // mapped before the segment begins
+    const uint64_t skipped = segment.offset % kPageOfFile;  // mapped before the segment begins
     const uint64_t inside = file_offset - (segment.offset - skipped);
     if (inside < segment.size + skipped) return segment.address - skipped + inside;
   }
@@ -187,16 +191,16 @@ std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const 
 }
 
 std::optional<uint64_t> ElfSymbols::AddressOfMapping(uint64_t size) const {
-  constexpr uint64_t kPage = 4096;
   const CodeSegment* found = nullptr;
   for (const CodeSegment& segment : segments_) {
-    const uint64_t mapped = (segment.address % kPage + segment.size + kPage - 1) / kPage * kPage;
+    const uint64_t mapped =
+        (segment.address % kPageOfFile + segment.size + kPageOfFile - 1) / kPageOfFile * kPageOfFile;
     if (mapped != size) continue;
     if (found != nullptr) return std::nullopt;  // two of one size
     found = &segment;
   }
   if (found == nullptr) return std::nullopt;
-  return found->address / kPage * kPage;
+  return found->address / kPageOfFile * kPageOfFile;
 }
 
 bool ElfSymbols::IsCode(uint64_t elf_address) const {

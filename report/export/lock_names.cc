@@ -15,6 +15,7 @@
 #include "report/elf/elf_file.h"
 #include "report/export/lock_comments.h"
 #include "report/symbolize/mapping_layout.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -60,8 +61,7 @@ void FindNamesAt(const std::string& path, std::string_view build_id, std::vector
 }
 
 std::string LastingName(const WantedName& one, std::string_view path) {
-  constexpr std::string_view kDeleted = " (deleted)";  // as the kernel marks what was replaced meanwhile
-  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
   if (one.name.empty()) return fmt::format("{}!0x{:x}", BaseName(path), one.elf_address);
   const std::string demangled = Demangle(one.name);
   const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
@@ -97,7 +97,7 @@ std::optional<UnnamedLock> UnnamedLockIn(std::string_view comment) {
 
 }  // namespace
 
-void NameLocks(const Snapshot& snapshot, Profile* profile) {
+void WriteLockNames(const Snapshot& snapshot, Profile* profile) {
   const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
   std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
   for (size_t i = 0; i < locks.size(); ++i) {
@@ -117,7 +117,7 @@ void NameLocks(const Snapshot& snapshot, Profile* profile) {
   }
 }
 
-void NameLocks(Profile* profile, DebugFileFinder& files) {
+void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
   std::map<std::string, std::vector<WantedName>> by_file;
   for (size_t i = 0; i < profile->comments.size(); ++i) {
     if (auto lock = UnnamedLockIn(profile->strings[profile->comments[i]])) {

@@ -13,10 +13,10 @@ namespace holdfast {
 
 // What the exporter writes. Reads the symbols of data from the files of the modules that hold locks; one file at a time,
 // each looked at once. Of a file that is not there, or is another than the program had loaded, only addresses are known.
-void NameLocks(const Snapshot& snapshot, Profile* profile);
+void WriteLockNames(const Snapshot& snapshot, Profile* profile);
 
 // What `holdfast symbolize` adds: names for addresses in files, also from debug files.
-void NameLocks(Profile* profile, DebugFileFinder& files);
+void CompleteLockNames(Profile* profile, DebugFileFinder& files);
 
 }  // namespace holdfast
 

@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
       continue;
     }
     Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
-    if (kind != ProfileKind::kHeap) NameLocks(*snapshot, &profile);
+    if (kind != ProfileKind::kHeap) WriteLockNames(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
     if (put_off_ > 0) profile.AddComment(absl::StrCat("snapshots put off: ", put_off_, " (little memory was left)"));

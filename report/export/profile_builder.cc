@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/export/lock_comments.h"
 #include "report/export/profile_comments.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -101,8 +102,7 @@ class Segments {
   };
 
   static std::string_view WithoutDeleted(std::string_view path) {
-    constexpr std::string_view kDeleted = " (deleted)";
-    if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+    if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
     return path;
   }
 

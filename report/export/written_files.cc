@@ -13,6 +13,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/export/without_rights.h"
 #include "report/pprof/pprof.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -77,7 +78,6 @@ std::vector<int64_t> TotalsOf(const Profile& profile) {
 
 std::vector<std::optional<WrittenFile>> ReadWrittenFiles(const OutputFolder& output,
                                                          const std::vector<ProfileName>& names) {
-  constexpr uid_t kNobody = 65534;
   std::vector<std::optional<WrittenFile>> files(names.size());
   constexpr size_t kShared = kAtOnce * sizeof(HandedOver);
   void* shared = mmap(nullptr, kShared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -22,7 +22,7 @@ uint64_t OwnNamespace() {
 }  // namespace
 
 ExporterLock::ExporterLock(const std::string& tables, const std::string& out, FolderId id) {
-  char path[700];
+  char path[kLongestLockPath];
   ExporterLockPath(tables.c_str(), out.c_str(), id, geteuid(), path, sizeof path);
   path_ = path;
 }
@@ -70,7 +70,7 @@ void ExporterLock::Release() {
 }
 
 bool IsLockHeld(const std::string& tables, const std::string& out, FolderId id, uint32_t user) {
-  char path[700];
+  char path[kLongestLockPath];
   ExporterLockPath(tables.c_str(), out.c_str(), id, user, path, sizeof path);
   const FileDescriptor file(open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   return file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) != 0;

@@ -25,7 +25,7 @@ constexpr size_t kMostUsers = 64;
 }  // namespace
 
 bool HasMark(const std::string& tables, const std::string& out, uid_t user) {
-  char path[700];
+  char path[kLongestLockPath];
   MarkPath(tables.c_str(), out.c_str(), user, path, sizeof path);
   struct stat info;
   return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == 0 && info.st_nlink == 1 &&
@@ -34,7 +34,7 @@ bool HasMark(const std::string& tables, const std::string& out, uid_t user) {
 
 void RemoveMark(const std::string& tables, const std::string& out, uid_t user) {
   if (!HasMark(tables, out, user)) return;
-  char path[700];
+  char path[kLongestLockPath];
   MarkPath(tables.c_str(), out.c_str(), user, path, sizeof path);
   unlink(path);
 }
@@ -42,7 +42,7 @@ void RemoveMark(const std::string& tables, const std::string& out, uid_t user) {
 void ServedUsers::Look(const FileDescriptor& folder) {
   if (geteuid() != 0) return;
   // "<tables>/holdfast.0.<hash>.lock" is the lock; a mark differs in the number.
-  char path[700];
+  char path[kLongestLockPath];
   MarkPath("", out_.c_str(), 0, path, sizeof path);
   const std::string end = std::string(path).substr(sizeof kTablePrefix + 1);  // ".<hash>.lock"
   const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,7 +71,7 @@ void ServedUsers::Look(const FileDescriptor& folder) {
 }
 
 void ServedUsers::LeaveMark(uid_t user) {
-  char path[700];
+  char path[kLongestLockPath];
   MarkPath(tables_.c_str(), out_.c_str(), user, path, sizeof path);
   // That user's own exporter may hold its lock there: it cannot write into the folder, and is told so by nobody.
   if (!HasMark(tables_, out_, user)) unlink(path);

@@ -16,14 +16,14 @@ namespace holdfast {
 namespace {
 
 // Nobody's end waits for it, as the exporter's does; scrapers give up after 10 s.
-constexpr std::chrono::milliseconds kLinesTime{2000};
+constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 
 }  // namespace
 
 void Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
   const std::lock_guard lock(mutex_);
-  Symbolize(profile, symbolizer_, {.deadline = Deadline::In(kLinesTime), .perf_map = true});
-  if (kind != ProfileKind::kHeap) NameLocks(snapshot, profile);
+  Symbolize(profile, symbolizer_, {.deadline = Deadline::In(kLiveLinesTime), .perf_map = true});
+  if (kind != ProfileKind::kHeap) WriteLockNames(snapshot, profile);
 }
 
 std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses) {

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/elf/dynamic_names.h"
+#include "report/table/process_info.h"
 
 extern char** environ;
 
@@ -193,7 +194,7 @@ std::vector<std::string> ObjectsOfProcess(int pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
     const size_t path_at = line.find('/');
-    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(" (deleted)"))
+    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(kDeletedMark))
       continue;
     const std::string path = line.substr(path_at);
     if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);

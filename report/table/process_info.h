@@ -11,9 +11,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace holdfast {
+
+inline constexpr uid_t kNobody = 65534;  // the user, and group, without rights
+inline constexpr std::string_view kDeletedMark =
+    " (deleted)";  // behind a path in /proc: the file was replaced or removed
 
 // What a table says of its process.
 struct TableOwner {

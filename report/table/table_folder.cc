@@ -103,7 +103,6 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
 }
 
 std::optional<TableFile::Rights> TableFile::ReadWith() const {
-  constexpr uid_t kNobody = 65534;
   struct stat info;
   if (geteuid() != 0 || fstat(file_.get(), &info) != 0) return std::nullopt;
   if (info.st_uid != 0) return Rights{info.st_uid, info.st_gid != 0 ? info.st_gid : kNobody};

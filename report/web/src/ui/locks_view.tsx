@@ -187,22 +187,22 @@ export function LocksView({ app }: { app: App }) {
     </section>
   );
   const held = waiters.kinds.reduce((sum, [kind, value]) => (heldKinds.test(kind) ? sum + value : sum), 0);
-  // The whole run was counted exactly, holders and gaps (docs/locks.md); of a part of it there is only the estimate.
+  // The whole run was counted exactly, holders and the delay of hand-offs (docs/locks.md); of a part of it there is only the estimate.
   const isPart = app.model.isPart(state) || state.chips.length > 0;
-  const gap = isPart ? 0 : stated(app, "gap_ns");
-  const blamed = gap > 0 ? stated(app, "delay_ns") || holders.delay : holders.delay;
-  const whole = gap > 0 ? blamed + gap : held;
+  const handOff = isPart ? 0 : stated(app, "gap_ns");
+  const blamed = handOff > 0 ? stated(app, "delay_ns") || holders.delay : holders.delay;
+  const whole = handOff > 0 ? blamed + handOff : held;
   // A label that only one side has leaves two figures that belong to different samples.
   const both = has("block") && has("mutex") && waiters.delay > 0 && whole > 0 && waiters.ignored.length + holders.ignored.length === 0;
   return (
     <section class="view scroll" aria-label="Locks" tabIndex={0}>
       {both && (
         <p class="lead">
-          {gap > 0 ? "As counted, threads waited " : "Threads waited "}
+          {handOff > 0 ? "As counted, threads waited " : "Threads waited "}
           {formatValue(whole, "nanoseconds")} for locks: holders account for <b>{formatPercent(blamed, whole)}</b>
-          {gap > 0 && (
+          {handOff > 0 && (
             <>
-              , the delay from an unlock until the next thread ran for <b>{formatPercent(gap, whole)}</b>
+              , the delay from an unlock until the next thread ran for <b>{formatPercent(handOff, whole)}</b>
             </>
           )}
           {state.weight !== null && " (of all snapshots: the weight does not choose here)"}.{waiters.delay > 1.01 * held && <> Conditions, joins and the like are waits for work: nobody holds them.</>}
