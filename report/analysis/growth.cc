@@ -8,7 +8,12 @@
 namespace holdfast {
 namespace {
 
-constexpr double kInterval = 1.96, kAlarm = 4, kStillRising = 2.2;
+constexpr double kInterval = 1.96, kAlarm = 4, kLateAlarm = 5, kStillRising = 2.2;
+constexpr double kFoot = 0.1;         // of the range above the lowest value: where a rise begins
+constexpr double kLeastClimb = 0.1;   // of the highest value: less of a rise does not matter
+constexpr size_t kFewSnapshots = 10;  // in which chance may look like a trend, and a trend like chance
+constexpr size_t kLeastSteps = 3;     // of a rise
+constexpr double kLeastLate = 0.2;    // of the snapshots that a late rise takes
 constexpr size_t kMostSnapshots = 200;
 
 double Median(std::vector<double>* values) {
@@ -80,44 +85,93 @@ Growth FitLine(const Series& series, size_t first) {
   return growth;
 }
 
-GrowthClass Classify(const Series& series, const Growth& growth) {
-  const std::span<const double> times = series.times, values = series.values, variances = series.variances;
+double MedianSlope(const Series& series, size_t begin, size_t end) {
+  auto slopes = PairSlopes(std::span(series.times).subspan(begin, end - begin),
+                           std::span(series.values).subspan(begin, end - begin));
+  return Median(&slopes);
+}
+
+double LargestFall(std::span<const double> values) {
+  double largest = 0;
+  for (size_t i = 1; i < values.size(); ++i) largest = std::max(largest, values[i - 1] - values[i]);
+  return largest;
+}
+
+// Whether the snapshots from `first` on, to which `line` was fitted, rise all the time.
+bool RisesAllTheTime(const Series& series, size_t first, const Growth& line, double alarm) {
+  const std::span<const double> values = std::span(series.values).subspan(first);
+  const size_t n = values.size(), third = n / 3, end = series.values.size();
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double last = MedianSlope(series, end - third - 1, end);
+  const int rising = (MedianSlope(series, first, first + third + 1) > 0) +
+                     (MedianSlope(series, first + third, end - third) > 0) + (last > 0);
+  const Growth half = FitLine(series, first + n / 2);
+  return line.slope > alarm * line.half_width / kInterval && line.slope > 0 && rising >= 2 &&
+         LargestFall(values) < 0.5 * (*high - *low) && last >= 0.35 * line.slope && half.slope >= 0.5 * line.slope &&
+         half.slope > kStillRising * half.half_width / kInterval;
+}
+
+// From which snapshot on it rises, if it does so at the end: the last one that is near its lowest value.
+size_t FootOf(std::span<const double> values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  size_t foot = values.size() - 1;
+  while (foot > 0 && values[foot] > *low + kFoot * (*high - *low)) --foot;
+  return foot;
+}
+
+// Whether the rise from `foot` on, which may be too short to be surely one, has not slowed down as that of a full buffer does.
+bool GoesOn(const Series& series, size_t foot) {
+  const size_t n = series.values.size(), third = std::max<size_t>(1, (n - foot) / 3);
+  const double whole = (series.values[n - 1] - series.values[foot]) / (series.times[n - 1] - series.times[foot]);
+  return MedianSlope(series, n - third - 1, n) >= 0.35 * whole;
+}
+
+// Still at the top of a rise that matters, and that is none of the errors'.
+bool RisesAtTheEnd(const Series& series, size_t foot) {
+  const std::span<const double> values = series.values;
+  const size_t n = values.size();
+  const double climb = values[n - 1] - values[foot], high = *std::max_element(values.begin(), values.end());
+  return foot + kLeastSteps < n && climb >= kLeastClimb * high && values[n - 1] >= high - kFoot * climb &&
+         climb > kLateAlarm * std::sqrt(DifferenceVariance(series, foot, n - 1)) && GoesOn(series, foot);
+}
+
+void Classify(const Series& series, Growth* growth) {
+  const std::span<const double> values = series.values, variances = series.variances;
   const size_t n = values.size();
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const double range = *high - *low;
   const double noise = 3 * std::sqrt(std::max(variances.front(), variances.back()));
-  if (*high <= 0) return GrowthClass::kNoise;
-  if (range <= std::max(noise, 0.02 * *high)) {
-    return values[0] > noise ? GrowthClass::kOneOff : GrowthClass::kNoise;
-  }
+  growth->since = series.times.front();
+  const auto is = [growth](GrowthClass growth_class) { growth->growth_class = growth_class; };
+  if (*high <= 0) return is(GrowthClass::kNoise);
+  if (range <= std::max(noise, 0.02 * *high)) return is(values[0] > noise ? GrowthClass::kOneOff : GrowthClass::kNoise);
   // One step up that makes most of the range, and nothing to speak of before and after it.
   size_t step = 1;
-  double rises = 0, falls = 0, largest_fall = 0;
+  double rises = 0, falls = 0;
   for (size_t i = 1; i < n; ++i) {
     const double change = values[i] - values[i - 1];
     if (change > values[step] - values[step - 1]) step = i;
     (change > 0 ? rises : falls) += std::abs(change);
-    largest_fall = std::max(largest_fall, -change);
   }
   if (values[step] - values[step - 1] >= 0.8 * range && values[n - 1] >= *low + 0.8 * range)
-    return GrowthClass::kOneOff;
-  const size_t third = n / 3;
-  const auto slope_of = [&](size_t begin, size_t end) {
-    auto slopes = PairSlopes(times.subspan(begin, end - begin), values.subspan(begin, end - begin));
-    return Median(&slopes);
+    return is(GrowthClass::kOneOff);
+  if (RisesAllTheTime(series, 0, *growth, kAlarm)) return is(GrowthClass::kGrowing);
+  const size_t foot = FootOf(values);
+  const Growth late = FitLine(series, foot);
+  const auto is_late = [&](GrowthClass growth_class) {
+    *growth = late;
+    growth->since = series.times[foot];
+    is(growth_class);
   };
-  const double first = slope_of(0, third + 1), middle = slope_of(third, n - third), last = slope_of(n - third - 1, n);
-  const int rising = (first > 0) + (middle > 0) + (last > 0);
-  const size_t half = n / 2;
-  const Growth end = FitLine(series, half);
-  if (growth.slope > kAlarm * growth.half_width / kInterval && growth.slope > 0 && rising >= 2 &&
-      largest_fall < 0.5 * range && last >= 0.35 * growth.slope && end.slope >= 0.5 * growth.slope &&
-      end.slope > kStillRising * end.half_width / kInterval) {
-    return GrowthClass::kGrowing;
-  }
-  if (falls >= 0.4 * rises && largest_fall >= 0.25 * range) return GrowthClass::kSawTooth;
-  if (values[n - 1] >= *low + 0.5 * range && last < 0.35 * std::max(first, growth.slope)) return GrowthClass::kPlateau;
-  return falls >= 0.4 * rises ? GrowthClass::kSawTooth : GrowthClass::kNoise;
+  const bool is_short =
+      n - foot < kLeastSnapshots || static_cast<double>(n - foot) < kLeastLate * static_cast<double>(n);
+  if (!is_short && RisesAllTheTime(series, foot, late, kLateAlarm)) return is_late(GrowthClass::kGrowing);
+  if (falls >= 0.4 * rises && LargestFall(values) >= 0.25 * range) return is(GrowthClass::kSawTooth);
+  if ((is_short || n < kFewSnapshots) && RisesAtTheEnd(series, foot)) return is_late(GrowthClass::kUndecided);
+  const double first = MedianSlope(series, 0, n / 3 + 1), last = MedianSlope(series, n - n / 3 - 1, n);
+  const bool stopped = last < 0.35 * std::max(first, growth->slope) || (foot + 1 < n && !GoesOn(series, foot));
+  if (values[n - 1] >= *low + 0.5 * range && stopped) return is(GrowthClass::kPlateau);
+  is(falls >= 0.4 * rises ? GrowthClass::kSawTooth : GrowthClass::kNoise);
 }
 
 }  // namespace
@@ -132,6 +186,8 @@ std::string_view GrowthClassName(GrowthClass growth_class) {
       return "saw-tooth";
     case GrowthClass::kOneOff:
       return "one-off";
+    case GrowthClass::kUndecided:
+      return "undecided";
     case GrowthClass::kNoise:
       break;
   }
@@ -150,7 +206,7 @@ Growth FitGrowth(const Series& all) {
   }
   if (kept < kLeastSnapshots || !(series.times.back() > series.times.front())) return {};
   Growth growth = FitLine(series, 0);
-  growth.growth_class = Classify(series, growth);
+  Classify(series, &growth);
   return growth;
 }
 

@@ -16,6 +16,12 @@
 // less than 0.35. An approach to a limit with time constant τ is a plateau once three τ are seen: its last third rises at
 // 0.27 of the whole. In a simulation, of 400 caches that warm up over five τ to 40 samples none was called growing, and
 // all of 200 leaks of 94 samples were.
+//
+// Late risers  The median slope of a run knows nothing of what began in its last third. So the last time that the series was
+//              within a tenth of its range above its lowest value is looked for, and the rise from there on is held to the
+//              same rules, and to 5 standard errors, as the place was chosen by what is looked for. It must make up a fifth
+//              of the snapshots. What is too short for that, or has fewer than 10 snapshots, and at the end rises for three of
+//              them, by a tenth and by 5 standard errors of its sampling, is undecided.
 #ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_H_
 #define HOLDFAST_REPORT_ANALYSIS_GROWTH_H_
 
@@ -26,17 +32,19 @@
 namespace holdfast {
 
 enum class GrowthClass {
-  kGrowing,   // rises all the time, still at the end
-  kPlateau,   // rose, and no longer does: a cache that has warmed up, a buffer that is full
-  kSawTooth,  // rises and falls
-  kOneOff,    // one step, or there from the beginning: a table made at the start
-  kNoise,     // nothing that the errors would let one see
+  kGrowing,    // rises all the time, or since it began to, still at the end
+  kPlateau,    // rose, and no longer does: a cache that has warmed up, a buffer that is full
+  kSawTooth,   // rises and falls
+  kOneOff,     // one step, or there from the beginning: a table made at the start
+  kUndecided,  // rises at the end, and too little of that was seen to say whether it goes on
+  kNoise,      // nothing that the errors would let one see
 };
 std::string_view GrowthClassName(GrowthClass growth_class);
 
 struct Growth {
   double slope = 0;       // per unit of time
   double half_width = 0;  // of its 95 % interval
+  double since = 0;       // growing, undecided: the time from which on it rises, and slope and interval are of
   GrowthClass growth_class = GrowthClass::kNoise;
   double lower() const { return slope - half_width; }
   double upper() const { return slope + half_width; }

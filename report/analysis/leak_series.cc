@@ -105,6 +105,10 @@ double LeakSeries::Hours() const {
   return static_cast<double>(last->first - first->first) / kNanosAnHour;
 }
 
+double LeakSeries::HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const {
+  return static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour;
+}
+
 Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const {
   Series series;
   Point point;
@@ -113,7 +117,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     const Point before = std::exchange(point, PointOf(points, snapshot));
     point.bytes_allocated = std::max(point.bytes_allocated, before.bytes_allocated);
     point.objects_allocated = std::max(point.objects_allocated, before.objects_allocated);
-    series.times.push_back(static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour);
+    series.times.push_back(HoursOf(snapshot, order));
     series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
     series.variances.push_back(objects ? point.objects_variance : point.bytes_variance);
     if (turnover_known_) {
@@ -204,6 +208,17 @@ Growth LeakSeries::Total() const { return Fit(totals_, ByTime(), false); }
 int64_t LeakSeries::TotalNow() const {
   const std::vector<uint32_t> order = ByTime();
   return order.empty() ? 0 : PointOf(totals_, order.back()).bytes;
+}
+
+uint32_t LeakSeries::SnapshotAt(double hours) const {
+  const std::vector<uint32_t> order = ByTime();
+  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, order) >= hours; });
+  return at == order.end() ? order.back() : *at;
+}
+
+int64_t LeakSeries::BytesAt(const Entry& entry, uint32_t snapshot) const {
+  const auto stack = Shown().find(entry.key);
+  return stack == Shown().end() ? 0 : PointOf(stack->second.points, snapshot).bytes;
 }
 
 }  // namespace holdfast

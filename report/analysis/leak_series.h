@@ -46,6 +46,10 @@ class LeakSeries {
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
   int64_t TotalNow() const;
+  // The first snapshot that is not before so many hours after the oldest: Growth::since is such a time. And what was in use.
+  uint32_t SnapshotAt(double hours) const;
+  int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
+  int64_t BytesAt(const Entry& entry, uint32_t snapshot) const;
 
  private:
   struct Point {
@@ -73,6 +77,7 @@ class LeakSeries {
   const StackMap& Shown() const { return options_.fold_plumbing ? folded_ : stacks_; }
   void Fold() const;
   std::vector<uint32_t> ByTime() const;
+  double HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const;
   Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
 
   StackOptions options_;

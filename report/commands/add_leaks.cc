@@ -14,13 +14,14 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   options->view.unit = "auto";
   options->view.stacks.fold_plumbing = true;
   CLI::App* leaks =
-      app.add_subcommand("leaks", "FilteredStacks that hold more and more memory, over the snapshots of a process");
+      app.add_subcommand("leaks", "Stacks that hold more and more memory, over the snapshots of a process");
   leaks->footer(
       "Fits a line (Theil–Sen) to what each stack has in use over the snapshots, at least 5 of them, and ranks stacks "
       "that\n"
       "grow all the time by the lower end of their slope's 95 % interval. Caches that warm up, buffers that fill, "
       "tables\n"
-      "made once are no leaks: --all shows what each stack is. Exit status 1: there is a leak.\n"
+      "made once are no leaks: --all shows what each stack is. Exit status: 0 steady, 1 growing, 3 undecided (it rises,\n"
+      "and more time or a smaller --heap-interval has to tell) or too few snapshots.\n"
       "\n"
       "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
       "  holdfast leaks --limit 2GiB holdfast.app.4242            when 2 GiB will be in use\n"

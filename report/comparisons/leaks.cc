@@ -14,6 +14,7 @@
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/growth_answer.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
@@ -27,14 +28,6 @@ namespace holdfast {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(500);
-
-std::string HoursText(double hours) {
-  if (hours < 1.0 / 60) return fmt::format("{:.0f} s", hours * 3600);
-  if (hours < 2) return fmt::format("{:.0f} min", hours * 60);
-  if (hours < 72) return fmt::format("{:.1f} h", hours);
-  if (hours < 24 * 730) return fmt::format("{:.0f} days", hours / 24);
-  return "more than two years";
-}
 
 std::string SignedSize(double bytes) {
   const double bounded = std::clamp(std::round(bytes), -9e18, 9e18);
@@ -100,8 +93,8 @@ class Finder {
         options_.view.files[0], most, most == 1 ? "" : "s", most == 1 ? "is" : "are", kLeastSnapshots);
   }
 
-  // Whether there is a leak.
-  bool PrintLeaks(const Style& style, std::ostream& out) const {
+  // The worst of all processes' answers.
+  Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
     table.columns = {{"slope", "bytes/h", Column::kRight, 8},
                      {"slope_error", "±"},
@@ -115,6 +108,7 @@ class Finder {
                      {"stack", ""}};
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
+    Grows worst = Grows::kNo;
     for (const auto& [process, named] : processes_) {
       const auto& [program, series] = named;
       if (series.snapshots() < kLeastSnapshots) {
@@ -127,8 +121,12 @@ class Finder {
       table.header.push_back(fmt::format(
           "in use   {}, {} ± {} an hour ({})", FormatSize(series.TotalNow()), SignedSize(total.slope),
           FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width))), GrowthClassName(total.growth_class)));
+      const std::vector<LeakSeries::Entry> entries = series.Entries();
+      const GrowthAnswer answer = AnswerOf(series, entries);
+      table.header.push_back("answer   " + TextOf(answer));
+      worst = std::max(worst, answer.grows);
       double process_leaks = 0;
-      for (const LeakSeries::Entry& entry : series.Entries()) {
+      for (const LeakSeries::Entry& entry : entries) {
         const bool grows = entry.bytes.growth_class == GrowthClass::kGrowing;
         if (grows && entry.suppressed) {
           ++suppressed;
@@ -151,13 +149,16 @@ class Finder {
                                          fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
-    table.header.push_back(leaks == 0 ? "leaks    none: no stack grows all the time"
+    table.header.push_back(leaks == 0 ? std::string("leaks    no stack grows ") +
+                                            (worst == Grows::kUndecided ? "surely" : "all the time")
                                       : fmt::format("leaks    {} stack{} grow{} all the time", leaks,
                                                     leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
-    table.members = {{"leaks", fmt::format("{}", leaks)}, {"suppressed", fmt::format("{}", suppressed)}};
+    table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
+                     {"leaks", fmt::format("{}", leaks)},
+                     {"suppressed", fmt::format("{}", suppressed)}};
     if (table.rows.empty() && style.format == Format::kTable) table.columns.clear();
     Print(table, style, out);
-    return leaks > 0;
+    return worst;
   }
 
  private:
@@ -211,14 +212,14 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
       return Failed(read, err);
     if (finder.HasEnough()) {
       std::ostringstream text;
-      const bool leaks = finder.PrintLeaks(*style, text);
+      const Grows grows = finder.PrintLeaks(*style, text);
       if (text.str() != last) {
         if (options.follow && style->color) out << "\x1b[H\x1b[2J";
         if (options.follow && !style->color && !last.empty()) out << "\n";
         out << text.str() << std::flush;
         last = text.str();
       }
-      if (!options.follow) return leaks ? 1 : 0;
+      if (!options.follow) return grows == Grows::kYes ? 1 : grows == Grows::kUndecided ? 3 : 0;
       if (!out) return 3;  // nobody reads any more
     } else if (!options.follow) {
       return Failed(absl::FailedPreconditionError(finder.TooFew()), err);

@@ -4,7 +4,7 @@
 // says what kind of series it is. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their
 // slope, so that a sure small leak comes before an unsure large one. A stack is the names of its functions (`depth`:
 // only of the innermost so many), so that it is the same in every snapshot, whatever was loaded in between. Exit codes:
-// 0, 1 (at least one leak), 2 (wrong usage), 3 (could not do it, such as too few snapshots).
+// 0 (steady), 1 (growing), 2 (wrong usage), 3 (undecided, or too few snapshots).
 #ifndef HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
 #define HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
 

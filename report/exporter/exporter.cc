@@ -208,6 +208,7 @@ class Exporter {
         served.exporter.PutOff();
       }
       // From now on, not from the due time: a slow export must not lead to one after the other.
+      ++served.snapshots;
       served.next_snapshot = NowNs() + served.SnapshotPeriod();
     }
   }

@@ -40,7 +40,9 @@ int64_t ServedTable::BeatPeriod() const {
 // A hostile header may ask for anything.
 int64_t ServedTable::SnapshotPeriod() const {
   const uint64_t least = user == geteuid() ? kMs : kSecond;
-  return static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
+  const auto period = static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
+  // The first ones closer together: whether a program grows is asked within its first minutes, too, and takes five.
+  return std::min(period, std::max(period >> kFirstSnapshots, kSecond) << std::min(snapshots, kFirstSnapshots));
 }
 
 bool IsOfFolder(const TableFile& table, const ExporterOptions& options) {

@@ -28,10 +28,15 @@ namespace holdfast {
 inline constexpr int64_t kTick = 100 * kMs;  // how often the words of live tables are read: nothing may tell (chroot)
 inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
 
+// So many periods come before the one that was asked for, each half as long as the next: of 60 s, snapshots after 3.75, 11, 26
+// and 56 s. Not less than a second.
+inline constexpr int kFirstSnapshots = 4;
+
 struct ServedTable {
   ProcessExporter exporter;
   FileDescriptor process;  // pidfd; invalid where the process is out of reach
   int64_t next_snapshot = 0;
+  int snapshots = 0;  // that were due so far
   uint32_t requests_answered = 0;
   int64_t exit_answered = 0;  // when; 0 = it did not ask
   int failures = 0;
@@ -47,7 +52,7 @@ struct ServedTable {
   // Whether the process ended, as far as it can be reached.
   bool HasEnded() const;
   int64_t BeatPeriod() const;
-  int64_t SnapshotPeriod() const;
+  int64_t SnapshotPeriod() const;  // until the next one
 };
 
 // Whether the table is of this exporter's output folder.

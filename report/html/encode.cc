@@ -60,6 +60,7 @@ void ReportBuilder::SortFunctionsAndFrames() {
     for (GrowingStack& stack : growths.stacks) {
       for (uint32_t& function : stack.functions) function = rank[function];
     }
+    for (uint32_t& function : growths.largest) function = rank[function];
   }
 
   order.resize(frames_.size());

@@ -40,7 +40,9 @@ absl::Status HtmlLeaks::Find(ReportBuilder* data) const {
                                    .total = series.Total(),
                                    .total_now = series.TotalNow()};
     size_t others = 0;
-    for (const LeakSeries::Entry& entry : series.Entries()) {
+    const std::vector<LeakSeries::Entry> entries = series.Entries();
+    growths.answer = AnswerOf(series, entries);
+    for (const LeakSeries::Entry& entry : entries) {
       if (entry.bytes.growth_class == GrowthClass::kGrowing) {
         if (growths.growing++ >= kMostGrowing) continue;
       } else if (others++ >= kMostOthers) {

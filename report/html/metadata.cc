@@ -20,6 +20,11 @@ std::string ReportBuilder::GrowthsAsJson() const {
     json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
     json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
     json.Key("shape").String(GrowthClassName(growths.total.growth_class)).Key("now").Number(growths.total_now);
+    const GrowthAnswer& answer = growths.answer;
+    json.Key("answer").Open('{').Key("grows").String(GrowsName(answer.grows)).Key("before").Number(answer.before);
+    json.Key("hours").Real(answer.hours).Key("share").Real(answer.share).Key("largest").Open('[');
+    for (const uint32_t function : growths.largest) json.Number(function);
+    json.Close(']').Close('}');
     json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');
     for (const GrowingStack& stack : growths.stacks) {
       json.Open('[').String(GrowthClassName(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));

@@ -256,6 +256,7 @@ void ReportBuilder::AddGrowths(Growths growths) {
     for (const std::string& name : stack.frames) stack.functions.push_back(FunctionNumber(name, "", 0));
     stack.frames.clear();
   }
+  for (const std::string& name : growths.answer.largest) growths.largest.push_back(FunctionNumber(name, "", 0));
   growths_.push_back(std::move(growths));
 }
 

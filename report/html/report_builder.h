@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "report/analysis/growth.h"
+#include "report/analysis/growth_answer.h"
 #include "report/html/html_source.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/filtered_stacks.h"
@@ -68,7 +68,9 @@ class ReportBuilder {
     double hours = 0;
     Growth total;
     int64_t total_now = 0;
-    size_t growing = 0;  // stacks, also those that are not in `stacks`
+    GrowthAnswer answer = {};
+    std::vector<uint32_t> largest = {};  // answer.largest, filled in by AddGrowths
+    size_t growing = 0;                  // stacks, also those that are not in `stacks`
     std::vector<GrowingStack> stacks = {};
   };
   void AddGrowths(Growths growths);

@@ -13,8 +13,11 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
+#include "report/base/value_units.h"
 #include "report/export/output_folder.h"
 #include "report/exporter/served_users.h"
+#include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
@@ -88,6 +91,59 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
   return result;
 }
 
+struct Found {
+  std::string path;
+  int64_t value = 0;  // of what is looked at first
+  std::string text;   // "84MiB in use"
+};
+
+// The profile of this kind that has most in it, of the first processes; none where all are empty.
+std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
+                             const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
+  std::optional<Found> fullest;
+  for (const auto& [metric, text] : metrics) {
+    for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
+      const auto newest = processes[i].newest.find(kind);
+      if (newest == processes[i].newest.end()) continue;
+      const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
+      const auto profile = ReadPprofFile(path);
+      if (!profile.ok()) continue;
+      const auto column = FindMetric(*profile, metric);
+      const int64_t value = column.ok() ? profile->Total(*column) : 0;
+      if (value > (fullest.has_value() ? fullest->value : 0)) {
+        const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
+        fullest = Found{path, value, FormatValue(value, unit, "auto") + text};
+      }
+    }
+    if (fullest.has_value()) return fullest;
+  }
+  return fullest;
+}
+
+// The commands that answer something here: of what is full.
+std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& processes) {
+  std::vector<std::pair<std::string, std::string>> commands;  // and why
+  const auto quoted = [](const std::string& path) { return ShellQuoted(FromHere(path)); };
+  if (const auto heap =
+          Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}}))
+    commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+  auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
+  if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
+  if (waits.has_value()) {
+    if (commands.empty()) commands.emplace_back("holdfast top " + quoted(waits->path), waits->text);
+    commands.emplace_back("holdfast locks " + quoted(run.out), "for which locks, and who held them");
+  }
+  if (commands.empty())
+    commands.emplace_back("holdfast info " + quoted(run.out), "nothing was sampled in them");
+  else
+    commands.emplace_back("holdfast html " + quoted(run.out) + " -o report.html", "all of it, as a page");
+  size_t width = 0;
+  for (const auto& [command, why] : commands) width = std::max(width, command.size());
+  std::string text = "holdfast: what to type next:\n";
+  for (const auto& [command, why] : commands) text += fmt::format("    {:<{}}  # {}\n", Printable(command), width, why);
+  return text;
+}
+
 std::string HowToSeeMore(const FinishedRun& run) {
   std::vector<std::string> hints;
   if (run.heap_interval != "1B") {
@@ -141,11 +197,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     if (processes.size() > kMostProcessesShown) {
       text += fmt::format("  and {} more\n", Counted(processes.size() - kMostProcessesShown, "process", "processes"));
     }
-    const auto& newest = processes[0].newest;
-    const auto heap = newest.find("heap");
-    const ProfileName& first = (heap != newest.end() ? heap : newest.begin())->second;
-    text += fmt::format("holdfast: what to type next:\n    holdfast top {}\n",
-                        Printable(ShellQuoted(FromHere(fmt::format("{}/{}", run.out, first.ToString())))));
+    text += NextSteps(run, processes);
   }
   const bool has_main = !processes.empty() && processes[0].pid == static_cast<uint32_t>(run.pid);
   const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const TableLeft& table) {

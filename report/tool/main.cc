@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/say.h"
+#include "report/command_line/did_you_mean.h"
 #include "report/command_line/help.h"
 #include "report/command_line/usage_error.h"
 #include "report/commands/commands.h"
@@ -85,7 +86,13 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (!chosen.empty()) {
     const std::string& name = chosen[0]->get_name();
-    Say(fmt::format("{}: {}. holdfast {} --help says what it takes.", name, UsageError(error), name));
+    const std::string wrong = UsageError(error);
+    std::vector<std::string> options;
+    for (const CLI::Option* option : chosen[0]->get_options()) {
+      for (const std::string& of : option->get_lnames()) options.push_back("--" + of);
+    }
+    const std::string meant = wrong.starts_with("--") ? DidYouMean(wrong.substr(0, wrong.find(':')), options) : "";
+    Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }
   if (arguments.empty()) {
@@ -97,14 +104,29 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
       if (!command->get_group().empty()) names.push_back(command->get_name());
     }
-    Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0],
-                    fmt::join(names, ", ")));
+    if (const std::string meant = DidYouMean(arguments[0], names); !meant.empty()) {
+      Say(fmt::format("{}: no such command.{} holdfast --help shows all of them.", arguments[0], meant));
+    } else {
+      Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0],
+                      fmt::join(names, ", ")));
+    }
   }
   return kWrongUsage;
 }
 
+// `holdfast help`, `holdfast help top`, `holdfast version`: as many tools take it.
+std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments) {
+  if (arguments.empty()) return arguments;
+  if (arguments[0] == "version") arguments[0] = "--version";
+  if (arguments[0] != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.resize(std::min<size_t>(arguments.size(), 1));
+  arguments.emplace_back("--help");
+  return arguments;
+}
+
 int Main(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const std::vector<std::string> arguments = WithOptionsForWords({argv + (argc > 0 ? 1 : 0), argv + argc});
   const absl::StatusOr<std::string> own_path = OwnPath();
   const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
   CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");

@@ -80,6 +80,22 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
   return absl::OkStatus();
 }
 
+// What the default is of no use for: of a program that has freed everything, what it allocated. Else the default.
+size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t metric) {
+  const Profile& first = *files[0]->profile;
+  if (first.strings[first.sample_types[metric].type] != "inuse_space") return metric;
+  const auto allocated = FindMetric(first, "alloc_space");
+  const auto total = [&files](size_t of) {
+    int64_t sum = 0;
+    for (const ProfileFile* file : files) sum = WrappedSum(sum, file->profile->Total(of));
+    return sum;
+  };
+  const bool has_it =
+      std::all_of(files.begin(), files.end(), [&](const ProfileFile* file) { return file->types == files[0]->types; });
+  if (!allocated.ok() || !has_it || total(metric) != 0 || total(*allocated) == 0) return metric;
+  return *allocated;
+}
+
 }  // namespace
 
 std::string View::Value(int64_t value) const { return FormatValue(value, unit_name, output_unit); }
@@ -135,9 +151,10 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (!metric.ok()) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", files[0]->path, std::string(metric.status().message())));
   }
-  view.metric = *metric;
-  view.metric_name = first.strings[first.sample_types[*metric].type];
-  view.unit_name = first.strings[first.sample_types[*metric].unit];
+  view.metric = options.metric.empty() ? MetricWithValues(files, *metric) : *metric;
+  view.all_was_freed = view.metric != *metric;
+  view.metric_name = first.strings[first.sample_types[view.metric].type];
+  view.unit_name = first.strings[first.sample_types[view.metric].unit];
   if (const auto unit = CheckUnitOf(view); !unit.ok()) return unit;
   if (files[0]->kind_stated) view.kind = files[0]->kind;
   std::vector<std::string> programs, samplings;
@@ -150,7 +167,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
     programs.push_back(file->program);
     samplings.push_back(SamplingOf(*file->profile));
-    const auto half_width = HalfWidth(*file->profile, *metric);
+    const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
     for (const std::string& loss : LossesOf(*file->profile)) {
@@ -208,6 +225,8 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->header.push_back(fmt::format("program  {}", view.program));
   table->header.push_back(
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
+  if (view.all_was_freed)
+    table->header.push_back("note     nothing is in use any more, so this is all that was allocated (alloc_space)");
   const auto with_error = [&](int64_t value, std::optional<double> half_width) {
     if (!half_width) return view.Value(value);
     return fmt::format("{} ± {} (95 %)", view.Value(value),

@@ -27,7 +27,7 @@ namespace holdfast {
 struct ViewOptions {
   std::vector<std::string> files;  // "-" is standard input; folders are looked through
   std::string kind = "";           // heap, mutex, block; "" = see above
-  std::string metric = "";         // "" = the profile's default
+  std::string metric = "";         // "" = the profile's default; of a heap of which nothing is in use, alloc_space
   std::string unit = "auto";
   size_t node_count = 30;  // 0 = all
   bool by_total = false;
@@ -42,6 +42,7 @@ struct View {
   std::shared_ptr<const Profile> profile;  // all files, added up
   std::vector<double> variances;           // of `profile`, when they were asked for and are known
   size_t metric = 0;                       // index of the sample type
+  bool all_was_freed = false;              // so that what was allocated is shown, as no metric was asked for
   std::string metric_name, unit_name, kind;
   std::string program, sampling;  // of all files, joined
   std::vector<std::string> losses;

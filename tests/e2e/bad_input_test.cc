@@ -107,6 +107,16 @@ TEST_F(BadInput, HelpAndVersionAreFine) {
   }
 }
 
+TEST_F(BadInput, HelpAndVersionAreWordsToo) {
+  EXPECT_EQ(RunTool({"help"}).out, RunTool({"--help"}).out);
+  EXPECT_EQ(RunTool({"help", "top"}).out, RunTool({"top", "--help"}).out);
+  EXPECT_EQ(RunTool({"version"}).out, RunTool({"--version"}).out);
+  EXPECT_NE(RunTool({"version"}).out, "");
+  ExpectOneLine(RunTool({"help", "tpo"}), 2, "Did you mean top?");
+  ExpectOneLine(RunTool({"laeks", "x"}), 2, "Did you mean leaks?");
+  ExpectOneLine(RunTool({"top", "--nodecuont", "3", "x"}), 2, "Did you mean --nodecount?");
+}
+
 TEST_F(BadInput, HelpSaysNothingOfHowOptionsAreChecked) {
   for (const char* command : {"top", "graph", "symbolize", "bundle"}) {
     const RunResult r = RunTool({command, "--help"});

@@ -134,7 +134,25 @@ TEST_F(RunTest, TheFolderIsNamedAfterProgramAndPid) {
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const std::string pid = r.out.substr(0, r.out.find('\n'));
   EXPECT_TRUE(fs::exists(folder() + "/holdfast.bash." + pid + "/bash." + pid + ".0001.heap.pb.gz")) << r.Describe();
-  EXPECT_THAT(r.err, HasSubstr("holdfast top holdfast.bash." + pid + "/bash." + pid + ".0001.heap.pb.gz\n"));
+  EXPECT_THAT(r.err, HasSubstr("holdfast top holdfast.bash." + pid + "/bash." + pid + ".0001.heap.pb.gz"));
+}
+
+TEST_F(RunTest, NextStepsAreOfWhatTheFilesHold) {
+  const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"frees_all"}, {{"heap-interval", "1"}}));
+  EXPECT_THAT(r.err, HasSubstr("# 6.25MiB allocated, all freed\n")) << r.Describe();
+  EXPECT_THAT(r.err, ::testing::Not(HasSubstr("holdfast locks"))) << "it waited for none";
+  EXPECT_THAT(r.err, HasSubstr("holdfast html "));
+  for (const char* command : {"top", "tree"}) {
+    const RunResult view = RunTool({command, out()});
+    EXPECT_THAT(view.out, HasSubstr("metric   alloc_space (heap)\n")) << view.Describe();
+    EXPECT_THAT(view.out,
+                HasSubstr("note     nothing is in use any more, so this is all that was allocated (alloc_space)\n"));
+    EXPECT_THAT(view.out, HasSubstr("passing_blocks"));
+  }
+  EXPECT_THAT(RunTool({"top", "--metric", "inuse_space", out()}).out, HasSubstr("total    0")) << "it was asked for";
+  const RunResult waits =
+      RunAndSettle(CommandFor(Launch::kRun, {"hot_mutex"}, {{"lock-interval", "1ns"}, {"out", out() + ".waits"}}));
+  EXPECT_THAT(waits.err, HasSubstr("holdfast locks ")) << waits.Describe();
 }
 
 TEST_F(RunTest, AFolderInWhichNothingCameIsTakenAwayIfItWasMade) {

@@ -191,6 +191,32 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   EXPECT_THAT(Leaks(suppressed).out, HasSubstr("left out 1 leak by suppressions\n"));
 }
 
+// A server that begins to leak in the last third of its run, one that has only just begun, and one that stopped.
+TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
+  constexpr int64_t kUnit = 1 << 20;
+  const struct {
+    int rises_from, rises_until, exit_code;
+    std::string answer, leaks;
+  } cases[] = {
+      {40, 60, 1, "answer   growing: 22MiB → 40MiB in 18 min, still rising, by late\n", "1 stack grows all the time"},
+      {56, 60, 3,
+       "answer   undecided: 20MiB → 24MiB in 4 min, still rising, by late; another 15 min will tell, or a smaller --heap-interval\n",
+       "no stack grows surely"},
+      {20, 30, 0, "answer   steady: nothing rises all the time\n", "no stack grows all the time"}};
+  for (const auto& c : cases) {
+    for (int minute = 0; minute < kMinutes; ++minute) {
+      const int64_t late = std::clamp(minute - c.rises_from + 1, 0, c.rises_until - c.rises_from) * kUnit;
+      Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
+           Snapshot("one", minute * kMinute + 1,
+                    {Stack{"main;table", 20 * kUnit, 20}, Stack{"main;serve;late", late, late / 1024}}));
+    }
+    const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+    EXPECT_EQ(leaks.exit_code, c.exit_code) << leaks.out << leaks.err;
+    EXPECT_THAT(leaks.out, HasSubstr(c.answer)) << leaks.out;
+    EXPECT_THAT(leaks.out, HasSubstr(c.leaks)) << leaks.out;
+  }
+}
+
 TEST_F(LeaksTest, TooFewSnapshotsAndLocksAreErrors) {
   const std::string file = Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main", 1}}));
   const Result few = Leaks({.view = {.files = {folder_.path()}}});
@@ -225,6 +251,22 @@ TEST(GrowthTest, FewOrConstantSnapshotsSayNothing) {
   EXPECT_EQ(FitGrowth(Exact(times, zeros)).growth_class, GrowthClass::kNoise);
   EXPECT_EQ(FitGrowth(Exact(std::vector<double>(6, 1.0), constant)).slope, 0);
   EXPECT_EQ(FitGrowth(Exact({}, {})).slope, 0);
+}
+
+TEST(GrowthTest, WhatBeganLateGrowsFromThereOn) {
+  std::vector<double> times, values;
+  for (int i = 0; i < 60; ++i) {
+    times.push_back(i);
+    values.push_back(1000.0 + i % 2 + (i < 40 ? 0 : 50.0 * (i - 39)));
+  }
+  const Growth growth = FitGrowth(Exact(times, values));
+  EXPECT_EQ(growth.growth_class, GrowthClass::kGrowing);
+  EXPECT_NEAR(growth.since, 40, 2);
+  EXPECT_NEAR(growth.slope, 50, 1);
+  for (int i = 50; i < 60; ++i) values[static_cast<size_t>(i)] = values[50];
+  EXPECT_EQ(FitGrowth(Exact(times, values)).growth_class, GrowthClass::kPlateau) << "it has stopped";
+  for (int i = 40; i < 60; ++i) values[static_cast<size_t>(i)] = 1000.0 + (i < 57 ? 0 : 50.0 * (i - 56));
+  EXPECT_EQ(FitGrowth(Exact(times, values)).growth_class, GrowthClass::kUndecided) << "three snapshots say little";
 }
 
 TEST(GrowthTest, WhatStaysIsSurerThanWhatIsTurnedOver) {

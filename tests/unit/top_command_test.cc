@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "report/command_line/did_you_mean.h"
 #include "report/command_line/usage_error.h"
 #include "report/commands/commands.h"
 #include "tests/unit/pprof_fixture.h"
@@ -112,6 +113,19 @@ std::string Wrong(const std::string& command_line) {
     return UsageError(error);
   }
   return "fine";
+}
+
+TEST(DidYouMeanTest, ASlipIsMendedAndAGuessIsNotMade) {
+  const std::vector<std::string> commands = {"run", "top", "tree", "callers", "locks", "leaks", "diff", "completion"};
+  EXPECT_EQ(NearestName("tpo", commands), "top");
+  EXPECT_EQ(NearestName("leak", commands), "leaks");
+  EXPECT_EQ(NearestName("lokcs", commands), "locks");
+  EXPECT_EQ(NearestName("comp", commands), "completion") << "a beginning";
+  EXPECT_EQ(NearestName("frobnicate", commands), "");
+  EXPECT_EQ(NearestName("", commands), "");
+  EXPECT_EQ(NearestName(std::string(100'000, 'x'), commands), "");
+  EXPECT_EQ(DidYouMean("--nodecuont", {"--cum", "--nodecount"}), " Did you mean --nodecount?");
+  EXPECT_EQ(DidYouMean("--zzz", {"--cum", "--nodecount"}), "");
 }
 
 TEST_F(Commands, WhatIsWrongIsSaidInOurWords) {

@@ -2,7 +2,17 @@
 // from the tool (report/analysis/growth.h), so that there is one rule; here they are only brought together and found in the tree.
 import type { Report } from "./data";
 
-export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "noise";
+export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
+
+/** Whether a process grows: report/analysis/growth_answer.h decides it, for `holdfast leaks` and for the page. */
+export interface GrowthAnswer {
+  grows: "growing" | "undecided" | "steady";
+  // Unless it is steady: bytes in use before the rise, how long it took, and whose the largest part is, innermost first.
+  before: number;
+  hours: number;
+  largest: number[];
+  share: number; // of the rise
+}
 
 /** A stack of one process. Slopes are for each hour; half widths are of their 95 % intervals. */
 export interface Leak {
@@ -26,8 +36,15 @@ export interface Growth {
   halfWidth: number;
   shape: Shape;
   now: number;
+  answer: GrowthAnswer;
   growing: number; // stacks that grow; the report has the first 1,000 of them
   stacks: Leak[];
+}
+
+/** The process of which there is most to say: one that grows, else one of which it is undecided. */
+export function worst(growths: Growth[]): Growth | undefined {
+  const rank = ({ answer }: Growth) => (answer.grows === "growing" ? 2 : answer.grows === "undecided" ? 1 : 0);
+  return [...growths].sort((a, b) => rank(b) - rank(a) || b.now - b.answer.before - (a.now - a.answer.before))[0];
 }
 
 /** Growing ones first, by the lower end of the interval; then by what they hold. */

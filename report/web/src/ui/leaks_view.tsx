@@ -1,6 +1,6 @@
 // Stacks ranked by how surely and how fast what they hold grows.
 import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
-import { type Growth, type Leak, type Shape } from "../core/leaks";
+import { worst, type Growth, type Leak, type Shape } from "../core/leaks";
 import { nameOf, type App } from "./app_api";
 
 const shapeHelp: Record<Shape, string> = {
@@ -8,6 +8,7 @@ const shapeHelp: Record<Shape, string> = {
   plateau: "rose, and no longer does: a cache that has warmed up",
   "saw-tooth": "rises and falls: a queue, a buffer that is emptied",
   "one-off": "one step, or there from the beginning: a table made at the start",
+  undecided: "rises at the end; too little of that was seen to say whether it goes on",
   noise: "nothing that the sampling error would let one see",
 };
 
@@ -50,6 +51,24 @@ function slopeOfObjects(value: number): string {
   return value < 0 && text !== "0" ? `−${text}` : text;
 }
 
+/** "109 MiB → 209 MiB in 62 s, still rising, mostly by hsetCommand": as `holdfast leaks` says it. */
+export function Rise({ app, growth }: { app: App; growth: Growth }) {
+  const { before, hours, largest, share } = growth.answer;
+  return (
+    <>
+      <b>
+        {growth.now > before ? `${formatValue(before, "bytes")} → ${formatValue(growth.now, "bytes")}` : `${formatValue(growth.now, "bytes")} in use`}
+      </b>
+      {growth.now > before && ` in ${formatDuration(hours * 3600e3)}, still rising`}
+      {largest.length > 0 && share >= 0.5 && (
+        <>
+          , {share >= 0.9 ? "by" : "mostly by"} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
+        </>
+      )}
+    </>
+  );
+}
+
 function Course({ app, growth }: { app: App; growth: Growth }) {
   return (
     <p class="muted">
@@ -78,6 +97,7 @@ export function LeaksView({ app }: { app: App }) {
       </div>
     );
   }
+  const rising = worst(growths);
   const matches = model.matches(state.search);
   const isFiltered = state.chips.length > 0 || matches !== null;
   const leaks = model.leaks(state).filter(({ stack }) => model.passes(state, stack) && (matches === null || stack.some((fn) => matches[fn] === 1)));
@@ -93,6 +113,12 @@ export function LeaksView({ app }: { app: App }) {
             <b>{growing === 1 ? "One stack grows" : `${grouped(growing)} stacks grow`} all the time</b>
             {growing > 1 ? ", together" : ""} by {formatSigned(all, "bytes")} an hour.
             {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
+          </>
+        ) : rising !== undefined && rising.answer.grows !== "steady" && !isFiltered ? (
+          <>
+            {rising.answer.grows === "undecided" && <b>Undecided: </b>}
+            <Rise app={app} growth={rising} />. No stack grows surely. {rising.answer.grows === "undecided" && "More snapshots, or a smaller --heap-interval, will tell. "}
+            Those that hold most:
           </>
         ) : (
           <>

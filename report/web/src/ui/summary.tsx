@@ -4,7 +4,8 @@ import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./compare_view";
-import { ownOf } from "./leaks_view";
+import { worst } from "../core/leaks";
+import { ownOf, Rise } from "./leaks_view";
 import { heldKinds, lockSide, singleLocks } from "./lock_data";
 
 interface Finding {
@@ -87,8 +88,21 @@ function findings(app: App): Finding[] {
     const first = model.leaks(state).find((leak) => leak.shape === "growing");
     const span = Math.max(...model.growths(state).map(({ hours }) => hours)) * 3600e3;
     const whole = model.isPart(state) ? ", over the whole run" : "";
+    const rising = worst(model.growths(state));
     found.push(
-      first === undefined
+      first === undefined && rising !== undefined && rising.answer.grows !== "steady"
+        ? {
+            title: rising.answer.grows === "growing" ? "Growth" : "Growth undecided",
+            text: (
+              <>
+                <Rise app={app} growth={rising} />
+                {whole}
+              </>
+            ),
+            tone: "warn",
+            open: () => app.set({ view: "leaks" }),
+          }
+        : first === undefined
         ? { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open: () => app.set({ view: "leaks" }) }
         : {
             title: "Growth",
@@ -161,8 +175,9 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const growths = model.growths(state);
     if (growths.length === 0) return null;
     const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
+    const undecided = growths.some(({ answer }) => answer.grows !== "steady");
     const surest = model.leaks(state).find(({ shape }) => shape === "growing");
-    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? "none grows all the time" : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 ? "good" : "warn" }];
+    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);
     return { value: formatSigned(slope, "bytes"), title: `an hour, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
