@@ -101,6 +101,11 @@ class Collector {
     return same_path && (!table.out_id().known() || !id_.known() || table.owner().IsOfOurNamespace());
   }
 
+  static bool IsVouchedFor(const std::string& path, const TableFile& table, uid_t user) {
+    return HasMark(path, table.out(), table.OutIdHere(), user) ||
+           (!table.out_id().known() && HasMark(path, table.out(), FolderId{}, user));
+  }
+
   void CollectFrom(const std::string& path, const FileDescriptor& folder, bool every_out) {
     std::map<std::tuple<std::string, uint64_t, uint64_t>, std::vector<TableFile>> by_out;
     const auto look = [&](uid_t user) {
@@ -108,7 +113,7 @@ class Collector {
         absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
         if (table.ok()) {
           if (!every_out && !IsFor(*table)) continue;
-          if (user != geteuid() && !users_.contains(user) && !HasMark(path, table->out(), user)) {
+          if (user != geteuid() && !users_.contains(user) && !IsVouchedFor(path, *table, user)) {
             ++not_taken_[user];
           } else {
             const FolderId id = table->OutIdHere();
@@ -123,10 +128,11 @@ class Collector {
     for (const uid_t user : OtherUsersOfTables(folder)) look(user);
     for (auto& [place, tables] : by_out) {
       const std::string& out = std::get<0>(place);
-      ExporterLock lock(path, out, FolderId{std::get<1>(place), std::get<2>(place)});
+      const FolderId id = {std::get<1>(place), std::get<2>(place)};
+      ExporterLock lock(path, out, id);
       const bool taken = lock.Take();
       // Root's mark: root's exporter takes them, or root's collect.
-      if (!taken && (!lock.Barred() || HasMark(path, out, geteuid()))) {
+      if (!taken && (!lock.Barred() || HasMark(path, out, id, geteuid()))) {
         served_ += static_cast<int>(tables.size());
         continue;
       }
@@ -140,20 +146,20 @@ class Collector {
         if (const uid_t user = table.user(); user != geteuid()) others.insert(user);
         CollectTable(folder, std::move(table));
       }
-      RemoveMarks(path, folder, out, others);
+      ForgetUsers(path, folder, out, id, others);
     }
   }
 
   // Of users that have no table of this folder any more.
-  void RemoveMarks(const std::string& path, const FileDescriptor& folder, const std::string& out,
+  void ForgetUsers(const std::string& path, const FileDescriptor& folder, const std::string& out, FolderId id,
                    const std::set<uid_t>& users) {
     for (const uid_t user : users) {
       bool any = false;
       for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
         const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-        any = any || !table.ok() || table->out() == out;
+        any = any || !table.ok() || (table->out() == out && table->OutIdHere() == id);
       }
-      if (!any) RemoveMark(path, out, user);
+      if (!any) RemoveMarks(path, out, id, user);
     }
   }
 

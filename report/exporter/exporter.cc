@@ -22,6 +22,7 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/memory_room.h"
+#include "report/table/table_destination.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {
@@ -245,7 +246,7 @@ class Exporter {
 bool HasTables(const FileDescriptor& tables, const ExporterOptions& options) {
   for (const std::string& name : ListTableNames(tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(tables, name);
-    if (table.ok() && IsOfFolder(*table, options)) return true;
+    if (table.ok() && GoesTo(*table, options.out, options.out_id)) return true;
   }
   return false;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "report/exporter/exporter_lock.h"
+#include "report/table/table_destination.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/layout.h"
 
@@ -45,17 +46,12 @@ int64_t ServedTable::SnapshotPeriod() const {
   return std::min(period, std::max(period >> kFirstSnapshots, kSecond) << std::min(snapshots, kFirstSnapshots));
 }
 
-bool IsOfFolder(const TableFile& table, const ExporterOptions& options) {
-  return table.out() == options.out &&
-         (!table.out_id().known() || !options.out_id.known() || table.out_id() == options.out_id);
-}
-
 ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended)
     : options_(options),
       folder_(std::move(folder)),
       ended_(ended),
       events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      users_(options.tables, options.out),
+      users_(options.tables, options.out, options.out_id),
       own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")) {
   if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
   if (options_.parent != 0) parent_ = OpenProcess(options_.parent);
@@ -93,7 +89,7 @@ void ServedTables::Find(const OutputFolder* output) {
       absl::StatusOr<TableFile> table = TableFile::Open(folder_, name, user);
       // Out of descriptors: at the next look.
       if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
-      const bool is_for_us = table.ok() && IsOfFolder(*table, options_) && !WasRenamed(*table, user);
+      const bool is_for_us = table.ok() && GoesTo(*table, options_.out, options_.out_id) && !WasRenamed(*table, user);
       if (is_for_us && !TakesAnother(user)) continue;
       // Named after another user id, in a user namespace: its own exporter serves it while it runs.
       if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&

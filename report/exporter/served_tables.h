@@ -55,9 +55,6 @@ struct ServedTable {
   int64_t SnapshotPeriod() const;  // until the next one
 };
 
-// Whether the table is of this exporter's output folder.
-bool IsOfFolder(const TableFile& table, const ExporterOptions& options);
-
 class ServedTables {
  public:
   // `folder`: the tables. `options` and `ended` must live as long as this.

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/table/table_destination.h"
 #include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/layout.h"
@@ -22,67 +24,100 @@ namespace {
 // Everybody may put files there: these many of one folder are enough.
 constexpr size_t kMostUsers = 64;
 
+std::string MarkOf(const std::string& tables, const std::string& out, FolderId id, uid_t user) {
+  char path[kLongestLockPath];
+  MarkPath(tables.c_str(), out.c_str(), id, user, path, sizeof path);
+  return path;
+}
+
+// "/dev/shm/holdfast.0.<hash>.lock" is root's own lock, and a mark differs in the number: ".<hash>.lock".
+std::string EndOfMark(const std::string& out, FolderId id) {
+  return MarkOf("", out, id, 0).substr(sizeof kTablePrefix + 1);
+}
+
+// Not a link to another file of root's.
+bool IsMark(const struct stat& info) {
+  return S_ISREG(info.st_mode) && info.st_uid == 0 && info.st_nlink == 1 && info.st_size == 0;
+}
+
+// What marks of a user there are.
+enum Mark : uint32_t { kOwn = 1, kShared = 2, kOfAnotherFolder = 4 };
+
 }  // namespace
 
-bool HasMark(const std::string& tables, const std::string& out, uid_t user) {
-  char path[kLongestLockPath];
-  MarkPath(tables.c_str(), out.c_str(), user, path, sizeof path);
+bool HasMark(const std::string& tables, const std::string& out, FolderId id, uid_t user) {
   struct stat info;
-  return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == 0 && info.st_nlink == 1 &&
-         info.st_size == 0;  // not a link to another file of root's
+  return lstat(MarkOf(tables, out, id, user).c_str(), &info) == 0 && IsMark(info);
 }
 
-void RemoveMark(const std::string& tables, const std::string& out, uid_t user) {
-  if (!HasMark(tables, out, user)) return;
-  char path[kLongestLockPath];
-  MarkPath(tables.c_str(), out.c_str(), user, path, sizeof path);
-  unlink(path);
+void RemoveMarks(const std::string& tables, const std::string& out, FolderId id, uid_t user) {
+  if (HasMark(tables, out, id, user)) unlink(MarkOf(tables, out, id, user).c_str());
+  if (!id.known() || !HasMark(tables, out, FolderId{}, user)) return;
+  const std::string path = MarkOf(tables, out, FolderId{}, user);
+  const FileDescriptor shared(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (shared.valid() && flock(shared.get(), LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
 }
 
-void ServedUsers::Look(const FileDescriptor& folder) {
-  if (geteuid() != 0) return;
-  // "<tables>/holdfast.0.<hash>.lock" is the lock; a mark differs in the number.
-  char path[kLongestLockPath];
-  MarkPath("", out_.c_str(), 0, path, sizeof path);
-  const std::string end = std::string(path).substr(sizeof kTablePrefix + 1);  // ".<hash>.lock"
+std::map<uid_t, uint32_t> ServedUsers::MarksThere(const FileDescriptor& folder) const {
+  std::map<uid_t, uint32_t> there;
+  const std::string own = EndOfMark(out_, id_), shared = EndOfMark(out_, FolderId{});
   const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
+  if (copy < 0) return there;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
   while (const dirent* entry = readdir(listing.get())) {
     absl::string_view name = entry->d_name;
     uid_t user = 0;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::ConsumeSuffix(&name, end) ||
-        !absl::SimpleAtoi(name, &user) || user == 0 || marks_.size() >= kMostUsers) {
+    struct stat info;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, ".lock")) continue;
+    const size_t end = std::min(name.find('.'), name.size());
+    if (!absl::SimpleAtoi(name.substr(0, end), &user) || user == 0 ||
+        fstatat(folder.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !IsMark(info)) {
       continue;
     }
-    FileDescriptor& mark = marks_[user];
-    struct stat info;
-    if (!mark.valid()) {
-      mark = FileDescriptor(
-          openat(folder.get(), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-      if (!mark.valid() || fstat(mark.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != 0) {
-        marks_.erase(user);
-        continue;
-      }
-    }
-    // Whoever asks whether it is locked holds it for some microseconds: then at the next look.
-    flock(mark.get(), LOCK_EX | LOCK_NB);
+    name.remove_prefix(end);
+    there[user] |= name == own ? kOwn : name == shared ? kShared : kOfAnotherFolder;
+  }
+  return there;
+}
+
+void ServedUsers::Look(const FileDescriptor& folder) {
+  if (geteuid() != 0) return;
+  for (const auto& [user, marks] : MarksThere(folder)) {
+    if (marks_.size() >= kMostUsers) break;
+    if ((marks & kOwn) != 0 || marks == kShared) marks_.try_emplace(user);
+  }
+  for (auto& [user, marks] : marks_) {
+    Hold(id_, user, marks.own);
+    if (id_.known()) Hold(FolderId{}, user, marks.shared);
   }
 }
 
-void ServedUsers::LeaveMark(uid_t user) {
-  char path[kLongestLockPath];
-  MarkPath(tables_.c_str(), out_.c_str(), user, path, sizeof path);
+// Locks the mark, which is left anew where another container's exporter has taken it away.
+void ServedUsers::Hold(FolderId id, uid_t user, FileDescriptor& mark) const {
+  struct stat info;
+  if (!mark.valid() || fstat(mark.get(), &info) != 0 || info.st_nlink == 0) {
+    LeaveMark(id, user);
+    mark = FileDescriptor(
+        open(MarkOf(tables_, out_, id, user).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (mark.valid() && (fstat(mark.get(), &info) != 0 || !IsMark(info))) mark.Close();
+  }
+  // Whoever asks whether it is locked holds it for some microseconds: then at the next look.
+  if (mark.valid()) flock(mark.get(), LOCK_EX | LOCK_NB);
+}
+
+void ServedUsers::LeaveMark(FolderId id, uid_t user) const {
+  if (HasMark(tables_, out_, id, user)) return;
+  const std::string path = MarkOf(tables_, out_, id, user);
   // That user's own exporter may hold its lock there: it cannot write into the folder, and is told so by nobody.
-  if (!HasMark(tables_, out_, user)) unlink(path);
-  const FileDescriptor mark(open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  unlink(path.c_str());
+  const FileDescriptor mark(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (mark.valid()) fchmod(mark.get(), 0644);  // whatever the umask is
 }
 
 void ServedUsers::Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output) {
   struct stat info;
   if (fstat(output.folder().get(), &info) != 0 || info.st_uid == user || (info.st_mode & S_IWOTH) != 0) return;
-  LeaveMark(user);
+  LeaveMark(id_, user);
   Look(folder);
 }
 
@@ -94,7 +129,7 @@ void ServedUsers::VouchForDescendants(const FileDescriptor& folder, const std::v
       there.insert(name);
       if (Has(user) || strangers_.contains(name)) continue;
       const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-      if (table.ok() && table->out() == out_ && IsDescendant(table->owner(), user, ancestors))
+      if (table.ok() && GoesTo(*table, out_, id_) && IsDescendant(table->owner(), user, ancestors))
         Vouch(folder, user, output);
     }
   }
@@ -102,8 +137,9 @@ void ServedUsers::VouchForDescendants(const FileDescriptor& folder, const std::v
 }
 
 void ServedUsers::Release() {
-  for (const auto& [user, mark] : marks_) {
-    RemoveMark(tables_, out_, user);
+  for (auto& [user, marks] : marks_) {
+    marks.shared.Close();
+    RemoveMarks(tables_, out_, id_, user);
     released_.insert(user);
   }
   marks_.clear();
@@ -113,7 +149,7 @@ void ServedUsers::TakeBack(const FileDescriptor& folder) {
   for (const uid_t user : std::exchange(released_, {})) {
     for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
       const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-      if (table.ok() && table->out() == out_) LeaveMark(user);
+      if (table.ok() && GoesTo(*table, out_, id_)) LeaveMark(id_, user);
     }
   }
 }

@@ -66,6 +66,15 @@ std::vector<pid_t> ProcessesOfThisUser() {
   return found;
 }
 
+// Where the process's own output folder is reached, if not by its path: it may share the folder of tables with us, and nothing
+// else.
+std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::string& root) {
+  if (!root.empty() || !pid.has_value() || !table.out_id().known() || FolderIdOf(table.out()) == table.out_id())
+    return root;
+  const std::string own = fmt::format("/proc/{}/root", *pid);
+  return FolderIdOf(own + table.out()) == table.out_id() ? own : root;
+}
+
 FoundTables Read(const std::set<Place>& places) {
   FoundTables found;
   std::set<uint64_t> seen;  // one folder may have two names
@@ -82,7 +91,8 @@ FoundTables Read(const std::set<Place>& places) {
       const Liveness liveness = table->liveness();
       const std::optional<pid_t> pid =
           liveness == Liveness::kDead ? std::optional<pid_t>() : FindProcess(table->owner());
-      found.tables.push_back({place.folder, place.root, *std::move(table), pid, liveness});
+      const std::string root = RootOf(*table, pid, place.root);
+      found.tables.push_back({place.folder, root, *std::move(table), pid, liveness});
     }
   }
   std::sort(found.tables.begin(), found.tables.end(), [](const ProcessTable& a, const ProcessTable& b) {

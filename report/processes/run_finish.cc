@@ -19,6 +19,7 @@
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/table/folder_owner.h"
+#include "report/table/table_destination.h"
 #include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
 
@@ -36,11 +37,9 @@ std::vector<TableLeft> TablesOf(const FinishedRun& run, Liveness liveness) {
   std::vector<TableLeft> found;
   const FolderId id = FolderIdOf(run.out);
   for (const FoundTable& table : ListTablesOfAll(run.tables)) {
-    // Of the same path, and not another container's folder.
-    if (table.out_id.known() && id.known() && table.out_id != id) continue;
-    if (table.out != run.out || table.liveness != liveness) continue;
+    if (table.liveness != liveness || !GoesTo(table, run.out, id)) continue;
     found.push_back({fmt::format("{}/{}", run.tables, table.name), table.owner.pid, table.user,
-                     table.user != geteuid() && !HasMark(run.tables, run.out, table.user)});
+                     table.user != geteuid() && !HasMark(run.tables, run.out, id, table.user)});
   }
   return found;
 }

@@ -12,6 +12,7 @@ namespace holdfast {
 void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
                       uint32_t version) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  if (!id.known()) id = {};
   const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
   for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
   for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
@@ -53,13 +54,6 @@ Service ServiceAt(const char* path, uint32_t uid) {
 Service ServiceOf(const char* tables, const char* out, FolderId id) {
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
   char path[kLongestLockPath];
-  if (uid != 0 && id.known()) {
-    struct stat info;
-    MarkPath(tables, out, uid, path, sizeof path);
-    if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)) && info.st_uid == 0) {
-      return ServiceAt(path, uid);
-    }
-  }
   ExporterLockPath(tables, out, id, uid, path, sizeof path);
   return ServiceAt(path, uid);
 }

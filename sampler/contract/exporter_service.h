@@ -27,10 +27,11 @@ inline constexpr uint64_t kLongestLockPath = 700;
 // folder of that path) and of the layout's version: an exporter of another one cannot read our tables.
 void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
                       uint32_t version = kLayoutVersion);
-// Root's mark for another user, that lies where that user's lock would be: without the folder's id, which that user may not
-// be able to see (below a home of mode 0700).
-inline void MarkPath(const char* tables, const char* out, uint32_t user, char* path, uint64_t capacity) {
-  ExporterLockPath(tables, out, FolderId{}, user, path, capacity);
+// Root's marks for another user lie where that user's lock would be. There are two: by the folder's id, which is what
+// counts; and without one (`id` not known), for who cannot see the folder (below a home of mode 0700). The second is shared by
+// all containers that have a folder of that path.
+inline void MarkPath(const char* tables, const char* out, FolderId id, uint32_t user, char* path, uint64_t capacity) {
+  ExporterLockPath(tables, out, id, user, path, capacity);
 }
 
 }  // namespace holdfast

@@ -29,7 +29,8 @@ inline constexpr uint32_t kLayoutVersion = 9;
 inline constexpr char kTablePrefix[] = "holdfast.";
 inline constexpr char kTableSuffix[] = ".table";
 
-// A folder as the kernel knows it: in another container, or after chroot, its path may name another one. 0, 0: not known.
+// A folder as the kernel knows it: in another container, or after chroot, its path may name another one. Inode 0: not known;
+// then `device` is the mount namespace in which there was no such folder, or none to be seen.
 struct FolderId {
   uint64_t device, inode;
   bool known() const { return inode != 0; }

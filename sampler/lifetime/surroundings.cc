@@ -43,7 +43,7 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   if (InBorrowedMemory()) {
     // A vfork child: it is about to execute what will have a table of its own.
     if (for_good && process.location.folder[0] != '\0')
-      MarkUser(process.location.folder, process.options.out, effective);
+      MarkUser(process.location.folder, process.options.out, process.out_id, effective);
     return;
   }
   ThreadState& thread = thread_state;
@@ -52,8 +52,8 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   SharedTable* made = FinishedTable();
   if (made != nullptr && for_good && made->header()->uid == 0) {
     const SignalsBlocked blocked;
-    // The mark first: the exporter sees the new name at once, and must find whose tables it may take.
-    MarkUser(process.location.folder, process.options.out, effective);
+    // The marks first: the exporter sees the new name at once, and must find whose tables it may take.
+    MarkUser(process.location.folder, process.options.out, process.out_id, effective);
     GiveTableTo(effective, made, &process.location);
     gave_up_root.store(true, std::memory_order_relaxed);
   }

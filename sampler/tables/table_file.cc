@@ -332,8 +332,9 @@ FolderId OutFolderId(char* path, bool make) {
     if (!SyscallFailed(RawSyscall(SYS_mkdirat, AT_FDCWD, path, 0700))) GiveModeOfOwn(path);
     at[1] = behind;
   }
-  if (!make || !is_there()) return {};
-  return {info.st_dev, info.st_ino};
+  if (make && is_there()) return {info.st_dev, info.st_ino};
+  if (SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/mnt", &info, 0))) return {};
+  return {info.st_ino, 0};
 }
 
 Room RoomForTables(uint64_t bytes) {

@@ -23,7 +23,7 @@ struct TableLocation {
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
                        TableLocation* location);
 
-// The output folder: made, with those above it, if `make` and it is missing. Not known (0, 0) where that is not possible.
+// The output folder: made, with those above it, if `make` and it is missing. Not known where that is not possible.
 FolderId OutFolderId(char* path, bool make);
 
 // Tells the exporter to look at the control words, by touching the file's times: it watches the folder.

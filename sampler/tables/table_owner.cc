@@ -27,13 +27,10 @@ long OpenOwn(SharedTable* table, const TableLocation& location) {
   return -1;
 }
 
-}  // namespace
-
-void MarkUser(const char* tables, const char* out, uint32_t user) {
+void LeaveMark(const char* tables, const char* out, FolderId id, uint32_t user) {
   struct stat info;
-  if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, out, &info, 0)) && info.st_uid == user) return;
   char path[kLongestLockPath];
-  MarkPath(tables, out, user, path, sizeof path);
+  MarkPath(tables, out, id, user, path, sizeof path);
   // Two rounds: what lies there may be another user's, and is taken away.
   for (int round = 0; round < 2; ++round) {
     const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -47,6 +44,19 @@ void MarkUser(const char* tables, const char* out, uint32_t user) {
     if (info.st_uid == 0) return;
     RawSyscall(SYS_unlinkat, AT_FDCWD, path, 0);
   }
+}
+
+}  // namespace
+
+void MarkUser(const char* tables, const char* out, FolderId id, uint32_t user) {
+  struct stat info;
+  if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, out, &info, 0))) {
+    if (info.st_uid == user) return;
+    if (!id.known()) id = {info.st_dev, info.st_ino};
+  }
+  // The one that is shared by containers is the last: an exporter that finds it alone takes it for its own.
+  if (id.known()) LeaveMark(tables, out, id, user);
+  LeaveMark(tables, out, FolderId{}, user);
 }
 
 bool GiveTableTo(uint32_t user, SharedTable* table, TableLocation* location) {

@@ -2,10 +2,11 @@
 // that it may take tables of that user, as nobody else may write into root's folder.
 //
 //   before   /dev/shm/holdfast.0.77.….table     root's                  /dev/shm/holdfast.0.<hash>.lock    root's exporter
-//   after    /dev/shm/holdfast.33.77.….table    user 33's               /dev/shm/holdfast.33.<hash>.lock   root's: the mark
+//   after    /dev/shm/holdfast.33.77.….table    user 33's               /dev/shm/holdfast.33.<hash>.lock   root's: the marks
+//                                                                       /dev/shm/holdfast.33.<hash'>.lock
 //
-// The mark lies where an exporter of user 33 would have its lock. That it belongs to root is the proof: nobody else can
-// make such a file. The exporter (report/exporter/served_users.h) locks it, and reads the tables of that user with that user's
+// The marks lie where an exporter of user 33 would have its lock, if it can see the folder and if it cannot
+// (exporter_service.h). That they belong to root is the proof: nobody else can make such files. The exporter (report/exporter/served_users.h) locks them, and reads the tables of that user with that user's
 // rights. Called while the program is root still; system calls only.
 #ifndef HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
 #define HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
@@ -16,8 +17,9 @@
 
 namespace holdfast {
 
-// Leaves the mark, unless the output folder is that user's own: then its own exporter can write there.
-void MarkUser(const char* tables, const char* out, uint32_t user);
+// Leaves the marks, unless the output folder is that user's own: then its own exporter can write there. `id`: of that folder,
+// if it is known.
+void MarkUser(const char* tables, const char* out, FolderId id, uint32_t user);
 
 // The table's file becomes the user's, under a name of that user. `location` is put right. False: it could not be done
 // (after chroot, say), and the file stays root's, marked as one that is not to be read with root's rights.

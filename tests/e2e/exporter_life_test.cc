@@ -160,25 +160,21 @@ TEST_F(ExporterLife, AProcessOfAnotherTimeNamespaceIsAlive) {
 TEST_F(ExporterLife, EachContainerHasItsOwnFolderOfThatPath) {
   const std::string place = folder() + "/place", a = folder() + "/a", b = folder() + "/b";
   for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);
-  const auto in = [&](const std::string& real) {
-    Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "out", place));
-    std::vector<std::string> argv = {
-        "unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + place + " && exec \"$@\"", real, "env"};
-    for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
-    command.env.clear();
-    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
-    command.argv = argv;
-    return command;
-  };
-  Running first(in(a)), second(in(b));
+  const Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "out", place));
+  Running first(InContainer(command, a, place)), second(InContainer(command, b, place));
   if (!first.WaitForOutput("ready", 10)) GTEST_SKIP() << "no mount namespace can be made here (it needs root)";
   ASSERT_TRUE(second.WaitForOutput("ready"));
   first.Write("line\n");
   second.Write("line\nline\n");
   ASSERT_TRUE(first.WaitForOutput("done 1"));
   ASSERT_TRUE(second.WaitForOutput("done 2"));
+  // From outside of both, the folder is the process's, and not the one that we have there.
+  const RunResult dump = RunTool({"dump", std::to_string(second.pid()), "--tables", tables()});
+  EXPECT_THAT(dump.out, ::testing::HasSubstr("/proc/" + std::to_string(second.pid()) + "/root" + place + "/waits_for"))
+      << dump.Describe();
   first.Wait();
   second.Wait();
+  EXPECT_THAT(ListProfiles(place), ::testing::IsEmpty());
   ASSERT_TRUE(Settled());
   ASSERT_EQ(Newest(a, "heap").size(), 1u);
   ASSERT_EQ(Newest(b, "heap").size(), 1u);

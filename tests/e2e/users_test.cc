@@ -51,6 +51,16 @@ class Users : public Profiled {
     }
     return "";
   }
+  // Whether a mark of root's is there.
+  bool IsVouchedFor() const {
+    for (const std::string& name : NamesIn(tables())) {
+      struct stat info;
+      if (name.starts_with("holdfast.65534.") && name.ends_with(".lock") &&
+          stat((tables() + "/" + name).c_str(), &info) == 0 && info.st_uid == 0)
+        return true;
+    }
+    return false;
+  }
   bool ExporterEnded() const {
     return Eventually([&] { return Lock().empty(); });
   }
@@ -110,15 +120,7 @@ TEST_F(Users, WhoBecomesAnotherUnseenIsVouchedForWhileItLives) {
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
     std::filesystem::remove_all(out());
     Running running(CommandFor(launch, {"becomes_another", "own_call_executes"}, kEvery));
-    EXPECT_TRUE(Eventually([&] {
-      for (const std::string& name : NamesIn(tables())) {
-        struct stat info;
-        if (name.starts_with("holdfast.65534.") && name.ends_with(".lock") &&
-            stat((tables() + "/" + name).c_str(), &info) == 0 && info.st_uid == 0)
-          return true;
-      }
-      return false;
-    })) << ::testing::PrintToString(NamesIn(tables()));
+    EXPECT_TRUE(Eventually([&] { return IsVouchedFor(); })) << ::testing::PrintToString(NamesIn(tables()));
     running.CloseInput();
     const RunResult r = running.Wait();
     EXPECT_TRUE(r.exited(0)) << r.Describe();
@@ -191,6 +193,58 @@ TEST_F(Users, DumpOfWhatRootsProgramBecameAsksRootsExporter) {
   ExpectRootsOwn();
 }
 
+// Two containers of root's that share /dev/shm, with a folder of the same path each, and what root's programs became there.
+class EachContainer : public Users, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(EachContainer, HasItsOwnOfWhatRootsProgramsBecame) {
+  const std::string place = folder() + "/above/place", a = folder() + "/a", b = folder() + "/b";
+  for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);
+  chmod(folder().c_str(), 0755);
+  chmod((folder() + "/above").c_str(), GetParam() ? 0755 : 0700);
+  Options options = kEvery;
+  options["out"] = place;
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, options);
+  command.argv.insert(command.argv.begin(), {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"});
+  Running first(InContainer(command, a, place)), second(InContainer(command, b, place));
+  if (!first.WaitForOutput("ready", 10)) GTEST_SKIP() << "no mount namespace can be made here";
+  ASSERT_TRUE(second.WaitForOutput("ready"));
+  first.Write("line\n");
+  second.Write("line\nline\n");
+  ASSERT_TRUE(first.WaitForOutput("done 1"));
+  ASSERT_TRUE(second.WaitForOutput("done 2"));
+  const auto exporters = [&] {
+    const std::vector<std::string> names = NamesIn(tables());
+    return std::count_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("holdfast.0.") && name.ends_with(".lock");
+    });
+  };
+  ASSERT_TRUE(Eventually([&] { return exporters() == 2; }));
+  first.CloseInput();
+  EXPECT_TRUE(first.Wait().exited(0));
+  ASSERT_TRUE(Eventually([&] { return exporters() == 1; }));
+  // The first one's exporter has taken its marks with it, and the second's still serves that user.
+  RunResult ls;
+  EXPECT_TRUE(Eventually([&] {
+    ls = Execute({.argv = {Tool(), "ls", "--tables", tables()}, .uid = kNobody});
+    return ls.exited(0) && ls.out.find(" yes ") != std::string::npos && IsVouchedFor();
+  })) << ls.Describe();
+  second.CloseInput();
+  EXPECT_TRUE(second.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  const auto objects_in = [&](const std::string& folder) {
+    std::vector<int64_t> objects;
+    for (const Decoded& heap : Newest(folder, "heap")) {
+      if (heap.Names("for_each_line")) objects.push_back(heap.SumLeaf("for_each_line").at("alloc_objects"));
+    }
+    return objects;
+  };
+  EXPECT_THAT(objects_in(a), ::testing::ElementsAre(100));
+  EXPECT_THAT(objects_in(b), ::testing::ElementsAre(200));
+  EXPECT_TRUE(Eventually([&] { return NamesIn(tables()).empty(); })) << ::testing::PrintToString(NamesIn(tables()));
+}
+INSTANTIATE_TEST_SUITE_P(TheFolder, EachContainer, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "IsSeenByThatUser" : "IsNotSeenByThatUser"; });
+
 // A worker that was taken over may write what it likes into its table, and say that it is its master.
 TEST_F(Users, AHostileTableMeetsNoRightsOfRoots) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
@@ -203,7 +257,9 @@ TEST_F(Users, AHostileTableMeetsNoRightsOfRoots) {
   std::filesystem::copy_file(tables() + "/" + roots, claimed + ".new");
   ASSERT_EQ(chown((claimed + ".new").c_str(), kNobody, kNobody), 0);
   char mark[1024];
-  MarkPath(tables().c_str(), out().c_str(), kNobody, mark, sizeof mark);
+  struct stat info;
+  ASSERT_EQ(stat(out().c_str(), &info), 0);
+  MarkPath(tables().c_str(), out().c_str(), {info.st_dev, info.st_ino}, kNobody, mark, sizeof mark);
   WriteFile(mark, "");
   std::filesystem::rename(claimed + ".new", claimed);
   // Nobody maps it, so it is a dead process's: exported and removed, and the master's stays.

@@ -146,6 +146,16 @@ Command Profiled::CommandFor(Launch launch, std::vector<std::string> argv, const
   return command;
 }
 
+Command Profiled::InContainer(Command command, const std::string& real, const std::string& place) {
+  std::vector<std::string> argv = {
+      "unshare", "--mount", "/bin/sh", "-c", "mount --bind \"$0\" " + place + " && exec \"$@\"", real, "env"};
+  for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+  command.env.clear();
+  argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+  command.argv = std::move(argv);
+  return command;
+}
+
 RunResult Profiled::RunAs(Launch launch, std::vector<std::string> argv, const Options& options) {
   return RunAndSettle(CommandFor(launch, std::move(argv), options));
 }

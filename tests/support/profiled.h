@@ -63,6 +63,8 @@ class Profiled : public ::testing::Test {
 
   // The command that starts `argv` (argv[0] a name from tests/programs) in this way, profiles going to out().
   Command CommandFor(Launch launch, std::vector<std::string> argv, const Options& options = {}) const;
+  // The same in a mount namespace, where `real` is what `place` names: as in a container that shares all else. Needs root.
+  static Command InContainer(Command command, const std::string& real, const std::string& place);
   // Runs it, and waits until the exporter has taken the last table away.
   RunResult RunAs(Launch launch, std::vector<std::string> argv, const Options& options = {});
   RunResult RunAndSettle(const Command& command);

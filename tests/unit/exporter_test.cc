@@ -398,6 +398,25 @@ TEST_F(ExporterTest, AFolderOfThatPathElsewhereIsNotServed) {
   EXPECT_THAT(Tables(), ElementsAre(other.path()));
 }
 
+// Its user cannot see the folder. What is known is in which mount namespace it looked for it.
+TEST_F(ExporterTest, AFolderThatTheProgramDidNotSeeIsToldByWhatItsPathNamesThere) {
+  std::filesystem::create_directory(out_);
+  const auto elsewhere = [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().out_id = {1, 0};
+  };
+  FakeTarget ended(tables_.path(), out_, elsewhere), lives(tables_.path(), out_, elsewhere);
+  const pid_t pid = lives.pid();
+  ended.Kill();
+  Start();
+  // For the one that lives it is the folder that we see.
+  EXPECT_TRUE(Eventually([&] { return MappedTable(lives.path()).header()->exporter_pid != 0; }));
+  lives.Kill();
+  EXPECT_TRUE(Ended().ok());
+  EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+  EXPECT_THAT(Tables(), ElementsAre(ended.path()));
+}
+
 TEST_F(ExporterTest, AnExporterOfAnotherLayoutServesNobodyOfThisOne) {
   char own[700], other[700];
   ExporterLockPath(tables_.path().c_str(), out_.c_str(), {}, geteuid(), own, sizeof own);
