@@ -1,6 +1,7 @@
 // The course of one function over the snapshots: what all stacks through it had at each moment.
 import { addColumn, type Report } from "./data";
-import { isChosen, labelFilter, passes, type LabelChoice, type Metric } from "./select";
+import type { Metric } from "./metrics";
+import { isChosen, labelFilter, passes, type LabelChoice } from "./select";
 
 /** By node of the report: 1 where the stack that ends there goes through the function. */
 export function nodesThrough(report: Report, func: number): Uint8Array {

@@ -1,4 +1,6 @@
-// What a report says about metrics: their names for people, and when to use which.
+// The metrics of a report, their names for people, and when to use which.
+import type { Report, Series } from "./data";
+
 export interface MetricHelp {
   title: string;
   short: string;
@@ -55,3 +57,43 @@ export function metricHelp(kind: string, name: string): MetricHelp {
 
 export const kindTitle = (kind: string): string =>
   ({ heap: "Memory", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
+
+export interface Metric {
+  kind: string;
+  name: string;
+  unit: string;
+  isCounter: boolean; // grows only: differences make sense, levels do not
+}
+
+export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
+
+/** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
+export function metricsOf(report: Report): Metric[] {
+  const metrics: Metric[] = [];
+  const order = ["heap", "block", "mutex"];
+  const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
+  for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
+    for (const [name, unit] of series.metrics) {
+      if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") });
+      }
+    }
+  }
+  return metrics;
+}
+
+export function defaultMetric(report: Report, kind?: string): string {
+  const metrics = metricsOf(report);
+  const first = kind ?? metrics[0]?.kind;
+  const series = report.series.find((s) => s.kind === first);
+  return series === undefined ? "" : metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
+}
+
+/** Which column of a series a metric is; −1: it has none. */
+export function metricIn(series: Series, metric: { kind: string; name: string }): number {
+  return series.kind === metric.kind ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
+}
+
+export function findMetric(report: Report, key: string): Metric | undefined {
+  return metricsOf(report).find((metric) => metricKey(metric) === key);
+}

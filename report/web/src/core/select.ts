@@ -5,37 +5,7 @@
 //   in use                                   the last snapshot in it, or the mean of all
 // and both are sums of snapshots with coefficients, so that one pass over the columns is enough.
 import { combine, type Report, type Series } from "./data";
-
-export interface Metric {
-  kind: string;
-  name: string;
-  unit: string;
-  isCounter: boolean; // grows only: differences make sense, levels do not
-}
-
-export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
-
-/** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
-export function metricsOf(report: Report): Metric[] {
-  const metrics: Metric[] = [];
-  const order = ["heap", "block", "mutex"];
-  const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
-  for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
-    for (const [name, unit] of series.metrics) {
-      if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") });
-      }
-    }
-  }
-  return metrics;
-}
-
-export function defaultMetric(report: Report, kind?: string): string {
-  const metrics = metricsOf(report);
-  const first = kind ?? metrics[0]?.kind;
-  const series = report.series.find((s) => s.kind === first);
-  return series === undefined ? "" : metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
-}
+import { findMetric, metricIn, metricKey, type Metric } from "./metrics";
 
 export interface LabelChoice {
   key: string;
@@ -210,14 +180,6 @@ function accumulate(column: Float64Array, series: Series, values: Float64Array, 
   for (let row = 0; row < values.length; ++row) {
     if (allowed[series.labels[row]!] === 1) column[series.node[row]!]! += values[row]! * scale;
   }
-}
-
-function metricIn(series: Series, metric: { kind: string; name: string }): number {
-  return series.kind === metric.kind ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
-}
-
-export function findMetric(report: Report, key: string): Metric | undefined {
-  return metricsOf(report).find((metric) => metricKey(metric) === key);
 }
 
 /** Values of one side; `side` tells which series belong to it. */

@@ -137,3 +137,9 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
     legend: names.map((text, i) => ({ text, colour: shades[i]! })),
   };
 }
+
+/** What the canvas draws with, apart from the boxes' own colours. */
+export const flameThemes = {
+  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0" },
+  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea" },
+};

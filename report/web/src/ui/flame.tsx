@@ -6,13 +6,8 @@ import type { Runs } from "../core/runs";
 import { pathOf, type FlameTree } from "../core/tree";
 import { ActionCard, ActionMenu } from "./actions";
 import { nameOf, percentText, valueText, type App } from "./app_api";
-import { changeOf, colouring } from "./colours";
+import { changeOf, colouring, flameThemes as themes } from "./colours";
 import { HoverBox, rootLabel, Tooltip, Twin } from "./flame_parts";
-
-const themes = {
-  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0" },
-  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea" },
-};
 
 interface Props {
   app: App;

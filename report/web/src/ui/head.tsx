@@ -1,7 +1,7 @@
 // The first line of the page: whose profile it is, what is measured, which process, and what concerns the page itself.
 import type { RefObject } from "preact";
 import { kindTitle, metricHelp } from "../core/metrics";
-import { metricKey } from "../core/select";
+import { metricKey } from "../core/metrics";
 import { valueText, type App } from "./app_api";
 import type { Page } from "./keys";
 import { SearchBox } from "./tools";

@@ -1,6 +1,7 @@
 // Every action has a key. One list, from which the page acts and the help is made.
 import { colourModes, views, type State, type View } from "../core/state";
-import { metricKey, spanOf } from "../core/select";
+import { metricKey } from "../core/metrics";
+import { spanOf } from "../core/select";
 import { copyName } from "./actions";
 import { addChip, nameOf, type App } from "./app_api";
 

@@ -4,28 +4,8 @@ import type { Report } from "../core/data";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
-import {
-  averagedOver,
-  companionColumn,
-  defaultMetric,
-  findMetric,
-  hasError,
-  isChosen,
-  intervalOf,
-  isProcessKey,
-  metricsOf,
-  momentsOf,
-  passes,
-  processKeys,
-  processLabel,
-  totalHalfWidth,
-  totalsOverTime,
-  valuesFor,
-  varianceColumn,
-  type Choice,
-  type Metric,
-  type Values,
-} from "../core/select";
+import { defaultMetric, findMetric, metricsOf, type Metric } from "../core/metrics";
+import { averagedOver, companionColumn, hasError, isChosen, intervalOf, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
 import { initialState, type Names, type State } from "../core/state";
 import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
