@@ -3,7 +3,7 @@ import { formatPercent, formatValue, grouped } from "../core/units";
 import { shortPath } from "../core/classify";
 import { addChip, nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
 import { useFigures } from "./figures";
-import { otherSide } from "./lock_data";
+import { otherSide } from "./views/lock_data";
 import { FunctionName } from "./tables";
 
 export function Inspector({ app }: { app: App }) {

@@ -3,10 +3,10 @@ import { formatDuration, formatSigned, formatValue, grouped } from "../core/unit
 import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
-import { changeText } from "./compare_view";
+import { changeText } from "./views/compare_view";
 import { worst } from "../core/leaks";
-import { ownOf, Rise } from "./leaks_view";
-import { heldKinds, lockSide, singleLocks } from "./lock_data";
+import { ownOf, Rise } from "./views/leaks_view";
+import { heldKinds, lockSide, singleLocks } from "./views/lock_data";
 
 interface Finding {
   title: string;

@@ -1,9 +1,9 @@
 // What the profiles of a report say of locks: both sides by function and by kind, single locks, and who waited for whom.
-import { functionTable } from "../core/functions";
-import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../core/select";
-import { buildTree } from "../core/tree_build";
-import type { LockPair, LockRow, Series } from "../core/data";
-import type { App } from "./app_api";
+import { functionTable } from "../../core/functions";
+import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../../core/select";
+import { buildTree } from "../../core/tree_build";
+import type { LockPair, LockRow, Series } from "../../core/data";
+import type { App } from "../app_api";
 import { stackOf } from "./leaks_view";
 
 export interface SideRow {

@@ -1,9 +1,9 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
-import { formatPercent, formatValue, grouped } from "../core/units";
-import { nameOf, type App } from "./app_api";
+import { formatPercent, formatValue, grouped } from "../../core/units";
+import { nameOf, type App } from "../app_api";
 import { heldKinds, lockSide, singleLocks, stated, whomRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
-import { Bar, FunctionName } from "./tables";
+import { Bar, FunctionName } from "../tables";
 
 function SingleLocks({ app }: { app: App }) {
   const { locks, pairs } = singleLocks(app);

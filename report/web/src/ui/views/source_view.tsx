@@ -1,8 +1,8 @@
 // The lines of one function with what each used, beside the source where the report has it.
-import { linesOf, type LineRow } from "../core/lines";
-import { nameOf, valueText, type App } from "./app_api";
-import { FunctionPicker, functionShown } from "./sandwich";
-import { Bar } from "./tables";
+import { linesOf, type LineRow } from "../../core/lines";
+import { nameOf, valueText, type App } from "../app_api";
+import { FunctionPicker, functionShown } from "../sandwich";
+import { Bar } from "../tables";
 
 export function SourceView({ app }: { app: App }) {
   const { model, state } = app;

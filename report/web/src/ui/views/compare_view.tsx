@@ -1,12 +1,12 @@
 // What is compared with what, and the functions that changed.
 import type { ComponentChildren } from "preact";
-import type { Compare } from "../core/select";
-import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
-import type { Change } from "../core/state";
-import { momentAt } from "../core/select";
-import { changeOf } from "./colours";
-import { FunctionName } from "./tables";
-import { clock } from "./timeline";
+import type { Compare } from "../../core/select";
+import { nameOf, percentText, signedText, valueText, type App } from "../app_api";
+import type { Change } from "../../core/state";
+import { momentAt } from "../../core/select";
+import { changeOf } from "../colours";
+import { FunctionName } from "../tables";
+import { clock } from "../timeline";
 
 export function CompareControls({ app }: { app: App }) {
   const { model, state } = app;

@@ -1,7 +1,7 @@
 // Stacks ranked by how surely and how fast what they hold grows.
-import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
-import { worst, type Growth, type Leak, type Shape } from "../core/leaks";
-import { nameOf, type App } from "./app_api";
+import { formatDuration, formatSigned, formatValue, grouped } from "../../core/units";
+import { worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { nameOf, type App } from "../app_api";
 
 const shapeHelp: Record<Shape, string> = {
   growing: "rises all the time, and still at the end",

@@ -1,7 +1,7 @@
 // Who waits for whom as a picture: waiters on the left, locks in the middle, holders on the right; each band as thick as the
 // time that was waited. Reads as a sentence: "victim waits for queue_mutex, which culprit holds".
-import { formatValue } from "../core/units";
-import type { App } from "./app_api";
+import { formatValue } from "../../core/units";
+import type { App } from "../app_api";
 import type { WhomRow } from "./lock_data";
 
 interface Box {
