@@ -225,6 +225,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
       continue;
     }
     ++kept;
+    described.from_folder = file.from_folder;
     described.profile = std::make_shared<Profile>(*std::move(profile));
     grouper.Add(described, options.each);
   }

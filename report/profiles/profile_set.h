@@ -31,9 +31,10 @@ struct ProfileFile {
   std::string path;  // "-": standard input
   std::string kind;  // heap, mutex, block; else the names of the value types
   bool kind_stated = false;
-  std::string types;    // "alloc_objects/count alloc_space/bytes …"
-  std::string process;  // identity, "" when the file does not say
-  std::string program;  // "redis-server (pid 42)"
+  bool from_folder = false;  // found in one that was given, not given by name
+  std::string types;         // "alloc_objects/count alloc_space/bytes …"
+  std::string process;       // identity, "" when the file does not say
+  std::string program;       // "redis-server (pid 42)"
   int64_t time_nanos = 0, duration_nanos = 0;
   uint64_t sequence = 0;             // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: not named so
   std::shared_ptr<Profile> profile;  // nullptr when it was not kept

@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
     for (const ProfileFile& file : group.files) {
       if (group.Counts(file)) {
         files.push_back(&file);
-      } else {
+      } else if (!file.from_folder) {
         left_out.push_back(fmt::format("{}: left out, a snapshot of the same process as {}, which holds all of it.",
                                        file.path, group.NewestCumulative()->path));
       }

@@ -2,8 +2,8 @@
 //
 // Which files are added up
 //   - files of different processes are summed, their 95 % intervals as independent errors (root of the sum of squares)
-//   - of several snapshots of one process (equal `process` comment) the newest counts and the others are named on
-//     `err`: each holds all that the earlier ones held. Differences (duration not 0) and files that do not say whose
+//   - of several snapshots of one process (equal `process` comment) the newest counts, as it holds all that the earlier
+//     ones held. Those that were given by name are named on `err`; who gives a folder expects it. Differences (duration not 0) and files that do not say whose
 //     they are always add up
 //   - named files of different kinds (heap, mutex …) are an error; of a folder one kind is taken: the one that has the
 //     metric that was asked for, else heap, else the only one

@@ -161,6 +161,7 @@ TEST(Top, OfSnapshotsOfOneProcessTheNewestCounts) {
     EXPECT_EQ(top.err, "holdfast: " + older + ": left out, a snapshot of the same process as " + newer +
                            ", which holds all of it.\n");
   }
+  EXPECT_EQ(Top({.files = {folder.path()}, .unit = "bytes"}).err, "") << "who gives a folder expects it";
 }
 
 TEST(Top, DifferencesOfOneProcessAddUp) {
