@@ -185,6 +185,7 @@ std::optional<AbbrevTable> AbbrevTable::Parse(std::string_view window, Encoding 
     Abbrev abbrev;
     abbrev.tag = static_cast<uint16_t>(cursor.Uleb());
     abbrev.children = cursor.U8() != 0;
+    abbrev.is_call_site = abbrev.tag == kTagCallSite || abbrev.tag == kTagGnuCallSite;
     abbrev.first = static_cast<uint32_t>(table.attributes_.size());
     while (cursor.ok()) {
       AttributeSpec spec;
@@ -195,6 +196,11 @@ std::optional<AbbrevTable> AbbrevTable::Parse(std::string_view window, Encoding 
       const bool is_code = spec.attribute == kAtLowPc || spec.attribute == kAtHighPc || spec.attribute == kAtRanges;
       if (is_code && (abbrev.tag == kTagSubprogram || abbrev.tag == kTagInlinedSubroutine)) {
         spec.is_walked = abbrev.is_scope = true;
+      }
+      if (abbrev.is_call_site &&
+          (spec.attribute == kAtCallReturnPc || spec.attribute == kAtCallPc || spec.attribute == kAtLowPc ||
+           spec.attribute == kAtCallOrigin || spec.attribute == kAtAbstractOrigin)) {
+        spec.is_walked = true;
       }
       spec.size = static_cast<int8_t>(FixedSize(spec.form, encoding));
       if (spec.attribute == kAtSibling && spec.form == kFormRef4) abbrev.sibling_at = abbrev.fixed_size;

@@ -27,7 +27,7 @@ struct Encoding {
 
 struct AttributeSpec {
   uint16_t attribute = 0, form = 0;
-  bool is_walked = false;  // what a walk reads of a scope: low_pc, high_pc, ranges
+  bool is_walked = false;  // what a walk reads: a scope's low_pc, high_pc, ranges; a call site's pc and origin
   int8_t size = -1;        // of the value; -1 when that varies
   int64_t implicit = 0;    // of DW_FORM_implicit_const
 };
@@ -36,6 +36,7 @@ struct Abbrev {
   uint16_t tag = 0;
   bool children = false;
   bool is_scope = false;     // a function or an inlined call that has code
+  bool is_call_site = false;
   bool is_instance = false;  // of a function that is described elsewhere: holds no types, so no code but its own
   int32_t fixed_size = 0;    // of all its attributes; -1 when that varies
   int32_t sibling_at = -1;   // where DW_AT_sibling lies among them, in 4 bytes; -1 when there is none there

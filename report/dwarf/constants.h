@@ -12,7 +12,9 @@ enum Tag : uint16_t {
   kTagInlinedSubroutine = 0x1d,
   kTagSubprogram = 0x2e,
   kTagPartialUnit = 0x3c,
+  kTagCallSite = 0x48,
   kTagSkeletonUnit = 0x4a,
+  kTagGnuCallSite = 0x4109,
 };
 
 enum Attribute : uint16_t {
@@ -33,6 +35,9 @@ enum Attribute : uint16_t {
   kAtAddrBase = 0x73,
   kAtRnglistsBase = 0x74,
   kAtDwoName = 0x76,
+  kAtCallReturnPc = 0x7d,
+  kAtCallOrigin = 0x7f,
+  kAtCallPc = 0x81,
   kAtMipsLinkageName = 0x2007,
   kAtGnuDwoName = 0x2130,
   kAtGnuDwoId = 0x2131,

@@ -113,6 +113,12 @@ bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, co
     }
     by_address_[addresses[i]] = {first, static_cast<uint32_t>(frames_.size()) - first};
   }
+  for (const Scopes::CallSite& site : scopes.call_sites) {
+    Entry entry;
+    entry.origin = site.origin;
+    const bool in_unit = site.origin.kind == Value::kUnitReference;
+    called_[addresses[site.address]] = (in_unit ? FunctionReferredTo(unit, entry) : FunctionOf(unit, entry)).name;
+  }
   return true;
 }
 
@@ -185,18 +191,17 @@ DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t
   call.file = entry.call_file == 0 && entry.call_line == 0 ? 0 : FileOf(lines, entry.call_file);
   call.line = entry.call_line;
   const bool refers = entry.linkage_name.empty() && entry.name.empty() && entry.origin.kind == Value::kUnitReference;
-  if (!refers) {
-    call.function = FunctionOf(unit, entry);
-    return call;
-  }
-  // Many calls refer to one function.
-  const auto known = functions_.find(entry.origin.number);
-  if (known != functions_.end()) {
-    call.function = known->second;
-  } else {
-    call.function = functions_[entry.origin.number] = FunctionOf(unit, entry);
-  }
+  call.function = refers ? FunctionReferredTo(unit, entry) : FunctionOf(unit, entry);
   return call;
+}
+
+// Many calls refer to one function.
+DebugInfo::Function DebugInfo::FunctionReferredTo(Unit* unit, const Entry& entry) {
+  const auto known = functions_.find(entry.origin.number);
+  if (known != functions_.end()) return known->second;
+  const Function function = FunctionOf(unit, entry);
+  functions_[entry.origin.number] = function;
+  return function;
 }
 
 // A call says which abstract function it is of, that which declaration it belongs to; each may lie in another unit, or
@@ -246,7 +251,8 @@ std::span<const Frame> DebugInfo::FramesAt(uint64_t address) const {
 
 size_t DebugInfo::memory_bytes() const {
   return ranges_.capacity() * sizeof(Range) + units_.headers().capacity() * sizeof(UnitHeader) +
-         frames_.capacity() * sizeof(Frame) + by_address_.capacity() * 2 * sizeof(uint64_t) + strings_.size() * 128;
+         frames_.capacity() * sizeof(Frame) + (by_address_.capacity() + called_.capacity()) * 2 * sizeof(uint64_t) +
+         strings_.size() * 128;
 }
 
 }  // namespace holdfast::dwarf

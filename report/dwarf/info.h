@@ -51,6 +51,12 @@ class DebugInfo {
 
   // Empty where nothing is known, also before Load.
   std::span<const Frame> FramesAt(uint64_t address) const;
+  // As linked, the function that the call or tail call which ends behind `address` goes to, "" where the debug
+  // information does not say; after Load.
+  StringId CalledAt(uint64_t address) const {
+    const auto found = called_.find(address);
+    return found == called_.end() ? 0 : found->second;
+  }
   std::string_view Text(StringId id) const { return strings_[id]; }
 
   // What could not be had: `foo.dwo: No such file or directory`.
@@ -85,6 +91,7 @@ class DebugInfo {
   Call ReadCall(Unit* unit, const LineTable* lines, uint64_t offset);
   bool ReadEntry(Unit* unit, uint64_t offset, Entry* entry);
   Function FunctionOf(Unit* unit, const Entry& entry);
+  Function FunctionReferredTo(Unit* unit, const Entry& entry);
   std::string TextOf(Unit* unit, const Value& value);
   StringId FileOf(const LineTable* lines, uint64_t number);
 
@@ -100,6 +107,7 @@ class DebugInfo {
   StringTable strings_;
   std::vector<Frame> frames_;
   absl::flat_hash_map<uint64_t, Span> by_address_;
+  absl::flat_hash_map<uint64_t, StringId> called_;
   absl::flat_hash_map<uint64_t, Function> functions_;  // of the unit at work, by the entry that calls refer to
   absl::flat_hash_map<uint64_t, StringId> files_;      // of the unit at work, by number
   std::set<uint32_t> too_large_;                       // units

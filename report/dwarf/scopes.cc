@@ -47,6 +47,26 @@ class Walk {
     uint32_t scope = Scopes::kNone;  // once it is kept
   };
 
+  struct CallSite {
+    Value end, begin, origin;
+    void Take(uint16_t attribute, const Value& value) {
+      if (attribute == kAtCallReturnPc || attribute == kAtLowPc) end = value;
+      if (attribute == kAtCallPc) begin = value;
+      if (attribute == kAtCallOrigin || attribute == kAtAbstractOrigin) origin = value;
+    }
+  };
+
+  // An address asked for is the last byte of a call or jump. Of a tail call some compilers say where it begins.
+  void KeepCallSite(const CallSite& site) {
+    if (site.origin.kind == Value::kNone) return;
+    const std::optional<uint64_t> end = unit_.AddressOf(site.end), begin = unit_.AddressOf(site.begin);
+    if (!end.has_value() && !begin.has_value()) return;
+    const uint64_t first = end.has_value() ? *end - 1 : *begin, last = end.has_value() ? *end - 1 : *begin + 7;
+    const auto address = std::lower_bound(addresses_.begin(), addresses_.end(), first);
+    if (address == addresses_.end() || *address > last) return;
+    result_.call_sites.push_back({static_cast<uint32_t>(address - addresses_.begin()), site.origin});
+  }
+
   // Passes whole entries, up to where the next one might not be whole; how many bytes that were.
   uint64_t Pass(std::string_view window, uint64_t at, bool last) {
     Cursor cursor(window);
@@ -80,6 +100,11 @@ class Walk {
       } else if (abbrev->is_scope) {
         unit_.abbrevs().WalkEntry(&cursor, *abbrev,
                                   [&](uint16_t attribute, const Value& value) { range.Take(attribute, value); });
+      } else if (abbrev->is_call_site && !levels_.empty() && levels_.back().holds) {
+        CallSite site;
+        unit_.abbrevs().WalkEntry(&cursor, *abbrev,
+                                  [&](uint16_t attribute, const Value& value) { site.Take(attribute, value); });
+        if (cursor.ok()) KeepCallSite(site);
       } else {  // nearly all
         unit_.abbrevs().SkipEntry(&cursor, *abbrev);
       }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "report/elf/elf_file.h"
 #include "report/elf/symbol_ranges.h"
@@ -167,18 +168,42 @@ absl::StatusOr<std::unique_ptr<ElfSymbols>> ElfSymbols::Load(int fd, std::string
 }
 
 size_t ElfSymbols::memory_bytes() const {
-  return sizeof(*this) + ranges_.capacity() * sizeof(Range) + names_.capacity();
+  return sizeof(*this) + ranges_.capacity() * sizeof(Range) + names_.capacity() +
+         by_name_.capacity() * sizeof(by_name_[0]);
 }
 
-std::string_view ElfSymbols::Find(uint64_t elf_address) const {
-  auto after = std::upper_bound(ranges_.begin(), ranges_.end(), elf_address,
-                                [](uint64_t address, const Range& range) { return address < range.start; });
-  if (after == ranges_.begin() || elf_address >= (--after)->end) return {};
-  const char* name = names_.c_str() + after->name;
+std::string_view ElfSymbols::NameOf(const Range& range) const {
+  const char* name = names_.c_str() + range.name;
   const size_t length = strnlen(name, kMaxName + 1);
   if (length > kMaxName) return {};
   // .symtab may carry the version in the name: `__libc_start_main@@GLIBC_2.34`.
   return std::string_view(name, length).substr(0, std::string_view(name, length).find('@', 1));
+}
+
+std::optional<ElfSymbols::Function> ElfSymbols::FunctionAt(uint64_t elf_address) const {
+  auto after = std::upper_bound(ranges_.begin(), ranges_.end(), elf_address,
+                                [](uint64_t address, const Range& range) { return address < range.start; });
+  if (after == ranges_.begin() || elf_address >= (--after)->end) return std::nullopt;
+  return Function{after->start, after->end, NameOf(*after)};
+}
+
+std::string_view ElfSymbols::Find(uint64_t elf_address) const {
+  const std::optional<Function> function = FunctionAt(elf_address);
+  return function.has_value() ? function->name : std::string_view();
+}
+
+std::optional<ElfSymbols::Function> ElfSymbols::FunctionCalled(std::string_view name) const {
+  const auto hash = [](std::string_view text) { return static_cast<uint32_t>(absl::HashOf(text)); };
+  if (by_name_.empty()) {
+    for (uint32_t i = 0; i < ranges_.size(); ++i) by_name_.emplace_back(hash(NameOf(ranges_[i])), i);
+    std::sort(by_name_.begin(), by_name_.end());
+  }
+  auto found = std::lower_bound(by_name_.begin(), by_name_.end(), std::pair(hash(name), uint32_t{0}));
+  for (; found != by_name_.end() && found->first == hash(name); ++found) {
+    const Range& range = ranges_[found->second];
+    if (NameOf(range) == name) return Function{range.start, range.end, NameOf(range)};
+  }
+  return std::nullopt;
 }
 
 std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const {
@@ -211,6 +236,7 @@ bool ElfSymbols::IsCode(uint64_t elf_address) const {
 }
 
 void ElfSymbols::TakeNamesOf(ElfSymbols* debug) {
+  by_name_.clear();
   ranges_ = std::move(debug->ranges_);
   names_ = std::move(debug->names_);
   has_symtab_ = debug->has_symtab_;

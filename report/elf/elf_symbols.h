@@ -8,7 +8,7 @@
 //
 // The file is hostile: it is read as elf_file.h does, and only when it is a regular file; tables above the limits below are
 // refused (the largest known, Chromium's, has 2 million symbols: 48 MB and 200 MB of names), and longer names are none.
-// After Load everything is in memory (24 bytes a symbol and its name) and the file closed. Immutable: any thread.
+// After Load everything is in memory (24 bytes a symbol and its name) and the file closed. Immutable but for FunctionCalled: any thread.
 #ifndef HOLDFAST_REPORT_ELF_ELF_SYMBOLS_H_
 #define HOLDFAST_REPORT_ELF_ELF_SYMBOLS_H_
 
@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,6 +40,17 @@ class ElfSymbols {
 
   // The mangled name of the function at an ELF address, without a version; "" when no symbol holds it.
   std::string_view Find(uint64_t elf_address) const;
+
+  // The function that holds an address: its code from the first byte on, and its name as Find says it. Of functions that
+  // nest, parts may be functions here.
+  struct Function {
+    uint64_t start = 0, end = 0;
+    std::string_view name = {};
+  };
+  std::optional<Function> FunctionAt(uint64_t elf_address) const;
+
+  // One that goes by this name, the first by address where several do. The first call makes an index: not two at a time.
+  std::optional<Function> FunctionCalled(std::string_view name) const;
 
   // Where the bytes at `file_offset` lie, by the executable program header that maps them (whole pages are mapped).
   std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
@@ -68,6 +80,8 @@ class ElfSymbols {
   std::vector<CodeSegment> segments_;
   std::vector<Range> ranges_;
   std::string names_;  // the string table of the symbols, ends in a zero
+  std::string_view NameOf(const Range& range) const;
+  mutable std::vector<std::pair<uint32_t, uint32_t>> by_name_;  // hash, index of the range; sorted
 };
 
 }  // namespace holdfast

@@ -102,7 +102,8 @@ class Difference {
   uint32_t Location(const Profile& from, const Profile::Location& location) {
     const auto [place, added] = locations_.emplace(location.address, static_cast<uint32_t>(made_.locations.size()));
     if (!added) return place->second;
-    Profile::Location made{.address = location.address, .is_folded = location.is_folded};
+    Profile::Location made{
+        .address = location.address, .is_folded = location.is_folded, .is_tail_call = location.is_tail_call};
     if (location.mapping != Profile::kNone) made.mapping = AddMapping(from, from.mappings[location.mapping]);
     std::vector<Profile::Line> lines;
     for (const Profile::Line& line : from.LinesOf(location)) {

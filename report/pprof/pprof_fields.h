@@ -20,7 +20,10 @@ enum class MappingField : uint32_t {
   kId = 1, kMemoryStart = 2, kMemoryLimit = 3, kFileOffset = 4, kFilename = 5, kBuildId = 6, kHasFunctions = 7,
   kHasFilenames = 8, kHasLineNumbers = 9, kHasInlineFrames = 10,
 };
-enum class LocationField : uint32_t { kId = 1, kMappingId = 2, kAddress = 3, kLine = 4, kIsFolded = 5 };
+enum class LocationField : uint32_t {
+  kId = 1, kMappingId = 2, kAddress = 3, kLine = 4, kIsFolded = 5,
+  kIsTailCall = 1001,  // ours; the format has no such field, and its readers pass it over
+};
 enum class LineField : uint32_t { kFunctionId = 1, kLine = 2 };
 enum class FunctionField : uint32_t { kId = 1, kName = 2, kSystemName = 3, kFilename = 4, kStartLine = 5 };
 // clang-format on

@@ -229,6 +229,7 @@ class Decoder {
           case LocationField::kAddress: location.address = Unsigned(reader); return true;
           case LocationField::kLine: lines_.push_back(ReadLine(Bytes(reader))); return true;
           case LocationField::kIsFolded: location.is_folded = Unsigned(reader) != 0; return true;
+          case LocationField::kIsTailCall: location.is_tail_call = Unsigned(reader) != 0; return true;
           default: return false;
         }
       });

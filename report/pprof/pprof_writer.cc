@@ -215,6 +215,7 @@ class Encoder {
       Number(sub, FieldTag(LineField::kLine), line.line);
     }
     Unsigned(w, FieldTag(LocationField::kIsFolded), location.is_folded);
+    Unsigned(w, FieldTag(LocationField::kIsTailCall), location.is_tail_call);
   }
 
   void Function(Writer& w, size_t index) {

@@ -15,6 +15,12 @@ void Profile::AddSample(std::span<const uint32_t> frames, std::span<const int64_
   labels_.insert(labels_.end(), labels.begin(), labels.end());
 }
 
+void Profile::SetFrames(size_t sample, std::span<const uint32_t> frames) {
+  samples[sample].first_frame = frames_.size();
+  samples[sample].frames = static_cast<uint32_t>(frames.size());
+  frames_.insert(frames_.end(), frames.begin(), frames.end());
+}
+
 void Profile::SetLines(Location* location, std::span<const Line> lines) {
   location->first_line = lines_.size();
   location->lines = static_cast<uint32_t>(lines.size());

@@ -73,6 +73,7 @@ struct Profile {
     uint32_t lines = 0;
     uint32_t mapping = kNone;
     bool is_folded = false;
+    bool is_tail_call = false;  // no call: of a function that had left by a jump (report/symbolize/tail_calls.h)
   };
 
   StringTable strings;
@@ -107,6 +108,8 @@ struct Profile {
 
   // `values` holds one for each sample type; set sample_types first.
   void AddSample(std::span<const uint32_t> frames, std::span<const int64_t> values, std::span<const Label> labels);
+  // Other frames for one sample; the old ones stay in memory, unused.
+  void SetFrames(size_t sample, std::span<const uint32_t> frames);
   void SetLines(Location* location, std::span<const Line> lines);
   void AddComment(std::string_view text) { comments.push_back(strings.Intern(text)); }
 

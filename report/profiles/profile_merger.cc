@@ -102,7 +102,7 @@ uint32_t ProfileMerger::LocationOf(const Profile& from, uint32_t location, Ids* 
   uint32_t& id = ids->locations[location];
   if (id != Profile::kNone) return id;
   const Profile::Location& old = from.locations[location];
-  Profile::Location made{.address = old.address, .is_folded = old.is_folded};
+  Profile::Location made{.address = old.address, .is_folded = old.is_folded, .is_tail_call = old.is_tail_call};
   made.mapping = MappingOf(from, old.mapping, ids);
   if (made.mapping != Profile::kNone) {
     made.address = old.address - from.mappings[old.mapping].start + profile_->mappings[made.mapping].start;

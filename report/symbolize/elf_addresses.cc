@@ -116,7 +116,10 @@ class Rewrite {
     for (size_t i = 0; i < order.size(); ++i) {
       const Profile::Location& old = from_.locations[order[i]];
       if (i == 0 || key(order[i]) != key(order[i - 1])) {
-        Profile::Location location{.address = AddressOf(old), .mapping = MappingOf(old), .is_folded = old.is_folded};
+        Profile::Location location{.address = AddressOf(old),
+                                   .mapping = MappingOf(old),
+                                   .is_folded = old.is_folded,
+                                   .is_tail_call = old.is_tail_call};
         std::vector<Profile::Line> lines(from_.LinesOf(old).begin(), from_.LinesOf(old).end());
         for (Profile::Line& line : lines) {
           if (line.function != Profile::kNone) line.function = FunctionOf(line.function, &functions);

@@ -39,27 +39,39 @@ const ModuleSymbolizer::Name& ModuleSymbolizer::Module::NameOf(std::string_view 
   return *place->second;
 }
 
-// The program's file once more: it is opened for lines only when those are wanted.
-absl::StatusOr<std::shared_ptr<DebugFile>> OpenAgain(const std::string& path, const std::string& key,
-                                                     const std::string& build_id, uint64_t max_unpacked) {
+// The program's file once more: it is opened for lines, or for calls, only when those are wanted.
+absl::StatusOr<FileDescriptor> OpenAgain(const std::string& path, const std::string& key, const std::string& build_id) {
   auto fd = OpenRegular(path);
   if (!fd.ok()) return fd.status();
   struct stat info;
   if (fstat(fd->get(), &info) != 0 || FileKeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
-  return OpenDebugFile(*std::move(fd), max_unpacked);
+  return fd;
+}
+
+ElfCalls* ModuleSymbolizer::Module::calls() {
+  if (!std::exchange(looked_for_calls_, true) && is_program_) {
+    if (auto program = OpenAgain(path_, key_, build_id_); program.ok()) {
+      calls_ = ElfCalls::Open(*std::move(program), build_id_);
+    }
+    if (calls_ != nullptr) memory_bytes_ += calls_->memory_bytes();
+  }
+  return calls_.get();
 }
 
 void ModuleSymbolizer::Module::OpenLines() {
   if (std::exchange(looked_, true)) return;
   std::shared_ptr<DebugFile> file = std::exchange(debug_, nullptr);
   if (file == nullptr) {
-    auto program = OpenAgain(path_, key_, build_id_, files_->max_unpacked());
-    if (program.ok()) {
-      file = *std::move(program);
-      debug_path_ = path_;
+    absl::Status status;
+    if (auto program = OpenAgain(path_, key_, build_id_); !program.ok()) {
+      status = program.status();
+    } else if (auto opened = OpenDebugFile(*std::move(program), files_->max_unpacked()); !opened.ok()) {
+      status = opened.status();
     } else {
-      why_ = std::string(program.status().message());
+      file = *std::move(opened);
+      debug_path_ = path_;
     }
+    if (!status.ok()) why_ = std::string(status.message());
   }
   if (file == nullptr || !file->has_lines()) {
     auto found = files_->Find(path_, build_id_, file.get());

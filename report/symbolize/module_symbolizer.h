@@ -27,6 +27,7 @@
 #include "report/dwarf/info.h"
 #include "report/elf/debug_file_finder.h"
 #include "report/elf/elf_symbols.h"
+#include "report/symbolize/elf_calls.h"
 
 namespace holdfast {
 
@@ -62,6 +63,13 @@ class ModuleSymbolizer {
     // is known. A function whose symbol is known goes by that.
     void FramesAt(uint64_t elf_address, std::vector<Frame>* frames);
 
+    // What its code calls, null where that is not there: of a separate debug file, or a file that was replaced.
+    ElfCalls* calls();
+    // As linked, what DWARF says of the call that ends behind an address that LoadLines was asked for; "" = nothing.
+    std::string_view CalledAt(uint64_t elf_address) const {
+      return lines_ == nullptr ? std::string_view() : lines_->Text(lines_->CalledAt(elf_address));
+    }
+
     // Of a separate debug file no byte of the program's is known: its headers do not say where those lie.
     bool is_program() const { return is_program_; }
 
@@ -80,6 +88,8 @@ class ModuleSymbolizer {
     bool looked_ = false;  // for debug information
     std::unique_ptr<dwarf::DebugInfo> lines_;
     std::string why_, shared_missing_;
+    bool looked_for_calls_ = false;
+    std::unique_ptr<ElfCalls> calls_;
     absl::flat_hash_map<std::string, std::unique_ptr<Name>> names_;  // by mangled name
     size_t memory_bytes_ = 0;
   };
@@ -92,13 +102,16 @@ class ModuleSymbolizer {
   // (wall clock, 0 = unknown) is another one.
   absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
 
+  // The module that Find gave last, to be kept beyond the next call.
+  std::shared_ptr<Module> Latest() const { return entries_.front().module; }
+
   DebugFileFinder& files() { return files_; }
   size_t files_read() const { return files_read_ + files_.files_read(); }
 
  private:
   struct Entry {
     std::string key;
-    std::unique_ptr<Module> module;
+    std::shared_ptr<Module> module;
   };
 
   absl::StatusOr<Module*> Keep(std::string key, std::unique_ptr<Module> module);

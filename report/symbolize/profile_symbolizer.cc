@@ -9,12 +9,13 @@
 #include "report/base/base_name.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
+#include "report/symbolize/tail_calls.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ";
+constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ", kTailCalls = "tail calls: ";
 constexpr size_t kMostProblems = 3;  // of one file; the rest is counted
 
 using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
@@ -57,8 +58,9 @@ class Symbolization {
   SymbolizeReport Run() {
     std::erase_if(profile_.comments, [&](StringId comment) {
       const std::string_view text = profile_.strings[comment];
-      return text.starts_with(kNoNames) || text.starts_with(kNoLines);
+      return text.starts_with(kNoNames) || text.starts_with(kNoLines) || text.starts_with(kTailCalls);
     });
+    AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
     // By mapping, so that one file at a time is in use.
     std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
     std::vector<uint32_t> outside;
@@ -72,6 +74,7 @@ class Symbolization {
       profile_.mappings[mapping].has_functions = true;  // a synthetic name is one, too
     }
     DropUnusedFunctions(&profile_);
+    SayTailCalls();
     report_.locations = profile_.locations.size();
     for (const Profile::Location& location : profile_.locations) {
       bool lines = false, named = false;
@@ -133,6 +136,25 @@ class Symbolization {
       Profile::Mapping& kept = profile_.mappings[index];
       kept.has_filenames = kept.has_line_numbers = kept.has_inline_frames = true;
     }
+  }
+
+  // By name, as readers of other tools do not see the marks.
+  void SayTailCalls() {
+    constexpr size_t kMostNames = 5;
+    size_t count = 0;
+    std::vector<std::string_view> names;
+    for (const Profile::Location& location : profile_.locations) {
+      const auto lines = profile_.LinesOf(location);
+      if (!location.is_tail_call || lines.empty()) continue;
+      ++count;
+      const std::string_view name = profile_.strings[profile_.functions[lines.back().function].name];
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    if (count == 0) return;
+    std::string text = fmt::format("{}{} frames put back, of {}", kTailCalls, count, names[0]);
+    for (size_t i = 1; i < std::min(names.size(), kMostNames); ++i) text += fmt::format(", {}", names[i]);
+    if (names.size() > kMostNames) text += fmt::format(" and {} more functions", names.size() - kMostNames);
+    profile_.AddComment(text);
   }
 
   ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {

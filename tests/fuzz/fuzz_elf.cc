@@ -9,6 +9,7 @@
 #include "report/elf/dynamic_names.h"
 #include "report/elf/elf_symbols.h"
 #include "report/elf/executable_kind.h"
+#include "report/symbolize/elf_calls.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const int fd = memfd_create("fuzz", 0);
@@ -20,6 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (*symbols)->Find(address);
       (*symbols)->AddressOfOffset(address);
     }
+  }
+  if (const auto calls = holdfast::ElfCalls::Open(holdfast::FileDescriptor(dup(fd)), ""); calls != nullptr) {
+    calls->OfCallBefore(0x1139);
+    for (const auto& jump : calls->JumpsOutOf(0x1000, 0x1800)) calls->DefinitionsOf(jump.target.name);
   }
   holdfast::ReadDynamicNames(path).IgnoreError();
   holdfast::ReadExecutableKind(path);

@@ -107,6 +107,7 @@ void ExpectEqual(const Profile& a, const Profile& b) {
     EXPECT_EQ(a.locations[i].address, b.locations[i].address);
     EXPECT_EQ(a.locations[i].mapping, b.locations[i].mapping);
     EXPECT_EQ(a.locations[i].is_folded, b.locations[i].is_folded);
+    EXPECT_EQ(a.locations[i].is_tail_call, b.locations[i].is_tail_call);
     const auto a_lines = a.LinesOf(a.locations[i]), b_lines = b.LinesOf(b.locations[i]);
     ASSERT_EQ(a_lines.size(), b_lines.size());
     for (size_t k = 0; k < a_lines.size(); ++k) {
@@ -129,6 +130,7 @@ void ExpectEqual(const Profile& a, const Profile& b) {
 TEST(PprofWriter, WhatIsWrittenIsReadBack) {
   Profile profile = SmallProfile();
   profile.locations[1].is_folded = true;
+  profile.locations[0].is_tail_call = true;
   profile.locations[2].mapping = Profile::kNone;
   profile.drop_frames = profile.strings.Intern("drop");
   profile.duration_nanos = 5;

@@ -1,0 +1,276 @@
+#include "report/symbolize/tail_calls.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "fmt/format.h"
+#include "report/symbolize/mapping_layout.h"
+#include "report/symbolize/tail_ways.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kLockStack = "lock stack ";
+
+class Pass {
+ public:
+  Pass(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf)
+      : profile_(*profile), symbolizer_(symbolizer), before_(profile->locations.size()) {
+    NumberFiles();
+    std::vector<std::vector<uint32_t>> by_file(files_.size());
+    for (uint32_t i = 0; i < before_; ++i) {
+      const Profile::Location& location = profile->locations[i];
+      if (location.mapping != Profile::kNone) by_file[file_of_[location.mapping]].push_back(i);
+      by_address_.emplace(location.address, i);
+    }
+    ways_ = std::make_unique<TailWays>(
+        static_cast<uint32_t>(files_.size()), [this](uint32_t file) { return Open(file); }, by_dwarf);
+    functions_.resize(before_);
+    called_.resize(before_);
+    for (uint32_t file = 0; file < files_.size(); ++file) {
+      if (!by_file[file].empty()) LookAt(file, by_file[file], by_dwarf);
+    }
+  }
+
+  size_t Run() {
+    const bool is_heap = profile_.CommentValue("kind") == "heap";
+    std::vector<uint32_t> made;
+    for (size_t i = 0; i < profile_.samples.size(); ++i) {
+      if (Complete(profile_.FramesOf(profile_.samples[i]), is_heap, &made)) profile_.SetFrames(i, made);
+    }
+    CompleteLockStacks();
+    return profile_.locations.size() - before_;
+  }
+
+ private:
+  using Added = std::vector<uint32_t>;  // locations, the innermost first
+
+  // A file may have several mappings, one for each executable segment.
+  struct File {
+    uint32_t mapping;  // the first
+    uint64_t bias = 0;
+    bool is_there = true;
+  };
+
+  void NumberFiles() {
+    absl::flat_hash_map<std::tuple<StringId, StringId, uint64_t>, uint32_t> known;
+    for (uint32_t i = 0; i < profile_.mappings.size(); ++i) {
+      const Profile::Mapping& mapping = profile_.mappings[i];
+      const auto [place, added] = known.try_emplace({mapping.file, mapping.build_id, BiasOf(mapping, nullptr)},
+                                                    static_cast<uint32_t>(files_.size()));
+      if (added) files_.push_back({.mapping = i});
+      file_of_.push_back(place->second);
+    }
+  }
+
+  // One module at a time: a program may have a thousand.
+  ModuleSymbolizer::Module* Open(uint32_t number) {
+    File& file = files_[number];
+    if (!file.is_there) return nullptr;
+    if (number == open_number_ && open_ != nullptr) return open_.get();
+    const Profile::Mapping& mapping = profile_.mappings[file.mapping];
+    auto found = symbolizer_.Find(std::string(profile_.strings[mapping.file]), profile_.strings[mapping.build_id],
+                                  mapping.has_bias ? 0 : profile_.time_nanos);
+    file.is_there = found.ok() && FitsLayout(mapping, **found);
+    if (!file.is_there) return nullptr;
+    file.bias = BiasOf(mapping, *found);
+    open_ = symbolizer_.Latest();
+    open_number_ = number;
+    return open_.get();
+  }
+
+  // In order of the addresses: the file is read in pieces.
+  void LookAt(uint32_t file, std::vector<uint32_t>& locations, bool by_dwarf) {
+    ModuleSymbolizer::Module* module = Open(file);
+    if (module == nullptr) return;
+    std::sort(locations.begin(), locations.end(),
+              [&](uint32_t a, uint32_t b) { return profile_.locations[a].address < profile_.locations[b].address; });
+    if (by_dwarf) {
+      std::vector<uint64_t> addresses;
+      addresses.reserve(locations.size());
+      for (const uint32_t i : locations) addresses.push_back(profile_.locations[i].address - files_[file].bias);
+      module->LoadLines(addresses, Deadline::Never());
+    }
+    for (const uint32_t i : locations) {
+      const uint64_t address = profile_.locations[i].address - files_[file].bias;
+      functions_[i] = ways_->FunctionAt(file, address);
+      // What is put back has said what it called.
+      if (!profile_.locations[i].is_tail_call) called_[i] = CalledAt(file, address);
+    }
+  }
+
+  // Whatever libc makes such a function of, the library stands in its place: nothing is known of what is behind it.
+  uint32_t CalledAt(uint32_t file, uint64_t address) {
+    const uint32_t called = ways_->CalledAt(file, address);
+    const std::string_view name = ways_->NameOf(called);
+    return IsWrappedWait(name) || IsWrappedAllocation(name) ? TailWays::kUnknown : called;
+  }
+
+  // Most stacks stay as they are, after one look at each pair of frames: false.
+  bool Complete(std::span<const uint32_t> frames, bool allocates, std::vector<uint32_t>* made) {
+    if (frames.empty()) return false;
+    bool lacks = !AtLeaf(frames[0], allocates).empty();
+    for (size_t i = 0; i + 1 < frames.size(); ++i) {
+      const uint32_t called = called_[frames[i + 1]];
+      if (called == TailWays::kUnknown || called == functions_[frames[i]]) continue;
+      lacks = !Between(frames[i + 1], frames[i]).empty() || lacks;
+    }
+    if (!lacks) return false;
+    *made = AtLeaf(frames[0], allocates);
+    for (size_t i = 0; i < frames.size(); ++i) {
+      made->push_back(frames[i]);
+      if (i + 1 == frames.size()) break;
+      const Added& between = Between(frames[i + 1], frames[i]);
+      made->insert(made->end(), between.begin(), between.end());
+    }
+    return true;
+  }
+
+  const Added& Between(uint32_t outer, uint32_t inner) {
+    const uint32_t called = called_[outer], found = functions_[inner];
+    const auto [place, added] = between_.try_emplace({called, found});
+    if (added && called != TailWays::kUnknown && found != TailWays::kUnknown)
+      place->second = LocationsOf(ways_->WayTo(called, found));
+    return place->second;
+  }
+
+  // The leaf's call went to what was sampled, or to what left for it.
+  Added AtLeaf(uint32_t leaf, bool allocates) {
+    if (called_[leaf] == TailWays::kUnknown) return {};
+    const auto [place, added] = at_leaf_.try_emplace({called_[leaf], allocates});
+    if (added) {
+      place->second = LocationsOf(ways_->WayTo(called_[leaf], allocates ? &IsWrappedAllocation : &IsWrappedWait));
+    }
+    return place->second;
+  }
+
+  Added LocationsOf(const std::vector<TailWays::Step>& steps) {
+    Added locations;
+    for (const TailWays::Step& step : steps) {
+      const uint64_t address = step.address + files_[step.module].bias;
+      const auto [place, added] = by_address_.try_emplace(address, static_cast<uint32_t>(profile_.locations.size()));
+      if (added) {
+        profile_.locations.push_back(
+            {.address = address, .mapping = MappingOf(address, step.module), .is_tail_call = true});
+        functions_.push_back(ways_->FunctionAt(step.module, step.address));
+        called_.push_back(TailWays::kUnknown);
+      }
+      locations.push_back(place->second);
+    }
+    std::reverse(locations.begin(), locations.end());
+    return locations;
+  }
+
+  uint32_t MappingOf(uint64_t address, uint32_t file) const {
+    for (uint32_t i = 0; i < profile_.mappings.size(); ++i) {
+      const Profile::Mapping& mapping = profile_.mappings[i];
+      if (file_of_[i] == file && address >= mapping.start && address < mapping.limit) return i;
+    }
+    return files_[file].mapping;
+  }
+
+  void CompleteLockStacks() {
+    const absl::flat_hash_set<std::string_view> of_blocks = StacksOfBlocks();
+    std::vector<uint32_t> frames, made;
+    for (StringId& comment : profile_.comments) {
+      const std::string text(profile_.strings[comment]);
+      if (!text.starts_with(kLockStack)) continue;
+      const size_t colon = text.find(':');
+      if (colon == std::string::npos || !TakeAddresses(std::string_view(text).substr(colon + 1), &frames)) continue;
+      const bool allocates =
+          of_blocks.contains(std::string_view(text).substr(kLockStack.size(), colon - kLockStack.size()));
+      if (!Complete(frames, allocates, &made)) continue;
+      std::string changed = text.substr(0, colon + 1);
+      for (const uint32_t location : made) changed += fmt::format(" 0x{:x}", profile_.locations[location].address);
+      comment = profile_.strings.Intern(changed);
+    }
+  }
+
+  // "lock 1 block: 64 bytes, 16 into it, stack 3": the 3. Those stacks allocate, the others wait or let go.
+  absl::flat_hash_set<std::string_view> StacksOfBlocks() const {
+    absl::flat_hash_set<std::string_view> numbers;
+    for (const StringId comment : profile_.comments) {
+      const std::string_view text = profile_.strings[comment];
+      if (text.starts_with("lock ") && text.find(" block: ") != std::string_view::npos) {
+        numbers.insert(text.substr(text.rfind(' ') + 1));
+      }
+    }
+    return numbers;
+  }
+
+  // " 0x55d2c0901233 0x55d2c0901300": false where one is of no location.
+  bool TakeAddresses(std::string_view text, std::vector<uint32_t>* frames) const {
+    frames->clear();
+    constexpr std::string_view kBefore = " 0x";
+    while (text.starts_with(kBefore)) {
+      text.remove_prefix(kBefore.size());
+      uint64_t address = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), address, 16);
+      const auto found = by_address_.find(address);
+      if (error != std::errc() || found == by_address_.end()) return false;
+      text.remove_prefix(static_cast<size_t>(end - text.data()));
+      frames->push_back(found->second);
+    }
+    return text.empty() && !frames->empty();
+  }
+
+  Profile& profile_;
+  ModuleSymbolizer& symbolizer_;
+  const size_t before_;
+  std::vector<File> files_;
+  std::vector<uint32_t> file_of_;  // by mapping
+  uint32_t open_number_ = 0;
+  std::shared_ptr<ModuleSymbolizer::Module> open_;
+  std::unique_ptr<TailWays> ways_;
+  std::vector<uint32_t> functions_, called_;  // by location
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Added> between_;
+  absl::flat_hash_map<std::pair<uint32_t, bool>, Added> at_leaf_;
+};
+
+bool IsOurs(const Profile& profile) {
+  const std::string_view kind = profile.CommentValue("kind");
+  return kind == "heap" || kind == "mutex" || kind == "block";
+}
+
+}  // namespace
+
+size_t AddTailCalls(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf) {
+  return IsOurs(*profile) ? Pass(profile, symbolizer, by_dwarf).Run() : 0;
+}
+
+bool IsWrappedAllocation(std::string_view name) {
+  // interpose/base/wrapped.inc and operators.inc have them one by one; a test compares.
+  constexpr std::array<std::string_view, 9> kNames = {"malloc",       "calloc",         "realloc",
+                                                      "reallocarray", "posix_memalign", "aligned_alloc",
+                                                      "memalign",     "valloc",         "pvalloc"};
+  return name.starts_with("_Znw") || name.starts_with("_Zna") ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool IsWrappedWait(std::string_view name) {
+  constexpr std::array<std::string_view, 12> kNames = {"pthread_mutex_",
+                                                       "pthread_rwlock_",
+                                                       "pthread_cond_",
+                                                       "pthread_spin_",
+                                                       "pthread_barrier_",
+                                                       "pthread_once",
+                                                       "pthread_join",
+                                                       "pthread_timedjoin",
+                                                       "pthread_clockjoin",
+                                                       "sem_",
+                                                       "mtx_",
+                                                       "cnd_"};
+  return name == "syscall" || name == "call_once" || name == "thrd_join" ||
+         std::any_of(kNames.begin(), kNames.end(), [&](std::string_view start) { return name.starts_with(start); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,127 @@
+// x86-64 code as compilers write it: how long each instruction is, and where calls and jumps lead.
+#include "report/symbolize/instructions.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "report/symbolize/tail_calls.h"
+
+namespace holdfast {
+namespace {
+
+std::string Bytes(std::string_view hex) {
+  std::string bytes;
+  for (size_t at = 0; at + 1 < hex.size(); at += 3) {
+    bytes.push_back(static_cast<char>(std::stoi(std::string(hex.substr(at, 2)), nullptr, 16)));
+  }
+  return bytes;
+}
+
+TEST(Instructions, HaveTheLengthThatObjdumpSays) {
+  const std::pair<const char*, int> known[] = {
+      {"90", 1},
+      {"f3 0f 1e fa", 4},                     // endbr64
+      {"48 83 ec 08", 4},                     // sub $8,%rsp
+      {"48 b8 01 02 03 04 05 06 07 08", 10},  // movabs
+      {"66 b8 01 02", 4},                     // mov $,%ax
+      {"48 8b 05 10 00 00 00", 7},            // mov 0x10(%rip),%rax
+      {"48 8b 44 24 08", 5},                  // mov 8(%rsp),%rax
+      {"48 8b 04 c5 00 00 00 00", 8},         // mov 0(,%rax,8),%rax
+      {"48 81 c4 00 01 00 00", 7},            // add $0x100,%rsp
+      {"f7 07 01 00 00 00", 6},               // testl $1,(%rdi)
+      {"f7 d8", 2},                           // neg %eax
+      {"c8 10 00 00", 4},                     // enter
+      {"0f b6 07", 3},                        // movzbl
+      {"66 0f 70 c0 1b", 5},                  // pshufd $,…
+      {"66 0f 3a 0f c1 08", 6},               // palignr
+      {"c5 f8 77", 3},                        // vzeroupper
+      {"c4 e2 79 18 07", 5},                  // vbroadcastss
+      {"c4 e3 7d 39 c1 01", 6},               // vextracti128 $1
+      {"62 f1 7c 48 10 07", 6},               // vmovups zmm
+      {"64 48 8b 04 25 28 00 00 00", 9},      // mov %fs:0x28,%rax
+      {"a1 01 02 03 04 05 06 07 08", 9},      // movabs 0x…,%eax
+      {"0f 1f 84 00 00 00 00 00", 8},         // nopl
+      {"66 66 2e 0f 1f 84 00 00 00 00 00", 11},
+      {"f0 0f b1 17", 4},  // lock cmpxchg
+  };
+  for (const auto& [hex, length] : known) {
+    const Instruction made = DecodeInstruction(Bytes(hex) + std::string(8, '\x90'), 0);
+    EXPECT_EQ(made.length, length) << hex;
+    EXPECT_EQ(made.flow, Instruction::kNext) << hex;
+    EXPECT_EQ(DecodeInstruction(Bytes(hex).substr(0, Bytes(hex).size() - 1), 0).length, 0) << hex << ", cut off";
+  }
+}
+
+TEST(Instructions, LeadWhereTheySay) {
+  const auto decode = [](const char* hex) { return DecodeInstruction(Bytes(hex), 0x1000); };
+  EXPECT_EQ(decode("e8 10 00 00 00").flow, Instruction::kCall);
+  EXPECT_EQ(decode("e8 10 00 00 00").target, 0x1015u);
+  EXPECT_EQ(decode("67 e8 fb ff ff ff").target, 0x1001u);
+  EXPECT_EQ(decode("e9 fb ff ff ff").flow, Instruction::kJump);
+  EXPECT_EQ(decode("e9 fb ff ff ff").target, 0x1000u);
+  EXPECT_EQ(decode("eb fe").target, 0x1000u);
+  EXPECT_EQ(decode("74 02").flow, Instruction::kBranch);
+  EXPECT_EQ(decode("0f 85 00 01 00 00").target, 0x1106u);
+  EXPECT_EQ(decode("ff 15 10 00 00 00").flow, Instruction::kCallSlot);
+  EXPECT_EQ(decode("ff 15 10 00 00 00").target, 0x1016u);
+  EXPECT_EQ(decode("f2 ff 25 10 00 00 00").flow, Instruction::kJumpSlot);
+  EXPECT_EQ(decode("ff d0").flow, Instruction::kCallAnywhere);
+  EXPECT_EQ(decode("3e ff e0").flow, Instruction::kJumpAnywhere);
+  EXPECT_FALSE(decode("3e ff e0").by_pointer);
+  EXPECT_TRUE(decode("ff 60 10").by_pointer);               // jmp *0x10(%rax): a virtual function
+  EXPECT_TRUE(decode("41 ff 24 24").by_pointer);            // jmp *(%r12)
+  EXPECT_FALSE(decode("ff 24 c5 00 00 00 00").by_pointer);  // jmp *table(,%rax,8): a switch
+}
+
+TEST(Instructions, ACallIsKnownFromBehind) {
+  const auto before = [](const char* hex) { return CallBefore(Bytes(hex), 0x2000); };
+  EXPECT_EQ(before("90 90 90 e8 00 01 00 00").target, 0x2100u);
+  EXPECT_EQ(before("90 90 ff 15 00 01 00 00").flow, Instruction::kCallSlot);
+  EXPECT_EQ(before("90 90 90 90 90 90 ff d0").flow, Instruction::kCallAnywhere);
+  EXPECT_EQ(before("90 90 90 90 90 41 ff d4").flow, Instruction::kCallAnywhere);
+  EXPECT_EQ(before("41 ff 94 24 00 01 00 00").flow, Instruction::kCallAnywhere);
+  EXPECT_EQ(before("90 90 90 90 90 90 90 90").length, 0);
+  EXPECT_EQ(before("").length, 0);
+}
+
+// What a sample's leaf may call is what the library wraps: one list, held to the other.
+TEST(TailCallEnds, AreWhatTheLibraryWraps) {
+  const std::set<std::string> neither = {"free",
+                                         "cfree",
+                                         "free_sized",
+                                         "free_aligned_sized",
+                                         "malloc_usable_size",
+                                         "dlclose",
+                                         "prctl",
+                                         "unshare",
+                                         "setns",
+                                         "_Fork",
+                                         "setuid",
+                                         "seteuid",
+                                         "setreuid",
+                                         "setresuid",
+                                         "chroot",
+                                         "_exit",
+                                         "_Exit"};
+  size_t names = 0;
+  for (const char* file : {"/interpose/base/wrapped.inc", "/interpose/heap/operators.inc"}) {
+    std::ifstream list(std::string(HOLDFAST_SOURCES) + file);
+    static const std::regex entry("^HOLDFAST_(?:WRAP|WRAP_VERSION|NEW|PLAIN_NEW)\\((?:[^,]*, )?(\\w+),.*$");
+    for (std::string line; std::getline(list, line);) {
+      std::smatch match;
+      if (!std::regex_match(line, match, entry) || neither.contains(match[1])) continue;
+      EXPECT_NE(IsWrappedWait(match[1].str()), IsWrappedAllocation(match[1].str())) << line;
+      ++names;
+    }
+  }
+  EXPECT_GT(names, 50u);
+  EXPECT_FALSE(IsWrappedAllocation("g_malloc"));
+  EXPECT_FALSE(IsWrappedWait("my_lock"));
+}
+
+}  // namespace
+}  // namespace holdfast
