@@ -1,7 +1,6 @@
 #include "report/analysis/lock_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,54 +8,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "report/analysis/comment_words.h"
 #include "report/base/value_units.h"
 #include "report/pprof/lock_comment_limits.h"
 
 namespace holdfast {
 namespace {
-
-// Takes words off the front of a line.
-class Words {
- public:
-  explicit Words(std::string_view text) : left_(text) {}
-
-  std::string_view Next() {
-    while (left_.starts_with(' ')) left_.remove_prefix(1);
-    const size_t end = std::min(left_.find(' '), left_.size());
-    const std::string_view word = left_.substr(0, end);
-    left_.remove_prefix(end);
-    return word;
-  }
-  // The next word is `word`.
-  bool Is(std::string_view word) { return Next() == word; }
-  template <typename Number>
-  bool Take(Number* number, int base = 10) {
-    std::string_view word = Next();
-    while (word.ends_with(',') || word.ends_with(':')) word.remove_suffix(1);
-    if (base == 16 && word.starts_with("0x")) word.remove_prefix(2);
-    std::from_chars_result result;
-    if constexpr (std::is_floating_point_v<Number>) {
-      result = std::from_chars(word.data(), word.data() + word.size(), *number);
-    } else {
-      result = std::from_chars(word.data(), word.data() + word.size(), *number, base);
-    }
-    return result.ec == std::errc() && result.ptr == word.data() + word.size() && !word.empty();
-  }
-  bool TakeStack(int* stack) {
-    Words ahead = *this;
-    if (ahead.Is("-")) {
-      *this = ahead;
-      *stack = LockList::kUnknown;
-      return true;
-    }
-    return Take(stack);
-  }
-  bool empty() const { return left_.find_first_not_of(' ') == std::string_view::npos; }
-  std::string_view rest() const { return left_.starts_with(' ') ? left_.substr(1) : left_; }
-
- private:
-  std::string_view left_;
-};
 
 constexpr int kMostStacks = 100'000;
 
@@ -84,8 +41,8 @@ class ListReader {
 
  private:
   void ReadLine(std::string_view text) {
-    Words words(text);
-    Words ahead = words;
+    CommentWords words(text);
+    CommentWords ahead = words;
     const std::string_view first = ahead.Next();
     if (first == "stack") return ReadStack(ahead);
     if (first == "pair") return ReadPair(ahead);
@@ -105,6 +62,10 @@ class ListReader {
     if (known == nullptr) return;
     const std::string_view what = words.Next();
     if (what == "name:") known->name = words.rest();
+    if (what == "waiting:" && words.Take(&lock.waiting) && words.Is("delay_ns") && words.Take(&lock.waiting_ns)) {
+      known->waiting = lock.waiting;
+      known->waiting_ns = lock.waiting_ns;
+    }
     int stack = LockList::kUnknown;
     if (what == "block:" && words.Take(&lock.block_bytes) && words.Is("bytes,") && words.Take(&lock.block_offset) &&
         words.Is("into") && words.Is("it,") && words.Is("stack") && words.Take(&stack) && stack >= 0) {
@@ -114,7 +75,7 @@ class ListReader {
     }
   }
 
-  void ReadStack(Words words) {
+  void ReadStack(CommentWords words) {
     int number = 0;
     if (!words.Take(&number) || number < 0 || number > kMostStacks) return;
     if (list_.stacks.size() <= static_cast<size_t>(number)) list_.stacks.resize(static_cast<size_t>(number) + 1);
@@ -127,11 +88,11 @@ class ListReader {
     }
   }
 
-  void ReadPair(Words words) {
+  void ReadPair(CommentWords words) {
     int number = 0;
     LockList::Pair pair;
     if (words.Take(&number) && words.Is("lock") && words.Take(&pair.lock) && words.Is("holder") &&
-        words.TakeStack(&pair.holder) && words.Is("waiter") && words.TakeStack(&pair.waiter) &&
+        words.TakeOrNone(&pair.holder) && words.Is("waiter") && words.TakeOrNone(&pair.waiter) &&
         words.Is("contentions") && words.Take(&pair.contentions) && words.Is("delay_ns") &&
         words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown && pair.waiter >= LockList::kUnknown) {
       list_.pairs.push_back(pair);

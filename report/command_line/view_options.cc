@@ -68,10 +68,22 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
   add("--hide", &stacks->hide, "Drop frames that match; what they used counts for their callers");
   add("--show", &stacks->show, "Only frames that match");
   add("--show-from,--show_from", &stacks->show_from, "Cut what is above the outermost match");
+  CLI::Option* tag_focus = command
+                               ->add_option("--tagfocus", stacks->tag_focus,
+                                            "Only samples with the label: wait=mutex, bytes=1KiB:64KiB, or a regex")
+                               ->type_name("LABEL");
   command
-      ->add_option("--tagfocus", stacks->tag_focus,
-                   "Only samples with the label: wait=mutex, bytes=1KiB:64KiB, or a regex")
-      ->type_name("LABEL");
+      ->add_option_function<std::string>(
+          "--only",
+          [stacks](const std::string& what) {
+            if (what != "waiting-now")
+              throw CLI::ValidationError("--only",
+                                         "\"" + what + "\" is not waiting-now, the only thing that is asked for so");
+            stacks->tag_focus = "state=waiting";
+          },
+          "waiting-now: of a block profile the waits that went on when it was\ntaken, with the time until then")
+      ->type_name("waiting-now")
+      ->excludes(tag_focus);
   command->add_option("--tagignore", stacks->tag_ignore, "No samples with the label")->type_name("LABEL");
   command
       ->add_option_function<std::string>(

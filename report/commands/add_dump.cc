@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/analysis/stuck.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/commands/commands.h"
@@ -103,11 +104,14 @@ class Dumper {
     }
     const std::map<std::string, ProfileName> after = NewestFiles(*folder, program, pid);
     bool any_new = false;
+    std::vector<std::string> files;
     for (const auto& [kind, file] : after) {
+      files.push_back(path + "/" + file.ToString());
       const auto old = before.find(kind);
       any_new = any_new || old == before.end() || old->second.seq != file.seq;
       std::cout << Printable(path + "/" + file.ToString()) << "\n";
     }
+    SayLines(DeadlocksIn(files));  // names of files alone go to standard output
     if (after.empty()) {
       Say(fmt::format("{}: nothing was sampled yet, so there is no file.", name));
     } else if (!any_new) {

@@ -6,11 +6,15 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "report/analysis/stuck.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
@@ -19,6 +23,7 @@
 #include "report/base/value_units.h"
 #include "report/commands/commands.h"
 #include "report/export/output_folder.h"
+#include "report/export/profile_builder.h"
 #include "report/html/html_report.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
@@ -79,6 +84,7 @@ class ProgramRun {
   int StayAsParent();
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
+  void SayDeadlocks() const;
   uint64_t MaxDisk() const;
   // As it was given, or in our own environment, for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
@@ -293,8 +299,24 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
       AwaitProfiles(run, signals, [&] { LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()); });
   const size_t alive = StillProfiled(run);
   if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
+  SayDeadlocks();
   if (options_.html) WriteReport(child);
   if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
+}
+
+// Of the last block profile of each process of this run: it may have been ended because it hung.
+void ProgramRun::SayDeadlocks() const {
+  std::map<std::pair<std::string, uint32_t>, ProfileName> newest;
+  for (const std::string& text : out_.Names()) {
+    const std::optional<ProfileName> name = ParseProfileName(text);
+    const bool is_new = std::find(names_before_.begin(), names_before_.end(), text) == names_before_.end();
+    if (!is_new || !name || name->kind != kProfileKindNames[static_cast<int>(ProfileKind::kBlock)]) continue;
+    ProfileName& last = newest[{name->program, name->pid}];
+    if (last.seq < name->seq) last = *name;
+  }
+  std::vector<std::string> files;
+  for (const auto& [process, name] : newest) files.push_back(fmt::format("{}/{}", out_.path(), name.ToString()));
+  std::cout << DeadlocksIn(files) << std::flush;
 }
 
 // Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.

@@ -19,8 +19,8 @@ struct Invocation {
 using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
-AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddSetCommand, AddCollectCommand,
-    AddServeCommand, AddExporterCommand;
+AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddSetCommand,
+    AddCollectCommand, AddServeCommand, AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;

@@ -10,7 +10,7 @@ namespace {
 
 class Writer {
  public:
-  Writer(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames, Profile* profile)
+  Writer(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
       : snapshot_(snapshot), frames_(frames), profile_(*profile) {}
 
   void Write() {
@@ -21,6 +21,10 @@ class Writer {
       profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
                                       i + 1, kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits,
                                       lock.wait_ns, lock.longest_ns, lock.holds, lock.hold_ns));
+      if (lock.waiting != 0) {
+        profile_.AddComment(fmt::format("lock {} waiting: {} delay_ns {} longest_ns {}", i + 1, lock.waiting,
+                                        lock.waiting_ns, lock.longest_waiting_ns));
+      }
       if (lock.block_stack != kNoStack) {
         profile_.AddComment(fmt::format("lock {} block: {} bytes, {} into it, stack {}", i + 1, lock.block_bytes,
                                         lock.block_offset, StackNumber(lock.block_stack)));
@@ -60,7 +64,7 @@ class Writer {
   }
 
   const Snapshot& snapshot_;
-  const std::function<std::vector<uint32_t>(uint32_t)>& frames_;
+  const FramesOfStack& frames_;
   Profile& profile_;
   absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
   absl::flat_hash_map<uint32_t, size_t> stacks_;
@@ -71,11 +75,12 @@ class Writer {
 std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
   std::vector<const LockInfo*> locks;
   for (const LockInfo& lock : snapshot.locks_known) {
-    if (lock.waits + lock.holds > 0) locks.push_back(&lock);
+    if (lock.waits + lock.holds + lock.waiting > 0) locks.push_back(&lock);
   }
-  std::stable_sort(locks.begin(), locks.end(), [](const LockInfo* a, const LockInfo* b) {
-    return std::max(a->wait_ns, a->hold_ns) > std::max(b->wait_ns, b->hold_ns);
-  });
+  const auto is_hotter = [](const LockInfo* a, const LockInfo* b) {
+    return std::max(a->wait_ns, a->hold_ns) + a->waiting_ns > std::max(b->wait_ns, b->hold_ns) + b->waiting_ns;
+  };
+  std::stable_sort(locks.begin(), locks.end(), is_hotter);
   if (locks.size() > kMostLocksWritten) {
     const auto unheld = [](const LockInfo* lock) { return HasNoHolder(lock->kind); };
     const size_t held = locks.size() - static_cast<size_t>(std::count_if(locks.begin(), locks.end(), unheld));
@@ -86,13 +91,15 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
       --room;
       return false;
     });
+    std::stable_partition(locks.begin(), locks.end(),
+                          [&](const LockInfo* lock) { return lock->waiting != 0 && !unheld(lock); });
     locks.resize(std::min(locks.size(), kMostLocksWritten));
+    std::stable_sort(locks.begin(), locks.end(), is_hotter);
   }
   return locks;
 }
 
-void AddLockComments(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames,
-                     Profile* profile) {
+void AddLockComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile) {
   Writer(snapshot, frames, profile).Write();
 }
 

@@ -5,11 +5,13 @@
 //   lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 5000000 longest_ns 90000 holds 80 hold_ns 4900000
 //   lock 1 block: 64 bytes, 16 into it, stack 3        it lies in a live block that was sampled, allocated at that stack
 //   lock 1 name: queue_mutex (server)                  added by the exporter where a symbol holds the address
+//   lock 1 waiting: 8 delay_ns 200000000 longest_ns 25000000      threads that wait for it now, and for how long so far
 //   lock stack 3: 0x55d2c0901233 0x55d2c0901300        addresses of locations of this file, leaf first
 //   lock pair 1: lock 1 holder 3 waiter 4 contentions 12.5 delay_ns 400000     stacks by number, - = not known
 //
 // Numbers of waits and holds are exact, those of pairs are estimates. At most kMostLocksWritten locks and
-// kMostPairsWritten pairs, the longest delays first.
+// kMostPairsWritten pairs, the longest delays first; of locks none that somebody waits for
+// now is left out for one that nobody does.
 #ifndef HOLDFAST_REPORT_EXPORT_LOCK_COMMENTS_H_
 #define HOLDFAST_REPORT_EXPORT_LOCK_COMMENTS_H_
 
@@ -22,12 +24,13 @@
 
 namespace holdfast {
 
+// The locations of one of the snapshot's stacks, made in the profile if need be.
+using FramesOfStack = std::function<std::vector<uint32_t>(uint32_t)>;
+
 // The locks of a snapshot in the order of their numbers, from 1: the longest delay first.
 std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot);
 
-// `frames`: the locations of one of the snapshot's stacks, made in `profile` if need be.
-void AddLockComments(const Snapshot& snapshot, const std::function<std::vector<uint32_t>(uint32_t)>& frames,
-                     Profile* profile);
+void AddLockComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile);
 
 }  // namespace holdfast
 

@@ -13,8 +13,10 @@
 #include "report/export/lock_names.h"
 #include "report/export/without_rights.h"
 #include "report/export/written_files.h"
+#include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/pprof.h"
 #include "report/symbolize/profile_symbolizer.h"
+#include "report/table/look_at_waits.h"
 
 namespace holdfast {
 namespace {
@@ -26,6 +28,12 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
     if (row.profile == kind && row.sums[0] != 0) {
       hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums[0], row.sums[1], row.sums[2]);
     }
+  }
+  if (kind != ProfileKind::kBlock) return hash;
+  for (const OngoingWaitInfo& wait : snapshot.ongoing) {
+    // Idle threads sleep as they did; one that waits for a lock from one snapshot to the next has waited longer.
+    const bool is_idle = HasNoHolder(wait.kind) || wait.kind == WaitKind::kFutex;
+    hash = absl::HashOf(hash, wait.place, wait.owner, is_idle ? 0 : snapshot.monotonic_ns);
   }
   return hash;
 }
@@ -121,8 +129,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Export(const OutputFol
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const OutputFolder& output,
                                                                      ModuleSymbolizer& symbolizer,
                                                                      const Deadline& lines_by) {
-  const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
+  absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
+  LookAtWaits(table_, &*snapshot);
   keep_ = snapshot->keep;
   tables_max_disk_bytes_ = snapshot->max_disk_bytes;
   std::vector<ProfileName> written;
@@ -232,8 +241,9 @@ bool ProcessExporter::has_files() const {
 }
 
 absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared) {
-  const absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
+  absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
+  LookAtWaits(table_, &*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);
   for (int i = 0; i < kProfileKinds; ++i) {
     const auto kind = static_cast<ProfileKind>(i);

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/export/lock_comments.h"
 #include "report/export/profile_comments.h"
+#include "report/export/waiting_comments.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -117,15 +118,20 @@ class StackInterner {
       : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
 
   uint32_t Intern(uint32_t stack) {
+    if (stack == kNoStack) return InternFrames({Synthetic(kNoStackAddress, "[no stack]")});
     if (ids_[stack] != Profile::kNone) return ids_[stack];
-    const auto next = static_cast<uint32_t>(frames_.size());
-    const auto [place, added] = by_frames_.emplace(FramesOf(snapshot_.stacks[stack]), next);
-    if (added) frames_.push_back(&place->first);
-    return ids_[stack] = place->second;
+    return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
   }
   const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
 
  private:
+  uint32_t InternFrames(std::vector<uint32_t> frames) {
+    const auto next = static_cast<uint32_t>(frames_.size());
+    const auto [place, added] = by_frames_.emplace(std::move(frames), next);
+    if (added) frames_.push_back(&place->first);
+    return place->second;
+  }
+
   std::vector<uint32_t> FramesOf(const StackInfo& stack) {
     if (stack.overflow) return {Synthetic(kOverflowAddress, "[overflow]")};
     std::vector<uint32_t> frames;
@@ -202,13 +208,26 @@ struct Group {
   uint16_t lock;
   bool overflow;
   std::array<double, kRowSums> sums;
+  bool waiting = false;  // it still goes on
 };
 
-std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, StackInterner* stacks) {
+// Waits that go on, with the time so far: exact, none is left to chance.
+void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint16_t>, size_t> index;
+  for (const OngoingWaitInfo& wait : snapshot.ongoing) {
+    const uint32_t stack = stacks->Intern(wait.stack);
+    const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, wait.lock_number), groups->size());
+    if (added) groups->push_back({stack, wait.kind, 0, wait.lock_number, false, {}, true});
+    (*groups)[place->second].sums[kContentions] += 1;
+    (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
+  }
+}
+
+std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, bool only_waiting, StackInterner* stacks) {
   std::vector<Group> groups;
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t>, size_t> index;
   for (const RowInfo& row : snapshot.rows) {
-    if (row.profile != kind) continue;
+    if (row.profile != kind || only_waiting) continue;
     // Dropped before its stack makes locations: a row without a call or a wait says nothing.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
@@ -219,18 +238,20 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, StackIn
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
   }
+  if (kind == ProfileKind::kBlock) AddWaiting(snapshot, stacks, &groups);
   return groups;
 }
 
 class Builder {
  public:
-  Builder(const Snapshot& snapshot, ProfileKind kind) : snapshot_(snapshot), kind_(kind) {}
+  Builder(const Snapshot& snapshot, ProfileKind kind, bool only_waiting = false)
+      : snapshot_(snapshot), kind_(kind), only_waiting_(only_waiting) {}
 
   Profile Build() {
     Describe();
     Segments segments(snapshot_);
     StackInterner stacks(snapshot_, segments, &profile_);
-    for (const Group& group : GroupRows(snapshot_, kind_, &stacks)) {
+    for (const Group& group : GroupRows(snapshot_, kind_, only_waiting_, &stacks)) {
       if (kind_ == ProfileKind::kHeap) {
         AddHeapSample(group, stacks.Frames(group.stack));
       } else {
@@ -238,9 +259,10 @@ class Builder {
       }
     }
     AddComments(snapshot_, kind_, variances_, full_sums_, &profile_);
-    if (kind_ != ProfileKind::kHeap && !profile_.samples.empty()) {
-      AddLockComments(
-          snapshot_, [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); }, &profile_);
+    if (kind_ != ProfileKind::kHeap && (!profile_.samples.empty() || only_waiting_)) {
+      const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
+      AddLockComments(snapshot_, frames, &profile_);
+      AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }
     segments.AddMappings(&profile_);
     return std::move(profile_);
@@ -304,7 +326,7 @@ class Builder {
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
     const std::array<int64_t, 2> values = {Value(0, group.sums[kContentions]), Value(1, group.sums[kDelay])};
     if (values == std::array<int64_t, 2>{}) return;
-    std::array<Profile::Label, 2> labels;
+    std::array<Profile::Label, 3> labels;
     size_t count = 0;
     if (group.wait != WaitKind::kNone) {
       labels[count++] = {.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
@@ -313,6 +335,7 @@ class Builder {
     if (const uint64_t address = AddressOfLock(group.lock); address != 0) {
       labels[count++] = {.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))};
     }
+    if (group.waiting) labels[count++] = {.key = Intern("state"), .text = Intern("waiting")};
     profile_.AddSample(frames, values, {labels.data(), count});
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
@@ -330,6 +353,7 @@ class Builder {
 
   const Snapshot& snapshot_;
   const ProfileKind kind_;
+  const bool only_waiting_;
   absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
   Profile profile_;
   std::array<double, 4> variances_ = {};
@@ -340,6 +364,8 @@ class Builder {
 }  // namespace
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
+
+Profile BuildWaitingProfile(const Snapshot& snapshot) { return Builder(snapshot, ProfileKind::kBlock, true).Build(); }
 
 std::string ProcessId(const ProcessIdentity& process) {
   return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks,

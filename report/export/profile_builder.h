@@ -4,8 +4,8 @@
 // What stands in the profile
 //   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
-//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`; both `lock_address` if
-//                   asked for
+//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
+//                   wait still goes on, with the time so far; both `lock_address` if asked for
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
 //                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
 //                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
@@ -33,6 +33,8 @@ namespace holdfast {
 inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
+// A block profile of the waits that go on, and nothing else; all of them are in its comments.
+Profile BuildWaitingProfile(const Snapshot& snapshot);
 
 // `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, and in no others.
 std::string ProcessId(const ProcessIdentity& process);

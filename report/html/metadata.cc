@@ -83,9 +83,9 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     json.Close(']').Key("comments").Open('[');
     for (const std::string& comment : series.comments) {
       // Single locks stand in tables of their own.
-      if (!comment.starts_with("lock ")) json.String(comment);
+      if (!comment.starts_with("lock ") && !comment.starts_with("waiting ")) json.String(comment);
     }
-    json.Close(']').Key("losses").Open('[');
+    json.Close(']').Key("deadlocks").String(series.deadlocks).Key("losses").Open('[');
     for (const std::string& loss : series.losses) json.String(loss);
     json.Close(']').Key("locks").Open('[');
     for (const Lock& lock : series.locks) {

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "report/analysis/lock_list.h"
+#include "report/analysis/stuck.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/utf8.h"
@@ -197,6 +198,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   const Profile& profile = stacks.profile();
   Plumbing whose = Plumbing::Make(profile, {}).value();  // without patterns it can't fail
   const LockList list = ReadLockList(profile, &whose);
+  series->deadlocks = DeadlockText(profile);
   series->locks.clear();
   series->pairs.clear();
   const auto function_of = [&](const std::string& name) {

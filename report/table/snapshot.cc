@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/table/ongoing_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/weight.h"
 
@@ -36,7 +37,7 @@ class SnapshotReader {
 
   absl::Status Read(Snapshot* snapshot) {
     for (const auto step : {&SnapshotReader::ReadHeader, &SnapshotReader::ReadModules, &SnapshotReader::ReadStacks,
-                            &SnapshotReader::ReadSingleLocks}) {
+                            &SnapshotReader::ReadSingleLocks, &SnapshotReader::ReadWaits}) {
       if (absl::Status status = (this->*step)(snapshot); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -284,6 +285,11 @@ class SnapshotReader {
       if (CounterValue(list) != 0) lists->push_back(CounterValue(list));
     }
     *next = branch->next;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadWaits(Snapshot* snapshot) {
+    ReadOngoing(bytes_, limit_, stack_of_row_, snapshot);
     return absl::OkStatus();
   }
 

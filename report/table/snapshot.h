@@ -60,6 +60,7 @@ struct LockInfo {  // one lock, by its address; exact
   WaitKind kind;    // kRwlockWrite for readers and writers
   uint16_t number;  // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
+  uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;  // threads that wait now, and for how long so far
   // The live heap sample that it lies in, if there is one.
   uint64_t block_bytes = 0, block_offset = 0;
   uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
@@ -69,6 +70,51 @@ struct LockPairInfo {       // see LockPairRecord in layout.h
   uint32_t lock;            // index into Snapshot::locks_known
   uint32_t holder, waiter;  // index into Snapshot::stacks, or kNoStack
   double contentions, delay_ns;
+};
+
+// A wait that went on when the snapshot was taken. See OngoingWait in layout.h; what `holder` and below say is
+// LookAtWaits's (look_at_waits.h).
+struct OngoingWaitInfo {
+  uint32_t thread_id;  // as the process sees it; 0: it may not ask
+  WaitKind kind;
+  uint64_t lock, mutex;
+  int64_t start_ns;               // of CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
+  uint32_t stack = kNoStack;      // index into Snapshot::stacks
+  uint16_t lock_number = 0;       // as RowInfo::lock
+  uint32_t noted_holder = 0;      // thread id that the lock named when the wait began or was last looked at
+  uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread
+  // Who holds it: index into Snapshot::threads, or kNobody.
+  uint32_t holder = 0xffffffff;
+  enum HolderSource : uint8_t {
+    kNotKept,  // the lock does not say who holds it
+    kFree,     // it says that nobody does
+    kNow,      // it said so just now
+    kAtStart,  // it said so when the wait began; now it could not be asked
+    kLastGot,  // not kept: this one was the last to get it after a wait
+    kReaders,  // so many readers, of whom it does not say who they are
+  } source = kNotKept;
+  bool owner_died = false;  // of a robust mutex
+  uint32_t readers = 0;
+};
+inline constexpr uint32_t kNobody = 0xffffffff;
+
+// A thread that waits, or that holds what others wait for.
+struct ThreadInfo {
+  uint32_t id = 0;      // as the process sees it
+  uint32_t number = 0;  // 1 for the oldest of those that live, which is main; 0: not known
+  std::string name;
+  uint32_t wait = kNobody;  // index into Snapshot::ongoing: its innermost one
+  bool gone = false;        // it has ended, and holds all the same
+  // Of a holder that does not wait.
+  std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
+  uint32_t stack = kNoStack;  // index into Snapshot::stacks
+};
+
+// Who got a lock last after a wait for it.
+struct LastGotInfo {
+  uint64_t lock;
+  uint32_t thread_id;
+  int64_t end_ns;
 };
 
 struct ProcessIdentity {
@@ -95,12 +141,19 @@ struct Snapshot {
   std::array<LockTotals, kWaitKinds> locks;  // by WaitKind
   uint64_t wait_samples, hold_samples;
   uint64_t table_bytes;  // backed
-  uint32_t exit_request, exported, snapshot_request, snapshot_done;
+  uint32_t exit_request, exported, snapshot_request, snapshot_done, exporter_beat_s;
   std::vector<ModuleInfo> modules;
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
   std::vector<LockInfo> locks_known;
   std::vector<LockPairInfo> lock_pairs;
+  int64_t monotonic_ns = 0;  // when the waits that go on were looked at
+  std::vector<OngoingWaitInfo> ongoing;
+  std::vector<LastGotInfo> last_got;
+  std::vector<ThreadInfo> threads;
+  std::vector<std::vector<uint32_t>>
+      deadlocks;            // threads, each of which waits for the next, and the last for the first
+  std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone
 };
 
 // `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable

@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "report/base/time_budget.h"
+#include "report/table/ongoing_reader.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -185,9 +186,17 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
+  const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
   // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
-  return ReadSnapshot(copy.get(), end, wall_ns);
+  absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns);
+  if (snapshot.ok())
+    EndOngoingAt(SomebodyWrites(file_) ? monotonic_ns : LastSignOfLife(*snapshot, monotonic_ns), &*snapshot);
+  return snapshot;
+}
+
+uint64_t TableFile::OngoingOwnerAt(uint64_t place) const {
+  return Field<uint64_t>(file_.get(), place + offsetof(OngoingWait, owner), 0);
 }
 
 bool SomebodyWrites(const FileDescriptor& file) {
@@ -224,7 +233,10 @@ void TableFile::SetExporterPid(int32_t pid) const {
   WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
 }
 
-void TableFile::SetBeat(uint32_t beat) const { WriteWord(offsetof(TableHeader, exporter_beat), beat); }
+void TableFile::SetBeat(uint32_t beat) const {
+  WriteWord(offsetof(TableHeader, exporter_beat), beat);
+  WriteWord(offsetof(TableHeader, exporter_beat_s), static_cast<uint32_t>(NowNs() / kSecond));
+}
 
 // An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {

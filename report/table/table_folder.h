@@ -65,6 +65,8 @@ class TableFile {
 
   absl::StatusOr<ControlWords> ReadWords() const;
   absl::StatusOr<Snapshot> TakeSnapshot() const;
+  // Whose slot that is now, of those that hold the waits that go on: OngoingWaitInfo::owner as long as it is the same wait.
+  uint64_t OngoingOwnerAt(uint64_t place) const;
 
   // The last profile is in place (or cannot be had): wakes a target that waits for it at its end.
   void AnswerExit() const;

@@ -46,6 +46,7 @@ constexpr Command kCommands[] = {
     {"locks", AddLocksCommand},
     {"ls", AddLsCommand},
     {"dump", AddDumpCommand},
+    {"stuck", AddStuckCommand},
     {"set", AddSetCommand},
     {"symbolize", AddSymbolizeCommand},
     {"bundle", AddBundleCommand},

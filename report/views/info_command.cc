@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "report/analysis/stuck.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
@@ -73,6 +74,7 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
 }
 
 void PrintProfile(const std::string& file, const Profile& profile, std::ostream& out) {
+  if (const std::string deadlocks = DeadlockText(profile); !deadlocks.empty()) out << deadlocks << "\n";
   out << fmt::format("file        {}\n", Printable(file));
   out << fmt::format("kind        {}\n", Printable(ProfileKindOf(profile)));
   PrintTimes(profile, out);
@@ -80,10 +82,13 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
   PrintCounts(profile, out);
   out << fmt::format("comments    {}\n", profile.comments.size());
   size_t of_locks = 0;
+  const auto is_of_lock = [](std::string_view text) {
+    return text.starts_with("lock ") || text.starts_with("waiting ");
+  };
   for (const StringId comment : profile.comments) {
     const std::string_view text = profile.strings[comment];
-    of_locks += text.starts_with("lock ");
-    if (!text.starts_with("lock ")) out << "  " << Printable(text) << "\n";
+    of_locks += is_of_lock(text);
+    if (!is_of_lock(text)) out << "  " << Printable(text) << "\n";
   }
   if (of_locks > 0) {
     out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "report/analysis/lock_list.h"
+#include "report/analysis/stuck.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
@@ -196,6 +197,11 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
         absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
                                         options.files[0])),
         kCouldNot);
+  }
+  if (style->format == Format::kTable) {
+    for (const OneProfile& one : profiles) {
+      if (const std::string deadlocks = DeadlockText(*one.file->profile); !deadlocks.empty()) out << deadlocks << "\n";
+    }
   }
   if (options.holder.empty() && options.waiter.empty()) {
     Print(LockTable(profiles, options.count), *style, out);

@@ -18,12 +18,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/contract/ongoing_layout.h"
 #include "sampler/contract/records.h"
 
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 9;
+inline constexpr uint32_t kLayoutVersion = 10;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -115,7 +116,7 @@ struct TableHeader {
   std::atomic<uint32_t> snapshot_request;
   std::atomic<uint32_t> snapshot_done;
   std::atomic<int32_t> exporter_pid;
-  std::atomic<uint32_t> exporter_beat;
+  std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
 
   // Options, as the target took them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end
@@ -145,6 +146,7 @@ struct TableHeader {
   std::atomic<uint32_t> lock_count, pair_count, lock_number;
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
+  std::atomic<Offset> ongoing_segments[kOngoingSegments];
 
   // Text, zero-terminated, cut when too long.
   char host[64];

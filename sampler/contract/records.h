@@ -57,12 +57,13 @@ enum class Loss : uint8_t {
   kLockTableFull,       // locks, or pairs of holder and waiter, that `holdfast locks` does not know
   kLockSlotTaken,  // waits that could not be attributed to their holder: too many locks, or waiters of one lock, at once
   kSumFull,        // a sum that has no room for more, and stays as it is
+  kOngoingFull,    // waits that no snapshot sees while they last: too many threads wait at once
 };
-inline constexpr int kLosses = 11;
+inline constexpr int kLosses = 12;
 inline constexpr const char* kLossNames[kLosses] = {"stack-table-full", "live-table-full",   "stack-truncated",
                                                     "stack-missing",    "module-table-full", "table-unavailable",
                                                     "growth-failed",    "no-system-calls",   "lock-table-full",
-                                                    "lock-slot-taken",  "sum-full"};
+                                                    "lock-slot-taken",  "sum-full",          "ongoing-waits-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
 inline constexpr int kMaxDepth = 256;

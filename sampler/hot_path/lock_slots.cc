@@ -172,7 +172,7 @@ void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns)
 }
 
 KnownWait* KnownWaitAt(int thread_id, uint64_t call_site) {
-  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  LockSlots* all = GetSlots();
   if (all == nullptr || thread_id == 0) return nullptr;
   return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].known[call_site % kKnownWaits];
 }

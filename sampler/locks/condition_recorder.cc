@@ -11,6 +11,7 @@
 #include "sampler/contract/clock.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/ongoing_waits.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/process/enter.h"
 #include "sampler/stacks/sample_stack.h"
@@ -87,6 +88,7 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   MakeCurrent(thread, wait);
   RegisterWaiter(recorded, thread, condition, wait);
   if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
+  BeginOngoing(recorded, thread, caller, mutex, wait);
 }
 
 void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex, bool woken) {
@@ -98,6 +100,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   const int64_t end_ns = MonotonicNs();
   const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
   LeaveCurrent(thread, wait, end_ns);
+  EndOngoing(recorded, *wait, end_ns, woken);
   if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
   WaitState for_mutex = *wait;

@@ -5,6 +5,7 @@
 #include "sampler/locks/holds.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/ongoing_waits.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/process/enter.h"
 #include "sampler/stacks/sample_stack.h"
@@ -35,6 +36,7 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
     // Only one thread takes it out.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
+    DropOngoingOf(recorded, id);
     const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
     int64_t attributed_from_ns = end_ns;
     LockCounters& counters = LockCountersOf(recorded, thread);

@@ -2,6 +2,7 @@
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/ongoing_waits.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/stacks/sample_stack.h"
@@ -69,6 +70,7 @@ void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
   if (wait->slot != nullptr)
     RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
+  NoteOngoing(recorded, *wait);
   own_time.Add();
   if (own_time.measured()) TendExporter(recorded);
   Unmute(thread);
@@ -91,14 +93,18 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;
   wait->in_parts = style == WaitStyle::kInParts && !is_known;
   const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
-  const bool looks = was_long || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
-  wait->chance = was_long ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
-  wait->sampled = was_long || is_known != looks;
+  // One that cannot be captured later is captured now or never, and it may last for ever.
+  const bool always = was_long || (!is_known && style == WaitStyle::kWhole);
+  const bool looks = always || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
+  wait->chance = always ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
+  wait->sampled = always || is_known != looks;
   if (looks) {
     CaptureWait(caller, wait);
     if (known != nullptr) Remember(recorded, *wait, call_site, known);
-  } else if (is_known && wait->slot != nullptr) {
-    RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+  } else if (is_known) {
+    NoteOngoing(recorded, *wait);
+    if (wait->slot != nullptr)
+      RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
+#include "sampler/locks/ongoing_waits.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/locks/waits.h"
 #include "sampler/process/enter.h"
@@ -100,6 +101,7 @@ static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
   }
   const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
   EndRegistration(thread, now_ns);
+  DropOngoing(recorded, thread, abandoned.wait);
   DropCleanup(abandoned);
   thread.current_wait = {abandoned.outer, {}};
   NoteCurrent(thread);
@@ -211,6 +213,7 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
     wait->record = FindLockRecord(recorded, holder, kind);
     if (HasHolder(kind)) RegisterWaiter(recorded, thread, holder, wait);
   }
+  BeginOngoing(recorded, thread, caller, nullptr, wait);
   CaptureIfChosen(caller, recorded, thread, style, wait);
 }
 
@@ -221,6 +224,8 @@ void StillWaiting(const CallerRegisters& caller, LockWait* opaque) {
   wait->sampled = true;
   if (wait->capture_end_ns == 0)
     CaptureWait(caller, wait);  // a row that is only known from another wait is not good enough
+  else if (SharedTable* recorded = table())
+    NoteOngoing(recorded, *wait);
 }
 
 void EnterWait(bool free_now, LockWait* opaque) {
@@ -242,6 +247,7 @@ void EnterWait(bool free_now, LockWait* opaque) {
   if (thread.current_wait.wait != wait) return;
   thread.current_wait.start_ns = wait->start_ns;
   NoteCurrent(thread);
+  if (SharedTable* recorded = table()) NoteOngoing(recorded, *wait);
 }
 
 void EndWait(LockWait* opaque, bool acquired) {
@@ -252,6 +258,7 @@ void EndWait(LockWait* opaque, bool acquired) {
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
   if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
+  EndOngoing(recorded, *wait, end_ns, acquired);
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
   ended.acquired = acquired;
   bool will_unlock = false;
@@ -297,8 +304,10 @@ void PublishWaitSlow() {
 
 void DropWait(LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
-  if (!wait->active || table() == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns) || wait->slot == nullptr)
-    return;
+  SharedTable* recorded = table();
+  if (!wait->active || recorded == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns)) return;
+  EndOngoing(recorded, *wait, wait->start_ns, false);
+  if (wait->slot == nullptr) return;
   if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }
 

@@ -12,9 +12,10 @@
 //   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R), and so is one of at least
 //                           kFirstPartNs whose stack was known, chosen or not: what a capture adds to it does not count.
 //                           Others with p·chance: where the stack was known, if it was not chosen; else if it was.
-// With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured if
-// randomly chosen, too, but every time when the thread's last wait of that kind was a long one: that is known before this
-// one begins, so it is no bias, and threads that wait long are seen with little error.
+// With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured
+// at every unknown call site, so that a wait that never ends has its stack, and every time when the thread's last wait of that
+// kind was a long one: both are known before this one begins, so it is no bias, and threads that wait long are seen with
+// little error.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 
@@ -46,6 +47,7 @@ struct WaitState {
   bool sampled;      // if one is due: the row is known, and our own work did not lengthen it
   bool stack_known;  // from an earlier wait: a long one is sampled in any case
   float chance;      // that of a wait like this one, before the choice; 0: only holders are wanted
+  uint16_t ongoing;  // 1 + the number of its slot among the waits that go on; 0: it has none
 };
 
 }  // namespace holdfast

@@ -25,6 +25,7 @@ export interface Series {
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];
   comments: string[];
+  deadlocks: string; // in words; "" for none
   losses: string[];
   locks: LockRow[];
   pairs: LockPair[];

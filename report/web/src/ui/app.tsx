@@ -16,7 +16,7 @@ import { LocksView } from "./views/locks_view";
 import type { Model } from "./model";
 import { SandwichView } from "./sandwich";
 import { SourceView } from "./views/source_view";
-import { Summary } from "./summary";
+import { Deadlocks, Summary } from "./summary";
 import { BottomUpView, FunctionsView, TopDownView } from "./tables";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
@@ -177,6 +177,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
             </button>
           </p>
         )}
+        <Deadlocks app={app} />
         <Summary app={app} />
         <Timeline app={app} />
         <Tools app={app} />

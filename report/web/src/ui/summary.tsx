@@ -193,6 +193,18 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
   return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited, ${formatValue(holders.delay, "nanoseconds")} of it for holders`, found };
 }
 
+/** Threads that wait for each other: said first, in every view. */
+export function Deadlocks({ app }: { app: App }) {
+  const { model, state } = app;
+  const shown = model.report.series.filter((s) => !s.base && (state.process === "" || s.process === state.process));
+  const deadlocks = [...new Set(shown.map((s) => s.deadlocks ?? ""))].join("");
+  return deadlocks === "" ? null : (
+    <pre class="deadlocks" role="alert" data-testid="deadlocks">
+      {deadlocks}
+    </pre>
+  );
+}
+
 export function Summary({ app }: { app: App }) {
   const { model, state } = app;
   const own = ownHeadline(app);

@@ -1,0 +1,31 @@
+// Who waits for whom, in words: `holdfast stuck`, and the lines that other commands print where there is a deadlock.
+//
+//   deadlock: 2 threads wait for each other, since 25.1 s
+//     T2 worker (tid 4711)  holds  accounts_mutex (server)  waits for  audit_mutex (server)     transfer ← handle ← run
+//     T3 worker (tid 4712)  holds  audit_mutex (server)     waits for  accounts_mutex (server)  audit ← handle ← run
+//
+// From a profile's comments (report/analysis/waiting_list.h), whether it lies in a file or was made a moment ago.
+#ifndef HOLDFAST_REPORT_ANALYSIS_STUCK_H_
+#define HOLDFAST_REPORT_ANALYSIS_STUCK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/pprof/profile.h"
+
+namespace holdfast {
+
+// "" if there is none.
+std::string DeadlockText(const Profile& profile);
+// One screen: deadlocks, locks that somebody waits for, what nobody holds. `process`: "server (pid 4242)".
+std::string StuckText(const Profile& profile, const std::string& process);
+std::string StuckJson(const Profile& profile, int64_t pid);
+bool HasDeadlock(const Profile& profile);
+
+// Of these files, the deadlocks in those that are block profiles; "" if there is none, also for files that cannot be read.
+std::string DeadlocksIn(const std::vector<std::string>& files);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_STUCK_H_

@@ -1,0 +1,168 @@
+#include "report/table/thread_status.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace holdfast {
+namespace {
+
+std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
+  const FileDescriptor file(
+      open(absl::StrCat("/proc/", pid, "/task/", thread, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
+  char buffer[4096];
+  const ssize_t got = file.valid() ? read(file.get(), buffer, sizeof buffer) : 0;
+  std::string text(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+// Those in which threads are found for long.
+struct NamedCall {
+  int64_t number;
+  const char* name;
+};
+constexpr NamedCall kCalls[] = {{SYS_read, "read"},
+                                {SYS_write, "write"},
+                                {SYS_poll, "poll"},
+                                {SYS_ioctl, "ioctl"},
+                                {SYS_pread64, "pread"},
+                                {SYS_pwrite64, "pwrite"},
+                                {SYS_readv, "readv"},
+                                {SYS_writev, "writev"},
+                                {SYS_select, "select"},
+                                {SYS_msync, "msync"},
+                                {SYS_pause, "pause"},
+                                {SYS_nanosleep, "nanosleep"},
+                                {SYS_sendfile, "sendfile"},
+                                {SYS_connect, "connect"},
+                                {SYS_accept, "accept"},
+                                {SYS_sendto, "sendto"},
+                                {SYS_recvfrom, "recvfrom"},
+                                {SYS_sendmsg, "sendmsg"},
+                                {SYS_recvmsg, "recvmsg"},
+                                {SYS_wait4, "wait4"},
+                                {SYS_semop, "semop"},
+                                {SYS_msgrcv, "msgrcv"},
+                                {SYS_fcntl, "fcntl"},
+                                {SYS_flock, "flock"},
+                                {SYS_fsync, "fsync"},
+                                {SYS_fdatasync, "fdatasync"},
+                                {SYS_rt_sigtimedwait, "sigtimedwait"},
+                                {SYS_rt_sigsuspend, "sigsuspend"},
+                                {SYS_futex, "futex"},
+                                {SYS_io_getevents, "io_getevents"},
+                                {SYS_semtimedop, "semtimedop"},
+                                {SYS_clock_nanosleep, "clock_nanosleep"},
+                                {SYS_epoll_wait, "epoll_wait"},
+                                {SYS_waitid, "waitid"},
+                                {SYS_openat, "openat"},
+                                {SYS_pselect6, "pselect"},
+                                {SYS_ppoll, "ppoll"},
+                                {SYS_fallocate, "fallocate"},
+                                {SYS_accept4, "accept4"},
+                                {SYS_epoll_pwait, "epoll_pwait"},
+                                {SYS_io_uring_enter, "io_uring_enter"}};
+
+std::string CallName(int64_t number) {
+  for (const NamedCall& call : kCalls) {
+    if (call.number == number) return call.name;
+  }
+  return absl::StrCat("system call ", number);
+}
+
+}  // namespace
+
+std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace) {
+  std::vector<std::pair<pid_t, uint32_t>> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(absl::StrCat("/proc/", pid, "/task").c_str()), closedir);
+  if (tasks == nullptr) return threads;
+  while (const dirent* entry = readdir(tasks.get())) {
+    pid_t thread;
+    if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
+  }
+  std::sort(threads.begin(), threads.end());
+  if (!other_namespace) return threads;
+  for (auto& [thread, inner] : threads) {
+    const std::string status = ReadOfThread(pid, thread, "status");
+    for (absl::string_view line : absl::StrSplit(status, '\n')) {
+      if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+      const std::vector<absl::string_view> ids = absl::StrSplit(line, '\t', absl::SkipEmpty());
+      if (!ids.empty()) inner = absl::SimpleAtoi(ids.back(), &inner) ? inner : 0;
+    }
+  }
+  return threads;
+}
+
+std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }
+
+std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
+  const std::string text = ReadOfThread(pid, thread, "syscall");
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  BlockedCall call{};
+  if (words.size() != 9 || !absl::SimpleAtoi(words[0], &call.number)) return std::nullopt;  // "running"
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (!absl::SimpleHexAtoi(words[1 + i], &call.arguments[i])) return std::nullopt;
+  }
+  if (!absl::SimpleHexAtoi(words[7], &call.sp) || !absl::SimpleHexAtoi(words[8], &call.pc)) return std::nullopt;
+  return call;
+}
+
+std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
+  const std::string stat = ReadOfThread(pid, thread, "stat");
+  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
+  const char* says = "in a state that is not known";
+  switch (state) {
+    case 'R':
+      return "runs";
+    case 'S':
+      says = "sleeps";
+      break;
+    case 'D':
+      says = "sleeps, not to be interrupted,";
+      break;
+    case 'T':
+      says = "stopped by a signal";
+      break;
+    case 't':
+      says = "stopped by a debugger";
+      break;
+    case 'Z':
+    case 'X':
+      return "has ended";
+    default:
+      break;
+  }
+  std::string text = says;
+  if (call.has_value()) absl::StrAppend(&text, " in ", CallName(call->number));
+  std::string channel = ReadOfThread(pid, thread, "wchan");
+  if (!std::all_of(channel.begin(), channel.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; })) {
+    channel.clear();
+  }
+  if (!channel.empty() && channel != "0") absl::StrAppend(&text, " (", channel, ")");
+  return text;
+}
+
+ProcessMemory::ProcessMemory(pid_t pid)
+    : file_(open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC)),
+      is_denied_(!file_.valid() && (errno == EACCES || errno == EPERM)) {}
+
+bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
+  return file_.valid() && address <= INT64_MAX &&
+         pread(file_.get(), to, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
+}
+
+}  // namespace holdfast

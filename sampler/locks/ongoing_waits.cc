@@ -1,0 +1,197 @@
+#include "sampler/locks/ongoing_waits.h"
+
+#include <pthread.h>
+
+#include <bit>
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kProbes = 16;  // slots that are looked at before another segment is made
+
+uint32_t TurnOf(uint64_t owner) { return static_cast<uint32_t>(owner); }
+uint32_t ThreadOf(uint64_t owner) { return static_cast<uint32_t>(owner >> kOngoingThreadShift); }
+uint64_t Owner(uint32_t turn, uint32_t thread_id) { return uint64_t{thread_id} << kOngoingThreadShift | turn; }
+uint32_t LowBits(const void* wait) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(wait)); }
+
+int SegmentOf(uint32_t number) { return number < kOngoingSlots0 ? 0 : std::bit_width(number / kOngoingSlots0); }
+
+// Null: there is no such segment.
+OngoingWait* SlotAt(SharedTable* recorded, uint32_t number) {
+  const int segment = SegmentOf(number);
+  const Offset at = recorded->header()->ongoing_segments[segment].load(std::memory_order_acquire);
+  return at == 0 ? nullptr : recorded->At<OngoingWait>(at) + (number - OngoingSlotsUpTo(segment));
+}
+
+int Segments(SharedTable* recorded) {
+  const auto& segments = recorded->header()->ongoing_segments;
+  int made = 0;
+  while (made < kOngoingSegments && segments[made].load(std::memory_order_acquire) != 0) ++made;
+  return made;
+}
+
+// Threads that come here together make one each, of which all but one stay unused: so whoever is not the first one that
+// comes gives the other a moment.
+bool MakeSegment(SharedTable* recorded, int number, bool at_once) {
+  std::atomic<Offset>& segment = recorded->header()->ongoing_segments[number];
+  constexpr int kPatience = 256;
+  for (int i = 0; !at_once && i < kPatience; ++i) {
+    if (segment.load(std::memory_order_acquire) != 0) return true;
+    SpinPause();
+  }
+  // Slots have cache lines of their own: records lie at multiples of 8 bytes only.
+  const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
+  constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
+  auto* made = static_cast<char*>(recorded->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
+  if (made == nullptr) return false;
+  made += -reinterpret_cast<uintptr_t>(made) % kLine;
+  Offset none = 0;
+  segment.compare_exchange_strong(none, recorded->OffsetOf(made), std::memory_order_release, std::memory_order_acquire);
+  return true;
+}
+
+// Takes it if it is nobody's; or, `may_be_left`, if it is this thread's own and was left by a jump.
+bool Take(OngoingWait* slot, uint32_t thread_id, bool may_be_left) {
+  uint64_t owner = slot->owner.load(std::memory_order_relaxed);
+  const uint32_t turn = TurnOf(owner);
+  if (turn % kTurnStates != kNobodys && (!may_be_left || thread_id == 0 || ThreadOf(owner) != thread_id)) return false;
+  const uint32_t next = turn / kTurnStates * kTurnStates + kTurnStates;
+  if (!slot->owner.compare_exchange_strong(owner, Owner(next + kBeingFilled, thread_id), std::memory_order_acquire,
+                                           std::memory_order_relaxed))
+    return false;
+  if (ThreadOf(owner) != thread_id) {  // what another thread got is not this one's
+    for (OngoingWait::Got& got : slot->got) got.lock.store(0, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+// A number, or kNone.
+constexpr uint32_t kNone = UINT32_MAX;
+uint32_t TakeFrom(SharedTable* recorded, uint32_t thread_id, uint32_t begin, uint32_t end, uint32_t probes) {
+  const uint32_t first = thread_id * 0x9e3779b1u >> 16, slots = end - begin;
+  for (uint32_t i = 0; i < probes && i < slots; ++i) {
+    const uint32_t number = begin + (first + i) % slots;
+    if (Take(SlotAt(recorded, number), thread_id, false)) return number;
+  }
+  return kNone;
+}
+
+// The newest segment first: those before it were full when it was made. They are looked at where it is full, too; and before
+// the wait is given up, all of them are.
+uint32_t TakeAny(SharedTable* recorded, uint32_t thread_id) {
+  for (int made = Segments(recorded);; ++made) {
+    const uint32_t slots = OngoingSlotsUpTo(made), older = OngoingSlotsUpTo(made > 0 ? made - 1 : 0);
+    uint32_t number = TakeFrom(recorded, thread_id, older, slots, kProbes);
+    if (number == kNone) number = TakeFrom(recorded, thread_id, 0, slots, kProbes);
+    if (number != kNone) return number;
+    // Of those that find it full together, one in four makes the next one at once.
+    const bool is_last = made == kOngoingSegments;
+    if (is_last || !MakeSegment(recorded, made, made == 0 || thread_id % 4 == 0))
+      return TakeFrom(recorded, thread_id, 0, slots, slots);
+  }
+}
+
+void Release(OngoingWait* slot, uint64_t owner) {
+  const uint32_t turn = TurnOf(owner) / kTurnStates * kTurnStates + kTurnStates;
+  slot->owner.store(Owner(turn, ThreadOf(owner)), std::memory_order_release);
+}
+
+// Words of glibc's that the static initialisers have frozen.
+uint32_t HolderOf(const WaitState& wait) {
+  int holder = 0;
+  if (wait.kind == WaitKind::kMutex) {
+    holder = __atomic_load_n(&static_cast<const pthread_mutex_t*>(wait.holder)->__data.__owner, __ATOMIC_RELAXED);
+  } else if (wait.kind == WaitKind::kRwlockRead || wait.kind == WaitKind::kRwlockWrite) {
+    holder = __atomic_load_n(&static_cast<const pthread_rwlock_t*>(wait.holder)->__data.__cur_writer, __ATOMIC_RELAXED);
+  }
+  return static_cast<uint32_t>(holder);
+}
+
+// The slot of this wait; null: it has none, or it was taken for another by now.
+OngoingWait* SlotOf(SharedTable* recorded, const WaitState& wait) {
+  OngoingWait* slot = wait.ongoing == 0 ? nullptr : SlotAt(recorded, wait.ongoing - 1u);
+  if (slot == nullptr || slot->wait.load(std::memory_order_relaxed) != LowBits(&wait)) return nullptr;
+  const uint64_t owner = slot->owner.load(std::memory_order_relaxed);
+  const bool is_ours = ThreadOf(owner) == static_cast<uint32_t>(ThreadId());
+  return is_ours && TurnOf(owner) % kTurnStates == kWaiting ? slot : nullptr;
+}
+
+// In the place of the lock that was got longest ago, or of this one.
+void NoteGot(OngoingWait* slot, const void* lock, int64_t end_ns) {
+  const auto address = reinterpret_cast<uintptr_t>(lock);
+  OngoingWait::Got* place = &slot->got[0];
+  for (OngoingWait::Got& got : slot->got) {
+    const bool is_older = got.end_ns.load(std::memory_order_relaxed) < place->end_ns.load(std::memory_order_relaxed);
+    if (got.lock.load(std::memory_order_relaxed) == address) {
+      place = &got;
+      break;
+    }
+    if (is_older) place = &got;
+  }
+  place->lock.store(address, std::memory_order_relaxed);
+  place->end_ns.store(end_ns, std::memory_order_relaxed);
+}
+
+void Note(SharedTable* recorded, OngoingWait* slot, const WaitState& wait) {
+  slot->start_ns.store(wait.start_ns, std::memory_order_relaxed);
+  slot->row.store(wait.row != nullptr ? recorded->OffsetOf(wait.row) : 0, std::memory_order_relaxed);
+  slot->holder.store(HolderOf(wait), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegisters& caller, const void* mutex,
+                  WaitState* wait) {
+  const auto thread_id = static_cast<uint32_t>(ThreadId());
+  const bool is_outermost = wait->outer.wait == nullptr;
+  uint32_t number = thread.ongoing_slot - 1u;
+  OngoingWait* slot = thread.ongoing_slot != 0 ? SlotAt(recorded, number) : nullptr;
+  if (UNLIKELY(slot == nullptr || !Take(slot, thread_id, is_outermost))) {
+    number = TakeAny(recorded, thread_id);
+    if (number == kNone) return recorded->Count(Loss::kOngoingFull);
+    slot = SlotAt(recorded, number);
+    if (is_outermost) thread.ongoing_slot = static_cast<uint16_t>(number + 1);
+  }
+  wait->ongoing = static_cast<uint16_t>(number + 1);
+  slot->lock.store(reinterpret_cast<uintptr_t>(wait->holder), std::memory_order_relaxed);
+  slot->caller.store(caller.pc, std::memory_order_relaxed);
+  slot->mutex.store(reinterpret_cast<uintptr_t>(mutex), std::memory_order_relaxed);
+  slot->wait.store(LowBits(wait), std::memory_order_relaxed);
+  slot->kind.store(static_cast<uint8_t>(wait->kind), std::memory_order_relaxed);
+  Note(recorded, slot, *wait);
+  // Release: who finds the thread waiting finds what it waits for.
+  slot->owner.store(slot->owner.load(std::memory_order_relaxed) - kBeingFilled + kWaiting, std::memory_order_release);
+}
+
+void NoteOngoing(SharedTable* recorded, const WaitState& wait) {
+  if (OngoingWait* slot = SlotOf(recorded, wait)) Note(recorded, slot, wait);
+}
+
+void EndOngoing(SharedTable* recorded, const WaitState& wait, int64_t end_ns, bool acquired) {
+  OngoingWait* slot = SlotOf(recorded, wait);
+  if (slot == nullptr) return;
+  if (acquired && (wait.kind == WaitKind::kFutex || wait.kind == WaitKind::kSpin)) NoteGot(slot, wait.holder, end_ns);
+  Release(slot, slot->owner.load(std::memory_order_relaxed));
+}
+
+template <typename Which>
+static void ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which which) {
+  const uint32_t slots = OngoingSlotsUpTo(Segments(recorded));
+  for (uint32_t number = 0; number < slots; ++number) {
+    OngoingWait* slot = SlotAt(recorded, number);
+    const uint64_t owner = slot->owner.load(std::memory_order_relaxed);
+    if (TurnOf(owner) % kTurnStates == kNobodys || ThreadOf(owner) != thread_id || !which(*slot)) continue;
+    Release(slot, owner);
+  }
+}
+
+void DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait) {
+  ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id),
+               [=](const OngoingWait& slot) { return slot.wait.load(std::memory_order_relaxed) == LowBits(wait); });
+}
+
+void DropOngoingOf(SharedTable* recorded, int thread_id) {
+  ReleaseWhere(recorded, static_cast<uint32_t>(thread_id), [](const OngoingWait&) { return true; });
+}
+
+}  // namespace holdfast

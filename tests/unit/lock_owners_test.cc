@@ -1,0 +1,117 @@
+// What the words of a lock say about who holds it, and which threads wait for each other.
+#include <errno.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "report/analysis/calls_text.h"
+#include "report/table/look_at_waits.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+template <typename Lock>
+LockState StateOf(WaitKind kind, const Lock& lock) {
+  char bytes[kLockBytes] = {};
+  memcpy(bytes, &lock, sizeof lock);
+  return StateOfLock(kind, bytes);
+}
+
+uint32_t OwnId() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
+
+TEST(LookAtWaits, EveryKindOfMutexNamesItsOwner) {
+  for (const int type :
+       {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP}) {
+    for (const int protocol : {PTHREAD_PRIO_NONE, PTHREAD_PRIO_INHERIT}) {
+      for (const int robust : {PTHREAD_MUTEX_STALLED, PTHREAD_MUTEX_ROBUST}) {
+        pthread_mutexattr_t how;
+        pthread_mutexattr_init(&how);
+        pthread_mutexattr_settype(&how, type);
+        pthread_mutexattr_setprotocol(&how, protocol);
+        pthread_mutexattr_setrobust(&how, robust);
+        pthread_mutex_t mutex;
+        pthread_mutex_init(&mutex, &how);
+        EXPECT_EQ(StateOf(WaitKind::kMutex, mutex).owner, 0u);
+        pthread_mutex_lock(&mutex);
+        EXPECT_EQ(StateOf(WaitKind::kMutex, mutex).owner, OwnId()) << type << protocol << robust;
+        EXPECT_FALSE(StateOf(WaitKind::kMutex, mutex).owner_died);
+        pthread_mutex_unlock(&mutex);
+        EXPECT_EQ(StateOf(WaitKind::kMutex, mutex).owner, 0u);
+      }
+    }
+  }
+}
+
+TEST(LookAtWaits, ARobustMutexSaysThatItsOwnerDiedUntilItIsMadeConsistent) {
+  pthread_mutexattr_t how;
+  pthread_mutexattr_init(&how);
+  pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_t mutex;
+  pthread_mutex_init(&mutex, &how);
+  pthread_t thread;
+  pthread_create(
+      &thread, nullptr,
+      [](void* lock) -> void* {
+        pthread_mutex_lock(static_cast<pthread_mutex_t*>(lock));
+        return nullptr;
+      },
+      &mutex);
+  pthread_join(thread, nullptr);
+  EXPECT_TRUE(StateOf(WaitKind::kMutex, mutex).owner_died);
+  ASSERT_EQ(pthread_mutex_lock(&mutex), EOWNERDEAD);
+  EXPECT_EQ(StateOf(WaitKind::kMutex, mutex).owner, OwnId());
+  EXPECT_TRUE(StateOf(WaitKind::kMutex, mutex).owner_died);
+  pthread_mutex_consistent(&mutex);
+  EXPECT_FALSE(StateOf(WaitKind::kMutex, mutex).owner_died);
+  pthread_mutex_unlock(&mutex);
+}
+
+TEST(LookAtWaits, AReaderWriterLockNamesItsWriterAndCountsItsReaders) {
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  pthread_rwlock_wrlock(&lock);
+  EXPECT_EQ(StateOf(WaitKind::kRwlockRead, lock).owner, OwnId());
+  EXPECT_EQ(StateOf(WaitKind::kRwlockWrite, lock).readers, 0u);
+  pthread_rwlock_unlock(&lock);
+  pthread_rwlock_rdlock(&lock);
+  pthread_rwlock_rdlock(&lock);
+  EXPECT_EQ(StateOf(WaitKind::kRwlockWrite, lock).owner, 0u);
+  EXPECT_EQ(StateOf(WaitKind::kRwlockWrite, lock).readers, 2u);
+  pthread_rwlock_unlock(&lock);
+  pthread_rwlock_unlock(&lock);
+}
+
+TEST(LookAtWaits, EachCircleIsFoundOnceAndTailsAreNoPartOfIt) {
+  const uint32_t none = kNobody;
+  EXPECT_THAT(CirclesOf({none, 0, 1}), IsEmpty());
+  EXPECT_THAT(CirclesOf({0}), ElementsAre(ElementsAre(0)));
+  EXPECT_THAT(CirclesOf({1, 0}), ElementsAre(ElementsAre(0, 1)));
+  // 0 and 4 wait for members of the circle 1, 2, 3; 5 and 6 for each other.
+  EXPECT_THAT(CirclesOf({2, 2, 3, 1, 0, 6, 5}), ElementsAre(ElementsAre(2, 3, 1), ElementsAre(5, 6)));
+}
+
+TEST(CallsText, NamesStandAlone) {
+  EXPECT_EQ(NameAlone("transfer"), "transfer");
+  EXPECT_EQ(NameAlone("bank::transfer(Account&, Account&)"), "bank::transfer");
+  EXPECT_EQ(NameAlone("void bank::transfer<int, std::vector<int>>(Account&) const"), "bank::transfer");
+  EXPECT_EQ(NameAlone("(anonymous namespace)::Pool::Run()"), "Pool::Run");
+  EXPECT_EQ(NameAlone("main::{lambda(int)#1}::operator()(int) const"), "main::{lambda(int)#1}::operator()");
+  EXPECT_EQ(NameAlone("<stuck::Server as core::ops::Drop>::drop"), "stuck::Server::drop");
+  EXPECT_EQ(NameAlone("libx264.so.164!0x2ad64"), "libx264.so.164!0x2ad64");
+}
+
+TEST(CallsText, TimesAreSaidAsPeopleSayThem) {
+  EXPECT_EQ(ForHowLong(250'000'000), "250 ms");
+  EXPECT_EQ(ForHowLong(25'190'000'000), "25.1 s");
+  EXPECT_EQ(ForHowLong(312'000'000'000), "5 min 12 s");
+  EXPECT_EQ(ForHowLong(11'520'000'000'000), "3 h 12 min");
+}
+
+}  // namespace
+}  // namespace holdfast
