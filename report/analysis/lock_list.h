@@ -24,7 +24,7 @@ struct LockList {
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0;
     int64_t holds = 0, hold_ns = 0;
     int64_t waiting = 0, waiting_ns = 0;  // threads that waited at the snapshot, and for how long so far
-    std::string name;  // of a symbol, "" if none
+    std::string name;                     // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;
     int block_stack = kUnknown;
     bool idle = false;  // see IsIdle

@@ -64,11 +64,12 @@ static_assert(sizeof(LockSlot) == 64);
 // kind of wait, the lock, the caller and the height of the stack: written last.
 // The same call site may be reached by two ways: waits are then given to the one that was captured last.
 struct KnownWait {
-  std::atomic<uint64_t> call_site;  // 0: none
+  std::atomic<uint64_t> call_site;  // 0: none yet
   std::atomic<Offset> stack, row, pair;
   std::atomic<uint32_t> outlasted;  // 1: the last wait there was longer than kFirstPartNs. A hint: either is right
 };
 static_assert(sizeof(KnownWait) == 24);
+inline constexpr uint64_t kNoCallSite = 1;  // none now
 inline constexpr int kKnownWaits = 4;
 
 // What is kept of a thread that waits, in cache lines of its own: threads that wait for one lock often have ids in a row. Its

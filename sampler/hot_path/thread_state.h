@@ -56,7 +56,6 @@ struct EndedWait {
   bool sampled : 1;
   bool acquired : 1;
   uint8_t known : 6;  // as in WaitState
-  bool stack_known;
   Publishing publishing;
 };
 

@@ -100,7 +100,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   const int64_t end_ns = MonotonicNs();
   const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
   LeaveCurrent(thread, wait, end_ns);
-  EndOngoing(recorded, *wait, end_ns, woken);
+  EndOngoing(*wait, end_ns, woken);
   if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
   WaitState for_mutex = *wait;

@@ -108,11 +108,11 @@ uint32_t HolderOf(const WaitState& wait) {
 }
 
 // The slot of this wait; null: it has none, or it was taken for another by now.
-OngoingWait* SlotOf(SharedTable* recorded, const WaitState& wait) {
-  OngoingWait* slot = wait.ongoing == 0 ? nullptr : SlotAt(recorded, wait.ongoing - 1u);
+OngoingWait* SlotOf(const WaitState& wait) {
+  OngoingWait* slot = wait.ongoing;
   if (slot == nullptr || slot->wait.load(std::memory_order_relaxed) != LowBits(&wait)) return nullptr;
   const uint64_t owner = slot->owner.load(std::memory_order_relaxed);
-  const bool is_ours = ThreadOf(owner) == static_cast<uint32_t>(ThreadId());
+  const bool is_ours = ThreadOf(owner) == static_cast<uint32_t>(thread_state.thread_id);
   return is_ours && TurnOf(owner) % kTurnStates == kWaiting ? slot : nullptr;
 }
 
@@ -152,7 +152,7 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
     slot = SlotAt(recorded, number);
     if (is_outermost) thread.ongoing_slot = static_cast<uint16_t>(number + 1);
   }
-  wait->ongoing = static_cast<uint16_t>(number + 1);
+  wait->ongoing = slot;
   slot->lock.store(reinterpret_cast<uintptr_t>(wait->holder), std::memory_order_relaxed);
   slot->caller.store(caller.pc, std::memory_order_relaxed);
   slot->mutex.store(reinterpret_cast<uintptr_t>(mutex), std::memory_order_relaxed);
@@ -164,11 +164,15 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
 }
 
 void NoteOngoing(SharedTable* recorded, const WaitState& wait) {
-  if (OngoingWait* slot = SlotOf(recorded, wait)) Note(recorded, slot, wait);
+  if (OngoingWait* slot = SlotOf(wait)) Note(recorded, slot, wait);
 }
 
-void EndOngoing(SharedTable* recorded, const WaitState& wait, int64_t end_ns, bool acquired) {
-  OngoingWait* slot = SlotOf(recorded, wait);
+void NoteRow(SharedTable* recorded, const WaitState& wait) {
+  if (OngoingWait* slot = SlotOf(wait)) slot->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
+}
+
+void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired) {
+  OngoingWait* slot = SlotOf(wait);
   if (slot == nullptr) return;
   if (acquired && (wait.kind == WaitKind::kFutex || wait.kind == WaitKind::kSpin)) NoteGot(slot, wait.holder, end_ns);
   Release(slot, slot->owner.load(std::memory_order_relaxed));

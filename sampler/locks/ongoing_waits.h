@@ -5,7 +5,7 @@
 //     EndWait   ─► EndOngoing       before anything of the wait is added to a row: who finds the wait here after having
 //                                   read the rows has not seen it there
 //
-// Any thread, also in a signal handler; lock-free. Some 50 instructions in a cache line of the thread's own. Full (4,096
+// Any thread, also in a signal handler; lock-free. In a cache line of the thread's own; what it costs: docs/stuck.md. Full (4,096
 // threads wait at once, or the table does not grow): counted as kOngoingFull, and the wait is seen once it is over.
 #ifndef HOLDFAST_SAMPLER_LOCKS_ONGOING_WAITS_H_
 #define HOLDFAST_SAMPLER_LOCKS_ONGOING_WAITS_H_
@@ -20,7 +20,8 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
                   WaitState* wait);
 // Its row is known, its start was put right, or it is worth another look who has the lock.
 void NoteOngoing(SharedTable* recorded, const WaitState& wait);
-void EndOngoing(SharedTable* recorded, const WaitState& wait, int64_t end_ns, bool acquired);
+void NoteRow(SharedTable* recorded, const WaitState& wait);  // that it is known, and nothing else
+void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired);
 // Of a wait that this thread left by a jump: `wait` is where it lay.
 void DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait);
 // Of a thread that is gone.

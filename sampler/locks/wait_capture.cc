@@ -44,7 +44,7 @@ bool Recall(SharedTable* recorded, const KnownWait& known, uint64_t call_site, W
 }
 
 void Remember(SharedTable* recorded, const WaitState& wait, uint64_t call_site, KnownWait* known) {
-  known->call_site.store(0, std::memory_order_relaxed);
+  known->call_site.store(kNoCallSite, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // better luck next time
   known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
@@ -89,20 +89,20 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   const uint64_t call_site = CallSiteOf(caller, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), call_site);
   const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);
-  wait->stack_known = is_known;
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;
-  wait->in_parts = style == WaitStyle::kInParts && !is_known;
   const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
-  // One that cannot be captured later is captured now or never, and it may last for ever.
-  const bool always = was_long || (!is_known && style == WaitStyle::kWhole);
+  // The first one there, or one that cannot be captured later and may last for ever.
+  const bool is_new = known != nullptr && known->call_site.load(std::memory_order_relaxed) == 0;
+  const bool always = was_long || (!is_known && (is_new || style == WaitStyle::kWhole));
   const bool looks = always || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;
-  wait->chance = always ? 1 : is_known ? 1 - 1.0F / kLookAgain : 1.0F / kShare;
-  wait->sampled = always || is_known != looks;
+  wait->in_parts = style == WaitStyle::kInParts && !is_known && !always;
+  wait->chance = always || is_known ? 1 : 1.0F / kShare;
+  wait->sampled = is_known || looks;
   if (looks) {
     CaptureWait(caller, wait);
     if (known != nullptr) Remember(recorded, *wait, call_site, known);
   } else if (is_known) {
-    NoteOngoing(recorded, *wait);
+    NoteRow(recorded, *wait);
     if (wait->slot != nullptr)
       RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   }

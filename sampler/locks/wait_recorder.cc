@@ -168,7 +168,6 @@ EndedWait Ended(const WaitState& wait, uint64_t waited_ns) {
           .sampled = wait.sampled,
           .acquired = false,
           .known = wait.known,
-          .stack_known = wait.stack_known,
           .publishing = Publishing::kBusy};
 }
 
@@ -183,12 +182,10 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   }
   thread.lock_countdown = wait.budget_ns - static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
-  thread.lock_countdown = 0;  // drawn anew before the next wait
-  // A long wait that is lost by lot, at a stack that is known, would be missed by every sum.
-  const bool sure = is_long && wait.stack_known;
-  if ((!sure && !wait.sampled) || wait.row == nullptr) return;  // it was not chosen
+  thread.lock_countdown = 0;                         // drawn anew before the next wait
+  if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(waited_ns, wait.interval, sure ? 1 : wait.chance);
+  const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
   AddLockSample(recorded, wait.row, waited_ns, weight);
   AddToPair(recorded, wait.pair, weight, 1);
 }
@@ -258,7 +255,7 @@ void EndWait(LockWait* opaque, bool acquired) {
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
   if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
-  EndOngoing(recorded, *wait, end_ns, acquired);
+  EndOngoing(*wait, end_ns, acquired);
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
   ended.acquired = acquired;
   bool will_unlock = false;
@@ -306,7 +303,7 @@ void DropWait(LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
   SharedTable* recorded = table();
   if (!wait->active || recorded == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns)) return;
-  EndOngoing(recorded, *wait, wait->start_ns, false);
+  EndOngoing(*wait, wait->start_ns, false);
   if (wait->slot == nullptr) return;
   if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }

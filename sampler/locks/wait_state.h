@@ -4,18 +4,20 @@
 // its lock. And whether it is captured must not depend on whether the wait will be sampled, as a capture lengthens a short
 // wait several times over (by then the lock has been let go and taken again), and estimates would be biased. So:
 //   at the start            a wait at a call site (lock, caller, height of the stack) where this thread's stack is known is not
-//                           captured, only one in kLookAgain, randomly chosen, to see whether it still is the same stack;
-//                           that one is not sampled. But it is where this thread's last wait outlasted kFirstPartNs: this
-//                           one most likely will, too. At an unknown call site one in kShare is captured, randomly chosen;
-//   after kFirstPartNs      at a call site that was unknown every wait that is still not over is captured (the wait is
-//                           cut in two by a deadline, which makes waking up a few microseconds slower: so not elsewhere);
-//   at the end              a wait that was captured for sure is sampled with p = 1 − exp(−w/R), and so is one of at least
-//                           kFirstPartNs whose stack was known, chosen or not: what a capture adds to it does not count.
-//                           Others with p·chance: where the stack was known, if it was not chosen; else if it was.
+//                           captured, only one in kLookAgain, randomly chosen, to see whether it still is the same stack.
+//                           But it is where this thread's last wait outlasted kFirstPartNs: this one most likely will, too.
+//                           The first wait at a call site is captured. Where there is no room to remember call sites, or
+//                           another one had it, one in kShare is, randomly chosen; all where it cannot be captured later
+//                           (below);
+//   after kFirstPartNs      of those every wait that is still not over is captured (the wait is cut in two by a deadline, which
+//                           makes waking up a few microseconds slower: so not elsewhere);
+//   at the end              a wait that was captured for sure, or whose stack was known, is sampled with p = 1 − exp(−w/R): also
+//                           one that was captured to look again, as the exact counters have it, and it may be a long one.
+//                           The others with p·chance, if they were chosen.
 // With an interval of at most kShareAllBelowNs every wait is chosen. What cannot be waited for in parts is captured
 // at every unknown call site, so that a wait that never ends has its stack, and every time when the thread's last wait of that
-// kind was a long one: both are known before this one begins, so it is no bias, and threads that wait long are seen with
-// little error.
+// kind was a long one. All of this is known before the wait begins, so it is no bias; and a long wait weighs as one, not
+// as the kShare that it was chosen from: a single wait of 30 ms would be seen as 120, or not at all.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_STATE_H_
 
@@ -39,15 +41,14 @@ struct WaitState {
   LockSlot* slot;        // where holders see that somebody waits; null: they do not
   Row* row;              // where the sample goes; null while no stack is known
   Stack* stack;          // whose row it is
+  OngoingWait* ongoing;  // its slot among the waits that go on; null: it has none
   CurrentWait outer;     // that this one interrupted (in a signal handler)
   WaitKind kind;
-  bool active;       // false: this thread or process does not record; just call the real function
-  bool in_parts;     // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
-  uint8_t known;     // 1 + the number of its call site among those that this thread knows; 0: not looked for
-  bool sampled;      // if one is due: the row is known, and our own work did not lengthen it
-  bool stack_known;  // from an earlier wait: a long one is sampled in any case
-  float chance;      // that of a wait like this one, before the choice; 0: only holders are wanted
-  uint16_t ongoing;  // 1 + the number of its slot among the waits that go on; 0: it has none
+  bool active;    // false: this thread or process does not record; just call the real function
+  bool in_parts;  // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  uint8_t known;  // 1 + the number of its call site among those that this thread knows; 0: not looked for
+  bool sampled;   // if one is due: the row is known, and our own work did not lengthen it
+  float chance;   // that of a wait like this one, before the choice; 0: only holders are wanted
 };
 
 }  // namespace holdfast

@@ -141,7 +141,7 @@ TEST_F(Holds, OfSeveralWaitersAreEachOnesInPart) {
   Begin(&waits.first);
   EnterWait(false, &waits.first);
   Backdate(&waits.first, kSecond);
-  thread_state.shard = 1;  // as another thread, with a place of its own in the slot
+  thread_state.shard ^= 1;  // as another thread, with a place of its own in the slot
   Begin(&waits.second, WaitKind::kRwlockRead);
   EnterWait(false, &waits.second);
   Unlock();
