@@ -35,7 +35,7 @@ struct AttributeSpec {
 struct Abbrev {
   uint16_t tag = 0;
   bool children = false;
-  bool is_scope = false;     // a function or an inlined call that has code
+  bool is_scope = false;  // a function or an inlined call that has code
   bool is_call_site = false;
   bool is_instance = false;  // of a function that is described elsewhere: holds no types, so no code but its own
   int32_t fixed_size = 0;    // of all its attributes; -1 when that varies

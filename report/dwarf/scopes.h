@@ -30,7 +30,7 @@ struct Scopes {
   };
   std::vector<Scope> scopes;
   std::vector<CallSite> call_sites;  // of the calls and tail calls at those addresses whose function is known
-  std::vector<uint32_t> innermost;  // of each address, kNone where no function holds it
+  std::vector<uint32_t> innermost;   // of each address, kNone where no function holds it
 };
 
 // `addresses` are sorted. Of two scopes that hold an address the one that comes later in the unit is the inner one.

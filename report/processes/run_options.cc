@@ -109,7 +109,8 @@ const std::vector<Setting>& Settings() {
        NormalizedTime},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
        "A snapshot of every kind each so often, the first ones\n"
-       "closer together; 0 = only at the end", NormalizedTime},
+       "closer together; 0 = only at the end",
+       NormalizedTime},
       {"keep", "HOLDFAST_KEEP", "N", "100",
        "Snapshots kept of each process and kind: unless N is\n"
        "given the newest 60, then hourly, then daily; 0 = all",
