@@ -1,6 +1,6 @@
 // `holdfast leaks`: which stacks hold more and more memory, over the snapshots of a process.
 //
-// For each stack the bytes and objects in use of every snapshot are a series; report/analysis/growth.h fits a line to each and
+// For each stack the bytes and objects in use of every snapshot are a series; report/growth/growth.h fits a line to each and
 // says what kind of series it is. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their
 // slope, so that a sure small leak comes before an unsure large one. A stack is the names of its functions (`depth`:
 // only of the innermost so many), so that it is the same in every snapshot, whatever was loaded in between. Exit codes:
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "report/analysis/leak_series.h"
-#include "report/analysis/suppressions.h"
+#include "report/growth/leak_series.h"
+#include "report/growth/suppressions.h"
 #include "report/profiles/profile_set.h"
 #include "report/views/selection.h"
 

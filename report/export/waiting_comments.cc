@@ -40,7 +40,7 @@ class Writer {
       profile_.AddComment(fmt::format("waiting deadlock {}: {}", i + 1, fmt::join(threads, " ")));
     }
     for (uint32_t i = 0; i < snapshot_.threads.size(); ++i) {
-      if (snapshot_.threads[i].wait == kNobody) ThreadNumber(i);
+      if (snapshot_.threads[i].wait == kNoIndex) ThreadNumber(i);
     }
     if (!snapshot_.cannot_look.empty()) profile_.AddComment(fmt::format("waiting unknown: {}", snapshot_.cannot_look));
   }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "report/analysis/leak_series.h"
+#include "report/growth/leak_series.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 

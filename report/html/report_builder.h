@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "report/analysis/growth_answer.h"
+#include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/filtered_stacks.h"

@@ -71,7 +71,7 @@ class Look {
   // The later of two waits of one thread: a signal handler's, in the midst of the other.
   void AddWaiter(uint32_t index) {
     ThreadInfo& thread = snapshot_.threads[Thread(snapshot_.ongoing[index].thread_id)];
-    if (thread.wait == kNobody || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
+    if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
       thread.wait = index;
   }
 
@@ -143,10 +143,10 @@ class Look {
   }
 
   void FindDeadlocks() {
-    std::vector<uint32_t> waits_for(snapshot_.threads.size(), kNobody);
+    std::vector<uint32_t> waits_for(snapshot_.threads.size(), kNoIndex);
     for (size_t i = 0; i < waits_for.size(); ++i) {
       const uint32_t wait = snapshot_.threads[i].wait;
-      if (wait != kNobody && IsSure(snapshot_.ongoing[wait])) waits_for[i] = snapshot_.ongoing[wait].holder;
+      if (wait != kNoIndex && IsSure(snapshot_.ongoing[wait])) waits_for[i] = snapshot_.ongoing[wait].holder;
     }
     for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
       const bool still_waits = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
@@ -164,7 +164,7 @@ class Look {
 
   void Describe(ThreadInfo* thread) {
     const auto place = place_.find(thread->id);
-    if (thread->wait != kNobody || place == place_.end()) return;
+    if (thread->wait != kNoIndex || place == place_.end()) return;
     const pid_t id = alive_[place->second].first;
     const std::optional<BlockedCall> call = BlockedCallOf(*pid_, id);
     thread->doing = WhatThreadDoes(*pid_, id, call);
@@ -216,14 +216,14 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
 
 std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_for) {
   std::vector<std::vector<uint32_t>> circles;
-  std::vector<uint32_t> seen(waits_for.size(), kNobody);  // from which start
+  std::vector<uint32_t> seen(waits_for.size(), kNoIndex);  // from which start
   for (uint32_t start = 0; start < waits_for.size(); ++start) {
     uint32_t at = start;
-    while (at != kNobody && seen[at] == kNobody) {
+    while (at != kNoIndex && seen[at] == kNoIndex) {
       seen[at] = start;
       at = waits_for[at];
     }
-    if (at == kNobody || seen[at] != start) continue;
+    if (at == kNoIndex || seen[at] != start) continue;
     std::vector<uint32_t> circle = {at};
     for (uint32_t next = waits_for[at]; next != at; next = waits_for[next]) circle.push_back(next);
     circles.push_back(std::move(circle));

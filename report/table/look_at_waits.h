@@ -30,7 +30,7 @@ struct LockState {
 inline constexpr size_t kLockBytes = 56;  // of the larger one: pthread_rwlock_t
 LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]);
 
-// Threads that wait for each other, by who waits for whom (kNobody: for nobody); each circle once.
+// Threads that wait for each other, by who waits for whom (kNoIndex: for nobody); each circle once.
 std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_for);
 
 }  // namespace holdfast

@@ -83,7 +83,7 @@ struct OngoingWaitInfo {
   uint16_t lock_number = 0;       // as RowInfo::lock
   uint32_t noted_holder = 0;      // thread id that the lock named when the wait began or was last looked at
   uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread
-  // Who holds it: index into Snapshot::threads, or kNobody.
+  // Who holds it: index into Snapshot::threads, or kNoIndex.
   uint32_t holder = 0xffffffff;
   enum HolderSource : uint8_t {
     kNotKept,  // the lock does not say who holds it
@@ -96,15 +96,15 @@ struct OngoingWaitInfo {
   bool owner_died = false;  // of a robust mutex
   uint32_t readers = 0;
 };
-inline constexpr uint32_t kNobody = 0xffffffff;
+inline constexpr uint32_t kNoIndex = 0xffffffff;  // no thread, no wait
 
 // A thread that waits, or that holds what others wait for.
 struct ThreadInfo {
   uint32_t id = 0;      // as the process sees it
   uint32_t number = 0;  // 1 for the oldest of those that live, which is main; 0: not known
   std::string name;
-  uint32_t wait = kNobody;  // index into Snapshot::ongoing: its innermost one
-  bool gone = false;        // it has ended, and holds all the same
+  uint32_t wait = kNoIndex;  // index into Snapshot::ongoing: its innermost one
+  bool gone = false;         // it has ended, and holds all the same
   // Of a holder that does not wait.
   std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
   uint32_t stack = kNoStack;  // index into Snapshot::stacks

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "report/analysis/growth.h"
-#include "report/analysis/suppressions.h"
+#include "report/growth/growth.h"
+#include "report/growth/suppressions.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {

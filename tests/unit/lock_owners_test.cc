@@ -88,7 +88,7 @@ TEST(LookAtWaits, AReaderWriterLockNamesItsWriterAndCountsItsReaders) {
 }
 
 TEST(LookAtWaits, EachCircleIsFoundOnceAndTailsAreNoPartOfIt) {
-  const uint32_t none = kNobody;
+  const uint32_t none = kNoIndex;
   EXPECT_THAT(CirclesOf({none, 0, 1}), IsEmpty());
   EXPECT_THAT(CirclesOf({0}), ElementsAre(ElementsAre(0)));
   EXPECT_THAT(CirclesOf({1, 0}), ElementsAre(ElementsAre(0, 1)));

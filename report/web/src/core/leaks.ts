@@ -1,10 +1,10 @@
 // Leaks: stacks ranked by the growth of what they hold, as `holdfast leaks` ranks them. Slopes, intervals and shapes come
-// from the tool (report/analysis/growth.h), so that there is one rule; here they are only brought together and found in the tree.
+// from the tool (report/growth/growth.h), so that there is one rule; here they are only brought together and found in the tree.
 import type { Report } from "./data";
 
 export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
 
-/** Whether a process grows: report/analysis/growth_answer.h decides it, for `holdfast leaks` and for the page. */
+/** Whether a process grows: report/growth/growth_answer.h decides it, for `holdfast leaks` and for the page. */
 export interface GrowthAnswer {
   grows: "growing" | "undecided" | "steady";
   // Unless it is steady: bytes in use before the rise, how long it took, and whose the largest part is, innermost first.

@@ -1,13 +1,13 @@
 // What is said first of a process's snapshots: does it grow? One answer for `holdfast leaks` and the page.
-#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_ANSWER_H_
-#define HOLDFAST_REPORT_ANALYSIS_GROWTH_ANSWER_H_
+#ifndef HOLDFAST_REPORT_GROWTH_GROWTH_ANSWER_H_
+#define HOLDFAST_REPORT_GROWTH_GROWTH_ANSWER_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "report/analysis/leak_series.h"
+#include "report/growth/leak_series.h"
 
 namespace holdfast {
 
@@ -39,4 +39,4 @@ std::string HoursText(double hours);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_ANSWER_H_
+#endif  // HOLDFAST_REPORT_GROWTH_GROWTH_ANSWER_H_

@@ -3,8 +3,8 @@
 //   # what follows is a comment
 //   leak:libfoo.so          a part of a function's, source file's or object's name in the stack
 //   leak:^init_*_table$     * stands for anything, ^ and $ for the ends
-#ifndef HOLDFAST_REPORT_ANALYSIS_SUPPRESSIONS_H_
-#define HOLDFAST_REPORT_ANALYSIS_SUPPRESSIONS_H_
+#ifndef HOLDFAST_REPORT_GROWTH_SUPPRESSIONS_H_
+#define HOLDFAST_REPORT_GROWTH_SUPPRESSIONS_H_
 
 #include <cstdint>
 #include <string>
@@ -30,4 +30,4 @@ class Suppressions {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_SUPPRESSIONS_H_
+#endif  // HOLDFAST_REPORT_GROWTH_SUPPRESSIONS_H_

@@ -1,4 +1,4 @@
-#include "report/analysis/suppressions.h"
+#include "report/growth/suppressions.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "report/analysis/growth_answer.h"
+#include "report/growth/growth_answer.h"
 
 #include <algorithm>
 

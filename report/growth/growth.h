@@ -22,8 +22,8 @@
 //              same rules, and to 5 standard errors, as the place was chosen by what is looked for. It must make up a fifth
 //              of the snapshots. What is too short for that, or has fewer than 10 snapshots, and at the end rises for three of
 //              them, by a tenth and by 5 standard errors of its sampling, is undecided.
-#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_H_
-#define HOLDFAST_REPORT_ANALYSIS_GROWTH_H_
+#ifndef HOLDFAST_REPORT_GROWTH_GROWTH_H_
+#define HOLDFAST_REPORT_GROWTH_GROWTH_H_
 
 #include <cstddef>
 #include <string_view>
@@ -66,4 +66,4 @@ Growth FitGrowth(const Series& series);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_H_
+#endif  // HOLDFAST_REPORT_GROWTH_GROWTH_H_

@@ -1,8 +1,8 @@
-// What each stack of a process has in use in each snapshot, as series: report/analysis/growth.h fits a line to each and says
+// What each stack of a process has in use in each snapshot, as series: report/growth/growth.h fits a line to each and says
 // what kind of series it is. A stack is the names of its functions (`depth`: only of the innermost so many), so that it is
 // the same in every snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
-#ifndef HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_
-#define HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_
+#ifndef HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
+#define HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 
 #include <cstdint>
 #include <span>
@@ -12,9 +12,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "report/analysis/growth.h"
-#include "report/analysis/suppressions.h"
 #include "report/base/string_table.h"
+#include "report/growth/growth.h"
+#include "report/growth/suppressions.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
@@ -98,4 +98,4 @@ class LeakSeries {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_LEAK_SERIES_H_
+#endif  // HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_

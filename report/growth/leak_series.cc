@@ -1,4 +1,4 @@
-#include "report/analysis/leak_series.h"
+#include "report/growth/leak_series.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "report/analysis/growth.h"
+#include "report/growth/growth.h"
 
 #include <algorithm>
 #include <cmath>
