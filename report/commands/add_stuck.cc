@@ -40,7 +40,7 @@ int RunStuck(const StuckOptions& options) {
   Profile profile = BuildWaitingProfile(*snapshot);
   ModuleSymbolizer symbolizer;
   Symbolize(&profile, symbolizer, {.deadline = Deadline::In(kInlinedTime), .perf_map = true});
-  NameLocks(*snapshot, &profile);
+  WriteLockNames(*snapshot, &profile);
   std::cout << (options.json ? StuckJson(profile, *pid) : StuckText(profile, process->Name()));
   if (!snapshot->lock_intervals.empty() && snapshot->lock_intervals.back().interval == 0) {
     Say(process->Name() + ": locks are not profiled (--lock-interval 0): holdfast set PID lock-interval=100us");
