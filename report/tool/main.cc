@@ -56,15 +56,20 @@ constexpr Command kCommands[] = {
     {"serve", AddServeCommand},
 };
 
+const Command* FindCommand(std::string_view name) {
+  const auto found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                  [name](const Command& command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
 // The options of all commands take a millisecond to describe, and each program that is profiled waits for that twice: only
 // the command that is chosen is described, unless none is or it speaks of all.
 void AddCommands(CLI::App& app, const std::vector<std::string>& arguments, Invocation* invocation) {
   const std::string_view first = arguments.empty() ? std::string_view() : arguments[0];
   if (first == "--version") return;
   const bool is_of_all = first == "completion" || first == "man-pages";
-  const auto chosen = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                   [first](const Command& command) { return command.name == first; });
-  if (chosen != std::end(kCommands) && !is_of_all) {
+  const Command* chosen = FindCommand(first);
+  if (chosen != nullptr && !is_of_all) {
     chosen->add(app, invocation);
   } else {
     for (const Command& command : kCommands) command.add(app, invocation);
@@ -115,14 +120,15 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
   return kWrongUsage;
 }
 
-// `holdfast help`, `holdfast help top`, `holdfast version`: as many tools take it.
+// `holdfast help`, `holdfast help top`, `holdfast version`: as many tools take it. Of a command that there is not, no help: it
+// is said to be none.
 std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
   if (arguments[0] == "version") arguments[0] = "--version";
   if (arguments[0] != "help") return arguments;
   arguments.erase(arguments.begin());
   arguments.resize(std::min<size_t>(arguments.size(), 1));
-  arguments.emplace_back("--help");
+  if (arguments.empty() || FindCommand(arguments[0]) != nullptr) arguments.emplace_back("--help");
   return arguments;
 }
 
