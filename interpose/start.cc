@@ -83,7 +83,8 @@ bool ReachedByAll() {
 
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
 bool SomebodyElseIsAtWork(const char* const* environment) {
-  for (const char* name : {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"}) {
+  constexpr const char* kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
+  for (const char* name : kSanitizers) {
     if (IsDefinedAnywhere(name)) return true;
   }
   return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);

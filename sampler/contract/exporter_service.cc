@@ -15,7 +15,8 @@ void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t
   if (!id.known()) id = {};
   const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
   for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
-  for (uint64_t number : {id.device, id.inode, uint64_t{version}}) {
+  const uint64_t numbers[] = {id.device, id.inode, version};
+  for (uint64_t number : numbers) {
     for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
   }
   TextBuffer<kLongestLockPath> text;

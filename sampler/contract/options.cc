@@ -133,7 +133,8 @@ bool IsKnownVariable(const char* name) {
   for (const char* known : kNames) {
     if (TextStartsWith(name, known) && TextLength(known) == static_cast<size_t>(end - name)) return true;
   }
-  for (const char* others : {"TEST_", "REAL_", "BENCH_", "PORT"}) {
+  constexpr const char* kOthers[] = {"TEST_", "REAL_", "BENCH_", "PORT"};
+  for (const char* others : kOthers) {
     if (TextStartsWith(name, others)) return true;
   }
   return Contains(name, end, "_SERVICE_") || Contains(name, end, "_PORT");
