@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_REPORT_HTTP_HTTP_MESSAGE_H_
 #define HOLDFAST_REPORT_HTTP_HTTP_MESSAGE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
