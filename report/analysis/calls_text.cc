@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "report/base/utf8.h"
 #include "report/profiles/frame_origin.h"
 
 namespace holdfast {
@@ -82,11 +83,6 @@ std::string ForHowLong(int64_t ns) {
   if (ns < kMinute) return fmt::format("{:.1f} s", static_cast<double>(ns / (kSecond / 10)) / 10);
   if (ns < kHour) return fmt::format("{} min {} s", ns / kMinute, ns % kMinute / kSecond);
   return fmt::format("{} h {} min", ns / kHour, ns % kHour / kMinute);
-}
-
-size_t WidthOf(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string Aligned(const std::vector<std::vector<std::string>>& rows) {

@@ -18,8 +18,6 @@ std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack
 std::string NameAlone(std::string_view function);
 // "25.1 s", "250 ms", "5 min 12 s", "3 h 12 min".
 std::string ForHowLong(int64_t ns);
-// Columns of a terminal, of UTF-8 text without wide characters.
-size_t WidthOf(std::string_view text);
 // Lines of columns as wide as their widest cell; the last one is not filled up.
 std::string Aligned(const std::vector<std::vector<std::string>>& rows);
 

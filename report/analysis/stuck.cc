@@ -25,7 +25,9 @@ size_t Index(int index) { return static_cast<size_t>(index); }
 class Stuck {
  public:
   explicit Stuck(const Profile& profile)
-      : profile_(profile), locks_(ReadLockList(profile, &whose_)), list_(ReadWaitingList(profile)) {}
+      : profile_(profile), locks_(ReadLockList(profile, &whose_)), list_(ReadWaitingList(profile)) {
+    for (const WaitingList::Wait& wait : list_.waits) ++waiters_[{wait.kind, wait.address}];
+  }
 
   const WaitingList& list() const { return list_; }
 
@@ -183,10 +185,7 @@ class Stuck {
   }
   // A futex of one waiter is an event far more often than a lock.
   bool IsContended(const WaitingList::Wait& wait) const {
-    if (wait.holder != WaitingList::kUnknown) return true;
-    return std::count_if(list_.waits.begin(), list_.waits.end(), [&](const WaitingList::Wait& other) {
-             return other.address == wait.address && other.kind == wait.kind;
-           }) > 1;
+    return wait.holder != WaitingList::kUnknown || waiters_.at({wait.kind, wait.address}) > 1;
   }
 
   bool IsInDeadlock(int thread) const {
@@ -367,6 +366,7 @@ class Stuck {
   mutable Plumbing whose_ = Plumbing::Make(profile_, {}).value();  // without patterns it can't fail
   const LockList locks_;
   const WaitingList list_;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> waiters_;  // by kind and address
 };
 
 }  // namespace

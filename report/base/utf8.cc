@@ -1,5 +1,7 @@
 #include "report/base/utf8.h"
 
+#include <algorithm>
+
 namespace holdfast {
 
 // The length of the UTF-8 character that `text` begins with, or 0: overlong forms, surrogates and what lies above
@@ -48,6 +50,11 @@ std::string RepairUtf8(std::string_view text) {
     text.remove_prefix(1);
   }
   return repaired;
+}
+
+size_t WidthOf(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace holdfast

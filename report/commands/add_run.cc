@@ -9,7 +9,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
@@ -84,7 +83,6 @@ class ProgramRun {
   int StayAsParent();
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
-  void SayDeadlocks() const;
   uint64_t MaxDisk() const;
   // As it was given, or in our own environment, for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
@@ -298,25 +296,13 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   const std::vector<TableLeft> left =
       AwaitProfiles(run, signals, [&] { LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()); });
   const size_t alive = StillProfiled(run);
-  if (!options_.quiet) SayLines(Summary(run, out_.Names(), left, alive));
-  SayDeadlocks();
+  const std::vector<std::string> names = out_.Names();
+  if (!options_.quiet) SayLines(Summary(run, names, left, alive));
+  // It may have been ended because it hung.
+  std::cout << DeadlocksIn(NewestFiles(run, names, kProfileKindNames[static_cast<int>(ProfileKind::kBlock)]))
+            << std::flush;
   if (options_.html) WriteReport(child);
   if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
-}
-
-// Of the last block profile of each process of this run: it may have been ended because it hung.
-void ProgramRun::SayDeadlocks() const {
-  std::map<std::pair<std::string, uint32_t>, ProfileName> newest;
-  for (const std::string& text : out_.Names()) {
-    const std::optional<ProfileName> name = ParseProfileName(text);
-    const bool is_new = std::find(names_before_.begin(), names_before_.end(), text) == names_before_.end();
-    if (!is_new || !name || name->kind != kProfileKindNames[static_cast<int>(ProfileKind::kBlock)]) continue;
-    ProfileName& last = newest[{name->program, name->pid}];
-    if (last.seq < name->seq) last = *name;
-  }
-  std::vector<std::string> files;
-  for (const auto& [process, name] : newest) files.push_back(fmt::format("{}/{}", out_.path(), name.ToString()));
-  std::cout << DeadlocksIn(files) << std::flush;
 }
 
 // Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.

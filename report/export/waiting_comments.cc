@@ -21,6 +21,7 @@ class Writer {
       : snapshot_(snapshot), frames_(frames), profile_(*profile) {
     const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
     for (size_t i = 0; i < locks.size(); ++i) locks_.emplace(std::pair(locks[i]->address, locks[i]->kind), i + 1);
+    for (uint32_t i = 0; i < snapshot.threads.size(); ++i) place_.emplace(snapshot.threads[i].id, i);
   }
 
   void Write(size_t most) {
@@ -97,11 +98,8 @@ class Writer {
     const WaitKind kind = wait.kind == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : wait.kind;
     const auto lock = locks_.find(std::pair(wait.lock, kind));
     // First what it names: comments of their own.
-    const auto waiter =
-        static_cast<uint32_t>(std::find_if(snapshot_.threads.begin(), snapshot_.threads.end(),
-                                           [&](const ThreadInfo& thread) { return thread.id == wait.thread_id; }) -
-                              snapshot_.threads.begin());
-    const size_t thread = waiter < snapshot_.threads.size() ? ThreadNumber(waiter) : 0;
+    const auto waiter = place_.find(wait.thread_id);
+    const size_t thread = waiter != place_.end() ? ThreadNumber(waiter->second) : 0;
     const size_t holder = wait.holder < snapshot_.threads.size() ? ThreadNumber(wait.holder) : 0;
     const size_t stack = wait.stack != kNoStack ? StackNumber(wait.stack) : 0;
     profile_.AddComment(fmt::format(
@@ -116,6 +114,7 @@ class Writer {
   Profile& profile_;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, size_t> locks_;  // numbers in the file, from 1; so are those below
   absl::flat_hash_map<uint32_t, size_t> threads_, stacks_;
+  absl::flat_hash_map<uint32_t, uint32_t> place_;  // of a thread's id, in the snapshot: the first one that has it
 };
 
 }  // namespace

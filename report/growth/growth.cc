@@ -97,18 +97,18 @@ double LargestFall(std::span<const double> values) {
   return largest;
 }
 
-// Whether the snapshots from `first` on, to which `line` was fitted, rise all the time.
+// Whether the snapshots from `first` on, to which `line` was fitted, rise all the time. What costs most is asked last.
 bool RisesAllTheTime(const Series& series, size_t first, const Growth& line, double alarm) {
+  if (line.slope <= 0 || line.slope <= alarm * line.half_width / kInterval) return false;
   const std::span<const double> values = std::span(series.values).subspan(first);
   const size_t n = values.size(), third = n / 3, end = series.values.size();
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const double last = MedianSlope(series, end - third - 1, end);
   const int rising = (MedianSlope(series, first, first + third + 1) > 0) +
                      (MedianSlope(series, first + third, end - third) > 0) + (last > 0);
+  if (rising < 2 || LargestFall(values) >= 0.5 * (*high - *low) || last < 0.35 * line.slope) return false;
   const Growth half = FitLine(series, first + n / 2);
-  return line.slope > alarm * line.half_width / kInterval && line.slope > 0 && rising >= 2 &&
-         LargestFall(values) < 0.5 * (*high - *low) && last >= 0.35 * line.slope && half.slope >= 0.5 * line.slope &&
-         half.slope > kStillRising * half.half_width / kInterval;
+  return half.slope >= 0.5 * line.slope && half.slope > kStillRising * half.half_width / kInterval;
 }
 
 // From which snapshot on it rises, if it does so at the end: the last one that is near its lowest value.
@@ -157,17 +157,25 @@ void Classify(const Series& series, Growth* growth) {
     return is(GrowthClass::kOneOff);
   if (RisesAllTheTime(series, 0, *growth, kAlarm)) return is(GrowthClass::kGrowing);
   const size_t foot = FootOf(values);
-  const Growth late = FitLine(series, foot);
-  const auto is_late = [&](GrowthClass growth_class) {
-    *growth = late;
-    growth->since = series.times[foot];
-    is(growth_class);
+  const auto from_foot = [&] {
+    Growth late = FitLine(series, foot);
+    late.since = series.times[foot];
+    return late;
   };
   const bool is_short =
       n - foot < kLeastSnapshots || static_cast<double>(n - foot) < kLeastLate * static_cast<double>(n);
-  if (!is_short && RisesAllTheTime(series, foot, late, kLateAlarm)) return is_late(GrowthClass::kGrowing);
+  if (!is_short) {
+    const Growth late = from_foot();
+    if (RisesAllTheTime(series, foot, late, kLateAlarm)) {
+      *growth = late;
+      return is(GrowthClass::kGrowing);
+    }
+  }
   if (falls >= 0.4 * rises && LargestFall(values) >= 0.25 * range) return is(GrowthClass::kSawTooth);
-  if ((is_short || n < kFewSnapshots) && RisesAtTheEnd(series, foot)) return is_late(GrowthClass::kUndecided);
+  if ((is_short || n < kFewSnapshots) && RisesAtTheEnd(series, foot)) {
+    *growth = from_foot();
+    return is(GrowthClass::kUndecided);
+  }
   const double first = MedianSlope(series, 0, n / 3 + 1), last = MedianSlope(series, n - n / 3 - 1, n);
   const bool stopped = last < 0.35 * std::max(first, growth->slope) || (foot + 1 < n && !GoesOn(series, foot));
   if (values[n - 1] >= *low + 0.5 * range && stopped) return is(GrowthClass::kPlateau);

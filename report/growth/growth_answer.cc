@@ -72,14 +72,19 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   return answer;
 }
 
+std::string_view WhoseWord(const GrowthAnswer& answer) {
+  if (answer.largest.empty() || answer.share < kMostly) return "";
+  return answer.share >= kAllOfIt ? "by" : "mostly by";
+}
+
 std::string TextOf(const GrowthAnswer& answer) {
   std::string text = std::string(GrowsName(answer.grows)) + ": ";
   if (answer.grows == Grows::kNo) return text + "nothing rises all the time";
   text += answer.now > answer.before ? fmt::format("{} → {} in {}, still rising", FormatSize(answer.before),
                                                    FormatSize(answer.now), HoursText(answer.hours))
                                      : FormatSize(answer.now) + " in use, and no more than before";
-  if (!answer.largest.empty() && answer.share >= kMostly)
-    text += (answer.share >= kAllOfIt ? ", by " : ", mostly by ") + ShortName(answer.largest.front());
+  if (const std::string_view by = WhoseWord(answer); !by.empty())
+    text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
   if (answer.grows == Grows::kUndecided)
     text += fmt::format("; another {} will tell, or a smaller --heap-interval", HoursText(answer.more_hours));
   return text;

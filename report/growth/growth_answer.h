@@ -31,6 +31,8 @@ struct GrowthAnswer {
 // Entries that are suppressed are known: neither they, nor a total that contains one that grows, raise an alarm. Any thread.
 GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries);
 
+// What stands before the name of who did most of it: "by", "mostly by"; "" where nobody did half.
+std::string_view WhoseWord(const GrowthAnswer& answer);
 // "growing: 109MiB → 209MiB in 62 s, still rising, mostly by hsetCommand".
 std::string TextOf(const GrowthAnswer& answer);
 

@@ -22,7 +22,7 @@ std::string ReportBuilder::GrowthsAsJson() const {
     json.Key("shape").String(GrowthClassName(growths.total.growth_class)).Key("now").Number(growths.total_now);
     const GrowthAnswer& answer = growths.answer;
     json.Key("answer").Open('{').Key("grows").String(GrowsName(answer.grows)).Key("before").Number(answer.before);
-    json.Key("hours").Real(answer.hours).Key("share").Real(answer.share).Key("largest").Open('[');
+    json.Key("hours").Real(answer.hours).Key("by").String(WhoseWord(answer)).Key("largest").Open('[');
     for (const uint32_t function : growths.largest) json.Number(function);
     json.Close(']').Close('}');
     json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');

@@ -96,27 +96,27 @@ struct Found {
   std::string text;   // "84MiB in use"
 };
 
-// The profile of this kind that has most in it, of the first processes; none where all are empty.
+// The profile of this kind that has most of the first of these metrics of which any has something, among the first processes;
+// none where all are empty.
 std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
                              const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
-  std::optional<Found> fullest;
-  for (const auto& [metric, text] : metrics) {
-    for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
-      const auto newest = processes[i].newest.find(kind);
-      if (newest == processes[i].newest.end()) continue;
-      const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
-      const auto profile = ReadPprofFile(path);
-      if (!profile.ok()) continue;
-      const auto column = FindMetric(*profile, metric);
+  std::vector<Found> fullest(metrics.size());
+  for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
+    const auto newest = processes[i].newest.find(kind);
+    if (newest == processes[i].newest.end()) continue;
+    const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
+    const auto profile = ReadPprofFile(path);
+    if (!profile.ok()) continue;
+    for (size_t m = 0; m < metrics.size(); ++m) {
+      const auto column = FindMetric(*profile, metrics[m].first);
       const int64_t value = column.ok() ? profile->Total(*column) : 0;
-      if (value > (fullest.has_value() ? fullest->value : 0)) {
-        const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
-        fullest = Found{path, value, FormatValue(value, unit, "auto") + text};
-      }
+      if (value <= fullest[m].value) continue;
+      const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
+      fullest[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second};
     }
-    if (fullest.has_value()) return fullest;
   }
-  return fullest;
+  const auto found = std::find_if(fullest.begin(), fullest.end(), [](const Found& one) { return one.value > 0; });
+  return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
 
 // The commands that answer something here: of what is full.
@@ -179,6 +179,16 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
 }
 
 size_t StillProfiled(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
+
+std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
+                                     const std::string& kind) {
+  std::vector<std::string> files;
+  for (const ProcessFiles& process : NewFiles(run, names_now)) {
+    if (const auto newest = process.newest.find(kind); newest != process.newest.end())
+      files.push_back(fmt::format("{}/{}", run.out, newest->second.ToString()));
+  }
+  return files;
+}
 
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
                     const std::vector<TableLeft>& tables_left, size_t still_profiled) {

@@ -43,6 +43,10 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
 // How many live processes have a table with this output folder.
 size_t StillProfiled(const FinishedRun& run);
 
+// The newest profile of this kind of each process of this run, the program's own first.
+std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
+                                     const std::string& kind);
+
 // The lines to print.
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
                     const std::vector<TableLeft>& tables_left, size_t still_profiled);

@@ -1,9 +1,7 @@
 #include "report/table/modules_of_process.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -21,15 +19,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096, kMostNotes = 1 << 16;
 constexpr uint16_t kMostHeaders = 64;
-
-std::string MapOf(pid_t pid) {
-  const FileDescriptor file(open(absl::StrCat("/proc/", pid, "/maps").c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char buffer[1 << 16];
-  for (ssize_t got; file.valid() && (got = read(file.get(), buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(got));
-  return text;
-}
 
 std::string BuildIdIn(const std::string& notes) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -84,7 +73,7 @@ ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string pat
 }  // namespace
 
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
-  const std::string map = MapOf(pid);
+  const std::string map = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
   for (const absl::string_view line : absl::StrSplit(map, '\n')) {
     // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
     const size_t path = line.find('/');

@@ -1,7 +1,6 @@
 #include "report/table/process_info.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,14 +19,7 @@ namespace {
 
 constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel: fixed
 
-std::string ReadProc(pid_t pid, absl::string_view name) {
-  // Without iostreams: the exporter asks each second, and would keep their code resident.
-  const FileDescriptor file(open(absl::StrCat("/proc/", pid, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char buffer[4096];
-  for (ssize_t got; (got = read(file.get(), buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
-  return text;
-}
+std::string ReadProc(pid_t pid, absl::string_view name) { return ReadWhole(absl::StrCat("/proc/", pid, "/", name)); }
 
 uint64_t PidNamespaceOf(absl::string_view process) {
   struct stat info;

@@ -20,11 +20,7 @@ namespace holdfast {
 namespace {
 
 std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
-  const FileDescriptor file(
-      open(absl::StrCat("/proc/", pid, "/task/", thread, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
-  char buffer[4096];
-  const ssize_t got = file.valid() ? read(file.get(), buffer, sizeof buffer) : 0;
-  std::string text(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  std::string text = ReadWhole(absl::StrCat("/proc/", pid, "/task/", thread, "/", name));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }

@@ -18,12 +18,6 @@ namespace {
 constexpr char kHot[] = "\x1b[1;31m", kWarm[] = "\x1b[33m", kCold[] = "\x1b[2m", kBold[] = "\x1b[1m",
                kPlain[] = "\x1b[0m";
 
-// Characters, not bytes.
-size_t WidthOf(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 std::string CutTo(std::string_view text, size_t width) {
   if (width == 0 || WidthOf(text) <= width) return std::string(text);
   size_t end = 0;

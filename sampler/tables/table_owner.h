@@ -6,8 +6,9 @@
 //                                                                       /dev/shm/holdfast.33.<hash'>.lock
 //
 // The marks lie where an exporter of user 33 would have its lock, if it can see the folder and if it cannot
-// (exporter_service.h). That they belong to root is the proof: nobody else can make such files. The exporter (report/exporter/served_users.h) locks them, and reads the tables of that user with that user's
-// rights. Called while the program is root still; system calls only.
+// (exporter_service.h). That they belong to root is the proof: nobody else can make such files. The exporter
+// (report/exporter/served_users.h) locks them, and reads the tables of that user with that user's rights. Called while the
+// program is root still; system calls only.
 #ifndef HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
 #define HOLDFAST_SAMPLER_TABLES_TABLE_OWNER_H_
 

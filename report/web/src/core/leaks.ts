@@ -11,7 +11,7 @@ export interface GrowthAnswer {
   before: number;
   hours: number;
   largest: number[];
-  share: number; // of the rise
+  by: string; // what stands before its name: "by", "mostly by"; "" where nobody did half of it
 }
 
 /** A stack of one process. Slopes are for each hour; half widths are of their 95 % intervals. */

@@ -85,38 +85,7 @@ function findings(app: App): Finding[] {
     });
   }
   if (metric.kind === "heap" && model.growths(state).length > 0) {
-    const first = model.leaks(state).find((leak) => leak.shape === "growing");
-    const span = Math.max(...model.growths(state).map(({ hours }) => hours)) * 3600e3;
-    const whole = model.isPart(state) ? ", over the whole run" : "";
-    const rising = worst(model.growths(state));
-    found.push(
-      first === undefined && rising !== undefined && rising.answer.grows !== "steady"
-        ? {
-            title: rising.answer.grows === "growing" ? "Growth" : "Growth undecided",
-            text: (
-              <>
-                <Rise app={app} growth={rising} />
-                {whole}
-              </>
-            ),
-            tone: "warn",
-            open: () => app.set({ view: "leaks" }),
-          }
-        : first === undefined
-        ? { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open: () => app.set({ view: "leaks" }) }
-        : {
-            title: "Growth",
-            text: (
-              <>
-                <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b> grows by <b>{formatSigned(first.slope, "bytes")}</b> an hour
-                {span < 60_000 ? `, seen for ${formatDuration(span)} only` : ""}
-                {whole}
-              </>
-            ),
-            ...(span < 60_000 ? {} : { tone: "warn" as const }),
-            open: () => app.set({ view: "leaks" }),
-          },
-    );
+    found.push(growthFinding(app));
   }
   if (metric.kind === "heap") {
     // For what somebody holds: idle threads wait for work, which is nothing to look into.
@@ -144,6 +113,35 @@ function findings(app: App): Finding[] {
   const losses = model.report.series.flatMap((series) => (series.base ? [] : series.losses));
   if (losses.length > 0) found.push({ title: "Lost", text: losses[0]!, tone: "warn" });
   return found.slice(0, 5);
+}
+
+/** Whose memory grows; else what rises undecidedly, or that nothing does. */
+function growthFinding(app: App): Finding {
+  const { model, state } = app;
+  const whole = model.isPart(state) ? ", over the whole run" : "";
+  const open = () => app.set({ view: "leaks" });
+  const first = model.leaks(state).find((leak) => leak.shape === "growing");
+  if (first !== undefined) {
+    const span = Math.max(...model.growths(state).map(({ hours }) => hours)) * 3600e3;
+    const isShort = span < 60_000;
+    const text = (
+      <>
+        <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b> grows by <b>{formatSigned(first.slope, "bytes")}</b> an hour
+        {isShort ? `, seen for ${formatDuration(span)} only` : ""}
+        {whole}
+      </>
+    );
+    return { title: "Growth", text, ...(isShort ? {} : { tone: "warn" as const }), open };
+  }
+  const rising = worst(model.growths(state));
+  if (rising === undefined || rising.answer.grows === "steady") return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
+  const text = (
+    <>
+      <Rise app={app} growth={rising} />
+      {whole}
+    </>
+  );
+  return { title: rising.answer.grows === "growing" ? "Growth" : "Growth undecided", text, tone: "warn", open };
 }
 
 function verbOf(kind: string, name: string): string {

@@ -53,16 +53,16 @@ function slopeOfObjects(value: number): string {
 
 /** "109 MiB → 209 MiB in 62 s, still rising, mostly by hsetCommand": as `holdfast leaks` says it. */
 export function Rise({ app, growth }: { app: App; growth: Growth }) {
-  const { before, hours, largest, share } = growth.answer;
+  const { before, hours, largest, by } = growth.answer;
   return (
     <>
       <b>
         {growth.now > before ? `${formatValue(before, "bytes")} → ${formatValue(growth.now, "bytes")}` : `${formatValue(growth.now, "bytes")} in use`}
       </b>
       {growth.now > before && ` in ${formatDuration(hours * 3600e3)}, still rising`}
-      {largest.length > 0 && share >= 0.5 && (
+      {by !== "" && (
         <>
-          , {share >= 0.9 ? "by" : "mostly by"} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
+          , {by} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
         </>
       )}
     </>
