@@ -344,7 +344,7 @@ void AddRunCommand(CLI::App& app, Invocation* invocation) {
       "HOLDFAST_HEAP_INTERVAL, and so on; HOLDFAST_ENABLE=0 switches the library off.\n"
       "\n"
       "  holdfast run -- redis-server --port 7000              default rates: at home in production\n"
-      "  holdfast run --heap-interval 1 -o prof -- ./test      every allocation, profiles in prof/\n"
+      "  holdfast run --exact -o prof -- ./test                every allocation and wait, profiles in prof/\n"
       "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());
   run->callback([options, invocation] { invocation->exit_code = ProgramRun(*options, invocation->program).Start(); });

@@ -90,6 +90,9 @@ Normalized Signal(const std::string& value) {
   return std::string(name);
 }
 
+// Of --exact: what every stack, row and live block of a large program's test run takes.
+constexpr uint64_t kExactMaxMemory = 1 << 30;
+
 struct Setting {
   const char* option;  // without --
   const char* variable;
@@ -124,7 +127,7 @@ const std::vector<Setting>& Settings() {
        "shells); those that outlive an interval keep their own",
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
-       "NormalizedKeep samples of different locks apart, by a label lock_address", YesNo},
+       "Keep samples of different locks apart, by a label lock_address", YesNo},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
       {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
   };
@@ -165,19 +168,29 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
                "At the end, also write one HTML report of all profiles\n"
                "of this run: DIR/<program>.<pid>.html")
       ->excludes("--exec");
+  CLI::Option* exact = run.add_flag_function(
+      "--exact",
+      [options](int64_t) {
+        options->variables["HOLDFAST_HEAP_INTERVAL"] = options->variables["HOLDFAST_LOCK_INTERVAL"] = "1";
+        options->variables.emplace("HOLDFAST_MAX_MEMORY", std::to_string(kExactMaxMemory));
+      },
+      "Record every allocation and every wait, in tables of up\n"
+      "to 1GiB unless --max-memory says otherwise");
   for (const Setting& setting : Settings()) {
     const std::string name = std::string("--") + setting.option;
-    run.add_option_function<std::string>(
-           name,
-           [&setting, name, options](const std::string& value) {
-             const absl::StatusOr<std::string> normalized = setting.normalize(value);
-             if (!normalized.ok()) throw CLI::ValidationError(name, std::string(normalized.status().message()));
-             options->variables[setting.variable] = *normalized;
-           },
-           setting.help)
-        ->type_name(setting.type)
-        ->default_str(setting.usual)
-        ->take_last();
+    CLI::Option* added = run.add_option_function<std::string>(
+                                name,
+                                [&setting, name, options](const std::string& value) {
+                                  const absl::StatusOr<std::string> normalized = setting.normalize(value);
+                                  if (!normalized.ok())
+                                    throw CLI::ValidationError(name, std::string(normalized.status().message()));
+                                  options->variables[setting.variable] = *normalized;
+                                },
+                                setting.help)
+                             ->type_name(setting.type)
+                             ->default_str(setting.usual)
+                             ->take_last();
+    if (name == "--heap-interval" || name == "--lock-interval") exact->excludes(added);
   }
   folder("--tables", "--tables", &options->tables, "Where the table files lie: a folder on a tmpfs")
       ->default_str("/dev/shm");
