@@ -16,6 +16,7 @@
 #include "interpose/heap/perhaps_sampled.h"
 #include "interpose/heap/sampled_block.h"
 #include "sampler/arch/processor.h"
+#include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
 
 namespace holdfast {
@@ -24,33 +25,57 @@ namespace {
 
 // ---- Slow paths ----
 
-// The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
-// call comes before the shim is ready.
-HOLDFAST_COLD void* MallocSlow(size_t bytes) {
-  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
-  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.malloc(bytes);
+// Where every allocation is recorded: the real function, then the sample. Hot although they are out of line.
+__attribute__((noinline, hot)) void* MallocExact(size_t bytes) {
+  void* block = real.malloc(bytes);
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  return RecordExact(caller, block, bytes);
+}
+
+__attribute__((noinline, hot)) void* CallocExact(size_t count, size_t each) {
+  void* block = real.calloc(count, each);
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  return RecordExact(caller, block, count * each);
+}
+
+__attribute__((noinline)) void* MallocSampled(size_t bytes) {
+  if (!HeapEventDue(bytes)) return real.malloc(bytes);
   void* block = AllocateSampled(bytes);
   RecordAlloc(HOLDFAST_CALLER(), block, bytes);
   return block;
+}
+
+// The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
+// call comes before the shim is ready.
+__attribute__((noinline)) void* MallocSlow(size_t bytes) {
+  if (UNLIKELY(hot_size_limit == 0) && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes)) return real.malloc(bytes);
+  return ExactBegun() ? MallocExact(bytes) : MallocSampled(bytes);
 }
 
 HOLDFAST_COLD void* CallocOverflowSlow(size_t count, size_t each) {
   return Ready() ? real.calloc(count, each) : nullptr;  // fails, with its own errno
 }
 
-HOLDFAST_COLD void* CallocSlow(size_t count, size_t each) {
+__attribute__((noinline)) void* CallocSampled(size_t count, size_t each) {
   const size_t bytes = count * each;
-  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
-  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return real.calloc(count, each);
+  if (!HeapEventDue(bytes)) return real.calloc(count, each);
   void* block = AllocateZeroedSampled(count, each, bytes);
   RecordAlloc(HOLDFAST_CALLER(), block, bytes);
   return block;
 }
 
+__attribute__((noinline)) void* CallocSlow(size_t count, size_t each) {
+  const size_t bytes = count * each;
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  if (!MayBeDue(bytes)) return real.calloc(count, each);
+  return ExactBegun() ? CallocExact(count, each) : CallocSampled(count, each);
+}
+
 // Takes out the sample of a block that may have one; true if it had.
 HOLDFAST_COLD bool TakeOutSlow(void* block) {
   const TakenLive taken = TakeSample(block);
-  if (taken.key == nullptr) return false;
+  if (!taken.sampled()) return false;
   RecordFree(taken, block);
   return true;
 }
@@ -69,16 +94,19 @@ void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
 }
 
 // The four cases: grown in place, moved, failed (the old block stays as it is, and so does its sample), size 0 (freed).
-inline __attribute__((always_inline)) void* ReallocReal(void* block, size_t bytes) {
-  TakenLive old{};
-  if (block != nullptr && PassesFilter(block)) old = TakeSample(block);
+__attribute__((noinline)) void* ReallocPerhapsTaken(void* block, size_t bytes) {
+  const TakenLive old = TakeSample(block);
   void* moved = real.realloc(block, bytes);
   if (moved == nullptr && bytes != 0) {
     PutBackSample(old, block);
-  } else if (old.key != nullptr) {
+  } else if (old.sampled()) {
     RecordFree(old, block);
   }
   return moved;
+}
+inline __attribute__((always_inline)) void* ReallocReal(void* block, size_t bytes) {
+  if (LIKELY(block == nullptr || SurelyNotSampled(block))) return real.realloc(block, bytes);
+  return ReallocPerhapsTaken(block, bytes);
 }
 
 HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
@@ -96,6 +124,24 @@ HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
   return moved;
 }
 
+__attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
+  const ReallocatedExact old(block);
+  void* moved;
+  if (LIKELY(old.found())) {
+    moved = real.realloc(block, bytes);
+    moved != nullptr || bytes == 0 ? old.Freed() : old.Stays();
+  } else {
+    moved = ReallocReal(block, bytes);
+  }
+  const CallerRegisters caller = HOLDFAST_CALLER();
+  return RecordExact(caller, moved, bytes);
+}
+
+__attribute__((noinline)) void* ReallocDue(void* block, size_t bytes) {
+  if (ExactBegun()) return ReallocExact(block, bytes);
+  return HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
+}
+
 template <bool kCharged>
 HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   if (block == nullptr) {
@@ -106,7 +152,7 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
   const bool allocates = bytes != 0 || block == nullptr;
   const bool due = allocates && (kCharged ? MayBeDue(bytes) : bytes <= kHotSizeLimit && ChargeHeap(bytes));
-  return due && HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
+  return due ? ReallocDue(block, bytes) : ReallocReal(block, bytes);
 }
 
 HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
@@ -151,6 +197,7 @@ __attribute__((noinline)) size_t UsableSizeSlow(void* block) {
 
 __attribute__((noinline)) void FreePerhapsSampled(void* block) {
   if (LIKELY(SurelyNotSampled(block))) return real.free(block);
+  if (ExactBegun() && RecordFreeExact(block)) return real.free(block);
   if (IsEarly(block) || !Ready()) return;
   if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
   real.free(block);

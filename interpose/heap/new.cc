@@ -44,8 +44,10 @@ inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes
 
 // What the C++ library's form would have done, without its hop. `bytes` may be 0, for which it asks malloc for 1.
 inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
-  const bool due = MayBeSampled(bytes);
   const size_t asked = bytes == 0 ? 1 : bytes;
+  const bool ran_out = bytes <= kHotSizeLimit && ChargeHeap(bytes);
+  if (ran_out && ExactBegun()) return RecordExact(caller, real.malloc(asked), bytes);
+  const bool due = ran_out && HeapEventDue(bytes);
   void* block = due ? AllocateSampled(asked) : real.malloc(asked);
   if (due) RecordAlloc(caller, block, bytes);
   return block;
@@ -81,7 +83,10 @@ inline void* NewDue(size_t bytes, const CallerRegisters& caller) {
     return NewElsewhereSlow<kForm>(bytes, caller);
   }
   Operators room;
-  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) {
+  const bool may_be_due = MayBeDue(bytes);
+  if (may_be_due && ExactBegun()) {
+    if (void* block = RecordExact(caller, real.malloc(bytes), bytes)) return block;
+  } else if (!may_be_due || !HeapEventDue(bytes)) {
     if (void* block = real.malloc(bytes)) return block;
   } else if (void* block = AllocateSampled(bytes)) {
     RecordAlloc(caller, block, bytes);

@@ -13,6 +13,8 @@
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/parked_blocks.h"
 #include "sampler/arch/processor.h"
+#include "sampler/heap/exact.h"
+#include "sampler/heap/heap.h"
 #include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {
@@ -98,6 +100,14 @@ inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
   void* block = AllocateTagged(bytes);
   if (block == nullptr) return nullptr;
   return bytes >= kMayBeUntouched ? ZeroWhereNeeded(block, bytes) : memset(block, 0, bytes);
+}
+
+// A block that the real function has just made, and whose charge has run out, where every allocation is recorded. Inlined into whoever
+// has the caller's registers.
+HOLDFAST_HOT inline void* RecordExact(const CallerRegisters& caller, void* block, size_t bytes) {
+  if (UNLIKELY(!RecordAllocExact(caller, block, bytes)) && HeapEventDue(bytes))
+    RecordAlloc(caller, KeepSampleable(block), bytes);
+  return block;
 }
 
 // The free of a block that was sampled, once its sample is taken out.

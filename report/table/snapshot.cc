@@ -209,15 +209,15 @@ class SnapshotReader {
   }
 
   static absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
-    if (static_cast<int>(row.profile) >= kProfileKinds || static_cast<int>(row.wait) >= kWaitKinds ||
-        (row.profile == ProfileKind::kHeap && row.size_class > SizeClass(UINT64_MAX))) {
+    const bool heap = row.profile == ProfileKind::kHeap;
+    if (static_cast<int>(row.profile) >= kProfileKinds ||
+        (heap ? row.size_class > SizeClass(UINT64_MAX) : static_cast<int>(row.wait) >= kWaitKinds)) {
       return Corrupt("row of no known kind", offset);
     }
     RowInfo info{};
     info.stack = stack;
     info.profile = row.profile;
-    info.wait = row.wait;
-    const bool heap = row.profile == ProfileKind::kHeap;
+    info.wait = heap ? WaitKind::kNone : row.wait;
     info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
     info.lock = heap ? 0 : row.size_class;
     const auto count = [&](int i) {
@@ -227,7 +227,22 @@ class SnapshotReader {
       return static_cast<double>(CounterValue(row.sums[i])) / (1 << kAmountFractionBits);
     };
     const auto variance = [&](int i) { return FromDoubleBits(CounterValue(row.sums[i])); };
-    if (heap) {
+    if (heap && row.owner != 0) {
+      info.sums = {count(kAllocObjects),
+                   amount(kAllocSpace),
+                   count(kFreeObjects) + count(kFreeObjectsByOthers),
+                   amount(kFreeSpace) + amount(kFreeSpaceByOthers),
+                   0,
+                   0,
+                   0,
+                   0};
+      // Its own thread counts nowhere else.
+      Snapshot::Totals& totals = snapshot->totals;
+      totals.alloc_calls += static_cast<uint64_t>(info.sums[kAllocObjects]);
+      totals.alloc_bytes += static_cast<uint64_t>(info.sums[kAllocSpace]);
+      totals.free_calls += static_cast<uint64_t>(info.sums[kFreeObjects]);
+      totals.free_bytes += static_cast<uint64_t>(info.sums[kFreeSpace]);
+    } else if (heap) {
       info.sums = {count(kAllocObjects),
                    amount(kAllocSpace),
                    count(kFreeObjects),

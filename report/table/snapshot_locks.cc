@@ -86,7 +86,7 @@ class LockReader {
 
   // Live samples, of which each may hold some of the locks.
   void FindBlocks() {
-    std::vector<std::pair<uint64_t, LockInfo*>> locks;
+    LocksByAddress locks;
     for (LockInfo& lock : snapshot_.locks_known) locks.emplace_back(lock.address, &lock);
     std::sort(locks.begin(), locks.end());
     for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
@@ -97,14 +97,38 @@ class LockReader {
       for (uint32_t i = 0; i < slots; ++i) {
         const uint64_t address = CounterValue(keys[i]);
         if (address <= 1 || (address & 1) != 0) continue;
-        auto at = std::lower_bound(locks.begin(), locks.end(), std::pair<uint64_t, LockInfo*>(address, nullptr));
-        for (; at != locks.end() && at->first - address < samples[i].size; ++at) {
-          const auto stack = stack_of_row_.find(samples[i].row);
-          if (stack == stack_of_row_.end()) break;
-          at->second->block_bytes = samples[i].size;
-          at->second->block_offset = at->first - address;
-          at->second->block_stack = stack->second;
-        }
+        FindLocksIn(address, samples[i].size, samples[i].row, locks);
+      }
+    }
+    FindInShadow(locks);
+  }
+
+  using LocksByAddress = std::vector<std::pair<uint64_t, LockInfo*>>;
+  void FindLocksIn(uint64_t address, uint64_t bytes, Offset row, const LocksByAddress& locks) {
+    auto at = std::lower_bound(locks.begin(), locks.end(), std::pair<uint64_t, LockInfo*>(address, nullptr));
+    for (; at != locks.end() && at->first - address < bytes; ++at) {
+      const auto stack = stack_of_row_.find(row);
+      if (stack == stack_of_row_.end()) break;
+      at->second->block_bytes = bytes;
+      at->second->block_offset = at->first - address;
+      at->second->block_stack = stack->second;
+    }
+  }
+
+  // The words before each lock: a block that holds it begins at most kLargestShadowed bytes before it.
+  void FindInShadow(const LocksByAddress& locks) {
+    const auto* directory = At<ShadowDirectory>(CounterValue(head_.shadow));
+    if (directory == nullptr) return;
+    for (const auto& [lock, info] : locks) {
+      for (uint64_t back = 0; back < kLargestShadowed && back <= lock; back += kShadowGrain) {
+        const uint64_t address = (lock - back) / kShadowGrain * kShadowGrain;
+        const uint64_t entry = CounterValue(directory->chunks[(address >> kShadowShift) % kShadowChunks]);
+        if (entry == 0 || entry >> 32 != address >> kShadowShift) continue;
+        const auto* chunk = At<ShadowChunk>(static_cast<Offset>(entry));
+        const uint64_t word = chunk != nullptr ? CounterValue(chunk->slots[address / kShadowGrain % kShadowSlots]) : 0;
+        if (word == 0) continue;
+        FindLocksIn(address, word >> 32, static_cast<Offset>(word), locks);
+        break;
       }
     }
   }

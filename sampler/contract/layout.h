@@ -24,7 +24,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 10;
+inline constexpr uint32_t kLayoutVersion = 12;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -142,6 +142,7 @@ struct TableHeader {
   Offset missing_stack;                              // samples whose stack could not be taken
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;                 // how many have been begun
+  std::atomic<Offset> shadow;                        // ShadowDirectory; 0: none
   std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
   std::atomic<uint32_t> lock_count, pair_count, lock_number;
   std::atomic<Offset> lock_heads[kLockHeads];

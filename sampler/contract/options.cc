@@ -126,7 +126,7 @@ bool IsKnownVariable(const char* name) {
   constexpr const char* kNames[] = {"OUT",      "HEAP_INTERVAL",  "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
                                     "MAX_DISK", "MAX_MEMORY",     "TABLES",        "PROFILES",       "SIGNAL",
                                     "CHILDREN", "MERGE_CHILDREN", "LOCK_LABEL",    "SEED",           "ENABLE",
-                                    "VERBOSE",  "ROOT",           "EXPORTER"};
+                                    "VERBOSE",  "ROOT",           "EXPORTER",      "REPLAY"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -202,6 +202,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->children)) takes = "yes or no";
     } else if (is("LOCK_LABEL")) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
+    } else if (is("REPLAY")) {
+      if (!ParseYesNo(value, &options->replay)) takes = "0 or 1";
     } else if (is("SEED")) {
       if (!ParseCount(value, &options->seed)) takes = "a number";
     } else if (is("ENABLE")) {

@@ -34,6 +34,7 @@ struct Options {
   bool lock_label = false;  // lock samples are kept apart by lock
   bool merge = false;       // HOLDFAST_MERGE_CHILDREN
   bool exporter = true;     // HOLDFAST_EXPORTER=no
+  bool replay = true;       // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)
   const char* exporter_path = nullptr;
   const char* tables = nullptr;       // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR

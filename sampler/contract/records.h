@@ -148,23 +148,35 @@ enum HeapSum {
   kAllocObjectsVariance,
   kAllocSpaceVariance,
   kFreeObjectsVariance,
-  kFreeSpaceVariance
+  kFreeSpaceVariance,
+  // In rows of one thread, which have no variance: what other threads freed.
+  kFreeObjectsByOthers = kFreeObjectsVariance,
+  kFreeSpaceByOthers = kFreeSpaceVariance
 };
 enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples };
 inline constexpr int kRowSums = 8;
 
 // One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
 // that are alike: once one is full (kFullSum), the next takes over, and the older ones only see frees of their own blocks.
+//
+// Where every allocation is recorded a heap row may belong to one thread (Row::owner), which adds to it without a lock prefix: a
+// quarter of what a recorded malloc and free take. What others free of its blocks stands in the last two words.
 struct Row {
   Offset next;  // next row of the same stack
   ProfileKind profile;
-  WaitKind wait;  // kNone in heap rows
+  union {
+    WaitKind wait;  // lock rows
+    uint8_t owner;  // heap rows: ThreadState::owner, 0 = every thread's
+  };
   uint16_t
       size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
                    // the lock if they are kept apart (LockRecord::number)
   std::atomic<uint64_t> sums[kRowSums];
 };
 static_assert(sizeof(Row) == 72);
+
+// Threads that may own rows; later ones share.
+inline constexpr uint32_t kMostOwners = 32;
 
 // An executable, shared library or the vdso, recorded when a stack first passes through it. Followed by `segments`
 // ModuleSegment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
@@ -204,6 +216,26 @@ struct LiveSample {
 static_assert(sizeof(LiveSample) == 16);
 
 // A segment is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
+
+// Live small blocks that were sampled at interval 1: a word for each 16 bytes of address space in which such blocks lie, found
+// by the address alone. What does not fit (kLargestShadowed, another alignment, no room) is a live sample like any other.
+//
+//     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 4 … 18 ──► bytes << 32 | row    0: no such block
+//
+// An entry of the directory is (address >> kShadowShift) << 32 | offset of the chunk; 0: none. Addresses that share an entry:
+// who comes first has it.
+inline constexpr int kShadowShift = 19, kShadowGrain = 16;
+inline constexpr uint32_t kShadowSlots = (1 << kShadowShift) / kShadowGrain;
+inline constexpr uint32_t kShadowChunks = 4096;
+// Of larger blocks than kMakesChunk there are too few for a chunk of their own: those have a word where others lie as well.
+inline constexpr uint64_t kMakesChunk = 1024, kLargestShadowed = 16 << 10;
+struct ShadowChunk {
+  std::atomic<uint64_t> slots[kShadowSlots];
+};
+struct ShadowDirectory {
+  std::atomic<uint64_t> chunks[kShadowChunks];
+};
+static_assert(sizeof(ShadowChunk) == 256 << 10);
 
 // One lock that was waited for, by its address and kind (readers and writers of one lock are of one kind, rwlock-write).
 // Every wait and hold is counted. Another lock that comes to lie at the same address is taken for the same.

@@ -65,7 +65,10 @@ inline void* MapLazily(size_t bytes) {
   const long result = RawSyscall(SYS_mmap, 0, bytes, 0 /*PROT_NONE*/, 0x4022 /*PRIVATE|ANON|NORESERVE*/, -1, 0);
   if (SyscallFailed(result)) return nullptr;
   RawSyscall(SYS_munlock, result, bytes);
-  RawSyscall(SYS_mprotect, result, bytes, 3 /*PROT_READ|PROT_WRITE*/);
+  if (SyscallFailed(RawSyscall(SYS_mprotect, result, bytes, 3 /*PROT_READ|PROT_WRITE*/))) {
+    RawSyscall(SYS_munmap, result, bytes);
+    return nullptr;
+  }
   return reinterpret_cast<void*>(result);
 }
 

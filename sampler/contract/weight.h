@@ -86,6 +86,16 @@ inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
   const int octave = 4 + (size_class - 17) / 8;
   return static_cast<uint64_t>(8 + (size_class - 17) % 8 + 1) << (octave - 3);
 }
+// The same by a table, for sizes up to 1,024.
+struct SmallSizeClasses {
+  static constexpr int kLargest = 1024;
+  uint8_t of[kLargest + 1];
+  constexpr SmallSizeClasses() : of{} {
+    for (int bytes = 0; bytes <= kLargest; ++bytes)
+      of[bytes] = static_cast<uint8_t>(SizeClass(static_cast<uint64_t>(bytes)));
+  }
+};
+inline constexpr SmallSizeClasses kSmallSizeClasses;
 static_assert(SizeClassUpperEdge(SizeClass(17)) == 18 && SizeClassUpperEdge(SizeClass(100)) == 104);
 static_assert(SizeClassUpperEdge(SizeClass(4096)) == 4096 && SizeClassUpperEdge(SizeClass(4097)) == 4608);
 

@@ -34,7 +34,7 @@ void RecordFree(const TakenLive& taken, const void* block);
 void PutBackSample(const TakenLive& taken, const void* block);
 inline void RecordFree(const void* block) {
   const TakenLive taken = TakeSample(block);
-  if (taken.key != nullptr) RecordFree(taken, block);
+  if (taken.sampled()) RecordFree(taken, block);
 }
 
 // Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.

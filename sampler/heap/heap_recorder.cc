@@ -1,6 +1,8 @@
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
+#include "sampler/heap/heap_sums.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
@@ -26,10 +28,6 @@ uint64_t IntervalAt(SharedTable* recorded, uint32_t index) {
   return recorded->header()->heap_intervals[index].interval;
 }
 
-CounterShard& ShardOf(SharedTable* recorded, const ThreadState& thread) {
-  return recorded->header()->counters[thread.shard];
-}
-
 void CountBytes(const ThreadState& thread, uint64_t bytes) {
   if (bytes == 0) return;
   if (SharedTable* recorded = table()) {
@@ -37,20 +35,6 @@ void CountBytes(const ThreadState& thread, uint64_t bytes) {
   } else {
     CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
   }
-}
-
-void AddSums(SharedTable* recorded, Row* row, int first_count, int first_variance, const Weight& weight) {
-  AddTo(recorded, &row->sums[first_count], weight.count);
-  AddTo(recorded, &row->sums[first_count + 1], weight.amount);
-  AddDouble(&row->sums[first_variance], weight.count_variance);
-  AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
-}
-
-void AddAlloc(SharedTable* recorded, Row* row, const Weight& weight) {
-  AddSums(recorded, row, kAllocObjects, kAllocObjectsVariance, weight);
-}
-void AddFree(SharedTable* recorded, Row* row, const Weight& weight) {
-  AddSums(recorded, row, kFreeObjects, kFreeObjectsVariance, weight);
 }
 
 // Not enough stack is left to record one.
@@ -155,10 +139,9 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const OwnTime own_time(recorded, thread);
   Stack* stack = SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
-  const Weight weight = WeightOf(bytes, IntervalAt(recorded, thread.sampled_index));
-  CounterShard& counters = ShardOf(recorded, thread);
-  counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
-  counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const uint64_t interval = IntervalAt(recorded, thread.sampled_index);
+  const Weight weight = WeightOf(bytes, interval);
+  CountAllocation(recorded, thread, bytes);
   AddAlloc(recorded, row, weight);
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
@@ -171,6 +154,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
     AddFree(recorded, row,
             weight);  // its free would never be seen: better a block too few in use than a leak that is none
   }
+  if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
   // Where nearly everything is sampled, at every 32nd sample.
   if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) TendExporter(recorded);
@@ -182,22 +166,26 @@ TakenLive TakeSample(const void* block) {
   if (!OwnState()) return {};
   SharedTable* recorded = table();
   if (recorded == nullptr) return {};
+  if (const Shadowed taken = TakeExact(recorded, block); taken.word != 0) return {{}, nullptr, taken};
+  if (!IsCounted(block)) return {};
   return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
 
 void RecordFree(const TakenLive& taken, const void* block) {
   SharedTable* recorded = table();
   if (recorded == nullptr) return;
+  if (taken.exact.word != 0) return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row()), taken.exact.bytes());
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);
   DropLive(taken);
-  AddFree(recorded, recorded->At<Row>(sample.row), WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
-  CounterShard& counters = ShardOf(recorded, thread_state);
-  counters.free_calls.fetch_add(1, std::memory_order_relaxed);
-  counters.free_bytes.fetch_add(sample.size, std::memory_order_relaxed);
+  Row* row = recorded->At<Row>(sample.row);
+  if (row->owner != 0) return AddFreeExact(recorded, row, sample.size);
+  AddFree(recorded, row, WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
+  CountFree(recorded, thread_state, sample.size);
 }
 
 void PutBackSample(const TakenLive& taken, const void* block) {
+  if (taken.exact.word != 0) return PutBackExact(table(), taken.exact, block);
   if (taken.key != nullptr) PutBackLive(taken, reinterpret_cast<uintptr_t>(block));
 }
 

@@ -109,7 +109,7 @@ TakenLive TakeFrom(SharedTable* table, int level, uint64_t hash, uintptr_t addre
     for (uint32_t i = 0; i < 8; ++i) {
       if (keys[i].load(std::memory_order_acquire) != address) continue;
       keys[i].store(address | kBusy, std::memory_order_relaxed);  // only this thread knows the block
-      return {segment.samples[slot + i], &keys[i]};
+      return {segment.samples[slot + i], &keys[i], {}};
     }
   }
   return {};

@@ -14,6 +14,7 @@
 #ifndef HOLDFAST_SAMPLER_HEAP_LIVE_TABLE_H_
 #define HOLDFAST_SAMPLER_HEAP_LIVE_TABLE_H_
 
+#include "sampler/tables/shadow_map.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
@@ -24,7 +25,9 @@ int InsertLive(SharedTable* table, uintptr_t address, const LiveSample& sample);
 // A slot that a caller holds: taken out of reach, to be dropped or put back.
 struct TakenLive {
   LiveSample sample;
-  std::atomic<uint64_t>* key = nullptr;  // null: the address was not sampled
+  std::atomic<uint64_t>* key = nullptr;  // null: it did not stand in this table
+  Shadowed exact;                        // nor in that one, where it is 0
+  bool sampled() const { return key != nullptr || exact.word != 0; }
 };
 
 // Finds `address` and makes its slot unreachable for others, without giving it away yet. `level` −1: in any.

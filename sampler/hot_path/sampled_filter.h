@@ -46,6 +46,9 @@ struct alignas(64) SampledFilter {
   // at multiples of 1,024. Without any: a mask that no block passes.
   std::atomic<uint32_t> usable_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes of them, in private memory; null until the first sample
+  // The same for who would be content with them; null also where some samples have none, as sampler/tables/shadow_map.h knows them.
+  std::atomic<uint8_t*> sure{nullptr};
+  std::atomic<bool> some_have_none{false};
   AlwaysAsk always_ask[2] = {};
 };
 
@@ -66,15 +69,19 @@ inline size_t FilterIndex(const void* block) {
 }
 
 // Test 2.
-inline bool PassesFilter(const void* block) {
+inline bool IsCounted(const void* block) {
   const uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
   return counters != nullptr && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) != 0;
+}
+// Or there may be no counter for it.
+inline bool PassesFilter(const void* block) {
+  return IsCounted(block) || sampled_filter.some_have_none.load(std::memory_order_relaxed);
 }
 
 // Test 2 for a block that passed test 1, at its cheapest: true if there is nothing more to ask. Early blocks (see
 // MarkAlwaysAsk) and, before the first sample, all blocks get a "no".
 HOLDFAST_HOT inline bool SurelyNotSampled(const void* block) {
-  const uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
+  const uint8_t* counters = sampled_filter.sure.load(std::memory_order_relaxed);
   return LIKELY(counters != nullptr) && __atomic_load_n(&counters[FilterIndex(block)], __ATOMIC_RELAXED) == 0;
 }
 
@@ -107,6 +114,16 @@ inline int LevelInFilter(const void* block) {
   const uint8_t value =
       __atomic_load_n(&sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)], __ATOMIC_RELAXED);
   return value < kFilterMany ? value - 1 : -1;
+}
+
+// Some samples have no counter from now on; and in a child of fork, which has no samples, none.
+inline void BeginWithoutCounters() {
+  sampled_filter.some_have_none.store(true);
+  sampled_filter.sure.store(nullptr);
+}
+inline void EndWithoutCounters() {
+  sampled_filter.sure.store(sampled_filter.counters.load());
+  sampled_filter.some_have_none.store(false);
 }
 
 // Fills in the counters of a new filter.

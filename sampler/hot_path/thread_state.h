@@ -77,6 +77,7 @@ struct ThreadState {
   bool muted;              // inside our own slow path, or an operator: nested calls are plain forwards
   bool heap_gap_is_event;  // a sample is due when heap_countdown runs out; else only a look at the options
   uint16_t ongoing_slot;   // 1 + the number of the slot that its last wait had; 0: it has not waited
+  uint16_t owner;          // of rows (Row::owner); 0: the process had too many threads before this one
   // While an operator new of the program's runs on our behalf: what to go back to afterwards. See MuteForOperator.
   int64_t held_countdown;
   int64_t held_gap;

@@ -11,6 +11,7 @@
 #include "sampler/process/process.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/scratch.h"
+#include "sampler/tables/shadow_map.h"
 
 namespace holdfast {
 
@@ -48,6 +49,8 @@ void BeginChild() {
   if (counters != nullptr && sampled_filter.always_ask[0].bytes + sampled_filter.always_ask[1].bytes == 0) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
   }
+  EndWithoutCounters();
+  ForgetShadow();
   ResetScratch();
   ForgetModules();
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));

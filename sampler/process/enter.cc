@@ -12,12 +12,13 @@
 
 namespace holdfast {
 
+constinit OwnershipPage* ownership = nullptr;
+
 namespace {
 
 // A page that the kernel empties in every child of fork, also of _Fork and raw clone: how a child knows itself, without
 // a system call on the way. kOurs: the state belongs to this process. Null: the kernel cannot (before 4.14).
 enum Ownership : uint32_t { kEmptied = 0, kOurs = 1, kBecomingOurs = 2 };
-constinit std::atomic<uint32_t>* ownership = nullptr;
 
 // A handler of the program's may jump out of a sample of ours (siglongjmp), and leave the thread muted. Then a later call
 // stands where the muted one stood, or above; a handler that runs inside of it stands below, by a signal frame at least
@@ -41,17 +42,17 @@ void MakeOwnershipPage() {
     RawSyscall(SYS_munmap, page, kPageBytes);
     return;
   }
-  ownership = static_cast<std::atomic<uint32_t>*>(page);
-  ownership->store(kOurs, std::memory_order_relaxed);
+  ownership = static_cast<OwnershipPage*>(page);
+  ownership->state.store(kOurs, std::memory_order_relaxed);
 }
 
 bool OwnState() {
-  if (ownership == nullptr || LIKELY(ownership->load(std::memory_order_acquire) == kOurs)) return true;
+  if (ownership == nullptr || LIKELY(ownership->state.load(std::memory_order_acquire) == kOurs)) return true;
   uint32_t emptied = kEmptied;
   // A second thread of the child that comes here meanwhile just does not record.
-  if (!ownership->compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) return false;
+  if (!ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) return false;
   BeginChild();
-  ownership->store(kOurs, std::memory_order_release);
+  ownership->state.store(kOurs, std::memory_order_release);
   return true;
 }
 
@@ -70,6 +71,7 @@ bool EnterSlow(ThreadState& thread) {
     uint64_t seed = process.seed + ordinal * 0xd1342543de82ef95;
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
+    thread.owner = static_cast<uint16_t>(ordinal < kMostOwners ? ordinal + 1 : 0);
     thread.heap_gap = thread.heap_countdown;  // of what was allocated since, the parent's part is not known
     thread.lock_countdown = 0;
     thread.hold_countdown = 0;

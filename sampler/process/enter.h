@@ -5,6 +5,10 @@
 #ifndef HOLDFAST_SAMPLER_PROCESS_ENTER_H_
 #define HOLDFAST_SAMPLER_PROCESS_ENTER_H_
 
+#include <atomic>
+#include <cstdint>
+
+#include "sampler/contract/attributes.h"
 #include "sampler/hot_path/thread_state.h"
 
 namespace holdfast {
@@ -18,6 +22,22 @@ bool OwnState();
 
 // Once, before the first of these.
 void MakeOwnershipPage();
+
+// Whether this thread was introduced in this very process, and that has begun to record every allocation: two loads, for who comes
+// here at each of them.
+struct OwnershipPage {
+  std::atomic<uint32_t> state;        // enter.cc
+  std::atomic<uint32_t> exact_epoch;  // ThreadState::epoch of its threads; 0: not begun
+};
+extern HOLDFAST_HIDDEN OwnershipPage* ownership;  // null: the kernel cannot empty it (before 4.14)
+inline bool MayBeExactHere() { return ownership != nullptr; }
+// Where it may be.
+inline bool IsExactHere(const ThreadState& thread) {
+  return ownership->exact_epoch.load(std::memory_order_relaxed) == thread.epoch;
+}
+inline void SetExactHere(const ThreadState& thread) {
+  ownership->exact_epoch.store(thread.epoch, std::memory_order_release);
+}
 
 }  // namespace holdfast
 

@@ -54,6 +54,7 @@ SharedTable* MakeTableNow() {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
     if (counters != nullptr) MarkAlwaysAsk(counters);
     sampled_filter.counters.store(counters, std::memory_order_release);
+    sampled_filter.sure.store(counters, std::memory_order_release);
   }
   SharedTable* made = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {

@@ -61,6 +61,7 @@ bool IsLasting(const link_map* map) {
 
 void BeginUnload() {
   unloading.fetch_add(1, std::memory_order_seq_cst);
+  walk_generation.fetch_add(1, std::memory_order_acq_rel);
   AwaitReaders();
 }
 

@@ -3,6 +3,7 @@
 namespace holdfast {
 
 constinit RowSet row_sets[kSets] = {};
+constinit std::atomic<uint64_t> walk_generation{1};
 
 namespace {
 
@@ -26,9 +27,15 @@ void KeepRow(uintptr_t pc, const RowSalts& salts, UnwindRow row) {
   set.slots[0].row.store(row.bits, std::memory_order_relaxed);
 }
 
-void ForgetUnwindRows() { generation.fetch_add(1, std::memory_order_acq_rel); }
+void ForgetUnwindRows() {
+  generation.fetch_add(1, std::memory_order_acq_rel);
+  walk_generation.fetch_add(1, std::memory_order_acq_rel);
+}
 
 // Rows of what went away may have been on their way to the cache: a walk that found it before has the older salt.
-void ForgetUnloadableRows() { unloadable_generation.fetch_add(1, std::memory_order_acq_rel); }
+void ForgetUnloadableRows() {
+  unloadable_generation.fetch_add(1, std::memory_order_acq_rel);
+  walk_generation.fetch_add(1, std::memory_order_acq_rel);
+}
 
 }  // namespace holdfast

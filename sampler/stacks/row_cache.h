@@ -32,6 +32,9 @@ void ForgetUnwindRows();
 // After a dlclose: the rows of modules that were not loaded with the program.
 void ForgetUnloadableRows();
 
+// Another one whenever rows are forgotten, and when a dlclose begins: what was worked out from rows before that no longer holds.
+extern HOLDFAST_HIDDEN std::atomic<uint64_t> walk_generation;
+
 // ---- How a row is found ----
 
 inline constexpr int kSets = 8192;  // 256 KiB, of which only what is used is ever touched

@@ -14,14 +14,16 @@
 namespace holdfast {
 
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
-inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
+// `notes`: none, or those of CaptureStack.
+template <typename... Notes>
+inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, Notes*... notes) {
   StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
   if (trace == nullptr) {
     table->Count(Loss::kStackMissing);
     return table->At<Stack>(table->header()->missing_stack);
   }
   const uintptr_t low = thread.stack_bounds.low;
-  CaptureStack(caller, &thread.stack_bounds, trace);
+  CaptureStack(caller, &thread.stack_bounds, trace, notes...);
   if (UNLIKELY(thread.stack_bounds.low != low))
     thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
   if (trace->truncated) table->Count(Loss::kStackTruncated);

@@ -9,6 +9,7 @@
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/raw_memory.h"
+#include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/row_cache.h"
 #include "sampler/unwind/unwind_cfi.h"
 
@@ -29,6 +30,7 @@ struct Walk {
   bool doubts = !ModulesStay();
   RowSalts salts = CurrentRowSalts();
   bool guessing = false;  // has passed code without unwind tables: what follows may be anything
+  bool searched = false;  // for a row that was not in the cache
   ModuleReading reading;
   // While there are doubts: the module that was looked at last.
   AddressRange sighted;
@@ -60,6 +62,7 @@ ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc
 
 // kNone: there is no code at `pc`. `doubted`: the row that is in the cache, if there is one.
 HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted) {
+  walk->searched = true;
   // A return address follows its call, which may be the last instruction of its function.
   const uintptr_t inside = pc - 1;
   dl_find_object found;
@@ -104,18 +107,22 @@ struct Registers {
   uintptr_t pc, sp, fp;
 };
 
-HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at) {
+template <typename Notes>
+HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at, Notes* notes) {
   // The stack only ever shrinks towards the caller: no loop, and no frame below the one before.
   if (UNLIKELY(cfa <= at->sp || cfa % kWordBytes != 0)) return false;
   uintptr_t fp = at->fp;
   if (row.fp_rule() != UnwindRow::kSame) {
     const uintptr_t base = row.fp_rule() == UnwindRow::kAtCfa ? cfa : row.fp_rule() == UnwindRow::kAtFp ? fp : at->sp;
+    if (row.fp_rule() == UnwindRow::kAtFp) notes->UsesFp();
     const uintptr_t place = base + static_cast<uintptr_t>(row.fp_offset());
     if (UNLIKELY(!stack->Reach(place))) return false;
     fp = StackReader::Word(place);
+    notes->ReadFp(place, fp);
   }
   if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
   *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
+  notes->ReadReturn(cfa - kWordBytes, at->pc);
   return true;
 }
 
@@ -126,7 +133,8 @@ HOLDFAST_HOT inline uintptr_t Base(UnwindRow row, const Registers& at) {
 bool StepLoaded(UnwindRow row, StackReader* stack, Registers* at) {
   const uintptr_t place = Base(row, *at);
   if (!stack->Reach(place)) return false;
-  return StepTo(StackReader::Word(place) + static_cast<uintptr_t>(row.add()), row, stack, at);
+  NoNotes none;
+  return StepTo(StackReader::Word(place) + static_cast<uintptr_t>(row.add()), row, stack, at, &none);
 }
 
 // Out of a signal handler. The interrupted code may be on another stack.
@@ -179,9 +187,9 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
   }
 }
 
-}  // namespace
-
-void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace) {
+template <typename Notes>
+HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace,
+                                   Notes* notes) {
   Registers at{caller.pc, caller.sp, caller.fp};
   StackReader stack(bounds);
   stack.StartAt(at.sp, true);
@@ -198,11 +206,12 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
     if (UNLIKELY(row.kind() == UnwindRow::kNone)) break;
     trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kModuleTagMask);
     if (LIKELY(row.IsPlainStep())) {
-      if (UNLIKELY(!StepTo(Base(row, at), row, &stack, &at))) break;
+      if (row.from_fp()) notes->UsesFp();
+      if (UNLIKELY(!StepTo(Base(row, at), row, &stack, &at, notes))) break;
     } else if (row.kind() == UnwindRow::kEnd) {
       whole = true;
       break;
-    } else if (!StepSlow(row, &stack, &at, &walk)) {
+    } else if (notes->GiveUp(); !StepSlow(row, &stack, &at, &walk)) {
       // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
       whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
       break;
@@ -211,6 +220,18 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   trace->depth = static_cast<uint16_t>(depth);
   trace->truncated = !whole;
   stack.Remember(at.sp);
+  if (!whole || walk.searched || walk.doubts) notes->GiveUp();
+}
+
+}  // namespace
+
+void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace) {
+  NoNotes none;
+  WalkStack(caller, bounds, trace, &none);
+}
+
+void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, WalkNotes* notes) {
+  WalkStack(caller, bounds, trace, notes);
 }
 
 }  // namespace holdfast

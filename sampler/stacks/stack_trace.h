@@ -15,8 +15,12 @@
 
 namespace holdfast {
 
+class WalkNotes;
+
 // Fills `trace`. Records modules in the current table as they are first met (table() must not be null).
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace);
+// The same, and says what the walk has read (remembered_walks.h).
+void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, WalkNotes* notes);
 
 }  // namespace holdfast
 

@@ -18,11 +18,6 @@ uint64_t HashOf(const StackTrace& trace) {
   return Mix(hash);
 }
 
-// Of the first two sums, which are those of what was allocated or waited: what is freed is never more.
-bool IsFull(const Row& row) {
-  return (row.sums[0].load(std::memory_order_relaxed) | row.sums[1].load(std::memory_order_relaxed)) >= kFullSum;
-}
-
 // Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
 // head. Returns the one that is in the list.
 // Release: a reader that finds the offset finds the filled record. Acquire on failure: so do we, before comparing.
@@ -262,14 +257,12 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace) {
   }
 }
 
-Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
-  TableHeader& head = *table->header();
-  if (table->OffsetOf(stack) == head.overflow_stack) {
-    wait = WaitKind::kNone;
-    size_class = 0;
-  }
+namespace {
+
+// Null: the table is full. `mark`: the kind of wait, or the owner.
+Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t size_class) {
   const auto same = [=](const Row& row) {
-    return row.size_class == size_class && row.profile == profile && row.wait == wait && !IsFull(row);
+    return row.size_class == size_class && row.profile == profile && row.owner == mark && !IsFull(row);
   };
   const Offset seen = stack->rows.load(std::memory_order_acquire);
   for (Offset at = seen; at != 0;) {
@@ -278,16 +271,31 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
     at = row->next;
   }
   Row* row = table->New<Row>();
-  if (row == nullptr) {
-    table->Count(Loss::kStackTableFull);
-    return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
-  }
+  if (row == nullptr) return nullptr;
   row->profile = profile;
-  row->wait = wait;
+  row->owner = mark;
   row->size_class = size_class;
   Row* published = Publish(table, stack->rows, row, seen, same);
-  if (published == row) head.row_count.fetch_add(1, std::memory_order_relaxed);
+  if (published == row) table->header()->row_count.fetch_add(1, std::memory_order_relaxed);
   return published;
+}
+
+}  // namespace
+
+Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
+  TableHeader& head = *table->header();
+  if (table->OffsetOf(stack) == head.overflow_stack) {
+    wait = WaitKind::kNone;
+    size_class = 0;
+  }
+  if (Row* row = FindOrMakeRow(table, stack, profile, static_cast<uint8_t>(wait), size_class)) return row;
+  table->Count(Loss::kStackTableFull);
+  return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+}
+
+Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class) {
+  if (table->OffsetOf(stack) == table->header()->overflow_stack) return nullptr;
+  return FindOrMakeRow(table, stack, ProfileKind::kHeap, owner, size_class);
 }
 
 bool MakeSpecialStacks(SharedTable* table) {

@@ -31,8 +31,17 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace);
 // the profile's overflow row (counted).
 Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
 
+// The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full, or the stack is the
+// overflow stack.
+Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class);
+
 // Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
 bool MakeSpecialStacks(SharedTable* table);
+
+// Takes no more samples. By the first two sums, which are those of what was allocated or waited: what is freed is never more.
+inline bool IsFull(const Row& row) {
+  return (row.sums[0].load(std::memory_order_relaxed) | row.sums[1].load(std::memory_order_relaxed)) >= kFullSum;
+}
 
 // Adds to a sum, unless it is full for good (counted).
 inline void AddTo(SharedTable* table, std::atomic<uint64_t>* sum, uint64_t by) {

@@ -33,10 +33,14 @@ static void MakeOld(TableHeader* table) {
   for (const auto& head : table->stack_heads) {
     for (Offset at = head; at != 0;) {
       const auto* stack = reinterpret_cast<Stack*>(bytes + uint64_t{at} * kUnit);
+      // Of the heap's rows only the newest, which is the one that goes on.
+      bool heap_done = false;
       for (Offset row_at = stack->rows; row_at != 0;) {
         auto* row = reinterpret_cast<Row*>(bytes + uint64_t{row_at} * kUnit);
-        if (row->wait == WaitKind::kCondition) row->sums[kDelay] = kDelayNs << kAmountFractionBits;
-        if (row->profile == ProfileKind::kHeap) row->sums[kAllocObjects] = kObjects << kCountFractionBits;
+        const bool heap = row->profile == ProfileKind::kHeap;
+        if (!heap && row->wait == WaitKind::kCondition) row->sums[kDelay] = kDelayNs << kAmountFractionBits;
+        if (heap) row->sums[kAllocObjects] = heap_done ? 0 : kObjects << kCountFractionBits;
+        heap_done |= heap;
         row_at = row->next;
       }
       at = stack->next;

@@ -77,6 +77,14 @@ HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word) {
   return was_zero;
 }
 
+HOLDFAST_ARCH bool AddAsOwner(std::atomic<uint64_t>* word, uint64_t by) {
+  bool negative;
+  asm volatile("addq %[by], %[word]"
+               : "=@ccs"(negative), [word] "+m"(*reinterpret_cast<uint64_t*>(word))
+               : [by] "er"(by));
+  return negative;
+}
+
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   bool none;
   asm volatile("testl %[value], %[mask]" : "=@ccz"(none) : [mask] "m"(mask), [value] "r"(value));

@@ -1,0 +1,147 @@
+#include "sampler/heap/exact.h"
+
+#include "sampler/heap/heap.h"
+#include "sampler/heap/heap_sums.h"
+#include "sampler/heap/live_table.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/process/process.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/sample_stack.h"
+
+namespace holdfast {
+
+HOLDFAST_HOT_DATA constinit std::atomic<uint32_t> exact_interval_count{0};
+
+namespace {
+
+static_assert(kTimedOneIn == OwnTime::kOneIn);
+
+// Of a stack that is not remembered, or not with this size class. Where the table is full: a row of all threads.
+Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
+                 uint16_t size_class) {
+  RememberedWalk* walk = memory->Find(caller);
+  Stack* stack;
+  if (walk != nullptr) {
+    if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
+    stack = table->At<Stack>(walk->stack);
+  } else if (memory->Expects(caller)) {
+    const uint64_t generation = walk_generation.load(std::memory_order_acquire);
+    stack = SampleStack(table, thread, caller, memory->ClearNotes());
+    if (const Offset offset = table->OffsetOf(stack); offset != table->header()->overflow_stack)
+      walk = memory->Keep(caller, thread.stack_bounds, generation, offset);
+  } else {
+    stack = SampleStack(table, thread, caller);
+  }
+  Row* row = FindOwnRow(table, stack, static_cast<uint8_t>(thread.owner), size_class);
+  if (row == nullptr) return FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class);
+  if (walk != nullptr) walk->RememberRow(size_class, table->OffsetOf(row));
+  return row;
+}
+
+void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
+  if (row->owner == 0) {
+    AddAlloc(table, row, WeightOf(bytes, 1));
+    CountAllocation(table, thread, bytes);
+  } else {
+    AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
+    AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits);
+  }
+}
+
+// Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
+void InsertExact(SharedTable* table, const ThreadState& thread, Row* row, const void* block, uint64_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  if (row->owner != 0 && MayBeShadowed(address, bytes)) {
+    ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
+    std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
+    if (word == nullptr && bytes <= kMakesChunk) word = MakeShadowWord(table, directory, address);
+    if (word != nullptr) {
+      // Release: a reader that finds the word finds its row.
+      return word->store(ShadowOf(table->OffsetOf(row), bytes).word, std::memory_order_release);
+    }
+  }
+  const int level = InsertLive(table, address, {bytes, table->OffsetOf(row), thread.interval_index});
+  if (level >= 0) return AddToFilter(block, level);
+  table->Count(Loss::kLiveTableFull);
+  // Its free would never be seen: better a block too few in use than a leak that is none.
+  if (row->owner != 0) return AddFreeExact(table, row, bytes);
+  AddFree(table, row, WeightOf(bytes, 1));
+}
+
+}  // namespace
+
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes) {
+  ThreadState& thread = thread_state;
+  if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
+  SharedTable* const recorded = table();
+  thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  Mute(thread);
+  WalkMemory* memory = WalkMemory::Make(thread);
+  if (memory == nullptr) {
+    Unmute(thread);
+    return false;
+  }
+  // What our own code and operators have allocated since the last sample is counted here, as HeapEventDue does.
+  const int64_t charged = thread.heap_gap - thread.heap_countdown;
+  const int64_t more = charged - static_cast<int64_t>(bytes != 0 ? bytes : 1);
+  thread.heap_countdown = thread.heap_gap = 1;
+  if (more != 0)
+    ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
+  const OwnTime own_time(recorded, thread);
+  Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)));
+  AddAllocExact(recorded, thread, row, bytes);
+  // A sample that still stands at this address was freed where we did not see it.
+  RecordFree(block);
+  InsertExact(recorded, thread, row, block, bytes);
+  own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
+  Unmute(thread);
+  return true;
+}
+
+void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes) {
+  const ThreadState& thread = thread_state;
+  if (row->owner == thread.owner && IsExactHere(thread)) {
+    AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
+    AddAsOwner(&row->sums[kFreeSpace], bytes << kAmountFractionBits);
+  } else {
+    AddTo(table, &row->sums[kFreeObjectsByOthers], uint64_t{1} << kCountFractionBits);
+    AddTo(table, &row->sums[kFreeSpaceByOthers], bytes << kAmountFractionBits);
+  }
+}
+
+// A thread that has not been introduced here, or a child of fork, whose parent's blocks are not in its own map.
+bool RecordFreeExactSlow(const void* block) {
+  if (block == nullptr || !OwnState()) return false;
+  SharedTable* recorded = table();
+  if (recorded == nullptr) return false;
+  const Shadowed taken = TakeExact(recorded, block);
+  if (taken.word == 0) return false;
+  AddFreeExact(recorded, recorded->At<Row>(taken.row()), taken.bytes());
+  return true;
+}
+
+void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {
+  if (!process.options.replay || !MayBeExactHere()) return;
+  if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
+  if (!BeginShadow(table)) return;
+  // From now on a free asks the shadow map, too: before the first block that only that knows.
+  BeginWithoutCounters();
+  SetExactHere(thread);
+  exact_interval_count.store(interval_count, std::memory_order_release);
+}
+
+Shadowed TakeExact(SharedTable* table, const void* block) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
+  if (directory == nullptr || block == nullptr || address % kShadowGrain != 0) return {};
+  std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
+  return word != nullptr ? Shadowed{word->exchange(0, std::memory_order_relaxed)} : Shadowed{};
+}
+
+void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {
+  ShadowWord(table, shadow_directory.load(std::memory_order_acquire), reinterpret_cast<uintptr_t>(block))
+      ->store(taken.word, std::memory_order_release);
+}
+
+}  // namespace holdfast

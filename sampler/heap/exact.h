@@ -1,0 +1,148 @@
+// Every allocation recorded: the short way at interval 1.
+//
+//     malloc ──► the real malloc ──► RecordAllocExact ── walk remembered ──► the thread's own row: two additions; a word of the shadow map
+//                                          ├── not this time ──► RecordAllocExactSlow: walks, finds the row, remembers both
+//                                          └── not now ──► false: HeapEventDue, RecordAlloc (heap.h), as at any interval
+//     free   ──► RecordFreeExact ──► the word, two additions ──► the real free
+//
+// What is recorded is the same as by the long way, stack by stack and block by block (HOLDFAST_REPLAY=0 takes that one). In use
+// from the first sample at interval 1 on; where the interval is changed later, blocks that were recorded so stay known.
+//
+// Any thread, signal handlers, children of fork and vfork; no lock, no allocation, errno kept.
+#ifndef HOLDFAST_SAMPLER_HEAP_EXACT_H_
+#define HOLDFAST_SAMPLER_HEAP_EXACT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/arch/processor.h"
+#include "sampler/contract/weight.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/process/enter.h"
+#include "sampler/stacks/remembered_walks.h"
+#include "sampler/tables/shadow_map.h"
+
+namespace holdfast {
+
+// TableHeader::heap_interval_count when the newest interval was last seen to be 1; 0: it never was.
+extern HOLDFAST_HIDDEN std::atomic<uint32_t> exact_interval_count;
+
+// Whether some block may have been recorded so.
+inline bool ExactBegun() { return exact_interval_count.load(std::memory_order_relaxed) != 0; }
+
+// Whether all is as it was at this thread's last sample: its own process, interval 1, nothing of ours under way. `table` may be
+// null or another process's where it is not.
+HOLDFAST_HOT inline bool IsExactNow(const ThreadState& thread, SharedTable* table) {
+  const uint32_t count = exact_interval_count.load(std::memory_order_relaxed);
+  return LIKELY(!thread.muted) && LIKELY(IsExactHere(thread)) && LIKELY(thread.interval_index + 1 == count) &&
+         LIKELY(table->header()->heap_interval_count.load(std::memory_order_relaxed) == count);
+}
+
+// Every so many of a thread's samples is timed (OwnTime).
+inline constexpr uint32_t kTimedOneIn = 32;
+
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes);
+
+// `block` was just allocated for the program, at a charge that ran out. False: nothing has happened.
+HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* block, size_t bytes) {
+  ThreadState& thread = thread_state;
+  SharedTable* const recorded = table();
+  if (UNLIKELY(!IsExactNow(thread, recorded))) return false;
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  WalkMemory* const memory = WalkMemory::Of(thread);
+  // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
+  if (LIKELY(thread.heap_countdown + static_cast<int64_t>(bytes) == 1) && LIKELY(MayBeShadowed(address, bytes)) &&
+      LIKELY(memory != nullptr) && LIKELY(thread.samples % kTimedOneIn != 0)) {
+    thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    Mute(thread);
+    const auto size_class = static_cast<uint16_t>(
+        LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes));
+    if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
+      const Offset row_at = walk->RowFor(size_class);
+      std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+      if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
+          LIKELY(!IsCounted(block))) {
+        ++thread.samples;
+        thread.heap_countdown = thread.heap_gap = 1;
+        Row* row = recorded->At<Row>(row_at);
+        const bool full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
+        if (UNLIKELY(AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits)) || UNLIKELY(full))
+          walk->ForgetRow(size_class);  // see kFullSum
+        // Release: a reader that finds the word finds its row.
+        word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
+        Unmute(thread);
+        return true;
+      }
+    }
+    Unmute(thread);
+  }
+  return RecordAllocExactSlow(caller, block, bytes);
+}
+
+// Counts a block as freed that was recorded in this row.
+void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes);
+
+// Before the real free. False: it is no block that was recorded so.
+bool RecordFreeExactSlow(const void* block);
+HOLDFAST_HOT inline bool RecordFreeExact(const void* block) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  const ThreadState& thread = thread_state;
+  SharedTable* const recorded = table();
+  if (UNLIKELY(!IsExactHere(thread)) || UNLIKELY(block == nullptr)) return RecordFreeExactSlow(block);
+  std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+  if (UNLIKELY(word == nullptr)) return false;
+  const Shadowed taken{word->load(std::memory_order_relaxed)};
+  if (UNLIKELY(taken.word == 0) || UNLIKELY(address % kShadowGrain != 0)) return false;
+  word->store(0, std::memory_order_relaxed);
+  Row* row = recorded->At<Row>(taken.row());
+  if (LIKELY(row->owner == thread.owner)) {
+    AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
+    AddAsOwner(&row->sums[kFreeSpace], taken.bytes() << kAmountFractionBits);
+  } else {
+    AddFreeExact(recorded, row, taken.bytes());
+  }
+  return true;
+}
+
+// Around a realloc: takes the block's word away, if it has one, and says afterwards how that ended.
+class ReallocatedExact {
+ public:
+  HOLDFAST_HOT explicit ReallocatedExact(const void* block) {
+    if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
+    const auto address = reinterpret_cast<uintptr_t>(block);
+    std::atomic<uint64_t>* word = ShadowWord(table(), shadow_directory.load(std::memory_order_relaxed), address);
+    if (UNLIKELY(word == nullptr) || UNLIKELY(address % kShadowGrain != 0)) return;
+    taken_.word = word->load(std::memory_order_relaxed);
+    if (UNLIKELY(taken_.word == 0)) return;
+    word->store(0, std::memory_order_relaxed);
+    word_ = word;
+  }
+  bool found() const { return word_ != nullptr; }
+  HOLDFAST_HOT void Freed() const {
+    SharedTable* const recorded = table();
+    Row* row = recorded->At<Row>(taken_.row());
+    if (LIKELY(row->owner == thread_state.owner)) {
+      AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
+      AddAsOwner(&row->sums[kFreeSpace], taken_.bytes() << kAmountFractionBits);
+    } else {
+      AddFreeExact(recorded, row, taken_.bytes());
+    }
+  }
+  void Stays() const { word_->store(taken_.word, std::memory_order_release); }
+
+ private:
+  Shadowed taken_;
+  std::atomic<uint64_t>* word_ = nullptr;
+};
+
+// For the long way. From a sample at interval 1 on; `interval_count`: how many were ever set.
+void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count);
+// Takes the block's word away; put back, it is there again.
+Shadowed TakeExact(SharedTable* table, const void* block);
+void PutBackExact(SharedTable* table, Shadowed taken, const void* block);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_HEAP_EXACT_H_

@@ -1,0 +1,41 @@
+// What a heap sample adds to its row.
+#ifndef HOLDFAST_SAMPLER_HEAP_HEAP_SUMS_H_
+#define HOLDFAST_SAMPLER_HEAP_HEAP_SUMS_H_
+
+#include "sampler/contract/weight.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+inline CounterShard& ShardOf(SharedTable* table, const ThreadState& thread) {
+  return table->header()->counters[thread.shard];
+}
+
+inline void AddSums(SharedTable* table, Row* row, int first_count, int first_variance, const Weight& weight) {
+  AddTo(table, &row->sums[first_count], weight.count);
+  AddTo(table, &row->sums[first_count + 1], weight.amount);
+  AddDouble(&row->sums[first_variance], weight.count_variance);
+  AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
+}
+inline void AddAlloc(SharedTable* table, Row* row, const Weight& weight) {
+  AddSums(table, row, kAllocObjects, kAllocObjectsVariance, weight);
+}
+inline void AddFree(SharedTable* table, Row* row, const Weight& weight) {
+  AddSums(table, row, kFreeObjects, kFreeObjectsVariance, weight);
+}
+
+inline void CountAllocation(SharedTable* table, const ThreadState& thread, uint64_t bytes) {
+  CounterShard& counters = ShardOf(table, thread);
+  counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
+  counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+inline void CountFree(SharedTable* table, const ThreadState& thread, uint64_t bytes) {
+  CounterShard& counters = ShardOf(table, thread);
+  counters.free_calls.fetch_add(1, std::memory_order_relaxed);
+  counters.free_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_HEAP_HEAP_SUMS_H_

@@ -1,0 +1,170 @@
+// Walks that a thread has made before, so that it need not make them again.
+//
+// A step of a walk depends on where it stands (pc, sp, fp), on the unwind rows, which only change when a module goes away, and on the
+// words of the stack that it reads: return addresses, and the saved fp where an outer frame is found by it. So a walk that begins
+// at the same pc and sp, and finds the same words at the same addresses, is the same walk, with the same stack and row:
+//
+//     caller pc 0x401236, sp 0x7ffe…e0 ──► set ──► ┌ pc, sp, fp, generation, row of size class 64
+//                                                  │ 0x7ffe…08: 0x4012a1      compared with what is there now
+//                                                  │ 0x7ffe…38: 0x4013b0
+//                                                  └ …
+//
+// 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
+// stack that reached the outermost frame; and only when a second walk in a row began there, as most that come once never come
+// again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way.
+//
+// Memory: kWalkBytes for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Only its own thread uses it, muted; no system call but for the memory itself.
+#ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
+#define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "sampler/arch/processor.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/row_cache.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+struct WalkWord {
+  const uintptr_t* place;
+  uintptr_t word;
+};
+
+// What a walk has read, in the order in which it matters. Filled by CaptureStack.
+class WalkNotes {
+ public:
+  static constexpr int kMost = 120;
+
+  void ReadReturn(uintptr_t place, uintptr_t word) { Add(place, word); }
+  // The word becomes the fp. Whether it matters shows when a frame is found by it.
+  void ReadFp(uintptr_t place, uintptr_t word) { fp_ = {reinterpret_cast<const uintptr_t*>(place), word}; }
+  void UsesFp() {
+    if (fp_.place == nullptr) {
+      uses_first_fp_ = true;
+    } else if (fp_.place != noted_) {
+      noted_ = fp_.place;
+      Add(reinterpret_cast<uintptr_t>(fp_.place), fp_.word);
+    }
+  }
+  // A step that is not plain, or a row that may be another one the next time.
+  void GiveUp() { count_ = kMost + 1; }
+  void Clear() {
+    count_ = 0;
+    fp_ = {};
+    noted_ = nullptr;
+    uses_first_fp_ = false;
+  }
+
+ private:
+  friend class WalkMemory;
+  void Add(uintptr_t place, uintptr_t word) {
+    if (count_ < kMost) words_[count_] = {reinterpret_cast<const uintptr_t*>(place), word};
+    if (count_ <= kMost) ++count_;
+  }
+  WalkWord words_[kMost];
+  int count_ = 0;
+  WalkWord fp_ = {};  // place null: still the one that the walk began with
+  const uintptr_t* noted_ = nullptr;
+  bool uses_first_fp_ = false;
+};
+
+// For walks that nobody remembers.
+struct NoNotes {
+  void ReadReturn(uintptr_t, uintptr_t) {}
+  void ReadFp(uintptr_t, uintptr_t) {}
+  void UsesFp() {}
+  void GiveUp() {}
+};
+
+struct alignas(64) RememberedWalk {
+  static constexpr int kRows = 8;
+  uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
+  uintptr_t sp, fp;
+  uint64_t generation;  // walk_generation before it was made
+  const WalkWord* end;  // of `words`, in groups of four: what is left of the last one repeats the first word
+  Offset stack;
+  bool uses_fp;
+  uint16_t size_classes[kRows];  // 0xffff: none. A class has its place, by its lowest bits
+  Offset rows[kRows];            // of this stack, for these
+  uint64_t padding[4];
+  WalkWord words[WalkNotes::kMost];
+
+  // Whether a walk from `caller` would be this one.
+  HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
+    if (pc != caller.pc || sp != caller.sp || generation != walk_generation.load(std::memory_order_relaxed))
+      return false;
+    if (UNLIKELY(uses_fp) && fp != caller.fp) return false;
+    const WalkWord* at = words;
+    do {
+      if (*at[0].place != at[0].word || *at[1].place != at[1].word || *at[2].place != at[2].word ||
+          *at[3].place != at[3].word) {
+        return false;
+      }
+    } while ((at += 4) != end);
+    return true;
+  }
+  // 0: not known.
+  HOLDFAST_HOT Offset RowFor(uint16_t size_class) const {
+    return LIKELY(size_classes[size_class % kRows] == size_class) ? rows[size_class % kRows] : 0;
+  }
+  void RememberRow(uint16_t size_class, Offset row);
+  void ForgetRow(uint16_t size_class);
+};
+static_assert(sizeof(RememberedWalk) == 2048);
+
+// What one thread remembers.
+class WalkMemory {
+ public:
+  static constexpr int kWalkSets = 128, kWays = 2;
+
+  // The calling thread's; null: it has none, at least not yet.
+  HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
+    return all_[thread.owner].load(std::memory_order_relaxed);
+  }
+  // Made now if need be. Null: too many threads, no memory, a seccomp filter.
+  static WalkMemory* Make(ThreadState& thread);
+
+  HOLDFAST_HOT RememberedWalk* Find(const CallerRegisters& caller) {
+    RememberedWalk* set = sets_[SetOf(caller)];
+    static_assert(kWays == 2);
+    if (LIKELY(set[0].Holds(caller))) return &set[0];
+    return set[1].Holds(caller) ? &set[1] : nullptr;
+  }
+
+  // After Find has found none: whether the walk that follows is worth remembering.
+  bool Expects(const CallerRegisters& caller) {
+    const auto set = SetOf(caller);
+    const auto now = static_cast<uint32_t>(caller.pc ^ caller.sp << 16);
+    if (missed_[set] == now) return true;
+    missed_[set] = now;
+    return false;
+  }
+
+  // For the walk that is to be remembered, and where it is kept then; null: it is none to be kept. `generation`: from before it.
+  WalkNotes* ClearNotes() {
+    notes_.Clear();
+    return &notes_;
+  }
+  RememberedWalk* Keep(const CallerRegisters& caller, const StackBounds& bounds, uint64_t generation, Offset stack);
+
+ private:
+  HOLDFAST_HOT static size_t SetOf(const CallerRegisters& caller) {
+    static_assert(kWalkSets == 128);
+    return (caller.pc + caller.sp) * 0x9e3779b97f4a7c15 >> 57;
+  }
+
+  static std::atomic<WalkMemory*> all_[kMostOwners + 1];  // by ThreadState::owner; [0] stays null
+
+  RememberedWalk sets_[kWalkSets][kWays];
+  WalkNotes notes_;
+  uint32_t missed_[kWalkSets];
+  uint8_t oldest_[kWalkSets];
+};
+inline constexpr uint64_t kWalkBytes = sizeof(WalkMemory);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_

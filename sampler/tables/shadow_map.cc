@@ -1,0 +1,42 @@
+#include "sampler/tables/shadow_map.h"
+
+namespace holdfast {
+
+constinit std::atomic<ShadowDirectory*> shadow_directory{nullptr};
+
+namespace {
+
+// Chunks that were made; of two threads that make the same at once one's stays unused.
+constinit std::atomic<uint32_t> chunks_made{0};
+
+}  // namespace
+
+bool BeginShadow(SharedTable* table) {
+  if (shadow_directory.load(std::memory_order_relaxed) != nullptr) return true;
+  auto* made = table->New<ShadowDirectory>();
+  if (made == nullptr) return false;
+  Offset none = 0;
+  if (!table->header()->shadow.compare_exchange_strong(none, table->OffsetOf(made), std::memory_order_acq_rel))
+    made = table->At<ShadowDirectory>(none);  // another thread was first
+  else
+    chunks_made.store(0, std::memory_order_relaxed);
+  shadow_directory.store(made, std::memory_order_release);
+  return true;
+}
+
+std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address) {
+  const uint64_t page = address >> kShadowShift;
+  std::atomic<uint64_t>& place = directory->chunks[page % kShadowChunks];
+  if (place.load(std::memory_order_relaxed) != 0) return ShadowWord(table, directory, address);
+  const uint64_t most = table->header()->cap_bytes / 2 / sizeof(ShadowChunk);
+  if (chunks_made.load(std::memory_order_relaxed) >= most) return nullptr;
+  auto* chunk = table->New<ShadowChunk>();
+  if (chunk == nullptr) return nullptr;
+  chunks_made.fetch_add(1, std::memory_order_relaxed);
+  uint64_t none = 0;
+  place.compare_exchange_strong(none, page << 32 | table->OffsetOf(chunk), std::memory_order_release,
+                                std::memory_order_relaxed);
+  return ShadowWord(table, directory, address);
+}
+
+}  // namespace holdfast

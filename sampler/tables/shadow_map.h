@@ -1,0 +1,52 @@
+// Live small blocks that were sampled at interval 1: address → row and size, a word for each (records.h draws it).
+//
+// Where every block is recorded the live table's windows are long and its levels many: 200 to 900 instructions a free. Here the
+// address leads to the one word that can hold it: some 20. It takes half the bytes of the address space that small blocks lie
+// in, so no more than half of the table's room is spent on it; blocks beyond that are live samples like any others.
+//
+// Any thread, also in a signal handler; lock-free. A block's word is written by the thread that allocates it, before the
+// program knows the address, and emptied by the one that frees it, before the real free: no two threads ever write one at once.
+#ifndef HOLDFAST_SAMPLER_TABLES_SHADOW_MAP_H_
+#define HOLDFAST_SAMPLER_TABLES_SHADOW_MAP_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "sampler/tables/shared_table.h"
+
+namespace holdfast {
+
+// Null as long as this process has none.
+extern HOLDFAST_HIDDEN std::atomic<ShadowDirectory*> shadow_directory;
+
+// Makes the directory. False: no room.
+bool BeginShadow(SharedTable* table);
+// In a child of fork, which has another table.
+inline void ForgetShadow() { shadow_directory.store(nullptr, std::memory_order_relaxed); }
+
+inline bool MayBeShadowed(uintptr_t address, uint64_t bytes) {
+  return bytes <= kLargestShadowed && address % kShadowGrain == 0;
+}
+
+struct Shadowed {
+  uint64_t word = 0;  // 0: not there
+  Offset row() const { return static_cast<Offset>(word); }
+  uint64_t bytes() const { return word >> 32; }
+};
+inline Shadowed ShadowOf(Offset row, uint64_t bytes) { return {bytes << 32 | row}; }
+
+// The word of `address`, or null if there is none yet. `directory` is not null.
+HOLDFAST_HOT inline std::atomic<uint64_t>* ShadowWord(SharedTable* table, ShadowDirectory* directory,
+                                                      uintptr_t address) {
+  const uint64_t page = address >> kShadowShift;
+  // Acquire: who finds the chunk finds it empty.
+  const uint64_t entry = directory->chunks[page % kShadowChunks].load(std::memory_order_acquire);
+  if (UNLIKELY(entry >> 32 != page)) return nullptr;  // also where it is 0, as no block lies in the first pages
+  return &table->At<ShadowChunk>(static_cast<Offset>(entry))->slots[address / kShadowGrain % kShadowSlots];
+}
+// The same, made now if it can be.
+std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_TABLES_SHADOW_MAP_H_

@@ -1,0 +1,96 @@
+// The short way at interval 1 (sampler/heap/exact.h) records what the long way records: stack by stack, block by block.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+// What a profile says, without what differs from run to run: addresses, process ids.
+std::map<std::string, Values> ByStack(const Decoded& heap) {
+  std::map<std::string, Values> stacks;
+  for (const DecodedSample& sample : heap.samples) {
+    std::string key;
+    for (const DecodedFrame& frame : sample.frames) {
+      for (const std::string& function : frame.functions) key += function + ";";
+    }
+    for (const auto& [name, value] : sample.numbers) key += " " + name + "=" + std::to_string(value);
+    for (const auto& [type, value] : sample.values) stacks[key][type] += value;
+  }
+  return stacks;
+}
+
+class Exact : public Profiled {
+ protected:
+  // Of each process, by the name of its program: two runs of one program leave as many.
+  std::vector<std::map<std::string, Values>> Record(const std::vector<std::string>& argv, const char* replay,
+                                                    Options options = {}) {
+    std::filesystem::remove_all(out());
+    options["heap-interval"] = "1";
+    options["max-memory"] = "512MiB";
+    options["replay"] = replay;
+    const RunResult r = RunAs(Launch::kPreload, argv, options);
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+    std::vector<std::map<std::string, Values>> all;
+    for (const Decoded& heap : NewestHeap()) {
+      EXPECT_EQ(heap.Comment("losses"), "none") << heap.path;
+      const Values total = heap.Total();
+      EXPECT_EQ(heap.CommentNumber("alloc_calls"), total.at("alloc_objects")) << heap.path;
+      EXPECT_EQ(heap.CommentNumber("alloc_bytes"), total.at("alloc_space"));
+      EXPECT_EQ(heap.CommentNumber("free_calls"), total.at("alloc_objects") - total.at("inuse_objects"));
+      EXPECT_EQ(heap.CommentNumber("free_bytes"), total.at("alloc_space") - total.at("inuse_space"));
+      all.push_back(ByStack(heap));
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  void ExpectTheSame(const std::vector<std::string>& argv) {
+    const auto by_long_way = Record(argv, "0"), by_short_way = Record(argv, "1");
+    ASSERT_FALSE(by_long_way.empty());
+    ASSERT_EQ(by_short_way.size(), by_long_way.size());
+    for (size_t i = 0; i < by_long_way.size(); ++i) {
+      EXPECT_EQ(by_short_way[i].size(), by_long_way[i].size());
+      int told = 0;
+      for (const auto& [stack, values] : by_long_way[i]) {
+        const auto found = by_short_way[i].find(stack);
+        if (found != by_short_way[i].end() && found->second == values) continue;
+        if (++told > 3) break;
+        ADD_FAILURE() << stack << "\n  long way:  " << ::testing::PrintToString(values) << "\n  short way: "
+                      << (found == by_short_way[i].end() ? "missing" : ::testing::PrintToString(found->second));
+      }
+    }
+  }
+};
+
+class ExactPrograms : public Exact, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ExactPrograms, TheShortWayRecordsWhatTheLongWayDoes) { ExpectTheSame({GetParam()}); }
+
+INSTANTIATE_TEST_SUITE_P(All, ExactPrograms,
+                         ::testing::Values("threads_exact", "realloc_cases", "allocators", "edge_sizes",
+                                           "cross_thread_free", "operators_new", "fork_profiles", "short_threads",
+                                           "mixed_sizes", "uses_libraries"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_F(Exact, PythonIsRecordedTheSame) {
+  const std::string python = "/usr/bin/python3";
+  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no python3";
+  ExpectTheSame({"/usr/bin/env", "PYTHONHASHSEED=0", "PYTHONMALLOC=malloc", python, "-S", "-E", "-c",
+                 "d = {}\n"
+                 "for i in range(3000):\n"
+                 "    d[i % 500] = [str(i) * 3, {'a': i}, (i, i + 1)]\n"
+                 "    ''.join(['ab', str(i)])\n"
+                 "def deep(n): return [n, deep(n - 1)] if n else ['leaf']\n"
+                 "for i in range(200): deep(i % 40)\n"});
+}
+
+// Blocks that the shadow map has no room for, or that it does not take, are live samples as ever.
+TEST_F(Exact, LittleMemoryLosesNoFree) {
+  const RunResult r = RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"max-memory", "16MiB"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
+}  // namespace
+}  // namespace holdfast::testing

@@ -1,0 +1,176 @@
+// A walk that is remembered is taken for the same only where it would be: any word that it read, its start or the unwind rows
+// being others, it is made anew.
+#include "sampler/stacks/remembered_walks.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "sampler/stacks/sample_stack.h"
+#include "tests/unit/anonymous_table.h"
+
+namespace holdfast {
+namespace {
+
+class RememberedWalks : public ::testing::Test {
+ protected:
+  RememberedWalks() {
+    UseAnonymousTable();
+    thread_state = {};
+    thread_state.owner = 1;
+    memory_ = WalkMemory::Make(thread_state);
+  }
+  void TearDown() override { thread_state = {}; }
+
+  // Walks from here and keeps the walk; null where it is none to be kept.
+  [[gnu::noinline]] RememberedWalk* Walk() {
+    caller_ = HOLDFAST_CALLER();
+    LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
+    for (int i = 0; i < 2; ++i) CaptureStack(caller_, &thread_state.stack_bounds, &trace_, memory_->ClearNotes());
+    return memory_->Keep(caller_, thread_state.stack_bounds, walk_generation, 42);
+  }
+
+  WalkMemory* memory_;
+  CallerRegisters caller_;
+  StackTrace trace_;
+};
+
+// Keeps a call from becoming a jump, so that its frame stays.
+void StayInFrame() { asm volatile("" ::: "memory"); }
+
+template <typename Inner>
+[[gnu::noinline]] void Recurse(int depth, const Inner& inner) {
+  volatile char of_its_own[24];
+  of_its_own[depth % 24] = 1;
+  depth == 0 ? inner() : Recurse(depth - 1, inner);
+  StayInFrame();
+}
+
+// With a frame pointer, which outer frames are found by.
+template <typename Inner>
+[[gnu::noinline]] void WithFramePointer(int bytes, const Inner& inner) {
+  auto* of_unknown_size = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(bytes)));
+  of_unknown_size[0] = 1;
+  inner();
+  StayInFrame();
+}
+
+TEST_F(RememberedWalks, TheSameWalkIsFound) {
+  Recurse(12, [this] {
+    ASSERT_NE(Walk(), nullptr);
+    const RememberedWalk* found = memory_->Find(caller_);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->stack, 42u);
+    EXPECT_GE(found->end - found->words, trace_.depth - 1);
+  });
+}
+
+TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
+  Recurse(5, [this] {
+    WithFramePointer(100, [this] {
+      WithFramePointer(200, [this] {
+        RememberedWalk* walk = Walk();
+        ASSERT_NE(walk, nullptr);
+        ASSERT_TRUE(walk->Holds(caller_));
+        for (const WalkWord* word = walk->words; word != walk->end; ++word) {
+          auto* place = const_cast<volatile uintptr_t*>(word->place);
+          for (const int bit : {0, 5, 17, 40, 63}) {
+            *place = *place ^ uintptr_t { 1 } << bit;
+            const bool holds = walk->Holds(caller_);
+            *place = *place ^ uintptr_t { 1 } << bit;
+            EXPECT_FALSE(holds) << "word " << word - walk->words << ", bit " << bit;
+          }
+        }
+        EXPECT_TRUE(walk->Holds(caller_));
+      });
+    });
+  });
+}
+
+// Every return address is compared, and every saved frame pointer by which an outer frame is found.
+TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
+  Recurse(9, [this] {
+    const RememberedWalk* walk = Walk();
+    ASSERT_NE(walk, nullptr);
+    for (int i = 1; i < trace_.depth; ++i) {
+      bool compared = false;
+      for (const WalkWord* word = walk->words; word != walk->end; ++word)
+        compared |= word->word == (trace_.frames[i] & kPcMask);
+      EXPECT_TRUE(compared) << "frame " << i;
+    }
+  });
+}
+
+TEST_F(RememberedWalks, ItsStartMayNotBeAnother) {
+  WithFramePointer(64, [this] {
+    const RememberedWalk* walk = Walk();
+    ASSERT_NE(walk, nullptr);
+    CallerRegisters other = caller_;
+    other.pc += 1;
+    EXPECT_FALSE(walk->Holds(other));
+    other = caller_;
+    other.sp -= 16;
+    EXPECT_FALSE(walk->Holds(other));
+    other = caller_;
+    other.fp += 16;
+    EXPECT_EQ(walk->Holds(other), !walk->uses_fp);
+  });
+}
+
+TEST_F(RememberedWalks, RowsThatWereForgottenForgetIt) {
+  Recurse(3, [this] {
+    for (void (*forget)() : {&ForgetUnwindRows, &ForgetUnloadableRows}) {
+      const RememberedWalk* walk = Walk();
+      ASSERT_NE(walk, nullptr);
+      EXPECT_TRUE(walk->Holds(caller_));
+      forget();
+      EXPECT_FALSE(walk->Holds(caller_));
+    }
+  });
+}
+
+TEST_F(RememberedWalks, OnlyTheSecondWalkInARowIsExpected) {
+  const CallerRegisters one{0x1000, 0x7000, 0}, other{0x2000, 0x7000, 0};
+  EXPECT_FALSE(memory_->Expects(one));
+  EXPECT_TRUE(memory_->Expects(one));
+  EXPECT_FALSE(memory_->Expects(other));
+}
+
+TEST_F(RememberedWalks, ADeepStackIsNotKept) {
+  Recurse(WalkNotes::kMost + 5, [this] { EXPECT_EQ(Walk(), nullptr); });
+}
+
+// A thread's own block must be known: another stack, as a coroutine's, may be gone the next time.
+TEST_F(RememberedWalks, AStackThatMayGoIsNotKept) {
+  Recurse(3, [this] {
+    ASSERT_NE(Walk(), nullptr);
+    CaptureStack(caller_, &thread_state.stack_bounds, &trace_, memory_->ClearNotes());
+    EXPECT_EQ(memory_->Keep(caller_, StackBounds{}, walk_generation, 42), nullptr);
+  });
+}
+
+TEST_F(RememberedWalks, EachSizeClassHasItsPlaceAndTheNewerOfTwoKeepsIt) {
+  RememberedWalk* walk = Walk();
+  ASSERT_NE(walk, nullptr);
+  EXPECT_EQ(walk->RowFor(7), 0u);
+  walk->RememberRow(7, 70);
+  walk->RememberRow(8, 80);
+  EXPECT_EQ(walk->RowFor(7), 70u);
+  EXPECT_EQ(walk->RowFor(8), 80u);
+  walk->RememberRow(7 + RememberedWalk::kRows, 90);
+  EXPECT_EQ(walk->RowFor(7), 0u);
+  EXPECT_EQ(walk->RowFor(8), 80u);
+  EXPECT_EQ(walk->RowFor(7 + RememberedWalk::kRows), 90u);
+  walk->ForgetRow(8);
+  EXPECT_EQ(walk->RowFor(8), 0u);
+}
+
+TEST_F(RememberedWalks, AThreadWithoutANumberHasNoMemory) {
+  thread_state.owner = 0;
+  EXPECT_EQ(WalkMemory::Make(thread_state), nullptr);
+  EXPECT_EQ(WalkMemory::Of(thread_state), nullptr);
+}
+
+}  // namespace
+}  // namespace holdfast
