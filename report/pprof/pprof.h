@@ -2,7 +2,7 @@
 //
 // The writer streams: besides the profile it holds one message, 64 KiB and zlib's window. What it guarantees of every
 // file, whatever the profile holds: ids 1..N in table order, string_table[0] "", valid UTF-8 (bad bytes become U+FFFD),
-// fields in the order of their numbers, so that default_sample_type comes last.
+// fields in the order of their numbers, so that default_sample_type comes last of those that others know.
 //
 // The reader takes gzip (also several members after each other) or plain protobuf and trusts nothing: every length is
 // checked against the bytes that are left, every index against its table. What it cannot take is one absl::Status whose

@@ -12,6 +12,7 @@ enum class ProfileField : uint32_t {
   kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5, kStringTable = 6, kDropFrames = 7,
   kKeepFrames = 8, kTimeNanos = 9, kDurationNanos = 10, kPeriodType = 11, kPeriod = 12, kComment = 13,
   kDefaultSampleType = 14,
+  kRecord = 1002,  // ours, in the form of kComment (comment_records.h); the format has no such field, and its readers pass it over
 };
 enum class ValueTypeField : uint32_t { kType = 1, kUnit = 2 };
 enum class SampleField : uint32_t { kLocationId = 1, kValue = 2, kLabel = 3 };

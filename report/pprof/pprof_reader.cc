@@ -140,6 +140,7 @@ class Decoder {
   void ReadTables() {
     mapping_ids_.emplace("mapping", mappings_);
     function_ids_.emplace("function", functions_);
+    std::vector<StringId> records;  // behind the comments, whichever came first
     Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
       switch (field) {
         case ProfileField::kSampleType:
@@ -157,10 +158,14 @@ class Decoder {
         case ProfileField::kComment:
           Numbers(reader, [&](uint64_t index) { profile_.comments.push_back(Text(index)); });
           return true;
+        case ProfileField::kRecord:
+          Numbers(reader, [&](uint64_t index) { records.push_back(Text(index)); });
+          return true;
         case ProfileField::kDefaultSampleType: profile_.default_sample_type = Text(reader); return true;
         default: return false;
       }
     });
+    profile_.comments.insert(profile_.comments.end(), records.begin(), records.end());
   }
 
   Profile::ValueType ReadType(std::string_view message) {

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "report/base/utf8.h"
+#include "report/pprof/comment_records.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_fields.h"
 
@@ -120,12 +121,10 @@ class Encoder {
       Message(ProfileField::kPeriodType, [&](Writer& w) { Type(w, profile_.period_type); });
     }
     Scalar(ProfileField::kPeriod, profile_.period);
-    if (!profile_.comments.empty()) {
-      Field([&](Writer& w) {
-        w.add_packed_int64(FieldTag(ProfileField::kComment), profile_.comments.begin(), profile_.comments.end());
-      });
-    }
+    const std::vector<bool> is_record = WrittenAsRecords(profile_);
+    Comments(ProfileField::kComment, is_record, false);
     Scalar(ProfileField::kDefaultSampleType, profile_.default_sample_type);
+    Comments(ProfileField::kRecord, is_record, true);
   }
 
  private:
@@ -149,6 +148,15 @@ class Encoder {
 
   void Scalar(ProfileField field, int64_t value) {
     if (value != 0) Field([&](Writer& w) { w.add_int64(FieldTag(field), value); });
+  }
+
+  // Of the comments those that are records, or the others.
+  void Comments(ProfileField field, const std::vector<bool>& is_record, bool records) {
+    std::vector<int64_t> ids;
+    for (size_t i = 0; i < is_record.size(); ++i) {
+      if (is_record[i] == records) ids.push_back(profile_.comments[i]);
+    }
+    if (!ids.empty()) Field([&](Writer& w) { w.add_packed_int64(FieldTag(field), ids.begin(), ids.end()); });
   }
 
   void Text(std::string_view text) {

@@ -88,7 +88,7 @@ struct Profile {
   int64_t duration_nanos = 0;  // 0 in cumulative profiles
   ValueType period_type;
   int64_t period = 0;
-  std::vector<StringId> comments;
+  std::vector<StringId> comments;  // and records, which files keep apart: report/pprof/comment_records.h
 
   std::span<const uint32_t> FramesOf(const Sample& sample) const {
     return {frames_.data() + sample.first_frame, sample.frames};

@@ -76,8 +76,10 @@ bool DecodedSample::LeafIs(const std::string& function) const {
 }
 
 std::optional<std::string> Decoded::Comment(const std::string& key) const {
-  for (const std::string& comment : comments) {
-    if (comment.rfind(key + ": ", 0) == 0) return comment.substr(key.size() + 2);
+  for (const auto* list : {&comments, &records}) {
+    for (const std::string& comment : *list) {
+      if (comment.rfind(key + ": ", 0) == 0) return comment.substr(key.size() + 2);
+    }
   }
   return std::nullopt;
 }
@@ -187,6 +189,7 @@ Decoded Decode(const std::string& path) {
   result.time_nanos = profile.time_nanos();
   result.duration_nanos = profile.duration_nanos();
   for (const int64_t comment : profile.comment()) result.comments.push_back(text(comment));
+  for (const int64_t record : profile.record()) result.records.push_back(text(record));
 
   for (int i = 0; i < profile.mapping_size(); ++i) {
     const auto& mapping = profile.mapping(i);

@@ -42,9 +42,9 @@ struct Decoded {
   int64_t period = 0, time_nanos = 0, duration_nanos = 0;
   std::vector<DecodedSample> samples;
   std::vector<std::string> mappings;  // paths, in order
-  std::vector<std::string> comments;
+  std::vector<std::string> comments, records;
 
-  // The value of the comment `key: value`.
+  // The value of the comment or record `key: value`.
   std::optional<std::string> Comment(const std::string& key) const;
   // The number in it; -1 when there is none.
   int64_t CommentNumber(const std::string& key) const;

@@ -6,12 +6,17 @@
 #include <random>
 #include <regex>
 
+#include "fmt/format.h"
 #include "profile.pb.h"
+#include "report/pprof/comment_records.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using testing::Folder;
 using testing::GoPprof;
 using ::testing::HasSubstr;
@@ -126,6 +131,54 @@ void ExpectEqual(const Profile& a, const Profile& b) {
 }
 
 // ---- Writing ----
+
+constexpr char kLockLine[] = "lock 1: mutex 0x1 contentions 1 delay_ns 2 longest_ns 2 holds 1 hold_ns 2";
+
+// `go tool pprof -top` prints every comment above its table.
+TEST(PprofWriter, AtMostTwentyCommentsTheRestStandInAFieldThatOthersPassOver) {
+  Profile profile = SmallProfile();
+  profile.comments.clear();
+  const std::vector<std::string> written = {"kind: mutex",  "exact: delay_ns",     "mutex delay_ns: 5",
+                                            kLockLine,      "delay_ns: 5",         "waiting: 2 threads, delay_ns 7",
+                                            "no names: /a", "waiting 1: thread 1", "own table_steps: 3"};
+  for (const std::string& comment : written) profile.AddComment(comment);
+  for (int i = 0; i < 16; ++i) profile.AddComment(fmt::format("told {}: it", i));
+  const std::string bytes = EncodePprof(profile);
+  const pb::Profile others = ReadByLibprotobuf(bytes);
+  std::vector<std::string> comments, records;
+  for (const int64_t id : others.comment()) comments.push_back(others.string_table(static_cast<int>(id)));
+  for (const int64_t id : others.record()) records.push_back(others.string_table(static_cast<int>(id)));
+  EXPECT_EQ(comments.size(), kMostComments);
+  EXPECT_THAT(comments, AllOf(Contains("delay_ns: 5"), Contains("kind: mutex"), Contains("exact: delay_ns"),
+                              Contains("told 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
+  EXPECT_THAT(records,
+              ElementsAre("mutex delay_ns: 5", kLockLine, "no names: /a", "waiting 1: thread 1", "own table_steps: 3"));
+  const auto read = DecodePprof(bytes, "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->comments.size(), profile.comments.size());
+  EXPECT_EQ(read->CommentValue("mutex delay_ns"), "5");
+  EXPECT_EQ(read->CommentValue("no names"), "/a");
+}
+
+TEST(PprofReader, FilesOfOlderVersionsHaveTheirRecordsAmongTheComments) {
+  Profile profile = SmallProfile();
+  profile.AddComment(kLockLine);
+  pb::Profile old = ReadByLibprotobuf(EncodePprof(profile));
+  ASSERT_EQ(old.record_size(), 1);
+  old.add_comment(old.record(0));
+  old.clear_record();
+  const auto read = DecodePprof(old.SerializeAsString(), "old");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(profile, *read);
+}
+
+// Other people's comments are theirs, however many.
+TEST(PprofWriter, CommentsOfOthersStayComments) {
+  Profile profile = SmallProfile();
+  profile.comments.clear();
+  for (int i = 0; i < 50; ++i) profile.AddComment(fmt::format("lock of the door {}", i));
+  EXPECT_EQ(ReadByLibprotobuf(EncodePprof(profile)).record_size(), 0);
+}
 
 TEST(PprofWriter, WhatIsWrittenIsReadBack) {
   Profile profile = SmallProfile();
