@@ -121,6 +121,19 @@ absl::StatusOr<uint64_t> ParseTimeNs(std::string_view text) {
 std::string FormatSize(int64_t bytes) { return Automatic(bytes, kSizes); }
 std::string FormatTimeNs(int64_t ns) { return Automatic(ns, kTimes); }
 
+std::string FormatRoughTimeNs(int64_t ns) {
+  if (ns < 0) return "-";
+  const NamedUnit* best = &kTimes[0];
+  for (const NamedUnit& unit : kTimes) {
+    if (unit.printed && static_cast<double>(ns) >= unit.factor * 0.995) best = &unit;
+  }
+  const double value = static_cast<double>(ns) / best->factor;
+  const double step = value < 9.95 ? 0.1 : value < 99.5 ? 1 : value < 995 ? 10 : 100;
+  std::string text = fmt::format("{:.1f}", std::round(value / step) * step);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text + std::string(best->name);
+}
+
 std::string FormatValue(int64_t value, std::string_view unit, std::string_view output_unit) {
   const auto units = UnitsFor(unit);
   if (units.empty() || output_unit == "raw" || SameIgnoringCase(unit, output_unit)) return fmt::format("{}", value);

@@ -21,6 +21,8 @@ absl::StatusOr<uint64_t> ParseTimeNs(std::string_view text);
 
 std::string FormatSize(int64_t bytes);
 std::string FormatTimeNs(int64_t ns);
+// Two digits, for what is not known to more: "1.1ms", "20ms", "210ms"; "-" below 0: not known.
+std::string FormatRoughTimeNs(int64_t ns);
 
 // A value of a profile whose unit is `unit` ("bytes", "nanoseconds", "count", …), in `output_unit`:
 //   "" or "auto"      the largest unit that gives at least 1

@@ -1,6 +1,9 @@
 #include "report/export/lock_comments.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
@@ -21,6 +24,13 @@ class Writer {
       profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
                                       i + 1, kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits,
                                       lock.wait_ns, lock.longest_ns, lock.holds, lock.hold_ns));
+      if (lock.waits != 0) {
+        profile_.AddComment(fmt::format("lock {} wait_times: {}", i + 1, CountsOf(lock.wait_times).Text()));
+      }
+      if (lock.holds != 0) {
+        profile_.AddComment(fmt::format("lock {} hold_times: held_ns {} longest_ns {} {}", i + 1, lock.held_ns,
+                                        lock.longest_held_ns, CountsOf(lock.hold_times).Text()));
+      }
       if (lock.waiting != 0) {
         profile_.AddComment(fmt::format("lock {} waiting: {} delay_ns {} longest_ns {}", i + 1, lock.waiting,
                                         lock.waiting_ns, lock.longest_waiting_ns));
@@ -31,6 +41,7 @@ class Writer {
       }
     }
     WritePairs();
+    WriteSites();
   }
 
  private:
@@ -47,6 +58,29 @@ class Writer {
       const std::string holder = StackText(pair.holder), waiter = StackText(pair.waiter);
       profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
                                       i + 1, numbers_[pair.lock], holder, waiter, pair.contentions, pair.delay_ns));
+    }
+  }
+
+  // Of the stacks that pairs name, as waiters and as holders. Readers and writers of one lock wait for one kind.
+  void WriteSites() {
+    struct Site {
+      TimeCounts times;
+      double longest_ns = 0;
+    };
+    std::map<std::tuple<size_t, bool, WaitKind>, Site> sites;
+    for (const RowInfo& row : snapshot_.rows) {
+      const auto stack = stacks_.find(row.stack);
+      if (row.times == kNoIndex || stack == stacks_.end()) continue;
+      const WaitKind kind = row.wait == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : row.wait;
+      Site& site = sites[{stack->second, row.profile == ProfileKind::kMutex, kind}];
+      site.times.Add(CountsOf(snapshot_.row_times[row.times], kCountFractionBits));
+      site.longest_ns = std::max(site.longest_ns, row.sums[kLongest]);
+    }
+    for (const auto& [key, site] : sites) {
+      const auto& [stack, is_holder, kind] = key;
+      profile_.AddComment(fmt::format("lock site {} {} {}_times: longest_ns {:.0f} {}", stack,
+                                      kWaitKindNames[static_cast<int>(kind)], is_holder ? "hold" : "wait",
+                                      site.longest_ns, site.times.Text()));
     }
   }
 
@@ -97,6 +131,15 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
     std::stable_sort(locks.begin(), locks.end(), is_hotter);
   }
   return locks;
+}
+
+TimeCounts CountsOf(const TimesInfo& times, int fraction_bits) {
+  TimeCounts counts;
+  for (const auto& [bucket, count] : times.counts) {
+    counts.Add(bucket, std::ldexp(static_cast<double>(count), -fraction_bits));
+  }
+  if (!times.complete) counts.set_incomplete();
+  return counts;
 }
 
 void AddLockComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile) {

@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "report/export/lock_comments.h"
 #include "report/export/profile_builder.h"
 
 namespace holdfast {
@@ -60,6 +61,20 @@ void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view u
   }
 }
 
+// For people: of all locks that somebody holds, in one line. Each lock's own are records.
+void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
+  TimeCounts times;
+  uint64_t longest_ns = 0;
+  for (const LockInfo& lock : snapshot.locks_known) {
+    if (HasNoHolder(lock.kind)) continue;
+    times.Add(CountsOf(holders ? lock.hold_times : lock.wait_times));
+    longest_ns = std::max(longest_ns, holders ? lock.longest_held_ns : lock.longest_ns);
+  }
+  if (times.empty()) return;
+  const auto longest = static_cast<int64_t>(std::min(longest_ns, kMostValue));
+  comments->Add(holders ? "held" : "waited for locks", times.LengthsText(longest));
+}
+
 // Every wait and every hold that kept others waiting, counted one by one; of all kinds together, then of each.
 void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
   uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
@@ -71,6 +86,7 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
   comments->Add("contentions", contentions);
   comments->Add("delay_ns", delay_ns);
   if (holders) comments->Add("gap_ns", gap_ns);
+  AddLengths(snapshot, holders, comments);
   comments->Add("lock_samples", holders ? snapshot.hold_samples : snapshot.wait_samples);
   for (int i = 1; i < kWaitKinds; ++i) {
     const Snapshot::LockTotals& of_kind = snapshot.locks[i];

@@ -24,6 +24,8 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "samples of locks that holdfast locks does not list: more than 4,096 locks or 8,192 pairs (the profiles have them)",
     "waits whose holder is not in the mutex profile: more than 1,024 locks, 8 of one place, or 15,360 waiters of one, at once",
     "times that a sum had no room for more (292 years of waiting): it stays as it is",
+    "waits that no snapshot saw while they lasted: too many threads waited at once",
+    "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
 };
 
 template <typename Number>

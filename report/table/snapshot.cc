@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -208,7 +209,7 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  static absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
+  absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
     const bool heap = row.profile == ProfileKind::kHeap;
     if (static_cast<int>(row.profile) >= kProfileKinds ||
         (heap ? row.size_class > SizeClass(UINT64_MAX) : static_cast<int>(row.wait) >= kWaitKinds)) {
@@ -261,11 +262,19 @@ class SnapshotReader {
                    0,
                    0};
     }
+    if (const uint64_t times = heap ? 0 : CounterValue(row.sums[kTimes]); times != 0) {
+      info.times = static_cast<uint32_t>(snapshot->row_times.size());
+      snapshot->row_times.emplace_back();
+      if (times > UINT32_MAX) return Corrupt("row with bad times", offset);
+      if (absl::Status status = times_->Read(static_cast<Offset>(times), &snapshot->row_times.back()); !status.ok())
+        return status;
+    }
     snapshot->rows.push_back(info);
     return absl::OkStatus();
   }
 
   absl::Status ReadStacks(Snapshot* snapshot) {
+    times_.emplace(bytes_, limit_);
     stacks_left_ = limit_ / sizeof(Stack);
     rows_left_ = limit_ / sizeof(Row);
     Offset next = 0;
@@ -308,13 +317,16 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadSingleLocks(Snapshot* snapshot) { return ReadLocks(bytes_, limit_, stack_of_row_, snapshot); }
+  absl::Status ReadSingleLocks(Snapshot* snapshot) {
+    return ReadLocks(bytes_, limit_, stack_of_row_, &*times_, snapshot);
+  }
 
   const char* bytes_;
   size_t size_;
   const TableHeader* head_ = nullptr;
   uint64_t limit_ = 0;  // bytes that may hold records
   absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
+  std::optional<TimesReader> times_;
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +37,13 @@ struct RowInfo {
   uint64_t class_bytes;               // upper edge of the size class; heap rows only
   uint16_t lock = 0;                  // LockInfo::number where samples are kept apart by lock; 0 = not
   std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
+  uint32_t times = 0xffffffff;        // index into Snapshot::row_times, or kNoIndex
+};
+
+// How many waits or holds were how long: TimeBucket and count, where that is not 0. Of rows weighted, in kCountFractionBits.
+struct TimesInfo {
+  std::vector<std::pair<uint32_t, uint64_t>> counts;
+  bool complete = true;  // false: there was no room for all of them
 };
 
 struct StackInfo {
@@ -60,6 +68,8 @@ struct LockInfo {  // one lock, by its address; exact
   WaitKind kind;    // kRwlockWrite for readers and writers
   uint16_t number;  // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
+  uint64_t held_ns = 0, longest_held_ns = 0;  // see LockRecord
+  TimesInfo wait_times = {}, hold_times = {};
   uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;  // threads that wait now, and for how long so far
   // The live heap sample that it lies in, if there is one.
   uint64_t block_bytes = 0, block_offset = 0;
@@ -145,6 +155,7 @@ struct Snapshot {
   std::vector<ModuleInfo> modules;
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
+  std::vector<TimesInfo> row_times;
   std::vector<LockInfo> locks_known;
   std::vector<LockPairInfo> lock_pairs;
   int64_t monotonic_ns = 0;  // when the waits that go on were looked at

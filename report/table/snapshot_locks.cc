@@ -10,11 +10,12 @@ namespace {
 class LockReader {
  public:
   LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-             Snapshot* snapshot)
+             TimesReader* times, Snapshot* snapshot)
       : bytes_(bytes),
         limit_(limit),
         head_(*reinterpret_cast<const TableHeader*>(bytes)),
         stack_of_row_(stack_of_row),
+        times_(*times),
         snapshot_(*snapshot) {}
 
   absl::Status Read() {
@@ -33,7 +34,13 @@ class LockReader {
                                          .wait_ns = CounterValue(record->wait_ns),
                                          .longest_ns = CounterValue(record->longest_ns),
                                          .holds = CounterValue(record->holds),
-                                         .hold_ns = CounterValue(record->hold_ns)});
+                                         .hold_ns = CounterValue(record->hold_ns),
+                                         .held_ns = CounterValue(record->held_ns),
+                                         .longest_held_ns = CounterValue(record->longest_held_ns)});
+        LockInfo& lock = snapshot_.locks_known.back();
+        absl::Status status = times_.Read(CounterValue(record->wait_times), &lock.wait_times);
+        if (status.ok()) status = times_.Read(CounterValue(record->hold_times), &lock.hold_times);
+        if (!status.ok()) return status;
         at = record->next;
       }
     }
@@ -137,15 +144,48 @@ class LockReader {
   uint64_t limit_;
   const TableHeader& head_;
   const absl::flat_hash_map<Offset, uint32_t>& stack_of_row_;
+  TimesReader& times_;
   Snapshot& snapshot_;
   absl::flat_hash_map<Offset, uint32_t> index_;
 };
 
 }  // namespace
 
+template <typename T>
+const T* TimesReader::At(Offset offset) const {
+  const uint64_t start = uint64_t{offset} * kUnit;
+  if (start < sizeof(TableHeader) || start > limit_ || sizeof(T) > limit_ - start) return nullptr;
+  return reinterpret_cast<const T*>(bytes_ + start);
+}
+
+absl::Status TimesReader::Read(Offset offset, TimesInfo* times) {
+  const auto corrupt = [](const char* what, Offset at) {
+    return absl::DataLossError(absl::StrFormat("%s at byte %d", what, uint64_t{at} * kUnit));
+  };
+  times->complete = offset != kNoRoom;
+  if (offset == 0 || offset == kNoRoom) return absl::OkStatus();
+  const auto* histogram = At<TimeHistogram>(offset);
+  if (histogram == nullptr || histograms_left_-- == 0) return corrupt("bad counts of times", offset);
+  for (uint32_t i = 0; i < kTimeParts; ++i) {
+    const Offset at = CounterValue(histogram->parts[i]);
+    if (at == 0) continue;
+    if (at == kNoRoom) {
+      times->complete = false;
+      continue;
+    }
+    const auto* part = At<TimePart>(at);
+    if (part == nullptr || parts_left_-- == 0) return corrupt("bad part of counts of times", at);
+    for (uint32_t j = 0; j < kBucketsInPart; ++j) {
+      const uint64_t count = CounterValue(part->counts[j]);
+      if (count != 0) times->counts.emplace_back(i * kBucketsInPart + j, std::min(count, kMostSum));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadLocks(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-                       Snapshot* snapshot) {
-  return LockReader(bytes, limit, stack_of_row, snapshot).Read();
+                       TimesReader* times, Snapshot* snapshot) {
+  return LockReader(bytes, limit, stack_of_row, times, snapshot).Read();
 }
 
 }  // namespace holdfast

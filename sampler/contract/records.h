@@ -58,12 +58,13 @@ enum class Loss : uint8_t {
   kLockSlotTaken,  // waits that could not be attributed to their holder: too many locks, or waiters of one lock, at once
   kSumFull,        // a sum that has no room for more, and stays as it is
   kOngoingFull,    // waits that no snapshot sees while they last: too many threads wait at once
+  kTimesFull,      // waits and holds that are in no TimeHistogram: how long those of their lock were is not known
 };
-inline constexpr int kLosses = 12;
-inline constexpr const char* kLossNames[kLosses] = {"stack-table-full", "live-table-full",   "stack-truncated",
-                                                    "stack-missing",    "module-table-full", "table-unavailable",
-                                                    "growth-failed",    "no-system-calls",   "lock-table-full",
-                                                    "lock-slot-taken",  "sum-full",          "ongoing-waits-full"};
+inline constexpr int kLosses = 13;
+inline constexpr const char* kLossNames[kLosses] = {
+    "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
+    "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
+    "sum-full",          "ongoing-waits-full", "lock-times-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
 inline constexpr int kMaxDepth = 256;
@@ -153,7 +154,8 @@ enum HeapSum {
   kFreeObjectsByOthers = kFreeObjectsVariance,
   kFreeSpaceByOthers = kFreeSpaceVariance
 };
-enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples };
+// kTimes: the offset of a TimeHistogram of weighted counts, of waits (block) or of holds (mutex); kNoRoom, or 0.
+enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples, kTimes };
 inline constexpr int kRowSums = 8;
 
 // One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
@@ -237,6 +239,23 @@ struct ShadowDirectory {
 };
 static_assert(sizeof(ShadowChunk) == 256 << 10);
 
+// How many waits or holds were how long, by TimeBucket (time_buckets.h). A part is made when the first length of its two octaves
+// comes: most locks need three to five of them, a third of a KiB.
+//
+//     LockRecord ──► TimeHistogram ──► parts[0]                     0: none that short
+//                                      parts[5] ──► TimePart        65 µs … 262 µs: eight counts
+inline constexpr int kBucketsInPart = 8, kTimeParts = 20;
+inline constexpr uint32_t kTimeBuckets = kBucketsInPart * kTimeParts;
+struct TimeHistogram {
+  std::atomic<Offset> parts[kTimeParts];
+};
+struct TimePart {
+  std::atomic<uint64_t> counts[kBucketsInPart];
+};
+static_assert(sizeof(TimeHistogram) == 80 && sizeof(TimePart) == 64);
+// For good, in the place of a histogram or of a part: there was no room for it, so counts are missing.
+inline constexpr Offset kNoRoom = 1;
+
 // One lock that was waited for, by its address and kind (readers and writers of one lock are of one kind, rwlock-write).
 // Every wait and hold is counted. Another lock that comes to lie at the same address is taken for the same.
 struct LockRecord {
@@ -245,9 +264,12 @@ struct LockRecord {
   WaitKind kind;
   uint16_t number;  // from 1
   std::atomic<uint64_t> waits, wait_ns, longest_ns;
-  std::atomic<uint64_t> holds, hold_ns;
+  std::atomic<uint64_t> holds, hold_ns;  // hold_ns: how long others waited during them, all together
+  // How long each hold was, as far as somebody waited during it: see LockHold::held_ns in sampler/locks/holds.h.
+  std::atomic<uint64_t> held_ns, longest_held_ns;
+  std::atomic<Offset> wait_times, hold_times;  // TimeHistogram; kNoRoom; 0: none yet
 };
-static_assert(sizeof(LockRecord) == 56);
+static_assert(sizeof(LockRecord) == 80);
 
 // Who kept whom waiting, for which lock: sums of samples, weighted as in Rows (fixed point).
 //   holder and waiter   a sampled hold, and who waited during it: divided among those that are known

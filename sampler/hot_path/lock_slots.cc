@@ -210,10 +210,14 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
   return nullptr;
 }
 
-bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count) {
+bool AddWaiters(LockSlot* slot, const void* lock, WaitsFor what, int64_t start_ns, uint64_t count) {
   if (WaitersOf(*slot) + count > kMostWaiters) return false;
   // Sequentially consistent: see TakeIdleKey.
-  slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
+  const uint64_t before = slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
+  // The first one. A holder that reads it too early finds an older time; it takes no more than was waited (HeldNs).
+  if ((before & kWaitersMask) == 0 && what == WaitsFor::kLock) {
+    slot->signalled.store(static_cast<uint64_t>(start_ns) << kWaitersBits, std::memory_order_relaxed);
+  }
   if (LIKELY(KeyOfSlot(slot)->load(std::memory_order_seq_cst) == KeyOf(lock))) {
     slot->visits.store(0, std::memory_order_relaxed);
     return true;

@@ -55,7 +55,8 @@ struct alignas(64) LockSlot {
   std::atomic<uint32_t> visits;     // by holders since somebody last waited; with kSumsDue
   std::atomic<Offset> record;       // LockRecord
   std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
-  std::atomic<uint64_t> signalled;            // conditions: the same form as `waiting`, of those that were signalled
+  // Conditions: the same form as `waiting`, of those that were signalled. Others: since when somebody waits, in the place of S.
+  std::atomic<uint64_t> signalled;
   std::atomic<const void*> mutex;             // conditions: the mutex that is let go for the wait
 };
 static_assert(sizeof(LockSlot) == 64);
@@ -165,7 +166,13 @@ Leftover LeftoverOf(LockSlot* slot);
 LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left);
 // Registers so many waiters since `start_ns`; false when the slot was given up meanwhile: claim another. Also false when too
 // many wait.
-bool AddWaiters(LockSlot* slot, const void* lock, int64_t start_ns, uint64_t count = 1);
+enum class WaitsFor : bool { kLock, kCondition };
+bool AddWaiters(LockSlot* slot, const void* lock, WaitsFor what, int64_t start_ns, uint64_t count = 1);
+// Of a lock for which somebody waits: how long until `end_ns` somebody has, without a break.
+inline int64_t WaitedForNs(const LockSlot& slot, int64_t end_ns) {
+  const uint64_t first = slot.signalled.load(std::memory_order_relaxed) >> kWaitersBits;
+  return static_cast<int64_t>((static_cast<uint64_t>(end_ns) - first) & (~uint64_t{0} >> kWaitersBits));
+}
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);
 // The waiter came later than it said: our own work kept it. (Negative: earlier.)
 void DelayWaiter(LockSlot* slot, int64_t by_ns);

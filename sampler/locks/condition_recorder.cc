@@ -53,7 +53,7 @@ static LockSlot* AddWokenWaiters(SharedTable* recorded, const void* mutex, int64
   for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
     LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
     if (slot == nullptr) return nullptr;
-    if (AddWaiters(slot, mutex, from_ns, woken)) return slot;
+    if (AddWaiters(slot, mutex, WaitsFor::kLock, from_ns, woken)) return slot;
   }
   return nullptr;
 }
@@ -163,7 +163,7 @@ void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
   // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
-  if (!AddWaiters(slot, condition, from_ns)) return;
+  if (!AddWaiters(slot, condition, WaitsFor::kCondition, from_ns)) return;
   if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
     if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
       of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);

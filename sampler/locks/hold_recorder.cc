@@ -58,6 +58,21 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
   }
 }
 
+// Bounded by what its waiters have waited: the first one's time may be an older one's, or lie in the future (after a signal).
+int64_t HeldNs(const LockHold& hold) {
+  int64_t held_ns = hold.held_ns;
+  if (held_ns > hold.until_ns - hold.since_ns) held_ns = hold.until_ns - hold.since_ns;
+  return held_ns < hold.attributed_ns ? held_ns : hold.attributed_ns;
+}
+
+void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns) {
+  record->holds.fetch_add(1, std::memory_order_relaxed);
+  AddTo(recorded, &record->hold_ns, attributed_ns);
+  AddTo(recorded, &record->held_ns, held_ns);
+  RaiseTo(&record->longest_held_ns, held_ns);
+  AddTime(recorded, &record->hold_times, held_ns, 1);
+}
+
 // The hold, divided among those that are known to have waited during it.
 void AddPairs(SharedTable* recorded, Row* row, const LockHold& hold, const Weight& weight) {
   uint64_t known = 0;
@@ -115,6 +130,7 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
   }
   hold->slot = slot;
   hold->attributed_ns = attributed_ns;
+  hold->held_ns = WaitedForNs(*slot, hold->until_ns);
   hold->kind = kind;
   const Offset record = slot->record.load(std::memory_order_relaxed);
   if (record != 0) hold->record = recorded->At<LockRecord>(record);
@@ -150,10 +166,8 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
   if (hold->attributed_ns <= 0) return;
   const auto attributed = static_cast<uint64_t>(hold->attributed_ns);
-  if (hold->record != nullptr) {
-    hold->record->holds.fetch_add(1, std::memory_order_relaxed);
-    AddTo(recorded, &hold->record->hold_ns, attributed);
-  }
+  const auto held = static_cast<uint64_t>(HeldNs(*hold));
+  if (hold->record != nullptr) AddHold(recorded, hold->record, attributed, held);
   LockCounters& counters = LockCountersOf(recorded, thread);
   Count(counters.holds, hold->kind, 1);
   Count(counters.hold_ns, hold->kind, attributed);
@@ -167,7 +181,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
       FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
   counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(attributed, interval);
-  AddLockSample(recorded, row, attributed, weight);
+  AddLockSample(recorded, row, attributed, held, weight);
   if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
   own_time.Add();
   Unmute(thread);

@@ -23,6 +23,9 @@ struct LockHold {
   LockSlot* slot;
   int64_t attributed_ns;       // waited by others during this hold, all together
   int64_t since_ns, until_ns;  // when it was settled before and now, as far as it is known
+  // How long it was held while somebody waited: from the later of the first waiter's coming and (where it had to wait itself, so
+  // that it is known) its own acquisition. Each of several waiters waited at most that long.
+  int64_t held_ns;
   WaitKind kind;
 };
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold);

@@ -6,6 +6,7 @@
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/locks/lock_times.h"
 #include "sampler/process/process.h"
 #include "sampler/tables/stack_table.h"
 
@@ -65,14 +66,16 @@ inline bool HasHolder(WaitKind kind) {
          kind == WaitKind::kSpin || kind == WaitKind::kFutex;
 }
 
-inline void AddLockSample(SharedTable* recorded, Row* row, uint64_t ns, const Weight& weight) {
+// Of a wait or hold of `ns`; `length_ns`: the same of a wait, and how long the lock was held.
+inline void AddLockSample(SharedTable* recorded, Row* row, uint64_t ns, uint64_t length_ns, const Weight& weight) {
   auto& sums = row->sums;
   AddTo(recorded, &sums[kContentions], weight.count);
   AddTo(recorded, &sums[kDelay], weight.amount);
   sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
   AddDouble(&sums[kContentionsVariance], weight.count_variance);
   AddDouble(&sums[kDelayVariance], weight.amount_variance);
-  RaiseTo(&sums[kLongest], ns);
+  RaiseTo(&sums[kLongest], length_ns);
+  AddTime(recorded, &sums[kTimes], length_ns, weight.count);
 }
 
 }  // namespace holdfast

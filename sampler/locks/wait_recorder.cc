@@ -40,6 +40,7 @@ void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns) 
   record->waits.fetch_add(1, std::memory_order_relaxed);
   AddTo(recorded, &record->wait_ns, waited_ns);
   RaiseTo(&record->longest_ns, waited_ns);
+  AddTime(recorded, &record->wait_times, waited_ns, 1);
 }
 
 static void NoteCurrent(const ThreadState& thread) {
@@ -61,10 +62,11 @@ static void EndRegistration(ThreadState& thread, int64_t end_ns) {
 void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait) {
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
+  const WaitsFor what = wait->kind == WaitKind::kCondition ? WaitsFor::kCondition : WaitsFor::kLock;
   for (int i = 0; i < kClaims; ++i) {
     LockSlot* slot = ClaimSlotAndCount(recorded, thread, holder, TableOf(wait->kind));
     if (slot == nullptr) break;
-    if (!AddWaiters(slot, holder, wait->start_ns)) continue;
+    if (!AddWaiters(slot, holder, what, wait->start_ns)) continue;
     thread.current_wait.slot = wait->slot = slot;
     NoteCurrent(thread);
     if (wait->record != nullptr) slot->record.store(recorded->OffsetOf(wait->record), std::memory_order_relaxed);
@@ -186,7 +188,7 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
   LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
-  AddLockSample(recorded, wait.row, waited_ns, weight);
+  AddLockSample(recorded, wait.row, waited_ns, waited_ns, weight);
   AddToPair(recorded, wait.pair, weight, 1);
 }
 

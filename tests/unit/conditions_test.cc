@@ -112,7 +112,7 @@ TEST_F(Conditions, EachTakesTheMeanOfTheSignalsAndTheSumIsRight) {
   EXPECT_GT(Sum(&LockCounters::hold_ns), 0u);
   LockSlot* of_mutex = FindSlot(&lock_, kHeldTable);
   const int64_t late_ns = MonotonicNs() + kMs;
-  ASSERT_TRUE(AddWaiters(of_mutex, &lock_, late_ns));
+  ASSERT_TRUE(AddWaiters(of_mutex, &lock_, WaitsFor::kLock, late_ns));
   StateOf(&both.first)->slot->signalled += static_cast<uint64_t>(late_ns) << kWaitersBits | 1;
   End(&both.second, true);
   End(&both.first, true);

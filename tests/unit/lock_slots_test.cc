@@ -109,7 +109,7 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
               [&] {
                 came = true;
                 do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
-                while (!AddWaiters(slot, &lock_, MonotonicNs()));
+                while (!AddWaiters(slot, &lock_, WaitsFor::kLock, MonotonicNs()));
               });
     if (steps.WorkIsOver()) break;
     ASSERT_TRUE(came);
@@ -129,7 +129,7 @@ TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillAttributed) {
                 LockSlot* slot;
                 const int64_t now_ns = MonotonicNs();
                 do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
-                while (!AddWaiters(slot, &lock_, now_ns - 5 * kSecond));
+                while (!AddWaiters(slot, &lock_, WaitsFor::kLock, now_ns - 5 * kSecond));
                 RemoveWaiter(slot, now_ns);
               });
     if (steps.WorkIsOver()) break;
@@ -174,9 +174,9 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
   LockSlot* slot = FindSlot(&lock_, kHeldTable);
   const int64_t start_ns = StateOf(&wait)->start_ns;
   uint64_t counted = 1;
-  while (AddWaiters(slot, &lock_, start_ns)) ++counted;
+  while (AddWaiters(slot, &lock_, WaitsFor::kLock, start_ns)) ++counted;
   EXPECT_EQ(counted, kMostWaiters);
-  EXPECT_FALSE(AddWaiters(slot, &lock_, start_ns));
+  EXPECT_FALSE(AddWaiters(slot, &lock_, WaitsFor::kLock, start_ns));
   EXPECT_EQ(WaitersOf(*slot), kMostWaiters);
 
   // One more: all of its wait is hand-off delay, and it is said.

@@ -9,6 +9,8 @@
 #include "fmt/format.h"
 #include "profile.pb.h"
 #include "report/pprof/comment_records.h"
+#include "report/pprof/time_counts.h"
+#include "sampler/contract/time_buckets.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -178,6 +180,63 @@ TEST(PprofWriter, CommentsOfOthersStayComments) {
   profile.comments.clear();
   for (int i = 0; i < 50; ++i) profile.AddComment(fmt::format("lock of the door {}", i));
   EXPECT_EQ(ReadByLibprotobuf(EncodePprof(profile)).record_size(), 0);
+}
+
+// ---- Lengths ----
+
+TEST(TimeCounts, PercentilesAreWithinHalfABucketAndTheLastIsExact) {
+  TimeCounts times;
+  EXPECT_EQ(times.Percentile(0.5, 0), -1);
+  times.Add(TimeBucket(1'000'000), 90);
+  times.Add(TimeBucket(20'000'000), 9);
+  times.Add(TimeBucket(200'123'456), 1);
+  const auto near = [&](double share) { return static_cast<double>(times.Percentile(share, 200'123'456)); };
+  EXPECT_NEAR(near(0.5), 1e6, 0.12e6);
+  EXPECT_NEAR(near(0.9), 1e6, 0.12e6) << "the 90th of 100";
+  EXPECT_NEAR(near(0.91), 20e6, 2.4e6);
+  EXPECT_NEAR(near(0.99), 20e6, 2.4e6);
+  EXPECT_EQ(times.Percentile(0.991, 200'123'456), 200'123'456);
+  EXPECT_EQ(times.LengthsText(200'123'456), "p50 980us  p90 980us  p99 19ms  longest 200ms");
+  // Every length, from 64 ns to 19 hours: nearer than 12 % to what is said of it. (A lone one is exact.)
+  for (double ns = 64; ns < 7e13; ns *= 1.01) {
+    TimeCounts one;
+    one.Add(TimeBucket(static_cast<uint64_t>(ns)), 2);
+    EXPECT_NEAR(static_cast<double>(one.Percentile(0.5, INT64_MAX)) / ns, 1, 0.12) << ns;
+  }
+  // No percentile is above the longest.
+  TimeCounts few;
+  few.Add(TimeBucket(1'000'000), 100);
+  EXPECT_LE(few.Percentile(0.5, 920'000), 920'000);
+}
+
+TEST(TimeCounts, AddUpAndAreTakenAway) {
+  TimeCounts a = TimeCounts::FromText("1048576:90 16777216:9.50"), b = TimeCounts::FromText("16777216:1 0:3");
+  EXPECT_EQ(a.Text(), "1048576:90 16777216:9.50");
+  a.Add(b);
+  EXPECT_EQ(a.Text(), "0:3 1048576:90 16777216:10.50");
+  a.Subtract(b);
+  EXPECT_EQ(a.Text(), "1048576:90 16777216:9.50");
+  a.Subtract(TimeCounts::FromText("1048576:91 64:1"));
+  EXPECT_EQ(a.Text(), "16777216:9.50") << "never below 0";
+}
+
+TEST(TimeCounts, WhereSomeWereNotCountedThereAreNoPercentiles) {
+  const TimeCounts times = TimeCounts::FromText("incomplete 1048576:90");
+  EXPECT_EQ(times.Percentile(0.5, 2'000'000), -1);
+  EXPECT_EQ(times.Text(), "incomplete 1048576:90");
+  TimeCounts sum;
+  sum.Add(times);
+  EXPECT_FALSE(sum.complete());
+  EXPECT_THAT(sum.LengthsText(5), HasSubstr("not known"));
+}
+
+TEST(TimeCounts, TextMayBeAnything) {
+  for (const char* text :
+       {"", " ", ":", "5", "5:", "5:x", "x:5", "-1:5", "5:-1", "5:nan", "5:inf x", "99999999999999999999:1", "5:0"}) {
+    const TimeCounts times = TimeCounts::FromText(text);
+    EXPECT_LE(times.total(), 1e16) << text;
+    EXPECT_LE(times.Percentile(0.5, 7), 7) << text;
+  }
 }
 
 TEST(PprofWriter, WhatIsWrittenIsReadBack) {

@@ -217,6 +217,60 @@ TEST(ReadSnapshot, CountersThatNoProfileCanHoldStayAtItsLargestValueAndItIsSaid)
   EXPECT_GT(snapshot->losses[static_cast<int>(Loss::kSumFull)], 0u);
 }
 
+Offset AddTimes(MadeTable* table, uint32_t bucket, uint64_t count) {
+  const Offset times = table->Allocate(sizeof(TimeHistogram)), part = table->Allocate(sizeof(TimePart));
+  table->At<TimeHistogram>(times).parts[bucket / kBucketsInPart] = part;
+  table->At<TimePart>(part).counts[bucket % kBucketsInPart] = count;
+  return times;
+}
+
+Offset AddLock(MadeTable* table) {
+  const Offset lock = table->Allocate(sizeof(LockRecord));
+  auto& list = table->head().lock_heads[0];
+  table->At<LockRecord>(lock).next = list;
+  list = lock;
+  return lock;
+}
+
+TEST(ReadSnapshot, CountsOfLengthsAreThoseOfTheTable) {
+  MadeTable table;
+  const Offset lock = AddLock(&table);
+  table.At<LockRecord>(lock).wait_times = AddTimes(&table, 17, 5);
+  table.At<LockRecord>(lock).hold_times = kNoRoom;
+  const Offset row = table.AddHeapRow(table.AddStack({0x10}), 0, 0, 0);
+  table.At<Row>(row).profile = ProfileKind::kBlock;
+  table.At<Row>(row).wait = WaitKind::kMutex;
+  for (auto& sum : table.At<Row>(row).sums) sum = 0;
+  table.At<Row>(row).sums[kTimes] = AddTimes(&table, kTimeBuckets - 1, UINT64_MAX);
+  const auto snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  const LockInfo& read = snapshot->locks_known.at(0);
+  EXPECT_THAT(read.wait_times.counts, ElementsAre(std::pair(17u, uint64_t{5})));
+  EXPECT_TRUE(read.wait_times.complete);
+  EXPECT_FALSE(read.hold_times.complete) << "there was no room";
+  ASSERT_EQ(snapshot->rows.at(0).times, 0u);
+  EXPECT_THAT(snapshot->row_times.at(0).counts, ElementsAre(std::pair(kTimeBuckets - 1, kMostSum)));
+}
+
+TEST(ReadSnapshot, HostileCountsOfLengthsAreErrors) {
+  MadeTable outside, part_outside, shared, in_a_row;
+  outside.At<LockRecord>(AddLock(&outside)).wait_times = 1u << 30;
+  ExpectCorrupt(outside, "bad counts of times");
+  const Offset times = AddTimes(&part_outside, 3, 1);
+  part_outside.At<TimeHistogram>(times).parts[5] = 2;  // in the header
+  part_outside.At<LockRecord>(AddLock(&part_outside)).hold_times = times;
+  ExpectCorrupt(part_outside, "bad part of counts of times");
+  // One histogram, named by all locks that there may be: more counts than the table has bytes.
+  const Offset one = AddTimes(&shared, 3, 1), part = shared.At<TimeHistogram>(one).parts[0];
+  for (auto& other : shared.At<TimeHistogram>(one).parts) other = part;
+  for (uint32_t i = 0; i < 3000; ++i) shared.At<LockRecord>(AddLock(&shared)).wait_times = one;
+  ExpectCorrupt(shared, "of counts of times");
+  const Offset row = in_a_row.AddHeapRow(in_a_row.AddStack({0x10}), 0, 0, 0);
+  in_a_row.At<Row>(row).profile = ProfileKind::kMutex;
+  in_a_row.At<Row>(row).sums[kTimes] = uint64_t{1} << 40;
+  ExpectCorrupt(in_a_row, "row with bad times");
+}
+
 // A lock and a pair that were new while the table was copied, the lock's list first.
 TEST(ReadSnapshot, APairOfALockThatIsNotInItsListYetIsLeftOut) {
   MadeTable table;

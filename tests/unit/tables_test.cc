@@ -10,6 +10,7 @@
 #include "sampler/contract/weight.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
+#include "sampler/locks/lock_times.h"
 #include "sampler/tables/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
@@ -34,6 +35,58 @@ TEST(StackTable, EqualStacksAreOneAndOthersAreNot) {
   StackTrace cut = Trace({1, 2, 3});
   cut.truncated = true;
   EXPECT_NE(InternStack(table, cut), a) << "a truncated stack is not the whole one";
+}
+
+TEST(LockTimes, AreCountedByLengthAndPartsAreMadeWhenNeeded) {
+  SharedTable* table = UseAnonymousTable();
+  auto* lock = table->New<LockRecord>();
+  const uint32_t before = table->header()->used;
+  for (const uint64_t ns : {0, 63, 64, 1'000'000, 1'000'001}) AddTime(table, &lock->wait_times, ns, 1);
+  AddTime(table, &lock->wait_times, UINT64_MAX, 7);
+  EXPECT_EQ((table->header()->used - before) * kUnit, sizeof(TimeHistogram) + 3 * sizeof(TimePart));
+  const auto* times = table->At<TimeHistogram>(lock->wait_times);
+  const auto count = [&](uint32_t bucket) -> uint64_t {
+    const Offset part = times->parts[bucket / kBucketsInPart];
+    return part == 0 ? 0 : table->At<TimePart>(part)->counts[bucket % kBucketsInPart].load();
+  };
+  EXPECT_EQ(count(0), 3u);
+  EXPECT_EQ(count(TimeBucket(1'000'000)), 2u);
+  EXPECT_EQ(count(kTimeBuckets - 1), 7u);
+  EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kTimesFull)], 0u);
+}
+
+TEST(LockTimes, WithoutRoomTheyAreCountedAsLostAndTheRecordSaysSoForGood) {
+  SharedTable* table = UseAnonymousTable();
+  auto *lock = table->New<LockRecord>(), *other = table->New<LockRecord>();
+  AddTime(table, &lock->wait_times, 100, 1);
+  while (table->New<TimePart>() != nullptr) {
+  }
+  while (table->New<Offset>() != nullptr) {
+  }
+  AddTime(table, &lock->wait_times, 100, 1);
+  EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kTimesFull)], 0u) << "there is room for what was known";
+  for (int i = 0; i < 2; ++i) AddTime(table, &lock->wait_times, 1'000'000, 1);
+  AddTime(table, &other->wait_times, 100, 1);
+  EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kTimesFull)], 3u);
+  EXPECT_EQ(table->At<TimeHistogram>(lock->wait_times)->parts[TimeBucket(1'000'000) / kBucketsInPart], kNoRoom);
+  EXPECT_EQ(other->wait_times, kNoRoom);
+}
+
+TEST(LockTimes, OfManyThreadsNoneIsLost) {
+  SharedTable* table = UseAnonymousTable();
+  auto* lock = table->New<LockRecord>();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([=] {
+      for (int i = 0; i < 46 * 1000; ++i) AddTime(table, &lock->wait_times, uint64_t{1} << i % 46, 1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  uint64_t sum = 0;
+  for (const auto& part : table->At<TimeHistogram>(lock->wait_times)->parts) {
+    for (const auto& count : table->At<TimePart>(part)->counts) sum += count;
+  }
+  EXPECT_EQ(sum, 4u * 46 * 1000);
 }
 
 TEST(StackTable, SharedOuterFramesAreStoredOnce) {
