@@ -11,7 +11,7 @@ IdleWaits::IdleWaits(const Profile& profile, Plumbing* plumbing) : profile_(prof
   if (!any_) return;
   const LockList list = ReadLockList(profile, plumbing);
   for (const LockList::Lock& lock : list.locks) {
-    if (lock.idle) continue;
+    if (lock.rank != WaitRank::kLock) continue;
     for (const LockList::Pair& pair : list.pairs) {
       if (pair.lock != lock.number) continue;
       for (const int stack : {pair.holder, pair.waiter}) {
@@ -22,16 +22,20 @@ IdleWaits::IdleWaits(const Profile& profile, Plumbing* plumbing) : profile_(prof
   }
 }
 
-bool IdleWaits::IsIdle(const Profile::Sample& sample) const {
-  if (!any_) return false;
+bool IdleWaits::IsHeld(const Profile::Sample& sample) const {
   for (const Profile::Label& label : profile_.LabelsOf(sample)) {
     const std::string_view key = profile_.strings[label.key], kind = profile_.strings[label.text];
     if (key != "wait" && key != "lock") continue;
-    if (IsIdleKind(kind)) return true;
-    if (kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return false;
-    return !contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
+    if (IsUnheldKind(kind)) return false;
+    if (kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return true;
+    return contends_.contains(FunctionOf(profile_, profile_.FramesOf(sample), plumbing_));
   }
-  return false;
+  return true;
+}
+
+WaitRank IdleWaits::RankOf(const Profile::Sample& sample) const {
+  if (!any_ || IsHeld(sample)) return WaitRank::kLock;
+  return RankOfUnheld(profile_, profile_.FramesOf(sample), false, plumbing_);
 }
 
 }  // namespace holdfast

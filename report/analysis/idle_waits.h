@@ -1,13 +1,13 @@
-// Which samples of a mutex or block profile are of idle waits: of threads that have nothing to do, all day, through nobody's
-// fault. The rule is IsIdle of lock_list.h, by the label `wait` or `lock`, and for futexes by what the lock comments tell of
-// whoever waits or wakes: an event where all that a function waits for (or wakes) are events. In views they come after what
-// is contended; totals hold them.
+// The rank (report/analysis/wait_rank.h) of each sample of a mutex or block profile: by the label `wait` or `lock`, and for
+// futexes by what the lock comments tell of whoever waits or wakes: an event where all that a function waits for (or wakes)
+// are events.
 #ifndef HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
 #define HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
 
 #include <set>
 #include <string>
 
+#include "report/analysis/wait_rank.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/plumbing.h"
 
@@ -15,13 +15,15 @@ namespace holdfast {
 
 class IdleWaits {
  public:
-  // Both outlive it. Of a profile of another kind nothing is idle.
+  // Both outlive it. Of a profile of another kind everything is a lock.
   IdleWaits(const Profile& profile, Plumbing* plumbing);
 
-  bool IsIdle(const Profile::Sample& sample) const;
+  WaitRank RankOf(const Profile::Sample& sample) const;
   bool any() const { return any_; }  // whether the profile has waits at all
 
  private:
+  bool IsHeld(const Profile::Sample& sample) const;
+
   const Profile& profile_;
   Plumbing* plumbing_;
   bool any_ = false;

@@ -121,8 +121,11 @@ std::string_view NameAt(const Profile& profile, uint32_t location) {
 
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
   LockList list = ListReader(profile).Read();
-  for (LockList::Lock& lock : list.locks) lock.idle = IsIdle(profile, list, lock, plumbing);
-  std::stable_partition(list.locks.begin(), list.locks.end(), [](const LockList::Lock& lock) { return !lock.idle; });
+  // The order is the same where plumbing is shown.
+  std::optional<Plumbing> own;
+  if (plumbing == nullptr) plumbing = &own.emplace(Plumbing::Make(profile, {}).value());
+  for (LockList::Lock& lock : list.locks) lock.rank = RankOf(profile, list, lock, plumbing);
+  std::stable_sort(list.locks.begin(), list.locks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return list;
 }
 
@@ -154,7 +157,7 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 
 std::string LockKindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
 
-bool IsIdleKind(std::string_view name) {
+bool IsUnheldKind(std::string_view name) {
   for (int kind = 0; kind < kWaitKinds; ++kind) {
     const auto known = static_cast<WaitKind>(kind);
     if (name == kWaitKindNames[kind]) return HasNoHolder(known) || known == WaitKind::kJoin;
@@ -162,21 +165,23 @@ bool IsIdleKind(std::string_view name) {
   return false;
 }
 
-bool IsIdle(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
-  if (IsIdleKind(lock.kind)) return true;
-  if (lock.kind != kWaitKindNames[static_cast<int>(WaitKind::kFutex)]) return false;
+WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
+  const bool is_futex = lock.kind == kWaitKindNames[static_cast<int>(WaitKind::kFutex)];
+  if (!IsUnheldKind(lock.kind) && !is_futex) return WaitRank::kLock;
   std::set<std::string> waits, wakes;
-  const auto add = [&](int stack, std::set<std::string>* names) {
-    if (stack != LockList::kUnknown) {
-      names->insert(FunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing));
-    }
-  };
+  WaitRank unheld = WaitRank::kIdle;  // one waiter in the midst of work is enough
   for (const LockList::Pair& pair : list.pairs) {
     if (pair.lock != lock.number) continue;
-    add(pair.waiter, &waits);
-    add(pair.holder, &wakes);
+    const auto stack_of = [&](int stack) -> const std::vector<uint32_t>& {
+      return list.stacks[static_cast<size_t>(stack)];
+    };
+    if (pair.holder != LockList::kUnknown) wakes.insert(FunctionOf(profile, stack_of(pair.holder), plumbing));
+    if (pair.waiter == LockList::kUnknown) continue;
+    waits.insert(FunctionOf(profile, stack_of(pair.waiter), plumbing));
+    unheld = std::min(unheld, RankOfUnheld(profile, stack_of(pair.waiter), false, plumbing));
   }
-  return std::none_of(waits.begin(), waits.end(), [&](const std::string& name) { return wakes.contains(name); });
+  const auto is_woken = [&](const std::string& name) { return wakes.contains(name); };
+  return is_futex && std::any_of(waits.begin(), waits.end(), is_woken) ? WaitRank::kLock : unheld;
 }
 
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {

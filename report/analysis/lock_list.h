@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/analysis/wait_rank.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/plumbing.h"
 
@@ -27,7 +28,7 @@ struct LockList {
     std::string name;                     // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;
     int block_stack = kUnknown;
-    bool idle = false;  // see IsIdle
+    WaitRank rank = WaitRank::kLock;
   };
   struct Pair {
     int lock = 0;                              // number
@@ -53,11 +54,11 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 
 // "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
 std::string LockKindOf(const LockList::Lock& lock);
-// What idle threads wait for, all day, without anybody being at fault: a condition, a semaphore, a barrier …, which nobody
-// holds; and a futex that is an event: no function both waits for it and wakes it up, as functions do that lock and unlock.
-// Event futexes are how threads park, one for each. Comes after every lock, however long it was waited for.
-bool IsIdleKind(std::string_view kind);  // of all of a kind, whatever it is
-bool IsIdle(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
+// What nobody holds: a condition, a semaphore, a barrier …; and a futex that is an event: no function both waits for it and
+// wakes it up, as functions do that lock and unlock. Event futexes are how threads park, one for each. Comes after every
+// lock, however long it was waited for, and last where all its waiters are idle (report/analysis/wait_rank.h).
+bool IsUnheldKind(std::string_view kind);  // of all of a kind, whatever it is
+WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
 // "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);

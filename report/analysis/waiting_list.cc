@@ -95,6 +95,8 @@ class ListReader {
     int gone = 0;
     if (what == "does:") {
       thread->does = ahead.rest();
+    } else if (what == "waits:") {
+      thread->since_start = ahead.rest() == "since its start";
     } else if (what == "stack:") {
       TakeIndex(ahead, &thread->stack);
     } else if (words.Is("tid") && words.Take(&thread->tid) && words.Is("number") && words.Take(&thread->number) &&

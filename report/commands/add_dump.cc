@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/analysis/stuck.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/commands/commands.h"
@@ -15,6 +14,7 @@
 #include "report/export/process_exporter.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
+#include "report/waiters/stuck.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {

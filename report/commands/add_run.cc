@@ -13,7 +13,6 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
-#include "report/analysis/stuck.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
@@ -29,6 +28,7 @@
 #include "report/processes/run_finish.h"
 #include "report/processes/run_options.h"
 #include "report/table/table_folder.h"
+#include "report/waiters/stuck.h"
 #include "sampler/contract/options.h"
 
 namespace holdfast {

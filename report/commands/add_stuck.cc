@@ -1,9 +1,13 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "report/analysis/stuck.h"
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 #include "report/base/say.h"
 #include "report/commands/commands.h"
 #include "report/export/lock_names.h"
@@ -12,14 +16,14 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/table/look_at_waits.h"
+#include "report/waiters/stuck.h"
 
 namespace holdfast {
 namespace {
 
 struct StuckOptions {
-  std::string pid;
-  std::vector<std::string> tables;
-  bool json = false;
+  std::vector<std::string> pids, tables;
+  bool children = false, json = false;
 };
 
 // Threads that wait for nothing that we know of: what they do may be the answer.
@@ -27,25 +31,107 @@ constexpr size_t kMostOthers = 16;
 // Names of functions are enough: inlined ones as far as there is time.
 constexpr std::chrono::milliseconds kInlinedTime{40};
 
-int RunStuck(const StuckOptions& options) {
-  const absl::StatusOr<pid_t> pid = ParsePid(options.pid);
-  if (!pid.ok()) return Failed(pid.status());
-  if (const absl::Status status = BecomeUserOf(*pid); !status.ok()) return Failed(status);
-  const absl::StatusOr<ProcessTable> process = FindTableOf(*pid, options.tables);
-  if (!process.ok()) return Failed(process.status());
-  absl::StatusOr<Snapshot> snapshot = process->table.TakeSnapshot();
-  if (!snapshot.ok()) return Failed(snapshot.status());
-  LookAtWaits(process->table, &*snapshot, kMostOthers);
+struct Asked {
+  pid_t pid;
+  StuckProcess process;
+  bool has_locks;  // they are profiled
+};
+
+absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
+  absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  LookAtWaits(process.table, &*snapshot, kMostOthers);
   snapshot->lock_pairs.clear();  // who waited for whom before: stacks that would have to be named
-  Profile profile = BuildWaitingProfile(*snapshot);
-  ModuleSymbolizer symbolizer;
-  Symbolize(&profile, symbolizer, {.deadline = Deadline::In(kInlinedTime), .perf_map = true});
-  WriteLockNames(*snapshot, &profile);
-  std::cout << (options.json ? StuckJson(profile, *pid) : StuckText(profile, process->Name()));
-  if (!snapshot->lock_intervals.empty() && snapshot->lock_intervals.back().interval == 0) {
-    Say(process->Name() + ": locks are not profiled (--lock-interval 0): holdfast set PID lock-interval=100us");
+  Asked asked{
+      .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*snapshot)}, .has_locks = true};
+  Symbolize(&asked.process.profile, symbolizer, {.deadline = Deadline::In(kInlinedTime), .perf_map = true});
+  WriteLockNames(*snapshot, &asked.process.profile);
+  asked.has_locks = snapshot->lock_intervals.empty() || snapshot->lock_intervals.back().interval != 0;
+  return asked;
+}
+
+pid_t ParentOf(pid_t pid) {
+  const std::string stat = ReadWhole(fmt::format("/proc/{}/stat", pid));
+  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  pid_t parent = 0;
+  return name_end != std::string::npos && sscanf(stat.c_str() + name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+// Those that a process started, and those that they did; by the parents that live.
+std::vector<pid_t> DescendantsOf(pid_t pid, const std::vector<ProcessTable>& tables) {
+  std::vector<pid_t> found;
+  for (const ProcessTable& one : tables) {
+    if (one.liveness == Liveness::kDead || !one.pid.has_value()) continue;
+    pid_t at = *one.pid;
+    for (int steps = 0; at > 1 && at != pid && steps < 64; ++steps) at = ParentOf(at);
+    if (at == pid && *one.pid != pid) found.push_back(*one.pid);
   }
-  return HasDeadlock(profile) ? kFinding : kFine;
+  return found;
+}
+
+// No PID: every process of this user that is profiled.
+absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
+  std::vector<pid_t> pids;
+  for (const std::string& text : options.pids) {
+    const absl::StatusOr<pid_t> pid = ParsePid(text);
+    if (!pid.ok()) return pid.status();
+    pids.push_back(*pid);
+  }
+  if (!pids.empty()) {
+    if (const absl::Status status = BecomeUserOf(pids[0]); !status.ok()) return status;
+    if (!options.children) return pids;
+  }
+  const FoundTables found = FindTables(options.tables);
+  if (pids.empty()) {
+    for (const ProcessTable& one : found.tables) {
+      if (one.liveness != Liveness::kDead && one.pid.has_value()) pids.push_back(*one.pid);
+    }
+    return pids;
+  }
+  for (size_t i = 0, asked = pids.size(); i < asked; ++i) {
+    for (const pid_t child : DescendantsOf(pids[i], found.tables)) {
+      if (std::find(pids.begin(), pids.end(), child) == pids.end()) pids.push_back(child);
+    }
+  }
+  return pids;
+}
+
+int RunStuck(const StuckOptions& options) {
+  const absl::StatusOr<std::vector<pid_t>> pids = PidsOf(options);
+  if (!pids.ok()) return Failed(pids.status());
+  const bool is_one = options.pids.size() == 1 && !options.children;
+  if (pids->empty()) {
+    Say("no process of this user is profiled now: holdfast run PROGRAM, or name a PID");
+    return kCouldNot;
+  }
+  ModuleSymbolizer symbolizer;
+  std::vector<StuckProcess> processes;
+  bool has_deadlock = false, any = false;
+  for (const pid_t pid : *pids) {
+    absl::StatusOr<Asked> asked = absl::InternalError("");
+    if (absl::StatusOr<ProcessTable> process = FindTableOf(pid, options.tables); process.ok()) {
+      asked = Ask(*process, pid, symbolizer);
+    } else {
+      asked = process.status();
+    }
+    if (!asked.ok()) {
+      if (is_one) return Failed(asked.status());
+      Say(std::string(asked.status().message()));  // it may have ended meanwhile
+      continue;
+    }
+    any = true;
+    has_deadlock = has_deadlock || HasDeadlock(asked->process.profile);
+    if (options.json) std::cout << StuckJson(asked->process.profile, pid);
+    if (!asked->has_locks) {
+      Say(asked->process.name + ": locks are not profiled (--lock-interval 0): holdfast set PID lock-interval=100us");
+    }
+    processes.push_back(std::move(asked->process));
+  }
+  if (!any) return kCouldNot;
+  if (!options.json) {
+    std::cout << (is_one ? StuckText(processes[0].profile, processes[0].name) : StuckTextOfAll(processes));
+  }
+  return has_deadlock ? kFinding : kFine;
 }
 
 }  // namespace
@@ -60,7 +146,9 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "no part in it, is not stopped, and may itself be stopped or deadlocked.\n"
       "\n"
       "  holdfast stuck 4242                  one screen\n"
-      "  holdfast stuck --json 4242           every wait, with whole stacks\n"
+      "  holdfast stuck --children 4242       a server of many processes: those that 4242 started, too\n"
+      "  holdfast stuck                       every process of yours that is profiled\n"
+      "  holdfast stuck --json 4242           every wait, with whole stacks; a line a process\n"
       "  holdfast stuck 4242 >/dev/null || echo deadlocked\n"
       "\n"
       "  T2 is the second oldest thread that lives, T1 is main. `transfer ← handle`: handle calls transfer, which waits.\n"
@@ -69,7 +157,8 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  What a stuck program leaves is in every snapshot, too: holdfast dump 4242, then holdfast locks, top, html.\n"
       "\n"
       "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it could not be done.");
-  stuck->add_option("PID", options->pid, "The process, as holdfast ls shows it")->required();
+  stuck->add_option("PID", options->pids, "The processes, as holdfast ls shows them [default: all of this user's]");
+  stuck->add_flag("--children", options->children, "Also the processes that they started");
   stuck->add_flag("--json", options->json, "All of it, for programs");
   stuck->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);

@@ -75,6 +75,7 @@ class Writer {
     const ThreadInfo& thread = snapshot_.threads[index];
     profile_.AddComment(fmt::format("waiting thread {}: tid {} number {} gone {} name {}", number, thread.id,
                                     thread.number, thread.gone ? 1 : 0, Printable(thread.name)));
+    if (thread.since_start) profile_.AddComment(fmt::format("waiting thread {} waits: since its start", number));
     if (!thread.doing.empty()) profile_.AddComment(fmt::format("waiting thread {} does: {}", number, thread.doing));
     if (thread.stack != kNoStack)
       profile_.AddComment(fmt::format("waiting thread {} stack: {}", number, StackNumber(thread.stack)));

@@ -3,6 +3,7 @@
 //
 //   waiting: 9 threads, delay_ns 210000000000
 //   waiting thread 1: tid 4711 number 2 gone 0 name worker          number: 1 is main, 0 not known
+//   waiting thread 2 waits: since its start                         for what nobody holds
 //   waiting thread 3 does: sleeps in clock_nanosleep (hrtimer_nanosleep)     of one that holds and does not wait
 //   waiting thread 3 stack: 2
 //   waiting stack 2: 0x55d2c0901233 0x55d2c0901300                  addresses of locations of this file, leaf first

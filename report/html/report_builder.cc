@@ -7,11 +7,11 @@
 
 #include "fmt/format.h"
 #include "report/analysis/lock_list.h"
-#include "report/analysis/stuck.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/utf8.h"
 #include "report/profiles/metric.h"
+#include "report/waiters/stuck.h"
 
 namespace holdfast {
 

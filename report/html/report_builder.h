@@ -133,7 +133,7 @@ class ReportBuilder {
     std::string sampling, program, pid;
     int64_t period = 0;
     std::vector<std::string> comments, losses;
-    std::string deadlocks;  // in words (report/analysis/stuck.h), of the newest file
+    std::string deadlocks;  // in words (report/waiters/stuck.h), of the newest file
     std::vector<Lock> locks;
     std::vector<PairOfStacks> pairs;
   };

@@ -125,12 +125,6 @@ std::string PackageOfImplementation(std::string_view function) {
   return package == "?" && as != std::string_view::npos ? PackageOf(function.substr(as + 4), "", "") : package;
 }
 
-bool IsNameless(std::string_view name) {
-  const size_t mark = name.rfind("!0x");
-  return name.empty() || (mark != std::string_view::npos &&
-                          name.find_first_not_of("0123456789abcdef", mark + 3) == std::string_view::npos);
-}
-
 }  // namespace
 
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object) {
@@ -143,6 +137,12 @@ bool IsPlumbing(std::string_view function, std::string_view file, std::string_vi
   if (function.find("::") == std::string_view::npos) return false;
   const std::string package = PackageOfImplementation(function);
   return std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
+}
+
+bool IsNameless(std::string_view name) {
+  const size_t mark = name.rfind("!0x");
+  return name.empty() || (mark != std::string_view::npos &&
+                          name.find_first_not_of("0123456789abcdef", mark + 3) == std::string_view::npos);
 }
 
 int ForwardsByName(std::string_view function) {

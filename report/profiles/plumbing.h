@@ -35,6 +35,9 @@ namespace holdfast {
 // Without what has to be seen in a whole profile. "" = not known.
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object);
 
+// "server!0x2ad64", "": code that no symbol names.
+bool IsNameless(std::string_view name);
+
 // Whether a name is one of an allocator that may only forward: 0 no, 1 it ends in alloc, 2 in malloc or the like.
 int ForwardsByName(std::string_view function);
 

@@ -49,7 +49,10 @@ class Look {
       Thread(id);
       --others;
     }
-    for (ThreadInfo& thread : snapshot_.threads) Describe(&thread);
+    for (ThreadInfo& thread : snapshot_.threads) {
+      thread.since_start = WaitsSinceStart(thread);
+      Describe(&thread);
+    }
   }
 
  private:
@@ -160,6 +163,17 @@ class Look {
       std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
       snapshot_.deadlocks.push_back(std::move(circle));
     }
+  }
+
+  // As far as it matters: whether the thread is idle (report/analysis/wait_rank.h).
+  bool WaitsSinceStart(const ThreadInfo& thread) const {
+    constexpr int64_t kSoon = 100'000'000;  // ns; /proc tells hundredths of a second
+    const auto place = place_.find(thread.id);
+    if (thread.wait == kNoIndex || place == place_.end()) return false;
+    const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
+    if (SaysWhoHolds(wait.kind) || wait.kind == WaitKind::kSpin) return false;
+    const std::optional<int64_t> began = ThreadBegan(*pid_, alive_[place->second].first);
+    return began.has_value() && wait.start_ns - *began < kSoon;
   }
 
   void Describe(ThreadInfo* thread) {

@@ -115,6 +115,7 @@ struct ThreadInfo {
   std::string name;
   uint32_t wait = kNoIndex;  // index into Snapshot::ongoing: its innermost one
   bool gone = false;         // it has ended, and holds all the same
+  bool since_start = false;  // it has waited for what nobody holds since it was created
   // Of a holder that does not wait.
   std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
   uint32_t stack = kNoStack;  // index into Snapshot::stacks

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,23 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
 }
 
 std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }
+
+std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) {
+  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5), behind the name and a space
+  constexpr int64_t kSecond = 1'000'000'000;
+  const std::string stat = ReadOfThread(pid, thread, "stat");
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return std::nullopt;
+  const std::vector<absl::string_view> words = absl::StrSplit(absl::string_view(stat).substr(name_end + 2), ' ');
+  int64_t ticks = 0;
+  timespec since_boot{}, monotonic{};
+  if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks) ||
+      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0 || clock_gettime(CLOCK_MONOTONIC, &monotonic) != 0) {
+    return std::nullopt;
+  }
+  const int64_t asleep_ns = (since_boot.tv_sec - monotonic.tv_sec) * kSecond + since_boot.tv_nsec - monotonic.tv_nsec;
+  return ticks * (kSecond / sysconf(_SC_CLK_TCK)) - asleep_ns;
+}
 
 std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
   const std::string text = ReadOfThread(pid, thread, "syscall");

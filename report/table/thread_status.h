@@ -21,6 +21,9 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
 // "worker"; "" if it cannot be read.
 std::string ThreadName(pid_t pid, pid_t thread);
 
+// When it was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
+std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
+
 // The system call that a thread sleeps in. Nothing: it runs, or the kernel does not let us look.
 struct BlockedCall {
   int64_t number;

@@ -7,13 +7,13 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "report/analysis/stuck.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
+#include "report/waiters/stuck.h"
 
 namespace holdfast {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "fmt/format.h"
 #include "report/analysis/lock_list.h"
-#include "report/analysis/stuck.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
@@ -17,6 +16,7 @@
 #include "report/profiles/profile_set.h"
 #include "report/profiles/short_name.h"
 #include "report/views/text_table.h"
+#include "report/waiters/stuck.h"
 
 namespace holdfast {
 namespace {
@@ -66,7 +66,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     }
   }
   std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
-    return a.second->idle != b.second->idle ? b.second->idle : a.second->delay_ns > b.second->delay_ns;
+    return a.second->rank != b.second->rank ? a.second->rank < b.second->rank : a.second->delay_ns > b.second->delay_ns;
   });
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));

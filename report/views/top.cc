@@ -1,8 +1,10 @@
 #include "report/views/top.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,39 +21,45 @@
 namespace holdfast {
 namespace {
 
-std::vector<bool> IdleSamples(const Profile& profile, const IdleWaits& idle) {
-  std::vector<bool> is_idle(idle.any() ? profile.samples.size() : 0);
-  for (size_t i = 0; i < is_idle.size(); ++i) is_idle[i] = idle.IsIdle(profile.samples[i]);
-  return is_idle;
+std::vector<WaitRank> RanksOfSamples(const Profile& profile, const IdleWaits& idle) {
+  std::vector<WaitRank> ranks(idle.any() ? profile.samples.size() : 0);
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = idle.RankOf(profile.samples[i]);
+  return ranks;
 }
 
-// What is contended first, then what idle threads wait for; each in the order in which it was.
-void IdleLast(const FilteredStacks& stacks, const std::vector<bool>& is_idle, bool by_total,
+// What is contended first, then what work waits for that nobody holds, then what idle threads wait for; each in the order in
+// which it was.
+void IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, bool by_total,
               std::vector<uint32_t>* nodes) {
-  std::vector<int64_t> contended(stacks.nodes().size());
+  using OfRank = std::array<int64_t, 2>;  // lock, event
+  std::vector<OfRank> values(stacks.nodes().size());
   for (size_t i = 0; i < stacks.size(); ++i) {
-    if (is_idle[stacks.SampleOf(i)]) continue;
+    const auto rank = static_cast<size_t>(ranks[stacks.SampleOf(i)]);
+    if (rank >= std::tuple_size_v<OfRank>) continue;
     const auto frames = stacks.FramesOf(i);
     std::set<uint32_t> once(frames.begin(), by_total || frames.empty() ? frames.end() : frames.begin() + 1);
-    for (const uint32_t node : once) contended[node] = WrappedSum(contended[node], stacks.ValuesOf(i)[0]);
+    for (const uint32_t node : once) values[node][rank] = WrappedSum(values[node][rank], stacks.ValuesOf(i)[0]);
   }
-  std::stable_sort(nodes->begin(), nodes->end(),
-                   [&](uint32_t a, uint32_t b) { return Magnitude(contended[a]) > Magnitude(contended[b]); });
+  const auto key = [&](uint32_t node) {
+    const OfRank& of = values[node];
+    return std::pair(Magnitude(of[0]), of[0] == 0 ? Magnitude(of[1]) : 0);
+  };
+  std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return key(a) > key(b); });
 }
 
 // What is whose: the owners by function and object, and which of them each stack's is.
 struct Owners {
-  static constexpr uint32_t kNobody = UINT32_MAX;  // all plumbing, or idle
+  static constexpr uint32_t kNobody = UINT32_MAX;  // all plumbing, or no lock
   struct Sum {
     int64_t value = 0;
     size_t sample = 0;  // one of its
   };
   std::vector<Sum> sums;
   std::vector<uint32_t> of;  // by stack
-  int64_t idle = 0;
+  int64_t unheld = 0, idle = 0;
 };
 
-Owners OwnersOf(const FilteredStacks& stacks, const std::vector<bool>& is_idle, Plumbing* whose) {
+Owners OwnersOf(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose) {
   const Profile& profile = stacks.profile();
   Owners owners;
   owners.of.assign(stacks.size(), Owners::kNobody);
@@ -60,8 +68,9 @@ Owners OwnersOf(const FilteredStacks& stacks, const std::vector<bool>& is_idle, 
   for (size_t i = 0; i < stacks.size(); ++i) {
     const size_t sample = stacks.SampleOf(i);
     const int64_t value = stacks.ValuesOf(i)[0];
-    if (!is_idle.empty() && is_idle[sample]) {
-      owners.idle = WrappedSum(owners.idle, value);
+    if (const WaitRank rank = ranks.empty() ? WaitRank::kLock : ranks[sample]; rank != WaitRank::kLock) {
+      int64_t& sum = rank == WaitRank::kIdle ? owners.idle : owners.unheld;
+      sum = WrappedSum(sum, value);
       continue;
     }
     const auto frames = profile.FramesOf(profile.samples[sample]);
@@ -115,10 +124,10 @@ std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const
 }
 
 // Whose most of it is, without plumbing: a line above the table, where its first row is another's.
-void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const std::vector<bool>& is_idle,
-                Plumbing* whose, std::string_view first_row, TextTable* table) {
+void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat,
+                const std::vector<WaitRank>& ranks, Plumbing* whose, std::string_view first_row, TextTable* table) {
   const Profile& profile = stacks.profile();
-  const Owners owners = OwnersOf(stacks, is_idle, whose);
+  const Owners owners = OwnersOf(stacks, ranks, whose);
   const auto biggest = std::max_element(
       owners.sums.begin(), owners.sums.end(),
       [](const Owners::Sum& a, const Owners::Sum& b) { return Magnitude(a.value) < Magnitude(b.value); });
@@ -131,6 +140,10 @@ void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable&
                                           FormatPercent(biggest->value, stacks.Whole(0)),
                                           caller.empty() ? "" : fmt::format(", mostly for {}", ShortName(caller))));
     }
+  }
+  if (owners.unheld != 0) {
+    table->header.push_back(
+        fmt::format("events   {} of it, waits for what nobody holds: after the locks", view.Value(owners.unheld)));
   }
   if (owners.idle != 0) {
     table->header.push_back(
@@ -152,8 +165,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
   if (!whose.ok()) return Failed(whose.status(), err);
   const IdleWaits idle(*view->profile, &*whose);
-  const std::vector<bool> is_idle = IdleSamples(*view->profile, idle);
-  if (idle.any()) IdleLast(*stacks, is_idle, options.by_total, &nodes);
+  const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
+  if (idle.any()) IdleLast(*stacks, ranks, options.by_total, &nodes);
   // By a label: its values, what they hold in all.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
@@ -167,7 +180,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
   if (style->format == Format::kTable) {
-    AddBiggest(*view, *stacks, flat, is_idle, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
+    AddBiggest(*view, *stacks, flat, ranks, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";
   table.columns = {{"self", "self", Column::kRight, 5},

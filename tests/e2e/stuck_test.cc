@@ -243,7 +243,9 @@ TEST_F(Stuck, AThousandThreadsThatWaitAreAllSeen) {
 }
 
 TEST_F(Stuck, SaysWhatIsWrong) {
-  EXPECT_TRUE(RunTool({"stuck"}).exited(2));
+  const RunResult none = RunTool({"stuck", "--tables", tables()});
+  EXPECT_TRUE(none.exited(3)) << none.Describe();
+  EXPECT_THAT(none.err, HasSubstr("no process of this user is profiled now: "));
   const RunResult no_number = RunTool({"stuck", "server"});
   EXPECT_TRUE(no_number.exited(2)) << no_number.Describe();
   const RunResult nobody = RunTool({"stuck", "--tables", tables(), "1"});

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "report/analysis/calls_text.h"
 #include "report/table/look_at_waits.h"
+#include "report/waiters/calls_text.h"
 
 namespace holdfast {
 namespace {

@@ -5,8 +5,8 @@
 //     T3 worker (tid 4712)  holds  audit_mutex (server)     waits for  accounts_mutex (server)  audit ← handle ← run
 //
 // From a profile's comments (report/analysis/waiting_list.h), whether it lies in a file or was made a moment ago.
-#ifndef HOLDFAST_REPORT_ANALYSIS_STUCK_H_
-#define HOLDFAST_REPORT_ANALYSIS_STUCK_H_
+#ifndef HOLDFAST_REPORT_WAITERS_STUCK_H_
+#define HOLDFAST_REPORT_WAITERS_STUCK_H_
 
 #include <cstdint>
 #include <string>
@@ -23,9 +23,20 @@ std::string StuckText(const Profile& profile, const std::string& process);
 std::string StuckJson(const Profile& profile, int64_t pid);
 bool HasDeadlock(const Profile& profile);
 
+// Several processes: those in which somebody waits for a lock or in the midst of work as above, one after the other; then what
+// the threads of the others do, alike ones together, those in the midst of their work first.
+//
+//   2 threads sleep in epoll_wait (do_epoll_wait): postgres (pid 4712), postgres (pid 4713)
+//     WaitEventSetWait ← WaitLatch ← ProcSleep ← LockAcquireExtended ← XactLockTableWait ← heap_update ← …
+struct StuckProcess {
+  std::string name;
+  Profile profile;
+};
+std::string StuckTextOfAll(const std::vector<StuckProcess>& processes);
+
 // Of these files, the deadlocks in those that are block profiles; "" if there is none, also for files that cannot be read.
 std::string DeadlocksIn(const std::vector<std::string>& files);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_STUCK_H_
+#endif  // HOLDFAST_REPORT_WAITERS_STUCK_H_

@@ -1,42 +1,73 @@
-#include "report/analysis/calls_text.h"
+#include "report/waiters/calls_text.h"
 
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/utf8.h"
-#include "report/profiles/frame_origin.h"
 
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostCalls = 3;
+constexpr size_t kFewCalls = 3, kInnerCalls = 10, kOuterCalls = 6;
+constexpr std::string_view kArrow = " ← ";
 
-}  // namespace
-
-std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack) {
-  std::vector<std::string> calls;
+std::vector<std::string> CallsOf(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+  std::vector<std::string> calls, nameless;
   std::string innermost;
   for (const uint32_t frame : stack) {
     const Profile::Location& location = profile.locations[frame];
-    const std::string_view object = location.mapping == Profile::kNone
-                                        ? std::string_view()
-                                        : profile.strings[profile.mappings[location.mapping].file];
     for (const Profile::Line& line : profile.LinesOf(location)) {
       if (line.function == Profile::kNone) continue;
       const std::string_view name = profile.strings[profile.functions[line.function].name];
       if (innermost.empty()) innermost = NameAlone(name);
-      // "<std::sync::Mutex<T> as Trait>::lock" is std's as well.
-      if (IsSystemFrame(name, object) || IsSystemFrame(name.substr(name.starts_with('<') ? 1 : 0), object) ||
-          name.starts_with('[') || calls.size() == kMostCalls)
-        continue;
+      if (plumbing->Holds(line.function, location.mapping) || name.starts_with('[')) continue;
+      std::vector<std::string>& to = IsNameless(name) && !calls.empty() ? nameless : calls;
       std::string short_name = NameAlone(name);
-      if (calls.empty() || calls.back() != short_name) calls.push_back(std::move(short_name));
+      if (to.empty() || to.back() != short_name) to.push_back(std::move(short_name));
     }
   }
-  if (calls.empty()) return innermost;
-  std::string text = calls[0];
-  for (size_t i = 1; i < calls.size(); ++i) text += " ← " + calls[i];
-  return text;
+  if (calls.empty()) return {innermost};
+  if (calls.size() == 1 && IsNameless(calls[0])) calls.insert(calls.end(), nameless.begin(), nameless.end());
+  return calls;
+}
+
+std::string Joined(const std::vector<std::string>& calls) { return fmt::format("{}", fmt::join(calls, kArrow)); }
+
+}  // namespace
+
+std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+  std::vector<std::string> calls = CallsOf(profile, stack, plumbing);
+  if (calls.size() > kFewCalls) calls.resize(kFewCalls);
+  return Joined(calls);
+}
+
+std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+  std::vector<std::string> calls = CallsOf(profile, stack, plumbing);
+  if (calls.size() > kInnerCalls + kOuterCalls) {
+    calls[kInnerCalls] = "…";
+    calls.erase(calls.begin() + kInnerCalls + 1, calls.end() - kOuterCalls);
+  }
+  return Joined(calls);
+}
+
+std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t width) {
+  std::string text, line(indent);
+  bool first = true;
+  while (!calls.empty()) {
+    const size_t end = std::min(calls.find(kArrow), calls.size());
+    const std::string call =
+        first ? std::string(calls.substr(0, end)) : fmt::format("{}{}", kArrow, calls.substr(0, end));
+    if (!first && WidthOf(line) + WidthOf(call) > width) {
+      text += line + "\n";
+      line = fmt::format("{} {}", indent, call);
+    } else {
+      line += call;
+    }
+    first = false;
+    calls.remove_prefix(std::min(end + kArrow.size(), calls.size()));
+  }
+  return first ? "" : text + line + "\n";
 }
 
 std::string NameAlone(std::string_view function) {

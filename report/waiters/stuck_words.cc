@@ -1,0 +1,155 @@
+#include "report/waiters/stuck_words.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fmt/format.h"
+#include "report/base/printable.h"
+#include "report/waiters/calls_text.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kLongestChain = 4;
+
+}  // namespace
+
+StuckWords::StuckWords(const Profile& profile)
+    : profile_(profile),
+      whose_(Plumbing::Make(profile, {}).value()),  // without patterns it can't fail
+      locks_(ReadLockList(profile, &whose_)),
+      list_(ReadWaitingList(profile)) {
+  for (const WaitingList::Wait& wait : list_.waits) ++waiters_[{wait.kind, wait.address}];
+}
+
+std::string StuckWords::ThreadName(int thread) const {
+  if (thread == WaitingList::kUnknown) return "a thread";
+  const WaitingList::Thread& it = ThreadAt(thread);
+  std::string name = it.number != 0 ? fmt::format("T{}", it.number) : "";
+  if (!it.name.empty()) name += (name.empty() ? "" : " ") + Printable(it.name);
+  return name.empty() ? fmt::format("tid {}", it.tid) : fmt::format("{} (tid {})", name, it.tid);
+}
+
+std::string StuckWords::LockName(const WaitingList::Wait& wait) const {
+  if (wait.kind == "join") {
+    return wait.holder == WaitingList::kUnknown ? "a thread's end"
+                                                : fmt::format("the end of {}", ThreadName(wait.holder));
+  }
+  for (const LockList::Lock& lock : locks_.locks) {
+    if (lock.number == wait.lock) return Printable(LockNameOf(profile_, locks_, lock, &whose_));
+  }
+  return wait.address == "0x0" ? "several futexes" : Printable(wait.address);
+}
+
+bool StuckWords::HasOwnName(const WaitingList::Wait& wait) const {
+  return std::any_of(locks_.locks.begin(), locks_.locks.end(), [&](const LockList::Lock& lock) {
+    return lock.number == wait.lock && !lock.name.empty() && !IsNameless(lock.name);
+  });
+}
+
+std::string StuckWords::WhatIsWaitedFor(const WaitingList::Wait& wait) const {
+  return wait.kind == "join" ? LockName(wait) : fmt::format("{} {}", Printable(wait.kind), LockName(wait));
+}
+
+std::string StuckWords::Calls(int stack) const {
+  return stack == WaitingList::kUnknown ? "" : Printable(CallsText(profile_, StackAt(stack), &whose_));
+}
+
+std::string StuckWords::Way(int stack) const {
+  return stack == WaitingList::kUnknown ? "" : Printable(WayText(profile_, StackAt(stack), &whose_));
+}
+
+std::vector<std::string> StuckWords::Functions(int stack) const {
+  return stack == WaitingList::kUnknown ? std::vector<std::string>() : FunctionsOf(profile_, StackAt(stack));
+}
+
+size_t StuckWords::FunctionCount(int stack) const {
+  return stack == WaitingList::kUnknown ? 0 : OwnFunctions(profile_, StackAt(stack), &whose_);
+}
+
+std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
+  const std::string died = wait.owner_died ? " (the owner before died with it, and nobody has made it consistent)" : "";
+  if (wait.source == "free") return "nobody holds it at this moment" + died;
+  if (wait.source == "readers") {
+    return wait.readers == 1 ? "held by 1 reader; the lock does not say which"
+                             : fmt::format("held by {} readers; the lock does not say which", wait.readers);
+  }
+  if (wait.holder == WaitingList::kUnknown) {
+    return wait.kind == "futex" || wait.kind == "spin" ? "who holds it is not kept in the lock" : "";
+  }
+  std::string text =
+      wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))
+      : wait.source == "last"
+          ? fmt::format("who holds it is not kept in the lock; the last that got it after a wait is {}, which {}",
+                        ThreadName(wait.holder), DoingText(wait.holder, 0))
+          : fmt::format("held by {}{}, which {}", ThreadName(wait.holder),
+                        wait.source == "start" ? " when the wait began" : "", DoingText(wait.holder, 0));
+  return text + died;
+}
+
+// What a holder does, and if it waits, for whom, and so on.
+std::string StuckWords::DoingText(int thread, int depth) const {
+  const WaitingList::Thread& it = ThreadAt(thread);
+  if (it.gone) return "has ended: nobody will let it go";
+  if (it.wait == WaitingList::kUnknown) {
+    const std::string calls = Calls(it.stack);
+    const std::string does = it.does.empty() ? "does not wait for a lock" : Printable(it.does);
+    return calls.empty() ? does : fmt::format("{}: {}", does, calls);
+  }
+  const WaitingList::Wait& wait = WaitOf(thread);
+  const std::string calls = Calls(wait.stack);
+  std::string text = fmt::format("waits for {}{}{}", WhatIsWaitedFor(wait), calls.empty() ? "" : ": ", calls);
+  if (wait.holder == WaitingList::kUnknown || depth >= kLongestChain) return text;
+  if (IsInDeadlock(thread)) return text + " (in the deadlock)";
+  if (wait.source == "last") return text;
+  const std::string holder = wait.kind == "join" ? "which" : fmt::format("held by {}, which", ThreadName(wait.holder));
+  return fmt::format("{}; {} {}", text, holder, DoingText(wait.holder, depth + 1));
+}
+
+std::string StuckWords::HowKnown(const WaitingList::Wait& wait) const {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {
+      {{"now", "yes"},
+       {"start", "when the wait began"},
+       {"last", "last to get it"},
+       {"readers", "readers"},
+       {"free", "free"},
+       {"-", "no"}}};
+  for (const auto& [source, word] : kWords) {
+    if (source == wait.source) return std::string(word);
+  }
+  return "no";
+}
+
+WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
+  // A futex of one waiter is an event far more often than a lock.
+  const bool is_lock =
+      wait.kind != "futex" || wait.holder != WaitingList::kUnknown || waiters_.at({wait.kind, wait.address}) > 1;
+  if (!IsUnheldKind(wait.kind) && is_lock) return WaitRank::kLock;
+  if (wait.stack == WaitingList::kUnknown) return WaitRank::kEvent;
+  const bool since_start = wait.thread != WaitingList::kUnknown && ThreadAt(wait.thread).since_start;
+  return RankOfUnheld(profile_, StackAt(wait.stack), since_start, &whose_);
+}
+
+bool StuckWords::IsInLoop(const WaitingList::Thread& thread) const {
+  return thread.stack != WaitingList::kUnknown && IsInOwnLoop(profile_, StackAt(thread.stack), false, &whose_);
+}
+
+bool StuckWords::IsOther(int thread) const {
+  const auto is_of_it = [thread](const WaitingList::Wait& wait) { return wait.holder == thread; };
+  return ThreadAt(thread).wait == WaitingList::kUnknown && !ThreadAt(thread).does.empty() &&
+         std::none_of(list_.waits.begin(), list_.waits.end(), is_of_it);
+}
+
+int64_t StuckWords::SinceNs(const std::vector<int>& circle) const {
+  int64_t since_ns = INT64_MAX;
+  for (const int thread : circle) since_ns = std::min(since_ns, WaitOf(thread).delay_ns);
+  return since_ns;
+}
+
+bool StuckWords::IsInDeadlock(int thread) const {
+  return std::any_of(list_.deadlocks.begin(), list_.deadlocks.end(), [thread](const std::vector<int>& circle) {
+    return std::find(circle.begin(), circle.end(), thread) != circle.end();
+  });
+}
+
+}  // namespace holdfast
