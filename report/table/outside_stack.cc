@@ -1,6 +1,7 @@
 #include "report/table/outside_stack.h"
 
 #include <elf.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -34,6 +35,23 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   if (!memory.Read(pc - sizeof code, code, sizeof code)) return false;
   const auto is_indirect = [&](size_t length) { return code[7 - length] == 0xff && (code[8 - length] >> 3 & 7) == 2; };
   return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
+}
+
+// Whether the call before `to`, the return address of whoever called the function at `pc`, goes elsewhere for sure: what lies
+// on the stack of earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
+bool CallsElsewhere(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
+  constexpr uint64_t kLargestFunction = uint64_t{256} << 10;
+  unsigned char call[5], stub[8];
+  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return false;
+  int32_t distance;
+  memcpy(&distance, call + 1, sizeof distance);
+  const uint64_t target = to + static_cast<uint64_t>(static_cast<int64_t>(distance));
+  if (target <= pc && pc - target < kLargestFunction) return false;
+  if (!memory.Read(target, stub, sizeof stub)) return true;
+  const size_t at = stub[0] == 0xf3 && stub[1] == 0x0f ? 4 : 0;  // endbr64
+  const bool is_plt = (stub[at] == 0xff && stub[at + 1] == 0x25) || (stub[at] == 0xf2 && stub[at + 1] == 0xff) ||
+                      stub[at] == 0x68;  // jmp *, bnd jmp *, push
+  return !is_plt;
 }
 
 class Walker {
@@ -98,14 +116,18 @@ class Walker {
     size_t bytes = kFarthestFrame;
     while (bytes >= 4096 && !memory_.Read(sp_, words.data(), bytes)) bytes /= 2;
     if (bytes < 4096) return false;
+    std::optional<uint64_t> first;
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
       const uint64_t at = sp_ + i * sizeof(uint64_t);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
       if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
+      if (!first.has_value()) first = at;
+      if (CallsElsewhere(memory_, words[i + 1], pc_)) continue;
       fp_ = at;
       return true;
     }
-    return false;
+    fp_ = first;  // by a tail call, perhaps
+    return first.has_value();
   }
 
   const ProcessMemory& memory_;
