@@ -20,6 +20,7 @@
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/growth/growth_answer.h"
+#include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
@@ -71,6 +72,10 @@ class Finder {
       ProfileFile described = DescribeFile(file.path, *profile);
       if (file.from_folder && described.kind_stated && described.kind != "heap") continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
+      if (const auto newest = newest_[described.process];
+          newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
+        newest_[described.process] = described.profile;
+      }
       const auto [series, added] = processes_.try_emplace(
           described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
@@ -124,6 +129,7 @@ class Finder {
       const std::vector<LeakSeries::Entry> entries = series.Entries();
       const GrowthAnswer answer = AnswerOf(series, entries);
       table.header.push_back("answer   " + TextOf(answer));
+      if (const std::string how = HowToNameIn(process); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : entries) {
@@ -162,6 +168,15 @@ class Finder {
   }
 
  private:
+  // Of the newest snapshot of a process: what brings the names that it lacks.
+  std::string HowToNameIn(const std::string& process) const {
+    const Profile& profile = *newest_.at(process);
+    auto whose = Plumbing::Make(profile, options_.view.stacks.plumbing);
+    const auto in_use = FindMetric(profile, "inuse_space");
+    if (!whose.ok() || !in_use.ok()) return "";
+    return HowToName(UnnamedCodeOf(profile, *in_use, &*whose), options_.view.files);
+  }
+
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_) return fmt::format("{} is reached already", FormatSize(static_cast<int64_t>(limit_)));
@@ -197,6 +212,7 @@ class Finder {
   double limit_ = 0;
   std::set<std::string> seen_;
   std::map<std::string, std::pair<std::string, LeakSeries>> processes_;  // by identity: program, series
+  std::map<std::string, std::shared_ptr<Profile>> newest_;               // the same
 };
 
 }  // namespace

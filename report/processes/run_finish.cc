@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/export/output_folder.h"
 #include "report/exporter/served_users.h"
+#include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/table/folder_owner.h"
@@ -94,6 +96,8 @@ struct Found {
   std::string path;
   int64_t value = 0;  // of what is looked at first
   std::string text;   // "84MiB in use"
+  std::shared_ptr<const Profile> profile = nullptr;
+  size_t column = 0;  // of the metric
 };
 
 // The profile of this kind that has most of the first of these metrics of which any has something, among the first processes;
@@ -105,27 +109,34 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
     const auto newest = processes[i].newest.find(kind);
     if (newest == processes[i].newest.end()) continue;
     const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
-    const auto profile = ReadPprofFile(path);
-    if (!profile.ok()) continue;
+    auto read = ReadPprofFile(path);
+    if (!read.ok()) continue;
+    const auto profile = std::make_shared<const Profile>(*std::move(read));
     for (size_t m = 0; m < metrics.size(); ++m) {
       const auto column = FindMetric(*profile, metrics[m].first);
       const int64_t value = column.ok() ? profile->Total(*column) : 0;
       if (value <= fullest[m].value) continue;
       const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
-      fullest[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second};
+      fullest[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second, profile, *column};
     }
   }
   const auto found = std::find_if(fullest.begin(), fullest.end(), [](const Found& one) { return one.value > 0; });
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
 
+// What brings the names that it lacks, for all files of the run.
+std::string HowToNameIn(const Found& found, const std::string& files) {
+  auto whose = Plumbing::Make(*found.profile, {});
+  return whose.ok() ? HowToName(UnnamedCodeOf(*found.profile, found.column, &*whose), {files}) : "";
+}
+
 // The commands that answer something here: of what is full.
 std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& processes) {
   std::vector<std::pair<std::string, std::string>> commands;  // and why
   const auto quoted = [](const std::string& path) { return ShellQuoted(FromHere(path)); };
-  if (const auto heap =
-          Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}}))
-    commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+  const auto heap =
+      Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
+  if (heap.has_value()) commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
   auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
   if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
   if (waits.has_value()) {
@@ -140,6 +151,12 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   for (const auto& [command, why] : commands) width = std::max(width, command.size());
   std::string text = "holdfast: what to type next:\n";
   for (const auto& [command, why] : commands) text += fmt::format("    {:<{}}  # {}\n", Printable(command), width, why);
+  for (const auto& found : {heap, waits}) {
+    const std::string how = found.has_value() ? HowToNameIn(*found, FromHere(run.out)) : "";
+    if (how.empty()) continue;
+    text += fmt::format("holdfast: {}: {}.\n", Printable(FromHere(found->path)), Printable(how));
+    break;  // the same command names the others
+  }
   return text;
 }
 

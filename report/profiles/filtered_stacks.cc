@@ -35,6 +35,7 @@ class StacksBuilder {
   StacksBuilder(std::shared_ptr<const Profile> profile, std::vector<size_t> columns, const StackOptions& options,
                 std::span<const double> variances)
       : p_(*profile), columns_(std::move(columns)), options_(options), variances_(variances) {
+    made_.object_names_ = ObjectNames(*profile);
     made_.profile_ = std::move(profile);
     made_.columns_ = columns_.size();
     made_.selected_.resize(columns_.size());

@@ -27,6 +27,7 @@
 
 #include "absl/status/statusor.h"
 #include "report/pprof/profile.h"
+#include "report/profiles/object_names.h"
 
 namespace holdfast {
 
@@ -67,6 +68,7 @@ class FilteredStacks {
 
   const Profile& profile() const { return *profile_; }
   const std::vector<FrameNode>& nodes() const { return nodes_; }
+  const ObjectNames& object_names() const { return object_names_; }
   size_t columns() const { return columns_; }
   size_t size() const { return stacks_.size(); }
 
@@ -101,6 +103,7 @@ class FilteredStacks {
   };
 
   std::shared_ptr<const Profile> profile_;
+  ObjectNames object_names_;
   size_t columns_ = 0;
   std::vector<FrameNode> nodes_;
   std::vector<Stack> stacks_;

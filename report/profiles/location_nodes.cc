@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "report/base/base_name.h"
 #include "report/profiles/frame_origin.h"
 
 namespace holdfast {
@@ -186,7 +185,8 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
   const StringId name = function == nullptr ? 0 : function->name, file = function == nullptr ? 0 : function->filename;
   const std::string_view name_text = profile_.strings[name], file_text = profile_.strings[file],
                          object_text = profile_.strings[object];
-  const std::string nameless = object == 0 ? std::string("<unknown>") : fmt::format("[{}]", BaseName(object_text));
+  const std::string_view called = object_names_.Of(object_text);
+  const std::string nameless = object == 0 ? std::string("<unknown>") : fmt::format("[{}]", called);
   std::string shown, key;
   if (options_.single_frames) {
     shown = name == 0 ? nameless : std::string(name_text);
@@ -195,12 +195,12 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
     key = fmt::format("{} {} {} {}", function_index, number, mapping, is_inlined);
   } else if (options_.by == "object") {
     shown = nameless;
-    if (object != 0) shown = BaseName(object_text);
+    if (object != 0) shown = called;
     key = object_text;
   } else if (options_.by == "file") {
     shown = file != 0 ? std::string(file_text) : "?";
   } else if (options_.by == "package") {
-    shown = PackageOf(name_text, object_text, file_text);
+    shown = PackageOf(name_text, called, file_text);
   } else if (options_.by == "line") {
     shown = name == 0 ? nameless : std::string(name_text);
     if (file != 0) shown += fmt::format(" {}:{}", file_text, line->line);

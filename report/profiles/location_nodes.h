@@ -49,7 +49,8 @@ class LocationNodes {
   bool prunes() const { return !drop_.empty(); }
 
  private:
-  explicit LocationNodes(const Profile& profile, const StackOptions& options) : profile_(profile), options_(options) {}
+  explicit LocationNodes(const Profile& profile, const StackOptions& options)
+      : profile_(profile), object_names_(profile), options_(options) {}
 
   void Look(uint32_t location, std::vector<FrameNode>* nodes);
   bool Prunes(StringId name);
@@ -73,6 +74,7 @@ class LocationNodes {
   };
 
   const Profile& profile_;
+  const ObjectNames object_names_;
   const StackOptions& options_;
   Cached focus_, ignore_, hide_, show_, show_from_;
   Pattern drop_, keep_;

@@ -35,7 +35,7 @@ namespace holdfast {
 // Without what has to be seen in a whole profile. "" = not known.
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object);
 
-// "server!0x2ad64", "": code that no symbol names.
+// Whether nothing named a function: its file and address stand for it (libfoo.so.1!0x1234), or nothing does.
 bool IsNameless(std::string_view name);
 
 // Whether a name is one of an allocator that may only forward: 0 no, 1 it ends in alloc, 2 in malloc or the like.

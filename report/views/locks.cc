@@ -12,7 +12,9 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/missing_names/how_to_name.h"
 #include "report/pprof/lock_comment_limits.h"
+#include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/profiles/short_name.h"
 #include "report/views/text_table.h"
@@ -139,6 +141,14 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
   return table;
 }
 
+// What of the time waited lies in code without names, and what to do about it.
+std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
+  auto whose = Plumbing::Make(*file.profile, options.plumbing);
+  const auto delay = FindMetric(*file.profile, "delay");
+  if (!whose.ok() || !delay.ok()) return "";
+  return HowToName(UnnamedCodeOf(*file.profile, *delay, &*whose), options.files);
+}
+
 absl::StatusOr<std::shared_ptr<Plumbing>> WhoseOf(const Profile& profile, const LocksOptions& options) {
   if (!options.fold) return nullptr;
   auto plumbing = Plumbing::Make(profile, options.plumbing);
@@ -199,6 +209,9 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
         kCouldNot);
   }
   if (style->format == Format::kTable) {
+    for (const OneProfile& one : profiles) {
+      if (const std::string how = NamesOf(*one.file, options); !how.empty()) out << "names    " << how << "\n";
+    }
     for (const OneProfile& one : profiles) {
       if (const std::string deadlocks = DeadlockText(*one.file->profile); !deadlocks.empty()) out << deadlocks << "\n";
     }

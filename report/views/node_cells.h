@@ -5,7 +5,6 @@
 #include <string>
 
 #include "fmt/format.h"
-#include "report/base/base_name.h"
 #include "report/base/value_units.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/short_name.h"
@@ -19,8 +18,7 @@ struct NodeCells {
 
 inline std::string ObjectsOf(const FilteredStacks& stacks, const FrameNode& node) {
   if (node.objects.empty()) return "-";
-  const std::string_view path = stacks.profile().strings[node.objects[0]];
-  std::string object(BaseName(path));
+  std::string object(stacks.object_names().Of(stacks.profile().strings[node.objects[0]]));
   if (node.objects.size() > 1) object += fmt::format(" +{}", node.objects.size() - 1);
   return object;
 }

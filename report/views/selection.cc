@@ -10,6 +10,7 @@
 #include "report/base/printable.h"
 #include "report/base/progress.h"
 #include "report/base/value_units.h"
+#include "report/missing_names/how_to_name.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 
@@ -191,6 +192,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
   }
   Merged merged = merger.Take();
+  for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
   view.profile = std::move(merged.profile);
   view.variances = std::move(merged.variances);
   return view;
@@ -216,6 +218,11 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
     return NothingLeft();
   }
   return stacks;
+}
+
+void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table) {
+  const std::string how = HowToName(UnnamedCodeOf(*view.profile, view.metric, whose), options.files);
+  if (!how.empty()) table->header.push_back("names    " + how);
 }
 
 void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table) {

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "report/base/say.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
 #include "report/views/text_table.h"
 
@@ -72,6 +73,9 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
 // Whether any filter by name or label is set, and the error when it leaves nothing.
 bool HasFilter(const StackOptions& options);
 absl::Status NothingLeft();
+
+// Adds the line on code without names, where that is much of the total. `whose` is of the view's profile.
+void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table);
 
 // program, metric, total ± …, sampled, lost, and the filters in force.
 void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table);

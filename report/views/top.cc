@@ -180,6 +180,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
   if (style->format == Format::kTable) {
+    AddMissingNames(*view, options, &*whose, &table);
     AddBiggest(*view, *stacks, flat, ranks, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";

@@ -1,0 +1,96 @@
+#include "report/missing_names/unnamed_code.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kNobody = Profile::kNone;
+
+// Of one location: whether it counts, and whether a name is missing.
+struct Place {
+  bool is_plumbing = true, is_nameless = false;
+};
+
+std::vector<Place> PlacesOf(const Profile& profile, Plumbing* whose) {
+  std::vector<Place> places;
+  places.reserve(profile.locations.size());
+  for (const Profile::Location& location : profile.locations) {
+    Place& place = places.emplace_back();
+    // Code that is in no file, as compilers make it at run time, has no names to fetch.
+    if (location.mapping == kNobody || whose->HoldsObject(location.mapping)) continue;
+    if (!profile.strings[profile.mappings[location.mapping].file].starts_with("/")) continue;
+    const auto lines = profile.LinesOf(location);
+    place.is_plumbing = !lines.empty();
+    for (const Profile::Line& line : lines) {
+      place.is_plumbing = place.is_plumbing && whose->Holds(line.function, location.mapping);
+    }
+    place.is_nameless = lines.empty() || (lines.size() == 1 && lines[0].function != kNobody &&
+                                          IsNameless(profile.strings[profile.functions[lines[0].function].name]));
+  }
+  return places;
+}
+
+}  // namespace
+
+UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose) {
+  const std::vector<Place> places = PlacesOf(profile, whose);
+  std::vector<double> sums(profile.mappings.size());
+  double whole = 0, all = 0;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const auto value = std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
+    whole += value;
+    uint32_t first = kNobody;  // the mapping of the owner, where that has no name
+    bool has_owner = false;
+    size_t own = 0, nameless = 0;
+    std::vector<std::pair<uint32_t, size_t>> by_mapping;
+    for (const uint32_t frame : profile.FramesOf(profile.samples[i])) {
+      if (places[frame].is_plumbing) continue;
+      ++own;
+      const uint32_t mapping = profile.locations[frame].mapping;
+      if (places[frame].is_nameless) {
+        ++nameless;
+        if (!has_owner) first = mapping;
+        const auto known =
+            std::find_if(by_mapping.begin(), by_mapping.end(), [&](const auto& one) { return one.first == mapping; });
+        if (known == by_mapping.end()) {
+          by_mapping.emplace_back(mapping, 1);
+        } else {
+          ++known->second;
+        }
+      }
+      has_owner = true;
+    }
+    if (nameless == 0 || (first == kNobody && 2 * nameless < own)) continue;
+    if (first == kNobody) {
+      first = std::max_element(by_mapping.begin(), by_mapping.end(), [](const auto& a, const auto& b) {
+                return a.second < b.second;
+              })->first;
+    }
+    sums[first] += value;
+    all += value;
+  }
+  UnnamedCode code;
+  if (whole == 0 || all < UnnamedCode::kLeastShare * whole) return code;
+  code.share = all / whole;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i] <= 0) continue;
+    const std::string_view path = profile.strings[profile.mappings[i].file];
+    const auto known =
+        std::find_if(code.objects.begin(), code.objects.end(), [&](const auto& object) { return object.path == path; });
+    if (known != code.objects.end()) {  // an object has a mapping for each of its segments
+      known->share += sums[i] / whole;
+    } else {
+      code.objects.push_back(
+          {std::string(path), std::string(profile.strings[profile.mappings[i].build_id]), sums[i] / whole});
+    }
+  }
+  std::stable_sort(code.objects.begin(), code.objects.end(),
+                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  // Those that matter, but at least one.
+  while (code.objects.size() > 1 && code.objects.back().share < UnnamedCode::kLeastShare / 4) code.objects.pop_back();
+  return code;
+}
+
+}  // namespace holdfast
