@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "report/analysis/wait_rank.h"
 #include "report/pprof/profile.h"
@@ -17,9 +18,13 @@ class IdleWaits {
  public:
   // Both outlive it. Of a profile of another kind everything is a lock.
   IdleWaits(const Profile& profile, Plumbing* plumbing);
+  // Of a mutex or block profile that is a sum, and has no lock comments: `contends` of all that was added up.
+  IdleWaits(const Profile& profile, Plumbing* plumbing, std::set<std::string> contends)
+      : profile_(profile), plumbing_(plumbing), any_(true), contends_(std::move(contends)) {}
 
   WaitRank RankOf(const Profile::Sample& sample) const;
   bool any() const { return any_; }  // whether the profile has waits at all
+  const std::set<std::string>& contends() const { return contends_; }
 
  private:
   bool IsHeld(const Profile::Sample& sample) const;

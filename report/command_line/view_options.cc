@@ -115,6 +115,14 @@ void AddStyleOptions(CLI::App* command, ViewOptions* options) {
       ->type_name("WHEN")
       ->capture_default_str();
   command->add_flag("-v,--verbose", options->full_names, "Names of functions in full, as they are in the file");
+  command->add_option("--width", options->width, "Columns of a line, 0 = any (default: the terminal's)")
+      ->check(WholeNumber())
+      ->type_name("N");
+  AddPager(command, &options->pager);
+}
+
+void AddPager(CLI::App* command, bool* pager) {
+  command->add_flag("!--no-pager", *pager, "Straight to the terminal, also what is longer than the screen");
 }
 
 }  // namespace holdfast

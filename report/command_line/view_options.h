@@ -12,7 +12,8 @@ namespace holdfast {
 
 void AddFileOptions(CLI::App* command, ViewOptions* options);             // FILE…, --metric, --kind, --unit
 void AddFilterOptions(CLI::App* command, ViewOptions* options);           // --focus … --by
-void AddStyleOptions(CLI::App* command, ViewOptions* options);            // --format, --color
+void AddStyleOptions(CLI::App* command, ViewOptions* options);            // --format, --color, --width, --no-pager
+void AddPager(CLI::App* command, bool* pager);                            // --no-pager
 void AddCount(CLI::App* command, size_t* count, const char* what);        // -n; `what`: "How many functions, 0 = all"
 void AddOutput(CLI::App* command, std::string* path);                     // -o FILE
 void AddCumulative(CLI::App* command, ViewOptions* options);              // --cum

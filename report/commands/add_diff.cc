@@ -1,11 +1,11 @@
 #include <iostream>
 #include <memory>
 
-#include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
 #include "report/comparisons/diff.h"
+#include "report/terminal/pager.h"
 
 namespace holdfast {
 
@@ -39,7 +39,10 @@ void AddDiffCommand(CLI::App& app, Invocation* invocation) {
   AddCount(diff, &options->view.node_count, "How many functions, 0 = all");
   AddFilterOptions(diff, &options->view);
   AddStyleOptions(diff, &options->view);
-  diff->callback([options, invocation] { invocation->exit_code = Finished(RunDiff(*options, std::cout, std::cerr)); });
+  diff->callback([options, invocation] {
+    invocation->exit_code =
+        Paged(options->view.pager, [&](std::ostream& out) { return RunDiff(*options, out, std::cerr); });
+  });
 }
 
 }  // namespace holdfast

@@ -1,10 +1,13 @@
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
-#include "report/base/say.h"
+#include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/terminal/fitted_text.h"
+#include "report/terminal/pager.h"
 #include "report/views/info_command.h"
 
 namespace holdfast {
@@ -21,7 +24,16 @@ void AddInfoCommand(CLI::App& app, Invocation* invocation) {
   info->add_option("FILE", *files,
                    "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
       ->required();
-  info->callback([files, invocation] { invocation->exit_code = Finished(RunInfo(*files, std::cout, std::cerr)); });
+  auto pager = std::make_shared<bool>(true);
+  AddPager(info, pager.get());
+  info->callback([files, pager, invocation] {
+    invocation->exit_code = Paged(*pager, [&](std::ostream& out) {
+      std::ostringstream text;
+      const int exit_code = RunInfo(*files, text, std::cerr);
+      out << WrappedLines(text.str(), ScreenWidth());
+      return exit_code;
+    });
+  });
 }
 
 }  // namespace holdfast

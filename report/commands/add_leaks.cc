@@ -1,11 +1,11 @@
 #include <iostream>
 #include <memory>
 
-#include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
 #include "report/comparisons/leaks.h"
+#include "report/terminal/pager.h"
 
 namespace holdfast {
 
@@ -46,8 +46,10 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   AddCount(leaks, &options->view.node_count, "How many stacks, 0 = all");
   AddFilterOptions(leaks, &options->view);
   AddStyleOptions(leaks, &options->view);
-  leaks->callback(
-      [options, invocation] { invocation->exit_code = Finished(RunLeaks(*options, std::cout, std::cerr)); });
+  leaks->callback([options, invocation] {
+    invocation->exit_code = Paged(options->view.pager && !options->follow,
+                                  [&](std::ostream& out) { return RunLeaks(*options, out, std::cerr); });
+  });
 }
 
 }  // namespace holdfast

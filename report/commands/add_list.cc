@@ -1,10 +1,10 @@
 #include <iostream>
 #include <memory>
 
-#include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/terminal/pager.h"
 #include "report/views/source_listing.h"
 
 namespace holdfast {
@@ -33,7 +33,10 @@ void AddListCommand(CLI::App& app, Invocation* invocation) {
   AddErrors(list, &options->view);
   AddFilterOptions(list, &options->view);
   AddStyleOptions(list, &options->view);
-  list->callback([options, invocation] { invocation->exit_code = Finished(RunList(*options, std::cout, std::cerr)); });
+  list->callback([options, invocation] {
+    invocation->exit_code =
+        Paged(options->view.pager, [&](std::ostream& out) { return RunList(*options, out, std::cerr); });
+  });
 }
 
 }  // namespace holdfast

@@ -1,10 +1,10 @@
 #include <iostream>
 #include <memory>
 
-#include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/terminal/pager.h"
 #include "report/views/locks.h"
 
 namespace holdfast {
@@ -51,8 +51,11 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")
       ->capture_default_str();
-  locks->callback(
-      [options, invocation] { invocation->exit_code = Finished(RunLocks(*options, std::cout, std::cerr)); });
+  AddPager(locks, &options->pager);
+  locks->callback([options, invocation] {
+    invocation->exit_code =
+        Paged(options->pager, [&](std::ostream& out) { return RunLocks(*options, out, std::cerr); });
+  });
 }
 
 }  // namespace holdfast

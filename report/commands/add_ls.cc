@@ -1,24 +1,26 @@
 
-#include <array>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
+#include "report/command_line/help.h"
+#include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
 #include "report/export/profile_builder.h"
 #include "report/processes/find_tables.h"
+#include "report/terminal/pager.h"
+#include "report/views/node_cells.h"
+#include "report/views/text_table.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
 namespace {
-
-using Line = std::array<std::string, 10>;
 
 // "3d04h", "2h05m", "3m20s", "12s".
 std::string Age(int64_t ns) {
@@ -41,31 +43,53 @@ int64_t InUse(const Snapshot& snapshot) {
   return static_cast<int64_t>(bytes / (1 << kAmountFractionBits));
 }
 
-// Each line aligned to its column; the last one as it is. Numbers to the right.
-void PrintProcesses(const std::vector<Line>& lines) {
-  std::array<size_t, std::tuple_size_v<Line>> widths{};
-  for (const Line& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  for (const Line& line : lines) {
-    std::string text;
-    for (size_t i = 0; i < line.size(); ++i) {
-      const bool last = i + 1 == line.size();
-      const bool right = i != 1 && i < 7;
-      text += right  ? fmt::format("{:>{}}", line[i], widths[i])
-              : last ? line[i]
-                     : fmt::format("{:<{}}", line[i], widths[i]);
-      text += last ? "\n" : "  ";
-    }
-    std::cout << text;
-  }
+struct LsOptions {
+  std::vector<std::string> folders;
+  std::string sort = "memory", color = "auto";
+  bool pager = true;
+};
+
+struct Line {
+  TableRow row;
+  int64_t in_use = 0, age_ns = 0, pid = 0;
+  std::string program;
+};
+
+// Those with most first; where they are equal, as they were started.
+void Sort(const std::string& by, std::vector<Line>* lines) {
+  std::stable_sort(lines->begin(), lines->end(), [&](const Line& a, const Line& b) {
+    if (by == "program" && a.program != b.program) return a.program < b.program;
+    if (by == "pid") return a.pid < b.pid;
+    if (by != "age" && a.in_use != b.in_use) return a.in_use > b.in_use;
+    return a.age_ns > b.age_ns;
+  });
 }
 
-int RunLs(const std::vector<std::string>& folders) {
-  const FoundTables found = FindTables(folders);
+TextTable TableOf(const std::string& sorted_by, std::vector<Line> lines) {
+  TextTable table;
+  const auto title = [&](const char* name, const char* sort) {
+    return std::string(name) + (sorted_by == sort ? (sorted_by == "memory" || sorted_by == "age" ? "↓" : "↑") : "");
+  };
+  table.columns = {{"", title("PID", "pid")},
+                   {"", "STATE", Column::kLeft, 0, 2},
+                   {"", title("AGE", "age"), Column::kRight, 0, 2, kRoomy},
+                   {"", "HEAP", Column::kRight, 0, 2, kWide},
+                   {"", "LOCK", Column::kRight, 0, 2, kWide},
+                   {"", title("IN-USE", "memory"), Column::kRight, 0, 2},
+                   {"", "TABLE", Column::kRight, 0, 2, kWide},
+                   {"", "EXPORTER", Column::kLeft, 0, 2, kRoomy},
+                   {"", title("PROGRAM", "program"), Column::kLeft, 0, 2, 0, true},
+                   {"", "PROFILES", Column::kLeft, 0, 2, 0, true}};
+  for (Line& line : lines) table.rows.push_back(std::move(line.row));
+  return table;
+}
+
+int RunLs(const LsOptions& options) {
+  const auto style = StyleFor("table", options.color);
+  if (!style.ok()) return Failed(style.status());
+  const FoundTables found = FindTables(options.folders);
   const int64_t now_ns = NowNs();
-  std::vector<Line> lines = {
-      {"PID", "STATE", "AGE", "HEAP", "LOCK", "IN-USE", "TABLE", "EXPORTER", "PROGRAM", "PROFILES"}};
+  std::vector<Line> lines;
   std::string dead_out;
   bool corrupt = false;
   for (const ProcessTable& table : found.tables) {
@@ -84,40 +108,66 @@ int RunLs(const std::vector<std::string>& folders) {
     }
     const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
     if (table.liveness == Liveness::kDead && !served) dead_out = table.out();
-    lines.push_back({fmt::format("{}", table.pid.value_or(static_cast<pid_t>(table.table.owner().pid))),
-                     ProcessStateOf(table), Age(now_ns - table.table.owner().start_monotonic_ns),
-                     OrOff(snapshot->heap_intervals.back().interval, FormatSize),
-                     OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs), FormatSize(InUse(*snapshot)),
-                     FormatSize(static_cast<int64_t>(snapshot->table_bytes)), served ? "yes" : "none",
-                     Printable(table.table.program()), Printable(table.out())});
+    Line& line = lines.emplace_back();
+    line.in_use = InUse(*snapshot);
+    line.age_ns = now_ns - table.table.owner().start_monotonic_ns;
+    line.pid = table.pid.value_or(static_cast<pid_t>(table.table.owner().pid));
+    line.program = table.table.program();
+    const std::string state = ProcessStateOf(table);
+    for (const std::string& text : {fmt::format("{}", line.pid), state, Age(line.age_ns),
+                                    OrOff(snapshot->heap_intervals.back().interval, FormatSize),
+                                    OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs),
+                                    FormatSize(line.in_use), FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
+                                    std::string(served ? "yes" : "none"), line.program, std::string(table.out())}) {
+      line.row.cells.push_back(Cell::Text(text));
+    }
+    // What needs a hand stands out.
+    line.row.heat = table.liveness == Liveness::kDead && !served ? 0.05 : state == "stopped" ? 0.05 : 0.005;
   }
-  if (lines.size() > 1) PrintProcesses(lines);
+  Sort(options.sort, &lines);
+  const bool none = lines.empty();
+  int exit_code = kFine;
+  if (!none) {
+    exit_code = Paged(options.pager, [&](std::ostream& out) {
+      Print(TableOf(options.sort, std::move(lines)), *style, out);
+      return kFine;
+    });
+  }
   corrupt = corrupt || !found.unreadable.empty();
   for (const std::string& line : DescribeUnreadable(found.unreadable)) Say(line);
-  if (lines.size() == 1 && !corrupt)
-    Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+  if (none && !corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
   if (!dead_out.empty()) {
     Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}",
                     ShellQuoted(dead_out)));
   }
-  return Finished(corrupt ? kCouldNot : kFine);
+  return corrupt ? kCouldNot : exit_code;
 }
 
 }  // namespace
 
 void AddLsCommand(CLI::App& app, Invocation* invocation) {
-  auto folders = std::make_shared<std::vector<std::string>>();
+  auto options = std::make_shared<LsOptions>();
   CLI::App* ls = app.add_subcommand("ls", "The profiled processes of this user, and tables that outlived theirs");
   ls->footer(
       "One line for each table: the process and whether it runs, is stopped, or has ended; the intervals in force (heap:\n"
       "mean bytes, lock: mean time waited between samples); what its heap holds by estimate; what its table takes; whether\n"
-      "an exporter writes its profiles, and into which folder.\n"
+      "an exporter writes its profiles, and into which folder. What holds most comes first; an arrow marks the column that\n"
+      "the lines are sorted by. Where a terminal is too narrow for all columns, … ends the titles.\n"
       "\n"
       "  holdfast ls\n"
+      "  holdfast ls --sort program\n"
       "  holdfast dump PID         a snapshot of one of them, now");
-  ls->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
+  ls->add_option("--sort", options->sort, "memory or age: most first; program or pid")
+      ->check(OneOf({"memory", "age", "program", "pid"}))
+      ->type_name("BY")
+      ->capture_default_str();
+  ls->add_option("--color", options->color, "auto (on a terminal), always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
+  AddPager(ls, &options->pager);
+  ls->add_option("--tables", options->folders, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);
-  ls->callback([folders, invocation] { invocation->exit_code = RunLs(*folders); });
+  ls->callback([options, invocation] { invocation->exit_code = RunLs(*options); });
 }
 
 }  // namespace holdfast

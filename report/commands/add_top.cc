@@ -5,6 +5,7 @@
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/terminal/pager.h"
 #include "report/views/top.h"
 
 namespace holdfast {
@@ -29,7 +30,9 @@ void AddTopCommand(CLI::App& app, Invocation* invocation) {
   AddErrors(top, options.get());
   AddFilterOptions(top, options.get());
   AddStyleOptions(top, options.get());
-  top->callback([options, invocation] { invocation->exit_code = Finished(RunTop(*options, std::cout, std::cerr)); });
+  top->callback([options, invocation] {
+    invocation->exit_code = Paged(options->pager, [&](std::ostream& out) { return RunTop(*options, out, std::cerr); });
+  });
 }
 
 void AddPeekCommand(CLI::App& app, Invocation* invocation) {
@@ -47,7 +50,8 @@ void AddPeekCommand(CLI::App& app, Invocation* invocation) {
   AddFilterOptions(peek, options.get());
   AddStyleOptions(peek, options.get());
   peek->callback([options, pattern, invocation] {
-    invocation->exit_code = Finished(RunPeek(*options, *pattern, std::cout, std::cerr));
+    invocation->exit_code =
+        Paged(options->pager, [&](std::ostream& out) { return RunPeek(*options, *pattern, out, std::cerr); });
   });
 }
 

@@ -5,6 +5,7 @@
 #include "report/command_line/help.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/terminal/pager.h"
 #include "report/views/tree.h"
 
 namespace holdfast {
@@ -42,7 +43,10 @@ void AddTreeCommand(CLI::App& app, Invocation* invocation) {
       "                                                           below one function, without libc's frames\n"
       "  holdfast tree --by wait app.4242.0003.block.pb.gz        each kind of wait apart\n");
   AddOptionsOfTrees(tree, options.get(), false);
-  tree->callback([options, invocation] { invocation->exit_code = Finished(RunTree(*options, std::cout, std::cerr)); });
+  tree->callback([options, invocation] {
+    invocation->exit_code =
+        Paged(options->view.pager, [&](std::ostream& out) { return RunTree(*options, out, std::cerr); });
+  });
 }
 
 void AddCallersCommand(CLI::App& app, Invocation* invocation) {
@@ -56,8 +60,10 @@ void AddCallersCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast callers --of '^zmalloc' holdfast.redis-server.4242\n"
       "                                                           the callers of chosen functions\n");
   AddOptionsOfTrees(callers, options.get(), true);
-  callers->callback(
-      [options, invocation] { invocation->exit_code = Finished(RunCallers(*options, std::cout, std::cerr)); });
+  callers->callback([options, invocation] {
+    invocation->exit_code =
+        Paged(options->view.pager, [&](std::ostream& out) { return RunCallers(*options, out, std::cerr); });
+  });
 }
 
 }  // namespace holdfast

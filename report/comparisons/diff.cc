@@ -10,7 +10,7 @@
 namespace holdfast {
 
 int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.view.format, options.view.color);
+  const auto style = StyleOf(options.view);
   if (!style.ok()) return Failed(style.status(), err);
   auto both = Compare(options.view, options.compare, err);
   if (!both.ok()) return Failed(both.status(), err);
@@ -44,14 +44,15 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
   table.members = {{"program", JsonString(view.program)},         {"metric", JsonString(view.metric_name)},
                    {"unit", JsonString(view.unit_name)},          {"base_total", fmt::format("{}", base_total)},
                    {"head_total", fmt::format("{}", head_total)}, {"within_error", fmt::format("{}", within)}};
-  table.columns = {{"base", "base", Column::kRight, 5},
-                   {"head", "head", Column::kRight, 5},
-                   {"self_delta", "Δself", Column::kRight, 6},
-                   {"total_delta", "Δtotal", Column::kRight, 6},
-                   {"total_error", "±"},
+  const bool by_total = options.view.by_total;
+  table.columns = {{"base", "base", Column::kRight, 5, 1, kWide},
+                   {"head", "head", Column::kRight, 5, 1, kRoomy},
+                   {"self_delta", "Δself", Column::kRight, 6, 1, by_total ? kWide : 0},
+                   {"total_delta", "Δtotal", Column::kRight, 6, 1, by_total ? 0 : kRoomy},
+                   {"total_error", "±", Column::kRight, 0, 1, kWide},
                    {"within_error", ""},
                    {"change", "change", Column::kLeft, 8, 2},
-                   {"", "function  (object)", Column::kLeft, 0, 1},
+                   {"", "function  (object)", Column::kLeft, 0, 1, 0, true},
                    {"function", ""},
                    {"file", ""},
                    {"line", ""},

@@ -19,15 +19,18 @@
 #include "report/base/progress.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/comparisons/telling_stacks.h"
 #include "report/growth/growth_answer.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
+#include "report/views/node_cells.h"
 
 namespace holdfast {
 namespace {
 
+constexpr size_t kStackCell = 8;
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -102,15 +105,16 @@ class Finder {
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
     table.columns = {{"slope", "bytes/h", Column::kRight, 8},
-                     {"slope_error", "±"},
-                     {"object_slope", "objects/h"},
+                     {"slope_error", "±", Column::kRight, 0, 1, kRoomy},
+                     {"object_slope", "objects/h", Column::kRight, 0, 1, kWide},
                      {"in_use", "in use"},
-                     {"objects_in_use", "objects"},
-                     {"class", "class", Column::kLeft, 9, 2},
-                     {"program", ""},
+                     {"objects_in_use", "objects", Column::kRight, 0, 1, kWide},
+                     {"class", "class", Column::kLeft, 9, 2, options_.all ? 0 : kWide},
+                     {"program", processes_.size() > 1 ? "program" : "", Column::kLeft, 0, 2},
                      {"process", ""},
-                     {"", "function ← callers", Column::kLeft, 0, 2},
+                     {"", "function ← callers", Column::kLeft, 0, 2, 0, false, true},
                      {"stack", ""}};
+    std::vector<std::vector<std::string>> stacks;  // of the rows
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
     Grows worst = Grows::kNo;
@@ -146,10 +150,14 @@ class Finder {
         }
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
         table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), grows));
+        stacks.push_back(series.FramesOf(entry));
       }
       leak_slope = std::max(leak_slope, process_leaks);
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
+    const std::vector<std::string> texts =
+        TellingStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
+    for (size_t i = 0; i < texts.size(); ++i) table.rows[i].cells[kStackCell].shown = texts[i];
     if (fewer > 0)
       table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer,
                                          fewer == 1 ? "" : "es", kLeastSnapshots));
@@ -190,12 +198,6 @@ class Finder {
 
   TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
                  const std::vector<std::string>& frames, bool grows) const {
-    const std::span shown = std::span(frames).first(std::min(options_.shown_frames, frames.size()));
-    std::string text;
-    for (const std::string& name : shown) {
-      text += (text.empty() ? "" : " ← ") + (options_.view.full_names ? name : ShortName(name));
-    }
-    if (shown.size() < frames.size()) text += " ← …";
     const double error = std::min(9e18, entry.bytes.half_width);
     return {{Cell::Real(SignedSize(entry.bytes.slope), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
@@ -203,7 +205,7 @@ class Finder {
              Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
              Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process),
-             Cell::Text(text), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
   }
 
@@ -218,7 +220,7 @@ class Finder {
 }  // namespace
 
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.view.format, options.view.color);
+  const auto style = StyleOf(options.view);
   if (!style.ok()) return Failed(style.status(), err);
   Finder finder(options);
   if (const auto prepared = finder.Prepare(); !prepared.ok()) return Failed(prepared, err);

@@ -1,5 +1,6 @@
 // holdfast: the command line.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "report/processes/installation.h"
 #include "report/processes/leave_own_profile.h"
 #include "report/processes/run_options.h"
+#include "report/terminal/pager.h"
 
 namespace holdfast {
 namespace {
@@ -124,6 +126,11 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
 // is said to be none.
 std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
+  if (arguments[0] == "--no-pager") {  // before the command, as git takes it
+    setenv("HOLDFAST_PAGER", "", 1);
+    arguments.erase(arguments.begin());
+    if (arguments.empty()) return arguments;
+  }
   if (arguments[0] == "version") arguments[0] = "--version";
   if (arguments[0] != "help") return arguments;
   arguments.erase(arguments.begin());
@@ -156,8 +163,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
   } catch (const CLI::Success& asked) {
-    app.exit(asked);
-    return Finished(kFine);
+    return Paged(true, [&](std::ostream& out) {
+      app.exit(asked, out, std::cerr);
+      return kFine;
+    });
   } catch (const CLI::ParseError& error) {
     return WrongUsage(app, arguments, error);
   }

@@ -47,6 +47,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
 
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   TextTable table;
+  table.has_details = true;
   // What answers comes first and is always there; the others where there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},

@@ -18,6 +18,7 @@ struct LocksOptions {
   bool wide = false;                       // whole names, whatever the terminal's width
   bool details = false;                    // a lock's full texts under its row
   size_t width = 0;                        // 0: the terminal's
+  bool pager = true;                       // where the terminal is too low
 };
 
 // Exit codes: 0, 2 (wrong usage), 3 (a file could not be read, or knows no single locks).

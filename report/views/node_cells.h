@@ -12,6 +12,9 @@
 
 namespace holdfast {
 
+// Terminals from so many columns on have room for what does not answer first.
+inline constexpr size_t kRoomy = 72, kWide = 100;
+
 struct NodeCells {
   Cell name, with_object, file, line, object;
 };

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/idle_waits.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
@@ -192,6 +193,14 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
   }
   Merged merged = merger.Take();
+  if (view.kind == "mutex" || view.kind == "block") {
+    view.contends.emplace();
+    for (const ProfileFile* file : files) {
+      auto whose = Plumbing::Make(*file->profile, options.stacks.plumbing);
+      if (!whose.ok()) return whose.status();
+      view.contends->merge(std::set<std::string>(IdleWaits(*file->profile, &*whose).contends()));
+    }
+  }
   for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
   view.profile = std::move(merged.profile);
   view.variances = std::move(merged.variances);
@@ -205,9 +214,19 @@ absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err) {
       options.files, {.kind = options.kind, .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
   progress.Clear();
   if (!set.ok()) return set.status();
+  ThreadNames thread_names;
+  if (options.stacks.by == "thread") {
+    for (const ProfileGroup& group : set->groups) {
+      for (const ProfileFile& file : group.files) {
+        if (file.profile != nullptr) AddThreadNames(*file.profile, &thread_names);
+      }
+    }
+  }
   const auto files = FilesThatCount(&*set, options, err);
   if (!files.ok()) return files.status();
-  return ViewOf(*files, options);
+  auto view = ViewOf(*files, options);
+  if (view.ok()) view->thread_names = std::move(thread_names);
+  return view;
 }
 
 absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns) {

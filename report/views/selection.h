@@ -13,10 +13,12 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/analysis/thread_names.h"
 #include "report/base/say.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
@@ -37,6 +39,8 @@ struct ViewOptions {
   std::string format = "table";
   std::string color = "auto";
   bool full_names = false;  // as they are in the file
+  std::optional<size_t> width = {};  // of lines, 0 = any; not given: the terminal's
+  bool pager = true;                 // where the terminal is too low
 };
 
 struct View {
@@ -50,6 +54,9 @@ struct View {
   std::optional<double> stated_half_width;  // of the whole total, as the files say
   std::string output_unit;
   size_t files = 0;
+  // Of a sum of mutex or block profiles: which functions contend for futexes (idle_waits.h).
+  std::optional<std::set<std::string>> contends;
+  ThreadNames thread_names;  // where rows are threads: of all kinds of profiles that were given
 
   std::string Value(int64_t value) const;
   Cell ValueCell(int64_t value) const { return Cell::Number(Value(value), value); }
@@ -57,6 +64,10 @@ struct View {
   Cell ErrorCell(double variance) const { return ErrorCell(variance, !variances.empty()); }
   Cell ErrorCell(double variance, bool known) const;
 };
+
+inline absl::StatusOr<Style> StyleOf(const ViewOptions& options) {
+  return StyleFor(options.format, options.color, options.width);
+}
 
 // Reads and adds up. InvalidArgument: wrong usage. Messages that are no errors go to `err`.
 absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err);

@@ -59,7 +59,7 @@ struct Listing {
 }  // namespace
 
 int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.view.format, options.view.color);
+  const auto style = StyleOf(options.view);
   if (!style.ok()) return Failed(style.status(), err);
   const auto pattern = Pattern::Compile("list", options.function);
   if (!pattern.ok()) return Failed(pattern.status(), err);
@@ -113,20 +113,21 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
                    {"self_error", error_title},
                    {"total", "total", Column::kRight, 5},
                    {"total_error", error_title},
-                   {"total_percent", "total%", Column::kRight, 6},
+                   {"total_percent", "total%", Column::kRight, 6, 1, kRoomy},
                    {"line", "line", Column::kRight, 5},
                    {"source", "source", Column::kLeft, 0, 2}};
   const int64_t whole = stacks->Whole(0);
   for (const auto& [key, listing] : listings) {
     const std::vector<std::string> source = ReadSourceFile(listing.file, options.source_paths);
-    const auto text_row = [&](const std::string& text) {
+    const auto text_row = [&](const std::string& text, bool is_heading = false) {
       if (style->format != Format::kTable) return;
       std::vector<Cell> cells(table.columns.size(), Cell::Text(""));
       cells.back() = Cell::Text(text);
-      table.rows.push_back({std::move(cells), 0.005});
+      table.rows.push_back({std::move(cells), 0.005, {}, 0, is_heading});
     };
     text_row(fmt::format("{}  {}{}", listing.function, listing.file.empty() ? "(no file)" : listing.file,
-                         source.empty() ? "  (the source is not here: --source-path)" : ""));
+                         source.empty() ? "  (the source is not here: --source-path)" : ""),
+             true);
     int64_t last = 0;
     const auto context = static_cast<int64_t>(options.context);
     for (auto line = listing.lines.begin(); line != listing.lines.end(); ++line) {

@@ -1,6 +1,5 @@
 #include "report/views/text_table.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
+#include "report/terminal/fitted_text.h"
+#include "report/terminal/pager.h"
 
 namespace holdfast {
 namespace {
@@ -18,78 +19,154 @@ namespace {
 constexpr char kHot[] = "\x1b[1;31m", kWarm[] = "\x1b[33m", kCold[] = "\x1b[2m", kBold[] = "\x1b[1m",
                kPlain[] = "\x1b[0m";
 
-std::string CutTo(std::string_view text, size_t width) {
-  if (width == 0 || WidthOf(text) <= width) return std::string(text);
-  size_t end = 0;
-  for (size_t characters = 0; end < text.size(); ++end) {
-    if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 && ++characters == width) break;
-  }
-  return std::string(text.substr(0, end)) + "…";
-}
-
-// Gives the columns that shrink what the others leave of the line: each as much, but no more than it has.
-template <typename IsShown>
-void Shrink(const TextTable& table, const Style& style, IsShown is_shown, std::vector<size_t>* widths) {
-  constexpr size_t kNarrowest = 6;
-  size_t whole = 0;
-  std::vector<size_t> shrinking;
-  for (size_t c = 0; c < widths->size(); ++c) {
-    if (!is_shown(table.columns[c])) continue;
-    whole += (*widths)[c] + (whole == 0 ? 0 : table.columns[c].gap);
-    if (table.columns[c].shrinks) shrinking.push_back(c);
-  }
-  if (style.width == 0 || whole <= style.width || shrinking.empty()) return;
-  size_t room = style.width;
-  for (const size_t c : shrinking) whole -= (*widths)[c];
-  room = room > whole ? room - whole : 0;
-  std::sort(shrinking.begin(), shrinking.end(), [&](size_t a, size_t b) { return (*widths)[a] < (*widths)[b]; });
-  for (size_t i = 0; i < shrinking.size(); ++i) {
-    size_t& width = (*widths)[shrinking[i]];
-    width = std::min(width, std::max(kNarrowest, room / (shrinking.size() - i)));
-    room -= std::min(room, width);
-  }
-}
-
-void PrintText(const TextTable& table, const Style& style, std::ostream& out) {
-  for (const std::string& line : table.header) out << CutTo(Printable(line), style.width) << "\n";
-  std::vector<size_t> widths;
-  for (size_t c = 0; c < table.columns.size(); ++c) {
-    size_t width = std::max(table.columns[c].min_width, WidthOf(table.columns[c].title));
-    for (const TableRow& row : table.rows) width = std::max(width, WidthOf(row.cells[c].shown));
-    widths.push_back(width);
-  }
-  const auto is_shown = [&](const Column& column) {
-    return !column.title.empty() && (style.width == 0 || style.width >= column.needs_width);
-  };
-  Shrink(table, style, is_shown, &widths);
-  const auto line = [&](const auto& text_of) {
-    std::string made;
-    bool first = true;
+class TextPrinter {
+ public:
+  TextPrinter(const TextTable& table, const Style& style, std::ostream& out) : table_(table), style_(style), out_(out) {
     for (size_t c = 0; c < table.columns.size(); ++c) {
-      const Column& column = table.columns[c];
-      if (!is_shown(column)) continue;
-      const std::string text = ShortenedTo(Printable(text_of(c)), column.shrinks ? widths[c] : 0);
-      const std::string blanks(widths[c] - std::min(widths[c], WidthOf(text)), ' ');
+      size_t width = std::max(table.columns[c].min_width, WidthOf(table.columns[c].title));
+      for (const TableRow& row : table.rows) {
+        if (!row.is_heading)
+          width = std::max(width, 2 * (c == Indented() ? row.indent : 0) + WidthOf(row.cells[c].shown));
+      }
+      widths_.push_back(width);
+    }
+    Shrink();
+  }
+
+  void Print() {
+    for (const std::string& text : table_.header) {
+      const std::string line = Printable(text);
+      const char* color = line.starts_with("biggest ") || line.starts_with("answer ") ? kBold
+                          : line.starts_with("lost ") || line.starts_with("names ")   ? kWarm
+                                                                                      : "";
+      for (const std::string& piece : Wrapped(line, style_.width, HangingIndent(line))) Put(piece, color);
+    }
+    const auto has_title = [](const Column& column) { return !column.title.empty(); };
+    if (std::any_of(table_.columns.begin(), table_.columns.end(), has_title)) PutTitles();
+    for (const TableRow& row : table_.rows) {
+      const char* color = row.heat >= 0.1 ? kHot : row.heat >= 0.01 ? kWarm : row.heat < 0.001 ? kCold : "";
+      if (row.is_heading) {
+        for (const std::string& piece : Wrapped(Printable(row.cells.back().shown), style_.width, 4)) Put(piece, color);
+        continue;
+      }
+      for (const std::string& line : Lines([&](size_t c) { return row.cells[c].shown; }, row.indent)) Put(line, color);
+      for (size_t i = 0; style_.details && i < row.details.size(); ++i) {
+        Put("    " + Printable(row.details[i]), "");  // whole, so that it can be copied
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kNarrowest = 6;        // of a column that shrinks
+  static constexpr size_t kNarrowestStack = 30;  // of one that is wrapped; else it stands below the others
+
+  bool IsShown(const Column& column) const {
+    return !column.title.empty() && (style_.width == 0 || style_.width >= column.needs_width);
+  }
+  size_t Indented() const {  // the column in which a row's indent counts
+    const auto at =
+        std::find_if(table_.columns.begin(), table_.columns.end(), [](const Column& c) { return c.shrinks; });
+    return static_cast<size_t>(at - table_.columns.begin());
+  }
+  void Put(const std::string& text, const char* color) {
+    out_ << (style_.color && color[0] != 0 ? color + text + kPlain : text) << "\n";
+  }
+
+  // Gives the columns that shrink or wrap what the others leave of the line: each as much, but no more than it has.
+  void Shrink() {
+    size_t whole = 0;
+    std::vector<size_t> shrinking;
+    for (size_t c = 0; c < widths_.size(); ++c) {
+      const Column& column = table_.columns[c];
+      if (!IsShown(column)) continue;
+      whole += widths_[c] + (whole == 0 ? 0 : column.gap);
+      if (column.shrinks || column.wraps) shrinking.push_back(c);
+    }
+    if (style_.width == 0 || whole <= style_.width || shrinking.empty()) return;
+    for (const size_t c : shrinking) whole -= widths_[c];
+    size_t room = style_.width > whole ? style_.width - whole : 0;
+    std::sort(shrinking.begin(), shrinking.end(), [&](size_t a, size_t b) { return widths_[a] < widths_[b]; });
+    for (size_t i = 0; i < shrinking.size(); ++i) {
+      size_t& width = widths_[shrinking[i]];
+      width = std::min(width, std::max(kNarrowest, room / (shrinking.size() - i)));
+      room -= std::min(room, width);
+    }
+  }
+
+  void PutTitles() {
+    std::string titles = Lines([&](size_t c) { return table_.columns[c].title; }, 0)[0];
+    const bool leaves_out = std::any_of(table_.columns.begin(), table_.columns.end(), [&](const Column& column) {
+      return !column.title.empty() && !IsShown(column);
+    });
+    if (leaves_out && !table_.has_details && WidthOf(titles) + 2 <= style_.width) titles += " …";
+    Put(titles, kBold);
+  }
+
+  // A frame of a deep tree, in a column that is too narrow for its indent: its depth says it instead.
+  std::string Indent(const std::string& text, size_t indent, size_t width) const {
+    if (style_.width == 0 || 2 * indent + std::min(WidthOf(text), width / 2) <= width) {
+      return std::string(2 * indent, ' ') + ShortenedTo(text, style_.width == 0 ? 0 : width - 2 * indent);
+    }
+    std::string depth = fmt::format("{}: ", indent);
+    const size_t blanks = width / 2 > depth.size() ? width / 2 - depth.size() : 0;
+    depth.insert(0, blanks, ' ');
+    return depth + ShortenedTo(text, width > depth.size() ? width - depth.size() : 1);
+  }
+
+  template <typename TextOf>
+  std::vector<std::string> Lines(const TextOf& text_of, size_t indent) const {
+    std::string made;
+    std::vector<std::string> below;  // what is wrapped
+    bool first = true;
+    for (size_t c = 0; c < table_.columns.size(); ++c) {
+      const Column& column = table_.columns[c];
+      if (!IsShown(column)) continue;
+      std::string text = Printable(text_of(c));
+      if (column.wraps && style_.width != 0 && WidthOf(text) > widths_[c]) {
+        const bool fits = widths_[c] >= kNarrowestStack;
+        const size_t lead = fits ? WidthOf(made) + column.gap : 4;
+        below = WrappedStack(text, style_.width - std::min(lead, style_.width - 1));
+        for (std::string& line : below) line.insert(0, lead, ' ');
+        text.clear();
+        if (fits) {
+          text = below[0].substr(lead);
+          below.erase(below.begin());
+        }
+      }
+      if (column.shrinks) text = Indent(text, c == Indented() ? indent : 0, widths_[c]);
+      const std::string blanks(widths_[c] - std::min(widths_[c], WidthOf(text)), ' ');
       if (!std::exchange(first, false)) made.append(column.gap, ' ');
       made += column.align == Column::kRight ? blanks + text : text + blanks;
     }
     made.resize(made.find_last_not_of(' ') + 1);
-    return CutTo(made, style.width);
-  };
-  const auto painted = [&](const std::string& text, const char* color) {
-    return style.color && color[0] != 0 ? color + text + kPlain : text;
-  };
-  if (std::any_of(table.columns.begin(), table.columns.end(),
-                  [](const auto& column) { return !column.title.empty(); }) &&
-      !table.columns.empty()) {
-    out << painted(line([&](size_t c) { return table.columns[c].title; }), kBold) << "\n";
+    below.insert(below.begin(), CutTo(made, style_.width));
+    return below;
   }
-  for (const TableRow& row : table.rows) {
-    const char* color = row.heat >= 0.1 ? kHot : row.heat >= 0.01 ? kWarm : row.heat < 0.001 ? kCold : "";
-    out << painted(line([&](size_t c) { return row.cells[c].shown; }), color) << "\n";
-    for (size_t i = 0; style.details && i < row.details.size(); ++i) out << "    " << Printable(row.details[i]) << "\n";
+
+  // "a ← b ← c" over lines, each a few functions, of which none is broken.
+  static std::vector<std::string> WrappedStack(std::string_view text, size_t width) {
+    constexpr std::string_view kArrow = " ← ";
+    std::vector<std::string> lines;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find(kArrow), text.size());
+      const std::string_view arrow = lines.empty() ? "" : "← ";
+      const std::string function =
+          fmt::format("{}{}", arrow, ShortenedTo(text.substr(0, end), width - std::min(width - 1, WidthOf(arrow))));
+      if (lines.empty() || WidthOf(lines.back()) + 1 + WidthOf(function) > width) {
+        lines.push_back(function);
+      } else {
+        lines.back() += " " + function;
+      }
+      text.remove_prefix(std::min(end + kArrow.size(), text.size()));
+    }
+    return lines;
   }
-}
+
+  const TextTable& table_;
+  const Style& style_;
+  std::ostream& out_;
+  std::vector<size_t> widths_;
+};
 
 std::string JsonValue(const Cell& cell) {
   if (cell.kind == Cell::kInteger) return fmt::format("{}", cell.integer);
@@ -131,40 +208,7 @@ void PrintCsv(const TextTable& table, std::ostream& out) {
   }
 }
 
-// "Table<…>::Get(…)": without what stands in brackets of this kind behind a name.
-std::string WithoutLists(std::string_view text, char open) {
-  std::string made;
-  int depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool behind_name = i > 0 && (std::isalnum(static_cast<unsigned char>(text[i - 1])) || text[i - 1] == '_' ||
-                                       text[i - 1] == '>' || text[i - 1] == '}' || text[i - 1] == '~');
-    if (c == open && (depth > 0 || (behind_name && !made.ends_with("operator")))) {
-      if (depth++ == 0) made += open == '<' ? "<…" : text.substr(i + 1).starts_with(")") ? "(" : "(…";
-    }
-    if (c == (open == '<' ? '>' : ')') && depth > 0 && text[i - 1] != '-') --depth;
-    if (depth == 0) made += c;
-  }
-  return depth == 0 ? made : std::string(text);
-}
-
 }  // namespace
-
-std::string ShortenedTo(std::string_view text, size_t width) {
-  if (width == 0 || WidthOf(text) <= width) return std::string(text);
-  // What a function is called says more than what it takes.
-  const std::string no_arguments = WithoutLists(text, '('), no_templates = WithoutLists(no_arguments, '<');
-  if (WidthOf(no_arguments) <= width) return no_arguments;
-  if (WidthOf(no_templates) <= width) return no_templates;
-  text = no_templates;
-  std::vector<size_t> starts;  // of characters
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
-  }
-  const size_t tail = (width - 1) / 2, head = width - 1 - tail;
-  return fmt::format("{}…{}", text.substr(0, starts[head]),
-                     tail == 0 ? std::string_view() : text.substr(starts[starts.size() - tail]));
-}
 
 absl::StatusOr<Format> ParseFormat(std::string_view text) {
   if (text == "table" || text == "text") return Format::kTable;
@@ -173,7 +217,7 @@ absl::StatusOr<Format> ParseFormat(std::string_view text) {
   return absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take table, json or csv.", text));
 }
 
-absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color) {
+absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color, std::optional<size_t> width) {
   const auto parsed = ParseFormat(format);
   if (!parsed.ok()) return parsed.status();
   if (color != "auto" && color != "always" && color != "never") {
@@ -183,15 +227,14 @@ absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color) 
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   const char* no_color = std::getenv("NO_COLOR");
   style.color = color == "always" || (color == "auto" && terminal && (no_color == nullptr || no_color[0] == 0));
-  winsize size{};
-  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) style.width = size.ws_col;
+  style.width = width.value_or(ScreenWidth());
   return style;
 }
 
 void Print(const TextTable& table, const Style& style, std::ostream& out) {
   switch (style.format) {
     case Format::kTable:
-      return PrintText(table, style, out);
+      return TextPrinter(table, style, out).Print();
     case Format::kJson:
       return PrintJson(table, out);
     case Format::kCsv:

@@ -5,7 +5,7 @@
 //   table.rows.push_back({{Cell::Text("main"), Cell::Number("1.5MiB", 1572864)}, Heat(0.3)});
 //   Print(table, style, out);
 //
-// Text is for people: units, percentages, cut to the width of a terminal, coloured there. JSON and CSV are for
+// Text is for people: units, percentages, fitted to the width of a terminal, coloured there. What is shortened has an ellipsis. JSON and CSV are for
 // programs: plain numbers, everything, never cut. Text of profiles is made printable (control characters become '?').
 #ifndef HOLDFAST_REPORT_VIEWS_TEXT_TABLE_H_
 #define HOLDFAST_REPORT_VIEWS_TEXT_TABLE_H_
@@ -52,13 +52,16 @@ struct Column {
   size_t gap = 1;  // blanks before it
   // Where lines are cut to a width:
   size_t needs_width = 0;  // it is not there in narrower ones
-  bool shrinks = false;    // its texts are shortened in the middle, so that the whole line fits
+  bool shrinks = false;  // its texts are shortened in the middle, so that the whole line fits; the first has the indent
+  bool wraps = false;    // its stacks, "a ← b", go over several lines; at most one, and the last
 };
 
 struct TableRow {
   std::vector<Cell> cells;
   double heat = 0;                        // its share of everything, 0 … 1: what its colour says
   std::vector<std::string> details = {};  // lines under it, where the style wants them
+  size_t indent = 0;                      // steps, as in a tree
+  bool is_heading = false;                // of the rows below: text in the last cell, over the whole line
 };
 
 struct TextTable {
@@ -67,6 +70,7 @@ struct TextTable {
   // What stands above the rows: lines of text, and members of the JSON object (values as JSON).
   std::vector<std::string> header;
   std::vector<std::pair<std::string, std::string>> members;
+  bool has_details = false;  // which say what columns leave out; else the titles end in … where columns are left out
 };
 
 enum class Format : uint8_t { kTable, kJson, kCsv };
@@ -75,17 +79,15 @@ absl::StatusOr<Format> ParseFormat(std::string_view text);
 struct Style {
   Format format = Format::kTable;
   bool color = false;
-  size_t width = 0;      // cut lines here; 0 = never
-  bool details = false;  // lines under the rows, never cut
+  size_t width = 0;      // no line is longer; 0 = any
+  bool details = false;  // lines under the rows, whole however long
 };
 
-// `color`: auto (on a terminal, unless NO_COLOR is set), always, never. Width and colours are those of standard output.
-absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color);
+// `color`: auto (on a terminal, unless NO_COLOR is set), always, never. Colours, and the width unless it is given, are those of
+// standard output.
+absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color, std::optional<size_t> width = {});
 
 void Print(const TextTable& table, const Style& style, std::ostream& out);
-
-// At most `width` characters of it, with an ellipsis for what is missing in the middle.
-std::string ShortenedTo(std::string_view text, size_t width);
 
 // "text" in quotes, escaped; valid UTF-8 whatever `text` holds.
 std::string JsonString(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -90,7 +91,8 @@ Owners OwnersOf(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks
 }
 
 // Who made `owner`, called `name`, do it: of the functions that at least half of its value came through, the outermost one
-// that not nearly everything comes through (main, an event loop). "" where there is none.
+// that not nearly everything comes through (main, an event loop); of several the one that most came through. "" where there
+// is none.
 std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners, uint32_t owner,
                       const std::string& name, Plumbing* whose) {
   std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
@@ -115,12 +117,19 @@ std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const
     const bool is_all = 10 * Magnitude(flat.Total(index)) > 9 * Magnitude(stacks.Whole(0));
     answers[i] = is_half && !is_all && !node.is_label && !whose->Holds(node.profile_function, node.mapping);
   }
+  std::map<uint32_t, int64_t> outermost;
   for (size_t i = 0; i < stacks.size(); ++i) {
+    if (owners.of[i] != owner) continue;
     const auto frames = stacks.FramesOf(i);
     const auto found = std::find_if(frames.rbegin(), frames.rend(), [&](uint32_t node) { return answers[node]; });
-    if (found != frames.rend() && !is_owner[*found]) return stacks.nodes()[*found].name;
+    if (found == frames.rend() || is_owner[*found]) continue;
+    int64_t& sum = outermost[*found];
+    sum = WrappedSum(sum, stacks.ValuesOf(i)[0]);
   }
-  return "";
+  const auto most = std::max_element(outermost.begin(), outermost.end(), [](const auto& a, const auto& b) {
+    return Magnitude(a.second) < Magnitude(b.second);
+  });
+  return most == outermost.end() ? "" : stacks.nodes()[most->first].name;
 }
 
 // Whose most of it is, without plumbing: a line above the table, where its first row is another's.
@@ -154,7 +163,7 @@ void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable&
 }  // namespace
 
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.format, options.color);
+  const auto style = StyleOf(options);
   if (!style.ok()) return Failed(style.status(), err);
   const auto view = OpenView(options, err);
   if (!view.ok()) return Failed(view.status(), err);
@@ -164,7 +173,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
   auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
   if (!whose.ok()) return Failed(whose.status(), err);
-  const IdleWaits idle(*view->profile, &*whose);
+  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*whose, *view->contends)
+                                                    : IdleWaits(*view->profile, &*whose);
   const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
   if (idle.any()) IdleLast(*stacks, ranks, options.by_total, &nodes);
   // By a label: its values, what they hold in all.
@@ -184,13 +194,15 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     AddBiggest(*view, *stacks, flat, ranks, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";
-  table.columns = {{"self", "self", Column::kRight, 5},
-                   {"self_error", error_title},
-                   {"self_percent", "self%", Column::kRight, 6},
-                   {"total", "total", Column::kRight, 5},
-                   {"total_error", error_title},
-                   {"total_percent", "total%", Column::kRight, 6},
-                   {"", by_label || what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2},
+  // What it is not sorted by goes first where there is no room.
+  const size_t self_from = options.by_total ? kRoomy : 0, total_from = options.by_total ? 0 : kRoomy;
+  table.columns = {{"self", "self", Column::kRight, 5, 1, self_from},
+                   {"self_error", error_title, Column::kRight, 0, 1, self_from},
+                   {"self_percent", "self%", Column::kRight, 6, 1, self_from},
+                   {"total", "total", Column::kRight, 5, 1, total_from},
+                   {"total_error", error_title, Column::kRight, 0, 1, total_from},
+                   {"total_percent", "total%", Column::kRight, 6, 1, total_from},
+                   {"", by_label || what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2, 0, true},
                    {what, "", Column::kLeft},
                    {"file", ""},
                    {"line", ""},
@@ -202,11 +214,20 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   for (const uint32_t node : nodes) {
     const int64_t self = by_label ? flat.Total(node) : flat.Self(node), total = flat.Total(node);
     const double self_variance = by_label ? flat.TotalVariance(node) : flat.SelfVariance(node);
-    const NodeCells cells = CellsOf(*stacks, node, options.full_names);
+    NodeCells cells = CellsOf(*stacks, node, options.full_names);
+    if (by_label) cells.with_object.shown = WithThreadNames(cells.with_object.shown, view->thread_names);
     table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
                            view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
                            cells.with_object, cells.name, cells.file, cells.line, cells.object},
                           ShareOfWhole(options.by_total ? total : self, whole)});
+  }
+  // A short name that is two rows' tells neither.
+  constexpr size_t kNameCell = 6;
+  std::map<std::string, size_t> rows_of;
+  for (const TableRow& row : table.rows) ++rows_of[row.cells[kNameCell].shown];
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    Cell& name = table.rows[i].cells[kNameCell];
+    if (rows_of[name.shown] > 1) name = CellsOf(*stacks, nodes[i], true).with_object;
   }
   // One width for both columns of values.
   size_t widest = 5;
@@ -218,7 +239,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
 }
 
 int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.format, options.color);
+  const auto style = StyleOf(options);
   if (!style.ok()) return Failed(style.status(), err);
   const auto pattern = Pattern::Compile("peek", pattern_text);
   if (!pattern.ok()) return Failed(pattern.status(), err);
@@ -250,13 +271,13 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
   table.header.push_back(fmt::format("showing  {} of {} functions that match", nodes.size(), all));
   table.columns = {{"function", ""},
                    {"role", ""},
-                   {"self", "self", Column::kRight, 5},
-                   {"self_percent", "self%", Column::kRight, 6},
+                   {"self", "self", Column::kRight, 5, 1, kRoomy},
+                   {"self_percent", "self%", Column::kRight, 6, 1, kRoomy},
                    {"total", "total", Column::kRight, 5},
-                   {"total_percent", "total%", Column::kRight, 6},
+                   {"total_percent", "total%", Column::kRight, 6, 1, kRoomy},
                    {"flow", "flow", Column::kRight, 5},
                    {"flow_percent", "flow%", Column::kRight, 6},
-                   {"", "callers ↓  function  ↓ callees", Column::kLeft, 0, 2},
+                   {"", "callers ↓  function  ↓ callees", Column::kLeft, 0, 2, 0, true},
                    {"other", ""}};
   const int64_t whole = stacks->Whole(0);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -268,9 +289,10 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
       table.rows.push_back(
           {{Cell::Text(name), Cell::Text(role), Cell::Text("", ""), Cell::Text("", ""), Cell::Text("", ""),
             Cell::Text("", ""), view->ValueCell(flow), PercentCell(flow, flat.Total(node)),
-            Cell::Text(fmt::format("    {}", options.full_names ? other_name : ShortName(other_name)), other_name),
-            Cell::Text(other_name)},
-           ShareOfWhole(flow, whole)});
+            Cell::Text(options.full_names ? other_name : ShortName(other_name), other_name), Cell::Text(other_name)},
+           ShareOfWhole(flow, whole),
+           {},
+           2});
     };
     for (const CallEdge* edge : into[node]) add_edge(*edge, "caller", edge->caller);
     table.rows.push_back({{Cell::Text(name), Cell::Text("function"), view->ValueCell(flat.Self(node)),

@@ -55,10 +55,10 @@ class TreePrinter {
                       {"total", "total", Column::kRight, 5},
                       {"total_error", error_title},
                       {"total_percent", "total%", Column::kRight, 6},
-                      {bottom_up_ ? "top_percent" : "group_percent", group_title, Column::kRight, 6},
-                      {"self", bottom_up_ ? "" : "self", Column::kRight, 5},
-                      {"children", bottom_up_ ? "" : "children", Column::kRight, 5},
-                      {"", "function  (object)", Column::kLeft, 0, 2},
+                      {bottom_up_ ? "top_percent" : "group_percent", group_title, Column::kRight, 6, 1, kRoomy},
+                      {"self", bottom_up_ ? "" : "self", Column::kRight, 5, 1, kRoomy},
+                      {"children", bottom_up_ ? "" : "children", Column::kRight, 5, 1, kWide},
+                      {"", "function  (object)", Column::kLeft, 0, 2, 0, true},
                       {"function", ""},
                       {"file", ""},
                       {"line", ""},
@@ -100,14 +100,14 @@ class TreePrinter {
     const auto& made = tree_.branches()[branch];
     const NodeCells cells = CellsOf(stacks_, made.node, options_.view.full_names);
     const int64_t total = tree_.Total(branch), self = tree_.Self(branch);
-    const std::string indent(2 * (made.depth - 1), ' ');
-    table->rows.push_back(
-        {{Cell::Number("", branch), Cell::Number("", made.parent), Cell::Number("", made.depth), view_.ValueCell(total),
-          view_.ErrorCell(tree_.Variance(branch)), PercentCell(total, stacks_.Whole(0)),
-          PercentCell(total, GroupTotal(branch)), view_.ValueCell(self),
-          view_.ValueCell(WrappedDifference(total, self)), Cell::Text(indent + cells.with_object.shown), cells.name,
-          cells.file, cells.line, cells.object},
-         Heat(total)});
+    table->rows.push_back({{Cell::Number("", branch), Cell::Number("", made.parent), Cell::Number("", made.depth),
+                            view_.ValueCell(total), view_.ErrorCell(tree_.Variance(branch)),
+                            PercentCell(total, stacks_.Whole(0)), PercentCell(total, GroupTotal(branch)),
+                            view_.ValueCell(self), view_.ValueCell(WrappedDifference(total, self)), cells.with_object,
+                            cells.name, cells.file, cells.line, cells.object},
+                           Heat(total),
+                           {},
+                           made.depth - 1});
   }
 
   // What is below `branch` and has no row of its own.
@@ -121,18 +121,19 @@ class TreePrinter {
       ++count;
     }
     if (count == 0) return;
-    const std::string indent(2 * made.depth, ' ');
     // Below the fraction, beyond the depth, or not among the largest.
     const std::string text = fmt::format("({} more {}{})", count, bottom_up_ ? "caller" : "branch",
                                          count == 1   ? ""
                                          : bottom_up_ ? "s"
                                                       : "es");
     const int64_t group = branch == CallTree::kRoot ? rest : GroupTotal(branch);
-    table->rows.push_back({{Cell::Number("", -1), Cell::Number("", branch), Cell::Number("", made.depth + 1),
-                            view_.ValueCell(rest), Cell::Text(""), PercentCell(rest, stacks_.Whole(0)),
-                            PercentCell(rest, group), Cell::Text("", ""), Cell::Text("", ""), Cell::Text(indent + text),
-                            Cell::Text(text), Cell::Text(""), Cell::Number("", 0), Cell::Text("")},
-                           Heat(0)});
+    table->rows.push_back(
+        {{Cell::Number("", -1), Cell::Number("", branch), Cell::Number("", made.depth + 1), view_.ValueCell(rest),
+          Cell::Text(""), PercentCell(rest, stacks_.Whole(0)), PercentCell(rest, group), Cell::Text("", ""),
+          Cell::Text("", ""), Cell::Text(text), Cell::Text(text), Cell::Text(""), Cell::Number("", 0), Cell::Text("")},
+         Heat(0),
+         {},
+         made.depth});
   }
 
   double Heat(int64_t value) const {
@@ -149,7 +150,7 @@ class TreePrinter {
 };
 
 int PrintTree(const TreeOptions& options, bool bottom_up, std::ostream& out, std::ostream& err) {
-  const auto style = StyleFor(options.view.format, options.view.color);
+  const auto style = StyleOf(options.view);
   if (!style.ok()) return Failed(style.status(), err);
   const auto pattern = Pattern::Compile("--of", options.of);
   if (!pattern.ok()) return Failed(pattern.status(), err);

@@ -1,5 +1,11 @@
 // What is read first: names of programs that have none, and what they are called; what stands on a terminal.
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "tests/support/profiled.h"
 
@@ -9,7 +15,71 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class FirstGlance : public Profiled {};
+struct Terminal {
+  unsigned short columns = 80, rows = 24;
+};
+
+class FirstGlance : public Profiled {
+ protected:
+  // The tool as somebody at a terminal runs it: everything that came there, without carriage returns.
+  static RunResult OnTerminal(Terminal terminal, std::vector<std::string> arguments,
+                              const std::map<std::string, std::string>& environment = {}) {
+    RunResult result;
+    winsize size{.ws_row = terminal.rows, .ws_col = terminal.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    int master = -1;
+    const pid_t child = forkpty(&master, nullptr, nullptr, &size);
+    if (child == 0) {
+      for (const char* name : {"PAGER", "LESS", "NO_COLOR", "HOLDFAST_PAGER"}) unsetenv(name);
+      setenv("TERM", "xterm", 1);
+      for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+      arguments.insert(arguments.begin(), Tool());
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    result.started = child > 0;
+    char bytes[4096];
+    for (ssize_t got; (got = read(master, bytes, sizeof bytes)) > 0;)
+      result.out.append(bytes, static_cast<size_t>(got));
+    waitpid(child, &result.status, 0);
+    close(master);
+    std::erase(result.out, '\r');
+    return result;
+  }
+
+  // A profile with long names in deep stacks, of every kind, in eight snapshots.
+  void ProfileLongNames() {
+    Running running(CommandFor(Launch::kPreload, {"long_names"},
+                               {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"snapshot-every", "50ms"}}));
+    StepThroughSnapshots(&running, 8);
+  }
+};
+
+std::string WithoutColours(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      i = text.find('m', i);
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// Characters of UTF-8.
+size_t WidthOf(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 TEST_F(FirstGlance, AStrippedProgramSaysHowToNameItAndTheCommandDoes) {
   const std::string program = folder() + "/stripped", debug = folder() + "/debug";
@@ -46,6 +116,108 @@ TEST_F(FirstGlance, AProgramIsCalledAsItWasStarted) {
     EXPECT_THAT(top.out, Not(HasSubstr("threads_exact"))) << top.Describe();
   }
   EXPECT_THAT(NewestHeap().at(0).path, HasSubstr("/called-so."));
+}
+
+TEST_F(FirstGlance, EveryViewFitsEveryTerminalAndSaysWhereItIsShortened) {
+  ProfileLongNames();
+  Running live(
+      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"out", folder() + "/live"}}));
+  ASSERT_TRUE(live.WaitForOutput("ready"));
+  const std::vector<std::vector<std::string>> views = {{"top", out()},
+                                                       {"top", "--cum", "--error", out()},
+                                                       {"top", "--kind", "block", "--by", "thread", out()},
+                                                       {"top", "--by", "line", out()},
+                                                       {"peek", "InsertOrAssign", out()},
+                                                       {"tree", out()},
+                                                       {"callers", out()},
+                                                       {"list", "Flush", out()},
+                                                       {"diff", out()},
+                                                       {"diff", "--cum", out()},
+                                                       {"leaks", out()},
+                                                       {"leaks", "--all", "-v", out()},
+                                                       {"locks", out()},
+                                                       {"info", out()},
+                                                       {"ls", "--tables", tables()}};
+  for (const auto& view : views) {
+    const RunResult whole = RunTool(view);  // no terminal: as long as it is
+    for (const unsigned short columns : {60, 80, 120, 200}) {
+      const RunResult shown = OnTerminal({columns, 5000}, view);
+      ASSERT_EQ(WEXITSTATUS(shown.status), WEXITSTATUS(whole.status)) << view[0] << shown.out;
+      const std::string text = WithoutColours(shown.out);
+      size_t names = 0;
+      for (const std::string& line : LinesOf(text)) {
+        EXPECT_LE(WidthOf(line), columns) << view[0] << ": " << line;
+        names += line.find("Insert") != std::string::npos || line.find("…") != std::string::npos;
+      }
+      // All words are there, or a sign that some are not.
+      const auto joined = [](const std::string& from) {
+        std::string made;
+        for (const char c : from) made += std::isspace(static_cast<unsigned char>(c)) ? "" : std::string(1, c);
+        return made;
+      };
+      // (`ls` says how old a process is.)
+      if (view[0] != "ls" && joined(text) != joined(whole.out)) {
+        EXPECT_NE(text.find("…"), std::string::npos) << view[0] << " " << columns << "\n" << text << whole.out;
+      }
+      if (view[0] == "top" || view[0] == "tree" || view[0] == "leaks") {
+        EXPECT_GT(names, 0u) << view[0] << " " << columns << "\n" << text;
+      }
+    }
+  }
+}
+
+TEST_F(FirstGlance, TwoLeaksThatPartFarFromMallocDoNotLookTheSame) {
+  ProfileLongNames();
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("FlushConfigurationChangesToReplicas"));
+  EXPECT_THAT(leaks.out, HasSubstr("FlushConfigurationChangesToBackups"));
+  // Nor on the narrowest terminal.
+  const std::string narrow = WithoutColours(OnTerminal({60, 5000}, {"leaks", out()}).out);
+  EXPECT_THAT(narrow, HasSubstr("FlushConfigurationChangesToReplicas")) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("FlushConfigurationChangesToBackups")) << narrow;
+}
+
+TEST_F(FirstGlance, WhatIsLongerThanTheScreenGoesThroughThePager) {
+  ProfileLongNames();
+  const std::vector<std::string> top = {"top", "-n", "0", out()}, leaks = {"leaks", out()};
+  const std::string pager = folder() + "/pager";
+  WriteFile(pager, "#!/bin/sh\necho \"PAGED LESS=$LESS\"\ncat\nexit 3\n");
+  std::filesystem::permissions(pager, std::filesystem::perms::owner_all);
+  const std::map<std::string, std::string> ours = {{"HOLDFAST_PAGER", pager}, {"PAGER", "false"}};
+  const Terminal low = {.rows = 5};
+  EXPECT_THAT(OnTerminal(low, top, ours).out, HasSubstr("PAGED LESS=FRX\n"));
+  EXPECT_THAT(OnTerminal(low, top, {{"PAGER", pager}, {"LESS", "S"}}).out, HasSubstr("PAGED LESS=S\n"));
+  // Neither where it is shorter, nor where there is no terminal, nor where it is not wanted.
+  EXPECT_THAT(OnTerminal({.rows = 5000}, top, ours).out, Not(HasSubstr("PAGED")));
+  EXPECT_THAT(Execute({.argv = {Tool(), "top", out()}, .env = ours}).out, Not(HasSubstr("PAGED")));
+  EXPECT_THAT(OnTerminal(low, {"top", "--no-pager", out()}, ours).out, Not(HasSubstr("PAGED")));
+  EXPECT_THAT(OnTerminal(low, {"--no-pager", "top", out()}, ours).out, Not(HasSubstr("PAGED")));
+  EXPECT_THAT(OnTerminal(low, top, {{"HOLDFAST_PAGER", ""}, {"PAGER", pager}}).out, Not(HasSubstr("PAGED")));
+  EXPECT_THAT(OnTerminal(low, {"help", "top"}, ours).out, HasSubstr("PAGED"));
+  // The status is the command's: of leaks that grow 1, whatever the pager's.
+  EXPECT_EQ(WEXITSTATUS(OnTerminal(low, leaks, ours).status), 1);
+  EXPECT_EQ(OnTerminal(low, top, ours).status, 0);
+  // Left early: nothing is said, nothing fails. Not there: the text comes without it.
+  const RunResult left = OnTerminal(low, {"top", "-n", "0", "-v", out()}, {{"HOLDFAST_PAGER", "exec <&-; sleep 0.1"}});
+  EXPECT_EQ(left.status, 0) << left.out;
+  EXPECT_EQ(left.out, "");
+  const RunResult none = OnTerminal(low, top, {{"HOLDFAST_PAGER", "/no/such/pager 2>/dev/null"}});
+  EXPECT_EQ(none.status, 0);
+  EXPECT_THAT(none.out, HasSubstr("Insert"));
+}
+
+TEST_F(FirstGlance, ColoursAreForTerminalsAndAsAskedFor) {
+  ProfileLongNames();
+  const auto has_colours = [](const std::string& text) { return text.find("\x1b[") != std::string::npos; };
+  const Terminal high = {.rows = 5000};
+  for (const char* view : {"top", "tree", "leaks", "locks", "diff"}) {
+    EXPECT_TRUE(has_colours(OnTerminal(high, {view, out()}).out)) << view;
+    EXPECT_FALSE(has_colours(OnTerminal(high, {view, out()}, {{"NO_COLOR", "1"}}).out)) << view;
+    EXPECT_FALSE(has_colours(OnTerminal(high, {view, "--color=never", out()}).out)) << view;
+    EXPECT_FALSE(has_colours(RunTool({view, out()}).out)) << view;
+    EXPECT_TRUE(has_colours(RunTool({view, "--color=always", out()}).out)) << view;
+  }
 }
 
 }  // namespace

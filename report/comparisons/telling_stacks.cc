@@ -1,0 +1,107 @@
+#include "report/comparisons/telling_stacks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMoreInARow = 2;
+
+using Names = std::vector<std::string>;
+
+// A function that called itself stands there once, with how often.
+Names WithCounts(const Names& names) {
+  Names made;
+  for (size_t i = 0; i < names.size();) {
+    size_t end = i + 1;
+    while (end < names.size() && names[end] == names[i]) ++end;
+    made.push_back(end == i + 1 ? names[i] : fmt::format("{} ×{}", names[i], end - i));
+    i = end;
+  }
+  return made;
+}
+
+// The first `most` of them, those at `further`, and a sign for each gap.
+std::string TextOf(const Names& names, size_t most, const std::set<size_t>& further) {
+  std::string text;
+  size_t next = 0;
+  const auto add = [&text](std::string_view part) {
+    if (!text.empty()) text += " ← ";
+    text += part;
+  };
+  for (; next < std::min(most, names.size()); ++next) add(names[next]);
+  for (const size_t at : further) {
+    if (at < next) continue;
+    if (at > next) add("…");
+    add(names[at]);
+    next = at + 1;
+  }
+  if (next < names.size()) add("…");
+  return text;
+}
+
+// The first function by which `a` is another than `b`; a.size() where it is the beginning of that.
+size_t PartsAt(const Names& a, const Names& b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+// Texts of those of `names` that are in `rows`, which were all the same so far.
+void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size_t most, size_t least_most,
+          std::vector<std::string>* texts) {
+  std::map<std::string, std::vector<size_t>> same;
+  for (const size_t row : rows) same[(*texts)[row] = TextOf(names[row], most, {})].push_back(row);
+  for (const auto& [text, alike] : same) {
+    if (alike.size() < 2) continue;
+    if (most < least_most + kMoreInARow) {
+      Tell(names, alike, most + 1, least_most, texts);
+      continue;
+    }
+    for (const size_t row : alike) {
+      std::set<size_t> further;
+      for (const size_t other : alike) {
+        const size_t at = PartsAt(names[row], names[other]);
+        // One that is the beginning of another ends where that goes on.
+        if (other != row) further.insert(std::min(at, names[row].size() - 1));
+      }
+      (*texts)[row] = TextOf(names[row], least_most, further);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
+                                       const std::function<std::string(std::string_view)>& shorten) {
+  std::vector<Names> names = stacks;
+  std::map<Names, std::vector<size_t>> by_names;
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (std::string& name : names[i]) name = shorten ? shorten(name) : name;
+    by_names[names[i]].push_back(i);
+  }
+  for (const auto& [shown, rows] : by_names) {
+    for (size_t at = 0; rows.size() > 1 && at < shown.size(); ++at) {
+      const auto differs = [&](size_t row) { return stacks[row][at] != stacks[rows[0]][at]; };
+      if (!std::any_of(rows.begin(), rows.end(), differs)) continue;
+      for (const size_t row : rows) names[row][at] = stacks[row][at];
+    }
+  }
+  for (Names& of_stack : names) of_stack = WithCounts(of_stack);
+  std::vector<std::string> texts(stacks.size());
+  std::vector<size_t> all(stacks.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  Tell(names, all, few, few, &texts);
+  // What recursion makes look the same all the same is shown as it is.
+  std::map<std::string, std::vector<size_t>> same;
+  for (size_t i = 0; i < texts.size(); ++i) same[texts[i]].push_back(i);
+  for (const auto& [text, rows] : same) {
+    for (size_t i = 0; rows.size() > 1 && i < rows.size(); ++i) texts[rows[i]] = TextOf(names[rows[i]], SIZE_MAX, {});
+  }
+  return texts;
+}
+
+}  // namespace holdfast
