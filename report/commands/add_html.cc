@@ -9,8 +9,10 @@
 #include "fmt/format.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
 #include "report/html/html_report.h"
+#include "report/profiles/plumbing.h"
 
 namespace holdfast {
 namespace {
@@ -48,6 +50,8 @@ int RunHtml(CommandOptions& options) {
     Say(fmt::format("--embed: {}.", std::string(embed.status().message())));
     return kWrongUsage;
   }
+  if (const auto patterns = Plumbing::Make(Profile(), options.html.plumbing); !patterns.ok())
+    return Failed(patterns.status());
   options.html.max_embedded_bytes = *embed;
   options.html.sources = !options.no_source;
   const auto html = RenderHtml(options.html, std::cerr);
@@ -99,6 +103,7 @@ void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
   html->add_option("-o,--output,--out", options->html.output, "The file to write; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
+  AddPlumbing(html, &options->html.plumbing);
   html->add_flag("--open", options->open, "Open it in the desktop's browser");
   html->add_flag("--no-source", options->no_source, "Leave out lines of source");
   html->add_option("--embed", options->embed,

@@ -19,6 +19,7 @@
 #include "report/base/say.h"
 #include "report/base/signals.h"
 #include "report/base/value_units.h"
+#include "report/command_line/project_file.h"
 #include "report/commands/commands.h"
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"
@@ -313,6 +314,7 @@ void ProgramRun::WriteReport(pid_t child) {
     if (is_new && name.ends_with(".pb.gz")) html.files.push_back(fmt::format("{}/{}", out_.path(), name));
   }
   if (html.files.empty()) return;
+  AddProjectPatterns(".", &html.plumbing);
   const std::string program(BaseName(command_[0]));
   const std::string path = fmt::format("{}/{}.{}.html", out_.path(), ProgramForFileName(program), child);
   std::ostringstream left_out;

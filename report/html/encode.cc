@@ -6,6 +6,7 @@
 #include "report/base/utf8.h"
 #include "report/html/report_builder.h"
 #include "report/profiles/frame_origin.h"
+#include "report/profiles/short_name.h"
 
 namespace holdfast {
 namespace {
@@ -140,7 +141,14 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
   }
   std::vector<bool> is_program = {false};
   for (const auto& [path, build_id] : objects_) is_program.push_back(IsProgram(path));
-  std::string files, start_lines, objects, packages, origins;
+  // A short name that is two functions' tells neither: those keep their own.
+  std::vector<std::string> shown;
+  absl::flat_hash_map<std::string, size_t> functions_of;
+  for (const Function& function : functions_) {
+    shown.push_back(function.nameless ? function.name : ShortName(function.name));
+    ++functions_of[shown.back()];
+  }
+  std::string files, start_lines, objects, packages, origins, short_names;
   for (size_t i = 0; i < functions_.size(); ++i) {
     const Function& function = functions_[i];
     const uint32_t object = object_of[i];
@@ -149,10 +157,14 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
     PutVarint(function.file.empty() ? 0 : string_of(function.file) + 1, &files);
     PutVarint(static_cast<uint64_t>(std::max<int64_t>(0, function.start_line)), &start_lines);
     PutVarint(object, &objects);
-    PutVarint(string_of(RepairUtf8(PackageOf(name, path, function.file))), &packages);
+    const auto called = called_.find(std::string(path));
+    const std::string_view object_name = called == called_.end() ? path : std::string_view(called->second);
+    PutVarint(string_of(RepairUtf8(PackageOf(name, object_name, function.file))), &packages);
+    const bool is_short = shown[i] != function.name && functions_of[shown[i]] == 1;
+    PutVarint(is_short ? string_of(shown[i]) + 1 : 0, &short_names);
     PutVarint(static_cast<uint64_t>(OriginOf(name, path, is_program[object])), &origins);
   }
-  return files + start_lines + objects + packages + origins;
+  return files + start_lines + objects + packages + origins + short_names;
 }
 
 std::string ReportBuilder::FrameColumns() const {
@@ -167,12 +179,17 @@ std::string ReportBuilder::FrameColumns() const {
     before = frame.function;
     PutVarint(static_cast<uint64_t>(frame.line), &lines);
     const bool is_system = system_functions[frame.function] || system_objects[frame.object];
-    PutVarint(uint64_t{frame.object} << 2 | (is_system ? 2 : 0) | (frame.is_inlined ? 1 : 0), &objects);
+    const bool is_plumbing = is_system || functions_[frame.function].plumbing;
+    PutVarint(uint64_t{frame.object} << 3 | (is_plumbing ? 4 : 0) | (is_system ? 2 : 0) | (frame.is_inlined ? 1 : 0),
+              &objects);
   }
   return functions + lines + objects;
 }
 
 std::string ReportBuilder::Encode() {
+  for (const Series& series : series_) {
+    for (const uint32_t function : series.plumbing) functions_[function].plumbing = true;
+  }
   SortFunctionsAndFrames();
   std::vector<std::string> sections, strings;
   for (const Function& function : functions_) strings.push_back(function.name);
@@ -198,14 +215,15 @@ std::string ReportBuilder::Encode() {
     std::vector<uint32_t> order(series.rows.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return series.rows[a] < series.rows[b]; });
-    std::string nodes, labels;
+    std::string nodes, labels, idle;
     uint32_t last_node = 0;
     for (const uint32_t row : order) {
       PutVarint(series.rows[row].first - last_node, &nodes);
       last_node = series.rows[row].first;
       PutVarint(series.rows[row].second, &labels);
     }
-    sections.push_back(nodes + labels);
+    for (const uint32_t row : order) PutVarint(series.idle.contains(row) ? 1 : 0, &idle);
+    sections.push_back(nodes + labels + idle);
     const Snapshot* previous = nullptr;
     for (const Snapshot& snapshot : series.snapshots) {
       for (size_t m = 0; m < series.metrics.size(); ++m) {

@@ -87,6 +87,17 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Rep
   return absl::OkStatus();
 }
 
+// As a command takes them: many files of one folder by the folder.
+std::vector<std::string> AsNamed(const std::vector<std::string>& files) {
+  constexpr size_t kMostNamed = 3;
+  if (files.size() <= kMostNamed) return files;
+  const std::filesystem::path folder = std::filesystem::path(files[0]).parent_path();
+  const bool is_one = std::all_of(files.begin(), files.end(), [&](const std::string& file) {
+    return std::filesystem::path(file).parent_path() == folder;
+  });
+  return is_one ? std::vector{folder.empty() ? std::string(".") : folder.string()} : files;
+}
+
 // Data blocks for the newest files: `<script type="application/x-pprof" data-name="…">base64</script>`.
 std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, std::ostream& err) {
   std::string blocks;
@@ -118,7 +129,9 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
         "html: this holdfast was built without the report's page (no node at build time, or -DHOLDFAST_WEB=OFF). "
         "Install nodejs and npm and build again, or use holdfast top.");
   }
-  ReportBuilder data;
+  // Patterns that do not compile are wrong whatever the profiles hold.
+  if (const auto patterns = Plumbing::Make(Profile(), options.plumbing); !patterns.ok()) return patterns.status();
+  ReportBuilder data(options.plumbing, AsNamed(options.files));
   HtmlLeaks leaks;
   if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
   if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;

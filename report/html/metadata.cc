@@ -47,7 +47,12 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
   json.Key("frames").Number(static_cast<int64_t>(frames_.size()));
   json.Key("nodes").Number(static_cast<int64_t>(parents_.size()));
   json.Key("objects").Open('[');
-  for (const auto& [path, build_id] : objects_) json.Open('[').String(path).String(build_id).Close(']');
+  for (const auto& [path, build_id] : objects_) {
+    const auto called = called_.find(path);
+    json.Open('[').String(path).String(build_id);
+    if (called != called_.end()) json.String(called->second);
+    json.Close(']');
+  }
   json.Close(']').Key("labels").Open('[');
   for (const std::string& labels : label_sets_) json.Raw(labels);
   const auto function_or_none = [&json](uint32_t function) {
@@ -85,7 +90,13 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       // Single locks stand in tables of their own.
       if (!comment.starts_with("lock ") && !comment.starts_with("waiting ")) json.String(comment);
     }
-    json.Close(']').Key("deadlocks").String(series.deadlocks).Key("losses").Open('[');
+    json.Close(']')
+        .Key("deadlocks")
+        .String(series.deadlocks)
+        .Key("names")
+        .String(series.how_to_name)
+        .Key("losses")
+        .Open('[');
     for (const std::string& loss : series.losses) json.String(loss);
     json.Close(']').Key("locks").Open('[');
     for (const Lock& lock : series.locks) {

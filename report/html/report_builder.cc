@@ -6,16 +6,19 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "report/analysis/idle_waits.h"
 #include "report/analysis/lock_list.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/utf8.h"
+#include "report/missing_names/how_to_name.h"
 #include "report/profiles/metric.h"
 #include "report/waiters/stuck.h"
 
 namespace holdfast {
 
-ReportBuilder::ReportBuilder() {
+ReportBuilder::ReportBuilder(std::vector<std::string> plumbing, std::vector<std::string> arguments)
+    : patterns_(std::move(plumbing)), arguments_(std::move(arguments)) {
   parents_.push_back(kRoot);
   node_frames_.push_back(kNoFrame);
 }
@@ -141,17 +144,12 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
   const std::vector<uint32_t> frames = FramesOf(stacks);
   if (newest || series->snapshots.size() == 1) AddDetails(file, stacks, frames, series);
   for (size_t i = 0; i < stacks.size(); ++i) {
-    uint32_t node = kRoot;
-    const auto stack = stacks.FramesOf(i);
-    for (size_t k = stack.size(); k-- > 0;) node = NodeOf(node, frames[stack[k]]);
-    const uint32_t labels = LabelSetOf(profile, profile.samples[stacks.SampleOf(i)]);
-    const auto [place, added] = series->row_of.emplace(uint64_t{node} << 32 | labels, series->rows.size());
-    if (added) series->rows.emplace_back(node, labels);
+    const uint32_t row = RowOf(stacks, i, frames, series);
     const auto values = stacks.ValuesOf(i);
     for (size_t m = 0; m < values.size(); ++m) {
       auto& column = snapshot.columns[m];
       if (column.size() < series->rows.size()) column.resize(series->rows.size());
-      column[place->second] = WrappedSum(column[place->second], values[m]);
+      column[row] = WrappedSum(column[row], values[m]);
     }
   }
   return true;
@@ -191,13 +189,55 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->pid = profile.CommentValue("pid");
   series->comments.clear();
   for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
-  AddLocks(stacks, frames, series);
+  Plumbing whose = Plumbing::Make(profile, patterns_).value();  // with patterns that compile it can't fail
+  AddWhose(stacks, frames, &whose, series);
+  AddLocks(stacks, frames, &whose, series);
 }
 
-void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Series* series) {
+// What is plumbing, and how it is called; which waits are idle, where the rows of a snapshot are known.
+void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
+                             Series* series) {
   const Profile& profile = stacks.profile();
-  Plumbing whose = Plumbing::Make(profile, {}).value();  // without patterns it can't fail
-  const LockList list = ReadLockList(profile, &whose);
+  series->how_to_name = HowToName(UnnamedCodeOf(profile, series->default_metric, whose), arguments_);
+  // A function is plumbing when it is wherever it lies.
+  std::map<uint32_t, bool> holds;
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const FrameNode& node = stacks.nodes()[i];
+    const auto [place, added] = holds.try_emplace(frames_[frames[i]].function, true);
+    place->second = place->second && whose->Holds(node.profile_function, node.mapping);
+    if (node.mapping == Profile::kNone) continue;
+    const std::string path(profile.strings[profile.mappings[node.mapping].file]);
+    if (const std::string_view called = stacks.object_names().Of(path); called != BaseName(path))
+      called_[path] = called;
+  }
+  series->plumbing.clear();
+  for (const auto& [function, is_plumbing] : holds) {
+    if (is_plumbing) series->plumbing.push_back(function);
+  }
+  series->idle.clear();
+  const IdleWaits idle(profile, whose);
+  for (size_t i = 0; idle.any() && i < stacks.size(); ++i) {
+    const Profile::Sample& sample = profile.samples[stacks.SampleOf(i)];
+    if (idle.IsIdle(sample)) series->idle.insert(RowOf(stacks, i, frames, series));
+  }
+}
+
+uint32_t ReportBuilder::RowOf(const FilteredStacks& stacks, size_t stack, const std::vector<uint32_t>& frames,
+                              Series* series) {
+  uint32_t node = kRoot;
+  const auto nodes = stacks.FramesOf(stack);
+  for (size_t k = nodes.size(); k-- > 0;) node = NodeOf(node, frames[nodes[k]]);
+  const Profile& profile = stacks.profile();
+  const uint32_t labels = LabelSetOf(profile, profile.samples[stacks.SampleOf(stack)]);
+  const auto [place, added] = series->row_of.emplace(uint64_t{node} << 32 | labels, series->rows.size());
+  if (added) series->rows.emplace_back(node, labels);
+  return place->second;
+}
+
+void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
+                             Series* series) {
+  const Profile& profile = stacks.profile();
+  const LockList list = ReadLockList(profile, whose);
   series->deadlocks = DeadlockText(profile);
   series->locks.clear();
   series->pairs.clear();
@@ -207,15 +247,15 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = LockNameOf(profile, list, lock, &whose),
+        .name = LockNameOf(profile, list, lock, whose),
         .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,
         .longest_ns = lock.longest_ns,
         .holds = lock.holds,
         .hold_ns = lock.hold_ns,
-        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, &whose)),
-        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, &whose)),
+        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, whose)),
+        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, whose)),
     });
   }
   for (const LockList::Pair& pair : list.pairs) {
@@ -231,7 +271,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         const auto nodes = stacks.NodesOf(stack[k]);
         for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
       }
-      *function = function_of(FunctionOf(profile, stack, &whose));
+      *function = function_of(FunctionOf(profile, stack, whose));
     };
     name(pair.holder, &added.holder, &added.holder_function);
     name(pair.waiter, &added.waiter, &added.waiter_function);

@@ -5,10 +5,11 @@
 //   strings                       varint lengths in UTF-16 units (so that one decoded text can be cut), then UTF-8;
 //                                 string i is the name of function i, sorted; names of files and packages follow
 //   functions, frames             columns of varints. A function: file, first line, object, package, whose code it is; a
-//                                 frame: function, line, object, whether it is the system's and inlined, sorted by them.
-//                                 What is the system's and what a package, report/profiles/frame_origin.h says
+//                                 frame: function, line, object, whether it is plumbing, the system's, inlined, sorted by them.
+//                                 What is the system's and what a package, report/profiles/frame_origin.h says; what is
+//                                 plumbing, plumbing.h there; how a name is shown, short_name.h
 //   tree                          all stacks as one tree in preorder, root first: levels to climb, frame
-//   for each series               rows (node, set of labels); then for each snapshot and metric one column of values:
+//   for each series               rows (node, set of labels, whether it is an idle wait); then for each snapshot and metric one column of values:
 //                                 differences to the snapshot before, zigzag varints, runs of zeros as 0 and a length
 //
 // The road is that of every view: ProfileSet says which files belong together, which is newest and which always add up,
@@ -30,17 +31,21 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/filtered_stacks.h"
+#include "report/profiles/object_names.h"
+#include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
 
 namespace holdfast {
 
 class ReportBuilder {
  public:
-  ReportBuilder();
+  // `plumbing`: patterns of what else is plumbing, which compile. `arguments`: the profiles as they were named.
+  explicit ReportBuilder(std::vector<std::string> plumbing = {}, std::vector<std::string> arguments = {});
 
   // `is_base`: the side to compare with. `newest`: of its process and kind, so far. False: the same snapshot is in it
   // already.
@@ -99,6 +104,7 @@ class ReportBuilder {
     std::string name, file;
     int64_t start_line = 0;
     bool nameless = false;  // `name` is made of its object's: [libfoo.so]
+    bool plumbing = false;
   };
   struct Snapshot {
     std::string file;
@@ -134,6 +140,9 @@ class ReportBuilder {
     int64_t period = 0;
     std::vector<std::string> comments, losses;
     std::string deadlocks;  // in words (report/waiters/stuck.h), of the newest file
+    std::string how_to_name;             // what brings names that are missing, in words
+    std::vector<uint32_t> plumbing;      // functions
+    absl::flat_hash_set<uint32_t> idle;  // rows of waits for something to do
     std::vector<Lock> locks;
     std::vector<PairOfStacks> pairs;
   };
@@ -142,12 +151,14 @@ class ReportBuilder {
   uint32_t FrameOf(const Frame& frame);
   uint32_t ObjectOf(std::string_view path, std::string_view build_id);
   uint32_t NodeOf(uint32_t parent, uint32_t frame);
+  uint32_t RowOf(const FilteredStacks& stacks, size_t stack, const std::vector<uint32_t>& frames, Series* series);
   uint32_t LabelSetOf(const Profile& profile, const Profile::Sample& sample);
   // The report's frames, by node of `stacks`.
   std::vector<uint32_t> FramesOf(const FilteredStacks& stacks);
   void AddDetails(const ProfileFile& file, const FilteredStacks& stacks, const std::vector<uint32_t>& frames,
                   Series* series);
-  void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Series* series);
+  void AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose, Series* series);
+  void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose, Series* series);
   Series* SeriesOf(const ProfileFile& file, bool is_base);
   void SortFunctionsAndFrames();
   bool IsProgram(std::string_view object) const;
@@ -157,11 +168,13 @@ class ReportBuilder {
   std::string GrowthsAsJson() const;
   std::string Meta(const std::vector<size_t>& section_lengths) const;
 
+  std::vector<std::string> patterns_, arguments_;
   std::vector<Function> functions_;
   absl::flat_hash_map<std::string, uint32_t> function_of_;
   std::vector<Frame> frames_;
   std::map<std::tuple<uint32_t, int64_t, uint32_t, bool>, uint32_t> frame_of_;
   std::vector<std::pair<std::string, std::string>> objects_;  // path, build id
+  std::map<std::string, std::string> called_;                 // by path, where that does not say it
   std::map<std::pair<std::string, std::string>, uint32_t> object_of_;
   std::vector<uint32_t> parents_, node_frames_;
   absl::flat_hash_map<uint64_t, uint32_t> node_of_;

@@ -106,7 +106,7 @@ export async function open(file, hash = "", { colorScheme = "light", width = 140
 /** The rows of `holdfast top`: [self, self %, total, total %, function]. `bySize`: the same without its rule that idle waits
  * come last, as the page has them. */
 export function top(metric, files) {
-  const printed = (...options) => execFileSync(tool, ["top", "-v", "-n", "0", "--metric", metric, ...options, ...files], { encoding: "utf8" });
+  const printed = (...options) => execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...options, ...files], { encoding: "utf8" });
   const text = printed();
   const exact = JSON.parse(printed("--format", "json")).rows;
   const lines = text.split("\n");

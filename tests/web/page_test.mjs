@@ -49,6 +49,22 @@ test("Every row of every metric equals holdfast top: heap, mutex and block, of r
   }
 });
 
+test("Whose it is, what it is called, and what brings names that are missing", async () => {
+  const full = "app::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >::Grow()";
+  const nameless = { name: "libx.so!0x1234", object: "/opt/libx.so" };
+  const file = report([{ samples: [heap(["main", "serve", full, "zmalloc"], 700), heap(["main", "serve", "load", "zmalloc"], 300)] }]);
+  const { page, close, text, rows } = await open(file, "#view=functions");
+  assert.match(await text(".findings"), /Biggest\s+app::Table<std::string>::Grow\(\) holds 700B, 70%/);
+  assert.ok((await rows("functions")).some((row) => row[4].split("\n")[0] === "app::Table<std::string>::Grow()"), "by a name that can be read");
+  assert.ok(!(await text(".findings")).includes("Names"), "nothing is missing");
+  await page.getByTestId("functions").locator("tr", { hasText: "Grow" }).getByRole("button").first().click();
+  assert.equal(await text("[data-testid=inspector] h2"), full);
+  await close();
+  const missing = await open(report([{ samples: [heap(["main", nameless], 1)] }]));
+  assert.match(await missing.text(".findings"), /Names\s+100% lies in code without names, of libx\.so\. To name it: .*holdfast symbolize /);
+  await missing.close();
+});
+
 test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
   const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
   const { page, close, rows, hash, text } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]));
@@ -308,7 +324,7 @@ test("Folding system frames, and inlined functions", async () => {
   const { page, close } = await open(file, "#view=functions");
   const names = async () => (await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.dataset.fn))).sort();
   assert.deepEqual(await names(), ["__libc_start_main", "_start", "inner", "main", "outer", "std::vector<int>::grow()"]);
-  await page.getByLabel("fold system").check();
+  await page.getByLabel("fold plumbing").check();
   assert.deepEqual(await names(), ["inner", "main", "outer"]);
   await page.getByLabel("inlined").uncheck();
   assert.deepEqual(await names(), ["main", "outer"]);

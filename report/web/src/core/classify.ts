@@ -12,6 +12,12 @@ export function objectOf(report: Report, func: number): string {
   return object === 0 ? "" : report.objects[object - 1]![0];
 }
 
+/** What people call it: the file's name, or the program as it was started. */
+export function objectName(report: Report, func: number): string {
+  const object = report.functionObject[func]!;
+  return object === 0 ? "" : (report.objects[object - 1]![2] ?? baseName(report.objects[object - 1]![0]));
+}
+
 /** By function, with the libraries in `mine` as the user's. */
 export function originsOf(report: Report, mine: string[]): Uint8Array {
   const [user, library] = [origins.indexOf("user"), origins.indexOf("library")];

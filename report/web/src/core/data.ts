@@ -26,12 +26,14 @@ export interface Series {
   snapshots: Snapshot[];
   comments: string[];
   deadlocks: string; // in words; "" for none
+  names: string; // what brings names that are missing, in words; "": none are
   losses: string[];
   locks: LockRow[];
   pairs: LockPair[];
   rows: number;
   node: Int32Array;
   labels: Int32Array;
+  idle: Uint8Array; // 1: waits for something to do
   columns: Uint8Array[]; // [snapshot × metrics + metric]
 }
 
@@ -69,16 +71,19 @@ export interface Label {
 export interface Report {
   version: string;
   names: string[]; // of functions, sorted
+  shortNames: string[]; // as they can be read: report/profiles/short_name.h
   files: string[]; // of functions, "" where not known
   startLines: Int32Array;
   frameFunction: Int32Array;
   frameLine: Int32Array;
   frameObject: Int32Array; // 0: not known, else 1 + index into `objects`
   frameSystem: Uint8Array; // 1: of libc, the loader, a language's own library …: what folding gives to its caller
+  framePlumbing: Uint8Array; // 1: what every program stands on, the system's and more (report/profiles/plumbing.h)
   frameInlined: Uint8Array;
-  objects: [path: string, buildId: string][];
+  objects: [path: string, buildId: string, called?: string][]; // called: the program as it was started, where its file has another name
   functionObject: Int32Array; // the first object that holds the function, as frameObject
   functionPackage: string[]; // namespace, else object, else folder of the source file
+  functionPlumbing: Uint8Array;
   functionOrigin: Uint8Array; // whose code it is, as in `origins` (classify.ts)
   parent: Int32Array;
   frame: Int32Array; // −1 at the root
@@ -153,6 +158,7 @@ export function parseReport(bytes: Uint8Array): Report {
   const functionObject = cursor.column(functions);
   const functionPackage = Array.from(cursor.column(functions), (string) => strings[string]!);
   const functionOrigin = Uint8Array.from(cursor.column(functions));
+  const shortNames = Array.from(cursor.column(functions), (string, i) => (string === 0 ? strings[i]! : strings[string - 1]!));
 
   const frames: number = meta.frames;
   cursor = new Cursor(sections[next++]!);
@@ -162,10 +168,14 @@ export function parseReport(bytes: Uint8Array): Report {
   const frameObject = cursor.column(frames);
   const frameSystem = new Uint8Array(frames);
   const frameInlined = new Uint8Array(frames);
+  const framePlumbing = new Uint8Array(frames);
+  const functionPlumbing = new Uint8Array(functions).fill(1);
   for (let i = 0; i < frames; ++i) {
     frameInlined[i] = frameObject[i]! & 1;
     frameSystem[i] = (frameObject[i]! >> 1) & 1;
-    frameObject[i]! >>>= 2;
+    framePlumbing[i] = (frameObject[i]! >> 2) & 1;
+    if (framePlumbing[i] === 0) functionPlumbing[frameFunction[i]!] = 0; // it is, when it is wherever it lies
+    frameObject[i]! >>>= 3;
   }
 
   const nodes: number = meta.nodes;
@@ -186,10 +196,11 @@ export function parseReport(bytes: Uint8Array): Report {
     const node = rows.column(s.rows);
     for (let i = 1; i < s.rows; ++i) node[i]! += node[i - 1]!;
     const labels = rows.column(s.rows);
+    const idle = Uint8Array.from(rows.column(s.rows));
     const count = s.snapshots.length * s.metrics.length;
     // Heap profiles of other writers do not say their kind.
     const kind = s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
-    return { ...s, kind, node, labels, columns: sections.slice(next, (next += count)) };
+    return { ...s, kind, node, labels, idle, columns: sections.slice(next, (next += count)) };
   });
 
   // Stacks stand there as lists, to be short: report/html/report_builder.cc.
@@ -212,13 +223,16 @@ export function parseReport(bytes: Uint8Array): Report {
   return {
     version: meta.version,
     names: strings.slice(0, functions),
+    shortNames,
     files,
     startLines,
     frameFunction,
     frameLine,
     frameObject,
     frameSystem,
+    framePlumbing,
     frameInlined,
+    functionPlumbing,
     functionObject,
     functionPackage,
     functionOrigin,

@@ -8,6 +8,7 @@ export * from "./leaks";
 export * from "./lines";
 export * from "./match";
 export * from "./metrics";
+export * from "./owners";
 export * from "./runs";
 export * from "./select";
 export * from "./state";

@@ -99,7 +99,7 @@ export const keys: Key[] = [
   { keys: ["v"], text: "largest first, or by name", act: flip("byValue") },
   { keys: ["c"], text: "next colours", act: (app) => app.set({ colour: nextOf(colourModes, app.state.colour, 1) }) },
   { keys: ["k"], text: "colour-blind-safe differences", act: flip("safe") },
-  { keys: ["s"], text: "fold system frames", act: flip("fold") },
+  { keys: ["s"], text: "fold plumbing", act: flip("fold") },
   { keys: ["z"], text: "runs of frames with one callee as one box", act: flip("runs") },
   { keys: ["T"], text: "system frames on top of every stack", act: flip("top") },
   { keys: ["n"], text: "inlined functions on their own", act: flip("inlined") },

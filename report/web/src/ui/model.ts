@@ -1,5 +1,6 @@
 // What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
-import { baseName, objectOf, originsOf, origins, shortName, type Origin } from "../core/classify";
+import { objectName, originsOf, origins, shortName, type Origin } from "../core/classify";
+import { biggestOwner, type Biggest } from "../core/owners";
 import type { Report } from "../core/data";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, type Growth, type Leak } from "../core/leaks";
@@ -162,6 +163,18 @@ export class Model {
     });
   }
 
+  /** The same without waits for something to do: what somebody should look into. */
+  private busyTree(state: State): FlameTree {
+    const { kind } = this.metric(state);
+    if (!this.report.series.some((series) => series.kind === kind && series.idle.includes(1))) return this.tree(state);
+    return this.memo("busy", this.treeKey(state), () => buildTree(this.report, valuesFor(this.report, { ...this.choice(state), busy: true }).columns, this.treeOptions(state)));
+  }
+
+  /** Whose most of what is shown is. */
+  biggest(state: State): Biggest | null {
+    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.busyTree(state), this.tree(state).total[0]![0]!));
+  }
+
   /** Filters, folding and order, as every view of stacks takes them. */
   treeOptions(state: State): TreeOptions {
     const filters: StackFilter[] = state.chips.map(({ type, pattern }) => ({ type, matches: matchFunctions(this.report, pattern) }));
@@ -175,8 +188,8 @@ export class Model {
 
   folded(state: State): Uint8Array | null {
     if (!state.fold && state.inlined) return null;
-    const { frameSystem, frameInlined } = this.report;
-    return frameInlined.map((inlined, i) => ((state.fold && frameSystem[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0));
+    const { framePlumbing, frameInlined } = this.report;
+    return frameInlined.map((inlined, i) => ((state.fold && framePlumbing[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0));
   }
 
   inverted(state: State): FlameTree {
@@ -330,8 +343,14 @@ export class Model {
     return places;
   }
 
+  /** As it can be read; the whole name is in the inspector. */
+  readableName(func: number): string {
+    return func < 0 ? "all" : this.report.shortNames[func]!;
+  }
+
+  /** For places that are too narrow for that. */
   shortName(func: number): string {
-    return func < 0 ? "all" : (this.short[func] ??= shortName(this.report.names[func]!));
+    return func < 0 ? "all" : (this.short[func] ??= shortName(this.report.shortNames[func]!));
   }
 
   packageName(func: number): string {
@@ -363,7 +382,7 @@ export class Model {
   }
 
   object(func: number): string {
-    return func < 0 ? "" : baseName(objectOf(this.report, func));
+    return func < 0 ? "" : objectName(this.report, func);
   }
 
   /** "app.cc:42" */

@@ -1,5 +1,6 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
-import { formatDuration, formatSigned, formatValue, grouped } from "../core/units";
+import { formatSigned, formatValue, grouped } from "../core/units";
+import { leafName, shortName } from "../core/classify";
 import { metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
@@ -29,17 +30,8 @@ function heaviest(app: App): { node: number; share: number } {
   return { node, share: tree.weight[node]! / whole };
 }
 
-/** The next callers of the place where a function has most: an allocator's own name tells little. */
-function callersOfLargest(app: App, func: number): number[] {
-  const tree = app.model.tree(app.state);
-  let best = 0;
-  for (let i = 1; i < tree.size; ++i) if (tree.func[i] === func && (best === 0 || tree.self[0]![i]! > tree.self[0]![best]!)) best = i;
-  const callers: number[] = [];
-  for (let i = tree.parent[best]!; i > 0 && callers.length < 3; i = tree.parent[i]!) {
-    if (app.model.origin(app.state, tree.func[i]!) !== "system") callers.push(tree.func[i]!);
-  }
-  return callers;
-}
+/** A name in the one line there is: so long that what is said of it would not be seen, it loses what tells least. */
+const inALine = (name: string): string => (name.length <= 40 ? name : leafName(shortName(name)));
 
 function findings(app: App): Finding[] {
   const { model, state } = app;
@@ -52,33 +44,29 @@ function findings(app: App): Finding[] {
     const isSure = !state.normalise && difference > 1.96 * Math.sqrt(tree.total[2]![0]!);
     found.push({ title: "Change", text: changeText(app), open: () => app.set({ view: "compare" }), ...(isSure ? { tone: "warn" as const } : {}) });
   }
-  const rows = model.functions(state);
   const negative = model.hasNegative(state);
-  let largest = rows[0];
-  for (const row of rows) if (Math.abs(row.self[0]!) > Math.abs(largest!.self[0]!)) largest = row;
-  if (largest !== undefined && largest.self[0] !== 0) {
-    const fn = largest.func;
-    const callers = callersOfLargest(app, fn);
+  const biggest = model.biggest(state);
+  if (biggest !== null) {
     found.push({
       title: "Biggest",
       text: (
         <>
-          <b class="fn-text">{model.shortName(fn)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
-          <b>{negative ? signedText(app, largest.self[0]!) : valueText(app, largest.self[0]!)}</b>
-          {!negative && `, ${percentText(largest.self[0]!, whole)}`}
-          {callers.length > 0 && <span class="muted">, mostly for {callers.map((caller) => model.shortName(caller)).join(" ← ")}</span>}
+          <b class="fn-text" title={biggest.name}>{inALine(biggest.name)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
+          <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
+          {!negative && `, ${percentText(biggest.value, whole)}`}
+          {biggest.mostlyFor >= 0 && <span class="muted">, mostly for {model.readableName(biggest.mostlyFor)}</span>}
         </>
       ),
-      open: () => app.set({ selected: fn, zoom: [], view: "sandwich" }),
+      open: () => app.set({ selected: biggest.func, zoom: [], view: "sandwich" }),
     });
   }
   const { node, share } = heaviest(app);
-  if (node > 0 && share < 0.97 && tree.func[node] !== largest?.func) {
+  if (node > 0 && share < 0.97 && tree.func[node] !== biggest?.func) {
     found.push({
       title: "Through",
       text: (
         <>
-          <b>{Math.round(share * 100)} %</b> goes through <b class="fn-text">{model.shortName(tree.func[node]!)}</b>, then splits
+          <b>{Math.round(share * 100)} %</b> goes through <b class="fn-text">{model.readableName(tree.func[node]!)}</b>, then splits
         </>
       ),
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
@@ -110,6 +98,8 @@ function findings(app: App): Finding[] {
       });
     }
   }
+  const names = model.report.series.find((series) => !series.base && series.kind === metric.kind && series.names !== "" && model.hasProcess(state, series.process));
+  if (names !== undefined) found.push({ title: "Names", text: names.names, tone: "warn" });
   const losses = model.report.series.flatMap((series) => (series.base ? [] : series.losses));
   if (losses.length > 0) found.push({ title: "Lost", text: losses[0]!, tone: "warn" });
   return found.slice(0, 5);
@@ -122,16 +112,16 @@ function growthFinding(app: App): Finding {
   const open = () => app.set({ view: "leaks" });
   const first = model.leaks(state).find((leak) => leak.shape === "growing");
   if (first !== undefined) {
-    const span = Math.max(...model.growths(state).map(({ hours }) => hours)) * 3600e3;
-    const isShort = span < 60_000;
+    // What was seen; what it makes in an hour, Leaks says.
+    const rising = worst(model.growths(state))!;
     const text = (
       <>
-        <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b> grows by <b>{formatSigned(first.slope, "bytes")}</b> an hour
-        {isShort ? `, seen for ${formatDuration(span)} only` : ""}
+        <Rise app={app} growth={rising} />
+        {rising.answer.by === "" && <>, surest <b class="fn-text">{model.readableName(ownOf(app, first.stack))}</b></>}
         {whole}
       </>
     );
-    return { title: "Growth", text, ...(isShort ? {} : { tone: "warn" as const }), open };
+    return { title: "Growth", text, tone: "warn", open };
   }
   const rising = worst(model.growths(state));
   if (rising === undefined || rising.answer.grows === "steady") return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
@@ -155,7 +145,7 @@ function Findings({ found }: { found: Finding[] }) {
   return (
     <ul class="findings">
       {found.map(({ title, text, open, tone }) => (
-        <li key={title} class={`${tone ?? ""} ${title === "Biggest" || title === "Through" ? title.toLowerCase() : ""}`}>
+        <li key={title} class={`${tone ?? ""} ${["Biggest", "Through", "Names"].includes(title) ? title.toLowerCase() : ""}`}>
           <button onClick={open} disabled={open === undefined} title="" onPointerEnter={(event) => (event.currentTarget.title = event.currentTarget.innerText.replace(/\s+/g, " "))}>
             <span class="finding-title">{title}</span>{" "}
             <span class="finding-text">{text}</span>

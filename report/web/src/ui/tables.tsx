@@ -16,7 +16,7 @@ export function FunctionName({ app, func, onClick }: { app: App; func: number; o
       title={nameOf(app, func)}
       onClick={onClick ?? (() => app.set({ selected: func }))}
     >
-      <span class="fn-name">{nameOf(app, func)}</span>
+      <span class="fn-name">{app.model.readableName(func)}</span>
       {object !== "" && <span class="fn-object">{object}</span>}
     </button>
   );

@@ -233,8 +233,8 @@ export function Tools({ app }: { app: App }) {
       <div class="tools second">
         {state.view === "flame" && <FlameOptions app={app} />}
         <div class="options">
-          <label title="libc, the loader and libstdc++ go into their caller (s)">
-            <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold system
+          <label title="Standard libraries, allocators that only forward, and locking go into their caller (s)">
+            <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold plumbing
           </label>
           <label title="Inlined functions as functions of their own (n)">
             <input type="checkbox" checked={state.inlined} onChange={() => set({ inlined: !state.inlined, zoom: [], pinned: [] })} /> inlined

@@ -34,9 +34,9 @@ export function stackOf(app: App, node: number): number[] {
   return stack;
 }
 
-/** The innermost function that is not the system's: what a reader knows. */
+/** The innermost function that is no plumbing: whose it is. */
 export function ownOf(app: App, stack: number[]): number {
-  return stack.find((fn) => app.model.origin(app.state, fn) !== "system") ?? stack[0] ?? -1;
+  return stack.find((fn) => app.model.report.functionPlumbing[fn] === 0) ?? stack[0] ?? -1;
 }
 
 /** "redis-server (42)" */
@@ -62,7 +62,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
       {growth.now > before && ` in ${formatDuration(hours * 3600e3)}, still rising`}
       {by !== "" && (
         <>
-          , {by} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
+          , {by} <b class="fn-text">{app.model.readableName(ownOf(app, largest))}</b>
         </>
       )}
     </>
@@ -186,7 +186,7 @@ export function LeaksView({ app }: { app: App }) {
                     title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
                     onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, zoom: [...leak.stack].reverse(), selected: own })}
                   >
-                    <span class="fn-name">{nameOf(app, own)}</span>
+                    <span class="fn-name">{app.model.readableName(own)}</span>
                     {caller !== undefined && <span class="fn-object">from {model.shortName(caller)}</span>}
                     {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
                   </button>
