@@ -27,15 +27,17 @@ namespace {
 
 // Where every allocation is recorded: the real function, then the sample. Hot although they are out of line.
 __attribute__((noinline, hot)) void* MallocExact(size_t bytes) {
+  const int64_t charged = TakeCharge();
   void* block = real.malloc(bytes);
   const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, block, bytes);
+  return RecordExact(caller, block, bytes, charged);
 }
 
 __attribute__((noinline, hot)) void* CallocExact(size_t count, size_t each) {
+  const int64_t charged = TakeCharge();
   void* block = real.calloc(count, each);
   const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, block, count * each);
+  return RecordExact(caller, block, count * each, charged);
 }
 
 __attribute__((noinline)) void* MallocSampled(size_t bytes) {
@@ -125,6 +127,7 @@ HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
 }
 
 __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
+  const int64_t charged = TakeCharge();
   const ReallocatedExact old(block);
   void* moved;
   if (LIKELY(old.found())) {
@@ -134,7 +137,7 @@ __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
     moved = ReallocReal(block, bytes);
   }
   const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, moved, bytes);
+  return RecordExact(caller, moved, bytes, charged);
 }
 
 __attribute__((noinline)) void* ReallocDue(void* block, size_t bytes) {

@@ -46,7 +46,10 @@ inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes
 inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
   const size_t asked = bytes == 0 ? 1 : bytes;
   const bool ran_out = bytes <= kHotSizeLimit && ChargeHeap(bytes);
-  if (ran_out && ExactBegun()) return RecordExact(caller, real.malloc(asked), bytes);
+  if (ran_out && ExactBegun()) {
+    const int64_t charged = TakeCharge();
+    return RecordExact(caller, real.malloc(asked), bytes, charged);
+  }
   const bool due = ran_out && HeapEventDue(bytes);
   void* block = due ? AllocateSampled(asked) : real.malloc(asked);
   if (due) RecordAlloc(caller, block, bytes);
@@ -85,7 +88,8 @@ inline void* NewDue(size_t bytes, const CallerRegisters& caller) {
   Operators room;
   const bool may_be_due = MayBeDue(bytes);
   if (may_be_due && ExactBegun()) {
-    if (void* block = RecordExact(caller, real.malloc(bytes), bytes)) return block;
+    const int64_t charged = TakeCharge();
+    if (void* block = RecordExact(caller, real.malloc(bytes), bytes, charged)) return block;
   } else if (!may_be_due || !HeapEventDue(bytes)) {
     if (void* block = real.malloc(bytes)) return block;
   } else if (void* block = AllocateSampled(bytes)) {

@@ -218,7 +218,7 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
   const IdleWaits idle(profile, whose);
   for (size_t i = 0; idle.any() && i < stacks.size(); ++i) {
     const Profile::Sample& sample = profile.samples[stacks.SampleOf(i)];
-    if (idle.IsIdle(sample)) series->idle.insert(RowOf(stacks, i, frames, series));
+    if (idle.RankOf(sample) != WaitRank::kLock) series->idle.insert(RowOf(stacks, i, frames, series));
   }
 }
 

@@ -171,7 +171,8 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
   CLI::Option* exact = run.add_flag_function(
       "--exact",
       [options](int64_t) {
-        options->variables["HOLDFAST_HEAP_INTERVAL"] = options->variables["HOLDFAST_LOCK_INTERVAL"] = "1";
+        options->variables["HOLDFAST_HEAP_INTERVAL"] = "1";
+        options->variables["HOLDFAST_LOCK_INTERVAL"] = "1ns";
         options->variables.emplace("HOLDFAST_MAX_MEMORY", std::to_string(kExactMaxMemory));
       },
       "Record every allocation and every wait, in tables of up\n"

@@ -70,21 +70,25 @@ void InsertExact(SharedTable* table, const ThreadState& thread, Row* row, const 
 
 }  // namespace
 
-bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes) {
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
-  SharedTable* const recorded = table();
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  thread.heap_countdown = thread.heap_gap = 1;  // before: a handler's own draw, which is muted, is to stand afterwards
   Mute(thread);
+  SharedTable* const recorded = table();
+  // A handler may have forked, and this be its child.
+  if (recorded == nullptr || !IsExactHere(thread)) {
+    Unmute(thread);
+    return false;
+  }
   WalkMemory* memory = WalkMemory::Make(thread);
   if (memory == nullptr) {
     Unmute(thread);
     return false;
   }
   // What our own code and operators have allocated since the last sample is counted here, as HeapEventDue does.
-  const int64_t charged = thread.heap_gap - thread.heap_countdown;
   const int64_t more = charged - static_cast<int64_t>(bytes != 0 ? bytes : 1);
-  thread.heap_countdown = thread.heap_gap = 1;
   if (more != 0)
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
@@ -134,14 +138,15 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
-  if (directory == nullptr || block == nullptr || address % kShadowGrain != 0) return {};
+  if (block == nullptr || address % kShadowGrain != 0) return {};
   std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
   return word != nullptr ? Shadowed{word->exchange(0, std::memory_order_relaxed)} : Shadowed{};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {
-  ShadowWord(table, shadow_directory.load(std::memory_order_acquire), reinterpret_cast<uintptr_t>(block))
-      ->store(taken.word, std::memory_order_release);
+  ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
+  if (std::atomic<uint64_t>* word = ShadowWord(table, directory, reinterpret_cast<uintptr_t>(block)))
+    word->store(taken.word, std::memory_order_release);
 }
 
 }  // namespace holdfast

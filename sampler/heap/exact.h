@@ -43,18 +43,33 @@ HOLDFAST_HOT inline bool IsExactNow(const ThreadState& thread, SharedTable* tabl
 // Every so many of a thread's samples is timed (OwnTime).
 inline constexpr uint32_t kTimedOneIn = 32;
 
-bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes);
+// What was charged since the last sample, taken off the countdown before the real function runs: whatever comes in between (a lock
+// that the allocator waits for, a handler, one that jumps out) finds the thread as if nothing were under way.
+HOLDFAST_HOT inline int64_t TakeCharge() {
+  ThreadState& thread = thread_state;
+  const int64_t charged = thread.heap_gap - thread.heap_countdown;
+  thread.heap_countdown = thread.heap_gap;
+  return charged;
+}
+// It is to be recorded in another way. True: the countdown has run out.
+inline bool PutBackCharge(int64_t charged) {
+  // A handler may have drawn a gap that is not over.
+  thread_state.heap_countdown -= charged;
+  return thread_state.heap_countdown <= 0;
+}
 
-// `block` was just allocated for the program, at a charge that ran out. False: nothing has happened.
-HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* block, size_t bytes) {
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged);
+
+// `block` was just allocated for the program, at a charge that ran out and was taken. False: nothing has happened.
+HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
   ThreadState& thread = thread_state;
   SharedTable* const recorded = table();
   if (UNLIKELY(!IsExactNow(thread, recorded))) return false;
   const auto address = reinterpret_cast<uintptr_t>(block);
   WalkMemory* const memory = WalkMemory::Of(thread);
   // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
-  if (LIKELY(thread.heap_countdown + static_cast<int64_t>(bytes) == 1) && LIKELY(MayBeShadowed(address, bytes)) &&
-      LIKELY(memory != nullptr) && LIKELY(thread.samples % kTimedOneIn != 0)) {
+  if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) && LIKELY(block != nullptr) &&
+      LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(thread.samples % kTimedOneIn != 0)) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
     const auto size_class = static_cast<uint16_t>(
@@ -65,7 +80,6 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
       if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
           LIKELY(!IsCounted(block))) {
         ++thread.samples;
-        thread.heap_countdown = thread.heap_gap = 1;
         Row* row = recorded->At<Row>(row_at);
         const bool full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
         if (UNLIKELY(AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits)) || UNLIKELY(full))
@@ -78,7 +92,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
     }
     Unmute(thread);
   }
-  return RecordAllocExactSlow(caller, block, bytes);
+  return RecordAllocExactSlow(caller, block, bytes, charged);
 }
 
 // Counts a block as freed that was recorded in this row.
@@ -112,7 +126,8 @@ class ReallocatedExact {
   HOLDFAST_HOT explicit ReallocatedExact(const void* block) {
     if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
     const auto address = reinterpret_cast<uintptr_t>(block);
-    std::atomic<uint64_t>* word = ShadowWord(table(), shadow_directory.load(std::memory_order_relaxed), address);
+    table_ = table();
+    std::atomic<uint64_t>* word = ShadowWord(table_, shadow_directory.load(std::memory_order_relaxed), address);
     if (UNLIKELY(word == nullptr) || UNLIKELY(address % kShadowGrain != 0)) return;
     taken_.word = word->load(std::memory_order_relaxed);
     if (UNLIKELY(taken_.word == 0)) return;
@@ -121,18 +136,18 @@ class ReallocatedExact {
   }
   bool found() const { return word_ != nullptr; }
   HOLDFAST_HOT void Freed() const {
-    SharedTable* const recorded = table();
-    Row* row = recorded->At<Row>(taken_.row());
+    Row* row = table_->At<Row>(taken_.row());
     if (LIKELY(row->owner == thread_state.owner)) {
       AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
       AddAsOwner(&row->sums[kFreeSpace], taken_.bytes() << kAmountFractionBits);
     } else {
-      AddFreeExact(recorded, row, taken_.bytes());
+      AddFreeExact(table_, row, taken_.bytes());
     }
   }
   void Stays() const { word_->store(taken_.word, std::memory_order_release); }
 
  private:
+  SharedTable* table_ = nullptr;
   Shadowed taken_;
   std::atomic<uint64_t>* word_ = nullptr;
 };

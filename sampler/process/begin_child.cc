@@ -27,6 +27,7 @@ void BeginChild() {
   SharedTable* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
   ForgetLockSlots();
+  ForgetShadow();
   if (no_system_calls.load(std::memory_order_relaxed)) {
     // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
     // and is not touched any more.
@@ -50,7 +51,6 @@ void BeginChild() {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
   }
   EndWithoutCounters();
-  ForgetShadow();
   ResetScratch();
   ForgetModules();
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));

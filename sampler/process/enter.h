@@ -27,16 +27,16 @@ void MakeOwnershipPage();
 // here at each of them.
 struct OwnershipPage {
   std::atomic<uint32_t> state;        // enter.cc
-  std::atomic<uint32_t> exact_epoch;  // ThreadState::epoch of its threads; 0: not begun
+  std::atomic<uint32_t> exact_epoch;  // 1 + ThreadState::epoch of its threads; 0: not begun
 };
 extern HOLDFAST_HIDDEN OwnershipPage* ownership;  // null: the kernel cannot empty it (before 4.14)
 inline bool MayBeExactHere() { return ownership != nullptr; }
-// Where it may be.
+// Where it may be. Neither the emptied page of a child (0) nor a thread that was never introduced (epoch 0) is equal.
 inline bool IsExactHere(const ThreadState& thread) {
-  return ownership->exact_epoch.load(std::memory_order_relaxed) == thread.epoch;
+  return ownership->exact_epoch.load(std::memory_order_relaxed) == thread.epoch + 1;
 }
 inline void SetExactHere(const ThreadState& thread) {
-  ownership->exact_epoch.store(thread.epoch, std::memory_order_release);
+  ownership->exact_epoch.store(thread.epoch + 1, std::memory_order_release);
 }
 
 }  // namespace holdfast

@@ -36,7 +36,7 @@ struct WalkWord {
 // What a walk has read, in the order in which it matters. Filled by CaptureStack.
 class WalkNotes {
  public:
-  static constexpr int kMost = 120;
+  static constexpr int kMost = 112;
 
   void ReadReturn(uintptr_t place, uintptr_t word) { Add(place, word); }
   // The word becomes the fp. Whether it matters shows when a frame is found by it.
@@ -80,7 +80,7 @@ struct NoNotes {
 };
 
 struct alignas(64) RememberedWalk {
-  static constexpr int kRows = 8;
+  static constexpr int kRows = 32;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
   uint64_t generation;  // walk_generation before it was made
@@ -89,7 +89,6 @@ struct alignas(64) RememberedWalk {
   bool uses_fp;
   uint16_t size_classes[kRows];  // 0xffff: none. A class has its place, by its lowest bits
   Offset rows[kRows];            // of this stack, for these
-  uint64_t padding[4];
   WalkWord words[WalkNotes::kMost];
 
   // Whether a walk from `caller` would be this one.

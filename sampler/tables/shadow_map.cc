@@ -2,9 +2,13 @@
 
 namespace holdfast {
 
-constinit std::atomic<ShadowDirectory*> shadow_directory{nullptr};
+constinit ShadowDirectory no_shadow{};
+constinit std::atomic<ShadowDirectory*> shadow_directory{&no_shadow};
 
 namespace {
+
+// Below that a chunk or two would leave no room for stacks; the live table needs a tenth.
+constexpr uint64_t kLeastTable = 8 << 20;
 
 // Chunks that were made; of two threads that make the same at once one's stays unused.
 constinit std::atomic<uint32_t> chunks_made{0};
@@ -12,7 +16,8 @@ constinit std::atomic<uint32_t> chunks_made{0};
 }  // namespace
 
 bool BeginShadow(SharedTable* table) {
-  if (shadow_directory.load(std::memory_order_relaxed) != nullptr) return true;
+  if (shadow_directory.load(std::memory_order_relaxed) != &no_shadow) return true;
+  if (table->header()->cap_bytes < kLeastTable) return false;
   auto* made = table->New<ShadowDirectory>();
   if (made == nullptr) return false;
   Offset none = 0;
@@ -25,6 +30,7 @@ bool BeginShadow(SharedTable* table) {
 }
 
 std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address) {
+  if (directory == &no_shadow) return nullptr;
   const uint64_t page = address >> kShadowShift;
   std::atomic<uint64_t>& place = directory->chunks[page % kShadowChunks];
   if (place.load(std::memory_order_relaxed) != 0) return ShadowWord(table, directory, address);

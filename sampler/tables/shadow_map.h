@@ -16,13 +16,15 @@
 
 namespace holdfast {
 
-// Null as long as this process has none.
+// An empty one, never written, where this process has none: a handler may fork at any moment, and its child go on with
+// what it was about.
+extern HOLDFAST_HIDDEN ShadowDirectory no_shadow;
 extern HOLDFAST_HIDDEN std::atomic<ShadowDirectory*> shadow_directory;
 
-// Makes the directory. False: no room.
+// Makes the directory. False: no room, or so little that the live table makes more of it.
 bool BeginShadow(SharedTable* table);
 // In a child of fork, which has another table.
-inline void ForgetShadow() { shadow_directory.store(nullptr, std::memory_order_relaxed); }
+inline void ForgetShadow() { shadow_directory.store(&no_shadow, std::memory_order_relaxed); }
 
 inline bool MayBeShadowed(uintptr_t address, uint64_t bytes) {
   return bytes <= kLargestShadowed && address % kShadowGrain == 0;
@@ -35,7 +37,7 @@ struct Shadowed {
 };
 inline Shadowed ShadowOf(Offset row, uint64_t bytes) { return {bytes << 32 | row}; }
 
-// The word of `address`, or null if there is none yet. `directory` is not null.
+// The word of `address`, which is not null, or null if there is none yet.
 HOLDFAST_HOT inline std::atomic<uint64_t>* ShadowWord(SharedTable* table, ShadowDirectory* directory,
                                                       uintptr_t address) {
   const uint64_t page = address >> kShadowShift;

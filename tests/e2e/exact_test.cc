@@ -92,5 +92,34 @@ TEST_F(Exact, LittleMemoryLosesNoFree) {
   ExpectKnownHeap(r.out);
 }
 
+// A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.
+TEST_F(Exact, AChildWithoutATableRunsOn) {
+  for (const char* children : {"yes", "no"}) {
+    std::filesystem::remove_all(out());
+    const RunResult r =
+        RunAs(Launch::kPreload, {"exact_children", "thread"}, {{"heap-interval", "1"}, {"children", children}});
+    EXPECT_TRUE(r.exited(0)) << children << r.Describe();
+    ExpectKnownHeap(r.out);
+  }
+}
+
+TEST_F(Exact, AChildOfAThreadThatNeverAllocatedTakesNothingFromItsParent) {
+  const RunResult r =
+      RunAs(Launch::kPreload, {"exact_children", "stranger"}, {{"heap-interval", "1"}, {"children", "no"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
+TEST_F(Exact, AHandlerMayForkOrAllocateAtAnyInstruction) {
+  for (const char* what : {"fork", "allocate"}) {
+    for (const char* children : {"yes", "no"}) {
+      const RunResult r = RunAs(Launch::kPreload, {"stepped_allocations", "libholdfast.so", what},
+                                {{"heap-interval", "1"}, {"children", children}, {"exporter", "no"}});
+      EXPECT_TRUE(r.exited(0)) << what << ", children " << children << r.Describe();
+      EXPECT_THAT(r.out, ::testing::Not(::testing::HasSubstr("came 0 "))) << "no handler came: this shows nothing";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::testing
