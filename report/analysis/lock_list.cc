@@ -32,6 +32,8 @@ class ListReader {
       if (*stack >= static_cast<int>(list_.stacks.size())) *stack = LockList::kUnknown;
     };
     for (LockList::Lock& lock : list_.locks) known(&lock.block_stack);
+    std::erase_if(list_.sites,
+                  [this](const LockList::Site& site) { return site.stack >= static_cast<int>(list_.stacks.size()); });
     for (LockList::Pair& pair : list_.pairs) {
       known(&pair.holder);
       known(&pair.waiter);
@@ -46,6 +48,7 @@ class ListReader {
     const std::string_view first = ahead.Next();
     if (first == "stack") return ReadStack(ahead);
     if (first == "pair") return ReadPair(ahead);
+    if (first == "site") return ReadSite(ahead);
     LockList::Lock lock;
     if (!words.Take(&lock.number)) return;
     if (first.ends_with(':')) {
@@ -65,6 +68,13 @@ class ListReader {
     if (what == "waiting:" && words.Take(&lock.waiting) && words.Is("delay_ns") && words.Take(&lock.waiting_ns)) {
       known->waiting = lock.waiting;
       known->waiting_ns = lock.waiting_ns;
+    }
+    if (what == "wait_times:") known->wait_times = TimeCounts::FromText(words.rest());
+    if (what == "hold_times:" && words.Is("held_ns") && words.Take(&lock.held_ns) && words.Is("longest_ns") &&
+        words.Take(&lock.longest_held_ns)) {
+      known->held_ns = lock.held_ns;
+      known->longest_held_ns = lock.longest_held_ns;
+      known->hold_times = TimeCounts::FromText(words.rest());
     }
     int stack = LockList::kUnknown;
     if (what == "block:" && words.Take(&lock.block_bytes) && words.Is("bytes,") && words.Take(&lock.block_offset) &&
@@ -97,6 +107,17 @@ class ListReader {
         words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown && pair.waiter >= LockList::kUnknown) {
       list_.pairs.push_back(pair);
     }
+  }
+
+  void ReadSite(CommentWords words) {
+    LockList::Site site;
+    if (!words.Take(&site.stack) || site.stack < 0) return;
+    site.kind = words.Next();
+    const std::string_view what = words.Next();
+    site.is_holder = what == "hold_times:";
+    if ((!site.is_holder && what != "wait_times:") || !words.Is("longest_ns") || !words.Take(&site.longest_ns)) return;
+    site.times = TimeCounts::FromText(words.rest());
+    list_.sites.push_back(std::move(site));
   }
 
   LockList::Lock* Find(int number) {
@@ -153,6 +174,24 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
   const auto most =
       std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == delays.end() ? "-" : most->first;
+}
+
+SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const LockList::Lock& lock, LockSide side,
+                           const std::string& function, Plumbing* plumbing) {
+  std::set<int> stacks;
+  for (const LockList::Pair& pair : list.pairs) {
+    const int stack = side == LockSide::kHolder ? pair.holder : pair.waiter;
+    if (pair.lock == lock.number && stack != LockList::kUnknown) stacks.insert(stack);
+  }
+  SiteLengths lengths;
+  for (const LockList::Site& site : list.sites) {
+    if (site.is_holder != (side == LockSide::kHolder) || site.kind != lock.kind || !stacks.contains(site.stack))
+      continue;
+    if (FunctionOf(profile, list.stacks[static_cast<size_t>(site.stack)], plumbing) != function) continue;
+    lengths.times.Add(site.times);
+    lengths.longest_ns = std::max(lengths.longest_ns, site.longest_ns);
+  }
+  return lengths;
 }
 
 std::string LockKindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }

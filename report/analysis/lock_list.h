@@ -12,6 +12,7 @@
 
 #include "report/analysis/wait_rank.h"
 #include "report/pprof/profile.h"
+#include "report/pprof/time_counts.h"
 #include "report/profiles/plumbing.h"
 
 namespace holdfast {
@@ -23,7 +24,9 @@ struct LockList {
     int number = 0;  // in the file
     std::string kind, address;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0;
-    int64_t holds = 0, hold_ns = 0;
+    int64_t holds = 0, hold_ns = 0;            // hold_ns: how long others waited during them
+    int64_t held_ns = 0, longest_held_ns = 0;  // how long they were, as far as somebody waited
+    TimeCounts wait_times, hold_times;
     int64_t waiting = 0, waiting_ns = 0;  // threads that waited at the snapshot, and for how long so far
     std::string name;                     // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;
@@ -38,6 +41,15 @@ struct LockList {
   std::vector<Lock> locks;  // the longest delay first; last what is idly waited for
   std::vector<Pair> pairs;
   std::vector<std::vector<uint32_t>> stacks;  // by number; indices into profile.locations, leaf first
+  // How long waits and holds were at a stack, of one kind of lock, whichever the lock: estimates.
+  struct Site {
+    int stack = kUnknown;
+    std::string kind;
+    bool is_holder = false;
+    int64_t longest_ns = 0;
+    TimeCounts times;
+  };
+  std::vector<Site> sites;
 };
 
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
@@ -51,6 +63,14 @@ std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<u
 // The function that most of a lock's delay was attributed to, or that waited most for it; "-": not known.
 enum class LockSide { kHolder, kWaiter };
 std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side, Plumbing* plumbing);
+
+// How long that function's waits for locks of this lock's kind were, or its holds, at the call sites where it had to do with it.
+struct SiteLengths {
+  TimeCounts times;
+  int64_t longest_ns = 0;
+};
+SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const LockList::Lock& lock, LockSide side,
+                           const std::string& function, Plumbing* plumbing);
 
 // "rwlock" of "rwlock:read": a lock has one kind, its waits may have several.
 std::string LockKindOf(const LockList::Lock& lock);

@@ -1,6 +1,7 @@
 #include "report/views/locks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -37,12 +38,26 @@ std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side
 Cell NameCell(const std::string& name) { return Cell::Text(ShortName(name), name); }
 Cell TimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 
-// The full text of what the row shortens.
+// Half a bucket of a histogram is 12 %: two digits.
+Cell LengthCell(int64_t ns) { return ns < 0 ? Cell::Real("-", std::nan("")) : Cell::Number(FormatRoughTimeNs(ns), ns); }
+
+// The full text of what the row shortens, and how long waits and holds were: of this lock, exactly; at the two call sites, estimates.
 std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lock) {
-  return {
-      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(*one.file->profile, one.list, lock, one.whose.get())),
-      fmt::format("holder  {}", Top(one, lock, LockSide::kHolder)),
-      fmt::format("waiter  {}", Top(one, lock, LockSide::kWaiter))};
+  const Profile& profile = *one.file->profile;
+  std::vector<std::string> lines = {
+      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(profile, one.list, lock, one.whose.get()))};
+  const auto add = [&](const char* what, const std::string& lengths) {
+    if (!lengths.empty()) lines.push_back(fmt::format("{:<8}{}", what, lengths));
+  };
+  add("waits", lock.wait_times.LengthsText(lock.longest_ns));
+  add("held", lock.hold_times.LengthsText(lock.longest_held_ns));
+  for (const LockSide side : {LockSide::kHolder, LockSide::kWaiter}) {
+    const std::string function = Top(one, lock, side);
+    lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));
+    const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.whose.get());
+    add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
+  }
+  return lines;
 }
 
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
@@ -52,8 +67,16 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},
                    {"delay_ns", "total", Column::kRight, 0, 2},
-                   {"mean_ns", "mean", Column::kRight, 0, 2, 120},
-                   {"longest_ns", "longest", Column::kRight, 0, 2},
+                   {"mean_ns", "", Column::kRight, 0, 2},
+                   {"p50_ns", "p50", Column::kRight, 0, 2, 120},
+                   {"p90_ns", "p90", Column::kRight, 0, 2, 140},
+                   {"p99_ns", "p99", Column::kRight, 0, 2},
+                   {"longest_ns", "longest", Column::kRight, 0, 2, 100},
+                   {"held_ns", "", Column::kRight, 0, 2},
+                   {"held_p50_ns", "held p50", Column::kRight, 0, 2, 140},
+                   {"held_p90_ns", "", Column::kRight, 0, 2},
+                   {"held_p99_ns", "held p99", Column::kRight, 0, 2, 120},
+                   {"held_longest_ns", "", Column::kRight, 0, 2},
                    {"top_holder", "top holder", Column::kLeft, 0, 2, 0, true},
                    {"top_waiter", "top waiter", Column::kLeft, 0, 2, 0, true},
                    {"name", "lock", Column::kLeft, 0, 2, 0, true},
@@ -75,11 +98,23 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
     locks.resize(count);
   }
+  if (std::any_of(locks.begin(), locks.end(), [](const auto& lock) {
+        return !lock.second->wait_times.complete() || !lock.second->hold_times.complete();
+      })) {
+    table.header.push_back("some waits were not counted by their length (raise --max-memory): no percentiles there");
+  }
   for (const auto& [one, lock] : locks) {
+    const auto waited = [lock = lock](double share) {
+      return LengthCell(lock->wait_times.Percentile(share, lock->longest_ns));
+    };
+    const auto held = [lock = lock](double share) {
+      return LengthCell(lock->hold_times.Percentile(share, lock->longest_held_ns));
+    };
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
     table.rows.push_back(
         {{Cell::Text(LockKindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
-          TimeCell(lock->delay_ns), TimeCell(mean), TimeCell(lock->longest_ns),
+          TimeCell(lock->delay_ns), TimeCell(mean), waited(0.5), waited(0.9), waited(0.99), TimeCell(lock->longest_ns),
+          TimeCell(lock->held_ns), held(0.5), held(0.9), held(0.99), TimeCell(lock->longest_held_ns),
           NameCell(Top(*one, *lock, LockSide::kHolder)), NameCell(Top(*one, *lock, LockSide::kWaiter)),
           NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
           Cell::Text(one->file->program)},

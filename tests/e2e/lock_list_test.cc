@@ -1,4 +1,6 @@
 // `holdfast locks`: what it reads from comments, whatever these hold, and what it prints of a real program.
+#include <sstream>
+
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -30,9 +32,86 @@ TEST_F(LockList, NamesGlobalsAndBlocksHoldersAndWaiters) {
   EXPECT_THAT(lines[2], HasSubstr("48 into a block of 88B from make_table"));
 
   const RunResult csv = RunTool({"locks", "--format", "csv", out()});
-  EXPECT_THAT(csv.out, HasSubstr("kind,contentions,delay_ns,mean_ns,longest_ns,top_holder,top_waiter,name"));
+  EXPECT_THAT(
+      csv.out,
+      HasSubstr("kind,contentions,delay_ns,mean_ns,p50_ns,p90_ns,p99_ns,longest_ns,held_ns,held_p50_ns,held_p90_ns,"
+                "held_p99_ns,held_longest_ns,top_holder,top_waiter,name"));
   EXPECT_THAT(csv.out, HasSubstr("\nmutex,3,"));
   EXPECT_THAT(csv.out, HasSubstr("\nmutex,2,"));
+}
+
+// The same percentiles as by the program's own clock: in the same bucket or, near its edge, in the next. Each rank is one of the
+// shorter of its group, as a busy machine makes some longer.
+TEST_F(LockList, SaysHowLongWaitsAndHoldsWere) {
+  for (const char* interval : {"1ns", "100us"}) {
+    const std::string folder = out() + "/" + interval;
+    const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"known_lengths", "85", "1", "13", "20", "2", "200"},
+                                                {{"lock-interval", interval}, {"out", folder}}));
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    const RunResult table = RunTool({"locks", "--format", "csv", folder});
+    ASSERT_TRUE(table.exited(0)) << table.Describe();
+    std::istringstream csv(table.out);
+    std::string titles, row;
+    std::getline(csv, titles);
+    std::getline(csv, row);
+    std::map<std::string, double> measured;
+    std::istringstream names(titles), values(row);
+    for (std::string name, value; std::getline(names, name, ',') && std::getline(values, value, ',');) {
+      measured[name] = std::atof(value.c_str());
+    }
+    EXPECT_EQ(measured["contentions"], 100) << table.out;
+    std::istringstream known(r.out);
+    for (std::string word, what; known >> word;) {
+      if (word != "lengths") continue;
+      known >> what;
+      for (const std::string column : {"p50_ns", "p90_ns", "p99_ns", "longest_ns"}) {
+        double ns = 0;
+        known >> ns;
+        const double found = measured[(what == "waits" ? "" : "held_") + column];
+        EXPECT_NEAR(found / ns, 1, column == "longest_ns" ? 0.02 : 0.14)
+            << interval << what << column << r.out << table.out;
+      }
+    }
+    // The files say so, and each call site of it.
+    const Decoded block = Newest(folder, "block").at(0), mutex = Newest(folder, "mutex").at(0);
+    EXPECT_THAT(block.Comment("waited for locks").value_or(""), HasSubstr("longest 2"));
+    EXPECT_THAT(mutex.Comment("held").value_or(""), HasSubstr("longest 2"));
+    double waits = 0, holds = 0;
+    for (const std::string& record : block.records) {
+      if (!record.starts_with("lock site ")) continue;
+      std::istringstream counts(record.substr(record.find("longest_ns ")));
+      double& sum = record.find(" wait_times: ") != std::string::npos ? waits : holds;
+      for (std::string count; counts >> count;) {
+        if (const size_t colon = count.find(':'); colon != std::string::npos) sum += std::atof(&count[colon + 1]);
+      }
+    }
+    EXPECT_NEAR(waits, 100, 1) << "waits of milliseconds are all sampled: 1 − exp(−10)";
+    EXPECT_NEAR(holds, 100, 1);
+  }
+}
+
+TEST_F(LockList, OtherToolsPrintAtMostTwentyCommentsAndPassOverTheRecords) {
+  const RunResult r = RunAs(Launch::kPreload, {"known_lengths", "20", "1"});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  for (const char* kind : {"mutex", "block", "heap"}) {
+    for (const Decoded& file : Newest(out(), kind)) {
+      EXPECT_EQ(file.error, "");
+      EXPECT_LE(file.comments.size(), 20u) << file.Summary();
+      EXPECT_EQ(file.records.empty(), false) << kind;
+      const RunResult top = RunGoPprof({"-top", file.path});
+      ASSERT_TRUE(top.exited(0)) << top.Describe();
+      const std::string above = top.out.substr(0, top.out.find("\nType: "));
+      EXPECT_LE(std::count(above.begin(), above.end(), '\n'), 20 + 1) << above;  // and "File:", "Build ID:"
+      EXPECT_EQ(above.find("\nlock "), std::string::npos) << above;
+      // What goes through it keeps its samples and comments, and loses the records.
+      const std::string through = folder() + "/through." + kind + ".pb.gz";
+      ASSERT_TRUE(RunGoPprof({"-proto", "-output", through, file.path}).exited(0));
+      const Decoded again = Decode(through);
+      EXPECT_EQ(again.Total(), file.Total());
+      EXPECT_EQ(again.Comment("process"), file.Comment("process"));
+      EXPECT_TRUE(again.records.empty());
+    }
+  }
 }
 
 TEST_F(LockList, WhatNobodyHoldsComesLast) {

@@ -42,6 +42,11 @@ Profile LockProfile() {
       "lock 2: futex 0x7f0000002000 contentions 70 delay_ns 60000000000 longest_ns 900000000 holds 70 hold_ns 1");
   p.AddComment(
       "lock 3: mutex 0x7f0000003000 contentions 5000 delay_ns 3000000000 longest_ns 80000000 holds 4000 hold_ns 1");
+  p.AddComment("lock 3 wait_times: 196608:4500 917504:440 67108864:60");
+  p.AddComment("lock 3 hold_times: held_ns 2900000000 longest_ns 70000000 196608:3950 58720256:50");
+  p.AddComment("lock site 2 mutex hold_times: longest_ns 60000000 196608:1000.50 50331648:30");
+  p.AddComment("lock site 1 mutex wait_times: longest_ns 80000000 196608:4500 67108864:60");
+  p.AddComment("lock site 1 condition wait_times: longest_ns 99 64:1");
   p.AddComment("lock 3 name: rows_mutex_of_the_table (server)");
   p.AddComment("lock 4: futex 0x7f0000004000 contentions 300 delay_ns 20000000 longest_ns 900000 holds 300 hold_ns 1");
   p.AddComment(
@@ -81,8 +86,12 @@ TEST_F(LocksView, FitsEachWidthWithWhatAnswers) {
     EXPECT_EQ(r.out, Golden(fmt::format("locks_{}.txt", width))) << width << "\n" << r.out;
     std::istringstream lines(r.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(Columns(line), width) << line;
-    for (const char* title : {"waits", "total", "longest", "top holder", "top waiter", "lock"}) {
+    for (const char* title : {"waits", "total", "p99", "top holder", "top waiter", "lock"}) {
       EXPECT_NE(r.out.find(title), std::string::npos) << width << title;
+    }
+    // What is cut says so.
+    for (const char* whole : {"rows_mutex_of_the_table (server)", "store::Table"}) {
+      EXPECT_TRUE(r.out.find(whole) != std::string::npos || r.out.find("…") != std::string::npos) << width << whole;
     }
   }
 }
@@ -91,7 +100,34 @@ TEST_F(LocksView, WideAndVerboseTellAll) {
   EXPECT_EQ(Locks({.wide = true, .width = 80}).out, Golden("locks_wide.txt")) << Locks({.wide = true, .width = 80}).out;
   const Result verbose = Locks({.details = true, .width = 80});
   EXPECT_NE(verbose.out.find(std::string("    holder  ") + kHolder), std::string::npos) << verbose.out;
-  EXPECT_NE(verbose.out.find("    lock    mutex, rows_mutex_of_the_table (server)"), std::string::npos);
+  EXPECT_NE(verbose.out.find("    lock    mutex, rows_mutex_of_the_table (server)\n"
+                             "    waits   p50 210us  p90 210us  p99 73ms  longest 80ms\n"
+                             "    held    p50 210us  p90 210us  p99 63ms  longest 70ms\n"),
+            std::string::npos)
+      << verbose.out;
+  EXPECT_NE(verbose.out.find("    waiter  worker\n      waits p50 210us  p90 210us  p99 73ms  longest 80ms\n"),
+            std::string::npos)
+      << verbose.out;
+}
+
+// Those who ask from a script, too: `COLUMNS=100 holdfast locks | less`.
+TEST_F(LocksView, TheWidthIsThatOfColumnsWhereItIsGiven) {
+  setenv("COLUMNS", "80", 1);
+  EXPECT_EQ(Locks({}).out, Golden("locks_80.txt"));
+  EXPECT_NE(Locks({.format = "csv"}).out.find("store::Table<std::__cxx11"), std::string::npos) << "programs get it all";
+  setenv("COLUMNS", "many", 1);
+  EXPECT_EQ(Locks({}).out, Golden("locks_wide.txt"));
+  unsetenv("COLUMNS");
+}
+
+TEST_F(LocksView, WhereLengthsWereNotCountedThereIsADashAndTheReason) {
+  Profile p = LockProfile();
+  p.AddComment("lock 3 wait_times: incomplete 196608:4500");
+  const std::string file = folder_.Write("app.2.0001.mutex.pb.gz", EncodePprof(p));
+  const LocksOptions options{.files = {file}, .color = "never", .details = true, .width = 80};
+  const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(options, out, err); });
+  EXPECT_NE(r.out.find("raise --max-memory"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("    waits   not known: there was no room to count them all\n"), std::string::npos) << r.out;
 }
 
 TEST_F(LocksView, PlumbingIsFoldedUnlessAskedFor) {
