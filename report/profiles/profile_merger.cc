@@ -205,6 +205,16 @@ absl::Status ProfileMerger::AddScaled(const Profile& from, std::span<const doubl
   return absl::OkStatus();
 }
 
+std::vector<std::vector<uint32_t>> ProfileMerger::StacksIn(const Profile& from,
+                                                           const std::vector<std::vector<uint32_t>>& stacks) {
+  Ids ids(from);
+  std::vector<std::vector<uint32_t>> made = stacks;
+  for (std::vector<uint32_t>& stack : made) {
+    for (uint32_t& location : stack) location = LocationOf(from, location, &ids);
+  }
+  return made;
+}
+
 void ProfileMerger::Scale(double factor) {
   for (size_t i = 0; i < profile_->samples.size(); ++i) {
     for (int64_t& value : profile_->ValuesOf(i)) {

@@ -41,6 +41,8 @@ class ProfileMerger {
                    std::span<const size_t> columns = {});
   // Takes away what is in `from` (an earlier snapshot of the same process), never below 0.
   absl::Status Subtract(const Profile& from, std::span<const double> variances, std::span<const size_t> columns);
+  // Lists of locations of a profile that was added, as they are in the sum.
+  std::vector<std::vector<uint32_t>> StacksIn(const Profile& from, const std::vector<std::vector<uint32_t>>& stacks);
   // Multiplies everything.
   void Scale(double factor);
 

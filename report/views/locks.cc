@@ -221,6 +221,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   std::set<std::string> seen;
   for (const ProfileGroup& group : set->groups) {
     const ProfileFile* file = group.NewestCumulative();
+    if (file == nullptr && !group.files.empty()) file = &group.newest();  // the difference of two snapshots
     if (file == nullptr || file->profile == nullptr || (group.kind != "mutex" && group.kind != "block")) continue;
     const bool added = seen.insert(group.process).second || group.process.empty();
     auto other = profiles.end();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "report/analysis/lock_merger.h"
 #include "report/analysis/variance.h"
 #include "report/base/atomic_file.h"
 #include "report/base/printable.h"
@@ -154,10 +155,12 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
                   err);
   }
   ProfileMerger merger;
+  LockMerger locks(&merger);
   for (const ProfileFile* file : chosen->files) {
     const auto added = merger.Add(*file->profile, VariancesOf(*file->profile));
     if (!added.ok())
       return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message()))), err);
+    locks.Add(*file->profile, file->process);
   }
   int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
   std::vector<size_t> growing;
@@ -169,6 +172,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
     const auto taken = merger.Subtract(*file->profile, VariancesOf(*file->profile), growing);
     if (!taken.ok())
       return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(taken.message()))), err);
+    locks.Subtract(*file->profile, file->process);
     begin = std::min(begin, file->time_nanos);
   }
   for (const ProfileFile* file : chosen->files) end = std::max(end, file->time_nanos);
@@ -177,6 +181,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   merged.profile->time_nanos = end;
   if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
   CommentMerge(*chosen, options, merged, err);
+  if (options.mode != MergeMode::kAverage) locks.WriteTo(merged.profile.get());
   const auto written = WriteAtomically(options.output, EncodePprof(*merged.profile), out);
   return written.ok() ? 0 : Failed(written, err);
 }

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "report/views/locks.h"
+#include "report/views/merge_command.h"
 #include "report/views/top.h"
 #include "tests/unit/view_fixture.h"
 
@@ -135,6 +136,43 @@ TEST_F(LocksView, PlumbingIsFoldedUnlessAskedFor) {
   EXPECT_NE(Locks({.fold = false}).out.find("lock_guard"), std::string::npos);
   EXPECT_EQ(Locks({.plumbing = {"^park$"}}).out.find("park"), std::string::npos);
   EXPECT_EQ(Locks({.plumbing = {"("}}).exit_code, 2);
+}
+
+// The same program twice: a lock with a name is one, an address is another lock in each.
+TEST_F(LocksView, MergeAddsLocksUpAndTheDifferenceTakesThemAway) {
+  const auto write = [&](const std::string& name, const std::string& process, int64_t time, Profile p) {
+    p.AddComment("process: " + process);
+    p.time_nanos = time;
+    return folder_.Write(name, EncodePprof(p));
+  };
+  const auto merged = [&](MergeMode mode, const std::vector<std::string>& files) {
+    MergeOptions options{.mode = mode, .output = folder_.path() + "/merged.mutex.pb.gz"};
+    options.view.files = files;
+    const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunMerge(options, out, err); });
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    const LocksOptions locks{.files = {options.output}, .format = "csv", .color = "never"};
+    return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(locks, out, err); }).out;
+  };
+  const std::string a = write("a.1.0001.mutex.pb.gz", "h/1/1/1/a", 1000, LockProfile());
+  const std::string b = write("b.2.0001.mutex.pb.gz", "h/1/2/2/b", 1000, LockProfile());
+  const std::string sum = merged(MergeMode::kSum, {a, b});
+  EXPECT_NE(sum.find("\nmutex,10000,6000000000,600000,212360,212360,73271475,80000000,5800000000,212360,"),
+            std::string::npos)
+      << sum;
+  EXPECT_NE(sum.find("rows_mutex_of_the_table (server)"), std::string::npos) << sum;
+  EXPECT_NE(sum.find(",accept_loop,"), std::string::npos) << "its waiter, by the stacks of the sum: " << sum;
+  size_t futexes = 0;
+  for (size_t at = 0; (at = sum.find("\nfutex,", at)) != std::string::npos; ++at) ++futexes;
+  EXPECT_EQ(futexes, 4u) << sum;
+  // Each row of the sum once more, as a later snapshot.
+  Profile later = LockProfile();
+  later.AddComment(
+      "lock 6: mutex 0x7f0000009000 contentions 3 delay_ns 600000 longest_ns 300000 holds 3 hold_ns 500000");
+  later.AddComment("lock 6 wait_times: 196608:2 262144:1");
+  const std::string newer = write("a.1.0002.mutex.pb.gz", "h/1/1/1/a", 2000, std::move(later));
+  const std::string difference = merged(MergeMode::kDifference, {a, newer});
+  EXPECT_NE(difference.find("\nmutex,3,600000,200000,212360,300000,300000,300000,"), std::string::npos) << difference;
+  EXPECT_EQ(difference.find("rows_mutex"), std::string::npos) << "nobody waited for it in between: " << difference;
 }
 
 TEST_F(LocksView, IdleWaitsComeLastInTop) {

@@ -1,0 +1,143 @@
+#include "report/analysis/lock_merger.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fmt/format.h"
+#include "report/pprof/lock_comment_limits.h"
+
+namespace holdfast {
+namespace {
+
+// Files may say anything: sums stay between 0 and the largest value.
+void AddTo(int64_t* sum, int64_t value, int sign) {
+  value = std::max<int64_t>(0, value);
+  if (sign < 0) {
+    *sum = std::max<int64_t>(0, *sum - value);
+  } else if (__builtin_add_overflow(*sum, value, sum)) {
+    *sum = std::numeric_limits<int64_t>::max();
+  }
+}
+
+void AddTo(double* sum, double value, int sign) { *sum = std::max(0.0, *sum + sign * value); }
+
+void AddTo(TimeCounts* sum, const TimeCounts& times, int sign) { sign < 0 ? sum->Subtract(times) : sum->Add(times); }
+
+// The entry of `key`, new ones at the end of `list`.
+template <typename T, typename Key>
+T& EntryOf(std::map<Key, size_t>* places, const Key& key, std::vector<T>* list) {
+  const auto [place, added] = places->emplace(key, list->size());
+  if (added) list->emplace_back();
+  return (*list)[place->second];
+}
+
+}  // namespace
+
+int LockMerger::StackNumber(const std::vector<uint32_t>& stack) {
+  const auto [place, added] = stacks_.emplace(stack, static_cast<int>(sum_.stacks.size()));
+  if (added) sum_.stacks.push_back(stack);
+  return place->second;
+}
+
+void LockMerger::AddSigned(const Profile& from, const std::string& process, int sign) {
+  const LockList list = ReadLockList(from, nullptr);
+  std::vector<int> stacks;  // by their number in `from`
+  for (const auto& stack : merger_.StacksIn(from, list.stacks)) stacks.push_back(StackNumber(stack));
+  const auto stack_in_sum = [&](int stack) {
+    return stack == LockList::kUnknown ? stack : stacks[static_cast<size_t>(stack)];
+  };
+  std::map<int, int> numbers;
+  for (const LockList::Lock& lock : list.locks) {
+    const int block_stack = stack_in_sum(lock.block_stack);
+    const std::string which = !lock.name.empty() ? lock.name
+                              : block_stack != LockList::kUnknown
+                                  ? fmt::format("{} {} {}", lock.block_bytes, lock.block_offset, block_stack)
+                                  : lock.address;
+    const std::tuple key(lock.kind, which, lock.name.empty() && block_stack == LockList::kUnknown ? process : "");
+    LockList::Lock& sum = EntryOf(&locks_, key, &sum_.locks);
+    if (sum.kind.empty()) {
+      sum.number = static_cast<int>(sum_.locks.size());
+      sum.kind = lock.kind;
+      sum.address = lock.address;
+      sum.name = lock.name;
+      sum.block_bytes = lock.block_bytes;
+      sum.block_offset = lock.block_offset;
+      sum.block_stack = block_stack;
+    }
+    numbers[lock.number] = sum.number;
+    AddTo(&sum.contentions, lock.contentions, sign);
+    AddTo(&sum.delay_ns, lock.delay_ns, sign);
+    AddTo(&sum.holds, lock.holds, sign);
+    AddTo(&sum.hold_ns, lock.hold_ns, sign);
+    AddTo(&sum.held_ns, lock.held_ns, sign);
+    AddTo(&sum.wait_times, lock.wait_times, sign);
+    AddTo(&sum.hold_times, lock.hold_times, sign);
+    sum.longest_ns = std::max(sum.longest_ns, lock.longest_ns);
+    sum.longest_held_ns = std::max(sum.longest_held_ns, lock.longest_held_ns);
+  }
+  for (const LockList::Pair& pair : list.pairs) {
+    const auto lock = numbers.find(pair.lock);
+    if (lock == numbers.end()) continue;
+    const std::tuple key(lock->second, stack_in_sum(pair.holder), stack_in_sum(pair.waiter));
+    LockList::Pair& sum = EntryOf(&pairs_, key, &sum_.pairs);
+    std::tie(sum.lock, sum.holder, sum.waiter) = key;
+    AddTo(&sum.contentions, pair.contentions, sign);
+    AddTo(&sum.delay_ns, pair.delay_ns, sign);
+  }
+  for (const LockList::Site& site : list.sites) {
+    const std::tuple key(stack_in_sum(site.stack), site.kind, site.is_holder);
+    LockList::Site& sum = EntryOf(&sites_, key, &sum_.sites);
+    std::tie(sum.stack, sum.kind, sum.is_holder) = key;
+    sum.longest_ns = std::max(sum.longest_ns, site.longest_ns);
+    AddTo(&sum.times, site.times, sign);
+  }
+}
+
+void LockMerger::WriteTo(Profile* profile) {
+  std::erase_if(sum_.locks, [](const LockList::Lock& lock) { return lock.contentions + lock.holds <= 0; });
+  std::stable_sort(sum_.locks.begin(), sum_.locks.end(),
+                   [](const LockList::Lock& a, const LockList::Lock& b) { return a.delay_ns > b.delay_ns; });
+  std::map<int, size_t> numbers;
+  for (const LockList::Lock& lock : sum_.locks) {
+    if (numbers.size() == kMostLocksWritten) break;
+    const size_t number = numbers.size() + 1;
+    numbers[lock.number] = number;
+    const auto add = [&](const std::string& text) { profile->AddComment(fmt::format("lock {}{}", number, text)); };
+    add(fmt::format(": {} {} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}", lock.kind, lock.address,
+                    lock.contentions, lock.delay_ns, lock.longest_ns, lock.holds, lock.hold_ns));
+    if (!lock.name.empty()) add(" name: " + lock.name);
+    if (!lock.wait_times.empty()) add(" wait_times: " + lock.wait_times.Text());
+    if (!lock.hold_times.empty()) {
+      add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
+                      lock.hold_times.Text()));
+    }
+    if (lock.block_stack != LockList::kUnknown) {
+      add(fmt::format(" block: {} bytes, {} into it, stack {}", lock.block_bytes, lock.block_offset,
+                      lock.block_stack + 1));
+    }
+  }
+  for (size_t i = 0; i < sum_.stacks.size(); ++i) {
+    std::string text = fmt::format("lock stack {}:", i + 1);
+    for (const uint32_t location : sum_.stacks[i]) text += fmt::format(" 0x{:x}", profile->locations[location].address);
+    profile->AddComment(text);
+  }
+  std::stable_sort(sum_.pairs.begin(), sum_.pairs.end(),
+                   [](const LockList::Pair& a, const LockList::Pair& b) { return a.delay_ns > b.delay_ns; });
+  size_t written = 0;
+  for (const LockList::Pair& pair : sum_.pairs) {
+    const auto lock = numbers.find(pair.lock);
+    if (lock == numbers.end() || pair.contentions + pair.delay_ns <= 0) continue;
+    if (written++ == kMostPairsWritten) break;
+    const auto text = [](int stack) { return stack == LockList::kUnknown ? "-" : fmt::format("{}", stack + 1); };
+    profile->AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
+                                    written, lock->second, text(pair.holder), text(pair.waiter), pair.contentions,
+                                    pair.delay_ns));
+  }
+  for (const LockList::Site& site : sum_.sites) {
+    if (site.times.empty()) continue;
+    profile->AddComment(fmt::format("lock site {} {} {}_times: longest_ns {} {}", site.stack + 1, site.kind,
+                                    site.is_holder ? "hold" : "wait", site.longest_ns, site.times.Text()));
+  }
+}
+
+}  // namespace holdfast
