@@ -104,6 +104,9 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns);
       function_or_none(lock.top_holder);
       function_or_none(lock.top_waiter);
+      for (const Lengths& lengths : {lock.waited, lock.held}) {
+        json.Number(lengths.p50).Number(lengths.p90).Number(lengths.p99).Number(lengths.longest);
+      }
       json.Close(']');
     }
     json.Close(']').Key("pairs").Open('[');
@@ -112,6 +115,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       json.Real(pair.contentions).Real(pair.delay_ns);
       function_or_none(pair.holder_function);
       function_or_none(pair.waiter_function);
+      json.Number(pair.held_p99).Number(pair.waited_p99);
       json.Close(']');
     }
     json.Close(']').Close('}');

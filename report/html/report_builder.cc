@@ -244,6 +244,10 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   const auto function_of = [&](const std::string& name) {
     return name == "-" ? kNoFunction : FunctionNumber(name, "", 0);
   };
+  const auto lengths_of = [](const TimeCounts& times, int64_t longest_ns) -> Lengths {
+    const auto at = [&](double share) { return times.Percentile(share, longest_ns); };
+    return {at(0.5), at(0.9), at(0.99), longest_ns > 0 ? longest_ns : -1};
+  };
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
@@ -256,6 +260,8 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         .hold_ns = lock.hold_ns,
         .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, whose)),
         .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, whose)),
+        .waited = lengths_of(lock.wait_times, lock.longest_ns),
+        .held = lengths_of(lock.hold_times, lock.longest_held_ns),
     });
   }
   for (const LockList::Pair& pair : list.pairs) {
@@ -264,17 +270,23 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
     added.lock = pair.lock;
     added.contentions = pair.contentions;
     added.delay_ns = pair.delay_ns;
-    const auto name = [&](int number, uint32_t* node, uint32_t* function) {
+    const auto lock = std::find_if(list.locks.begin(), list.locks.end(),
+                                   [&](const LockList::Lock& one) { return one.number == pair.lock; });
+    const auto name = [&](int number, LockSide side, uint32_t* node, uint32_t* function, int64_t* p99) {
       if (number < 0 || static_cast<size_t>(number) >= list.stacks.size()) return;
       const std::vector<uint32_t>& stack = list.stacks[static_cast<size_t>(number)];
       for (size_t k = stack.size(); k-- > 0;) {
         const auto nodes = stacks.NodesOf(stack[k]);
         for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
       }
-      *function = function_of(FunctionOf(profile, stack, whose));
+      const std::string owner = FunctionOf(profile, stack, whose);
+      *function = function_of(owner);
+      if (lock == list.locks.end()) return;
+      const SiteLengths lengths = LengthsAtSites(profile, list, *lock, side, owner, whose);
+      *p99 = lengths.times.Percentile(0.99, lengths.longest_ns);
     };
-    name(pair.holder, &added.holder, &added.holder_function);
-    name(pair.waiter, &added.waiter, &added.waiter_function);
+    name(pair.holder, LockSide::kHolder, &added.holder, &added.holder_function, &added.held_p99);
+    name(pair.waiter, LockSide::kWaiter, &added.waiter, &added.waiter_function, &added.waited_p99);
   }
 }
 

@@ -114,17 +114,22 @@ class ReportBuilder {
   };
   static constexpr uint32_t kNoFunction = 0xffffffff, kNoFrame = 0xffffffff, kRoot = 0;
   // Single locks and who waited for whom (report/analysis/lock_list.h), stacks as nodes; kRoot: not known.
+  struct Lengths {  // percentiles, nanoseconds; −1: not known
+    int64_t p50 = -1, p90 = -1, p99 = -1, longest = -1;
+  };
   struct Lock {
     int number = 0;
     std::string name, kind;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0, holds = 0, hold_ns = 0;
     uint32_t top_holder = kNoFunction, top_waiter = kNoFunction;
+    Lengths waited = {}, held = {};
   };
   struct PairOfStacks {
     int lock = 0;
     uint32_t holder = 0, waiter = 0;
     uint32_t holder_function = kNoFunction, waiter_function = kNoFunction;  // as `holdfast locks` names the stacks
     double contentions = 0, delay_ns = 0;
+    int64_t waited_p99 = -1, held_p99 = -1;  // at the call sites of these functions, for this lock's kind
   };
   struct Series {
     bool is_base = false;

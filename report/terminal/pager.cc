@@ -89,6 +89,9 @@ std::string PagerCommand(const std::function<const char*(const char*)>& environm
 }
 
 size_t ScreenWidth() {
+  if (const char* columns = std::getenv("COLUMNS"); columns != nullptr) {
+    if (const long width = std::strtol(columns, nullptr, 10); width > 0) return static_cast<size_t>(width);
+  }
   winsize size{};
   const bool is_terminal = isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return is_terminal ? size.ws_col : 0;

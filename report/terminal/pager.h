@@ -24,7 +24,7 @@ int Paged(bool allowed, const std::function<int(std::ostream&)>& print);
 // The command, "" for none. `environment`: getenv.
 std::string PagerCommand(const std::function<const char*(const char*)>& environment);
 
-// Columns of the terminal that standard output is; 0 where it is none, or does not say.
+// $COLUMNS, else columns of the terminal that standard output is; 0 where it is none, or does not say.
 size_t ScreenWidth();
 
 // How many lines a terminal of `width` columns shows of `text`, whose colours take no room.

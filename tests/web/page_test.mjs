@@ -74,15 +74,16 @@ test("Locks and who waited for whom equal holdfast locks, on a real program", as
   assert.match(await hash(), /view=locks/);
   const time = (ns) => core.formatValue(ns, "nanoseconds");
   const name = (cell) => cell.split("\n")[0];
-  const shown = (await rows("lock-list")).map(([lock, delay, waits, mean, longest, , kind, holder, waiter]) => [delay, plain(waits), mean, longest, kind, name(holder), name(waiter), lock]);
+  const shown = (await rows("lock-list")).map(([lock, delay, waits, , p50, p90, p99, longest, kind, holder, waiter]) => [delay, plain(waits), p50, p90, p99, longest, kind, name(holder), name(waiter), lock]);
+  const both = (row, key) => `${core.formatRough(row[`${key}_ns`])}\n${core.formatRough(row[`held_${key}_ns`])}`;
   const locks = printed();
   assert.equal(locks.length, 2);
-  assert.deepEqual(shown, locks.map((row) => [time(row.delay_ns), String(row.contentions), time(row.mean_ns), time(row.longest_ns), row.kind, row.top_holder, row.top_waiter, row.name]));
-  assert.deepEqual(shown.map((row) => row[5]), ["queue_culprit", "table_culprit"]);
+  assert.deepEqual(shown, locks.map((row) => [time(row.delay_ns), String(row.contentions), ...["p50", "p90", "p99", "longest"].map((key) => both(row, key)), row.kind, row.top_holder, row.top_waiter, row.name]));
+  assert.deepEqual(shown.map((row) => row[7]), ["queue_culprit", "table_culprit"]);
   const pairs = printed("--holder", ".");
   assert.equal(pairs.length, 2);
   assert.deepEqual(
-    (await rows("lock-pairs")).map(([lock, delay, count, waiter, holder]) => [delay, plain(count), name(waiter), name(holder), lock]),
+    (await rows("lock-pairs")).map(([lock, delay, count, waiter, , holder]) => [delay, plain(count), name(waiter), name(holder), lock]),
     pairs.map((row) => [time(row.delay_ns), row.contentions.toFixed(0), row.waiter, row.holder, row.lock]),
   );
   // Both sides, and what is nobody's fault: docs/locks.md says that they add up.
@@ -534,6 +535,10 @@ test("Locks: single ones, and who waited for whom, from the file's own comments"
   const comments = [
     "gap_ns: 1000",
     "lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 9000 longest_ns 900 holds 80 hold_ns 8000",
+    "lock 1 wait_times: 64:90 224:27 768:3",
+    "lock 1 hold_times: held_ns 4000 longest_ns 300 32:1 96:79",
+    "lock site 1 mutex wait_times: longest_ns 900 64:9.50 768:3",
+    "lock site 2 mutex hold_times: longest_ns 300 224:40",
     "lock 1 name: queue_mutex (app)",
     "lock stack 1: 0x10000001 0x10000002",
     "lock stack 2: 0x10000003 0x10000002",
@@ -545,9 +550,9 @@ test("Locks: single ones, and who waited for whom, from the file's own comments"
     report([{ kind: "block", samples, comments }, { kind: "mutex", samples: [{ stack: ["main", "culprit"], values: [3, 8000], labels: { lock: "mutex" } }], comments: ["gap_ns: 1000"] }]),
     "#view=locks&metric=block/delay",
   );
-  assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["queue_mutex (app) 9us 120 75ns 900ns 100ns mutex culprit\napp "]);
+  assert.deepEqual((await rows("lock-list")).map((row) => row.join(" ")), ["queue_mutex (app) 9us 120 waited\nheld 71ns\n100ns 240ns\n100ns 830ns\n300ns 900ns\n300ns mutex culprit\napp "]);
   const [first] = await rows("lock-pairs");
-  assert.match(first.join(" ").replace(/\s+/g, " "), /^queue_mutex \(app\) 7us 13 victim app culprit app$/);
+  assert.match(first.join(" ").replace(/\s+/g, " "), /^queue_mutex \(app\) 7us 13 victim app 900ns culprit app 300ns$/);
   assert.match(await page.locator(".lead").innerText(), /As counted, threads waited 9us for locks: holders account for 88\.89%, the delay .* for 11\.11%/);
   await page.getByTestId("locks-block").getByRole("button", { name: "victim" }).click();
   assert.match(await page.getByRole("region", { name: "The other side" }).innerText(), /as pairs were seen:\s*100%\s*culprit/);

@@ -49,6 +49,8 @@ export type LockRow = [
   hold: number,
   topHolder: number,
   topWaiter: number,
+  // How long waits and holds were: p50, p90, p99, longest. −1: not known.
+  ...lengths: number[],
 ];
 /** Who waited for whom: nodes of the report (0: not known), and the functions that say most about them. */
 export type LockPair = [
@@ -59,6 +61,8 @@ export type LockPair = [
   delay: number,
   holderFunction: number,
   waiterFunction: number,
+  heldP99: number, // at the call sites of these functions
+  waitedP99: number,
 ];
 
 export interface Label {

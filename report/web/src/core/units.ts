@@ -38,6 +38,16 @@ export function formatValue(value: number, unit: string): string {
   return short(value / best[1]) + best[0];
 }
 
+/** A time that is known to two digits, as a percentile is: "1.1ms", "20ms", "210ms"; "" for none. */
+export function formatRough(ns: number): string {
+  if (ns < 0) return "";
+  let best = times[0]!;
+  for (const candidate of times) if (ns >= candidate[1] * 0.995) best = candidate;
+  const value = ns / best[1];
+  const step = value < 9.95 ? 0.1 : value < 99.5 ? 1 : value < 995 ? 10 : 100;
+  return String(Number((Math.round(value / step) * step).toFixed(1))) + best[0];
+}
+
 /** 1234567 → "1,234,567". */
 export function grouped(value: number): string {
   return String(Math.round(value) || 0).replace(/\B(?=(\d{3})+$)/g, ",");

@@ -113,16 +113,20 @@ export interface WhomRow {
   lock: string;
   delay: number;
   count: number;
+  waitedP99: number; // nanoseconds; −1: not known
+  heldP99: number;
 }
 
 /** Pairs by their functions and lock, as `holdfast locks --holder .` prints them. */
 export function whomRows(pairs: PairOf[]): WhomRow[] {
   const rows = new Map<string, WhomRow>();
-  for (const { pair: [, , , contentions, delay, holder, waiter], lockName } of pairs) {
+  for (const { pair: [, , , contentions, delay, holder, waiter, heldP99, waitedP99], lockName } of pairs) {
     const key = `${waiter} ${holder} ${lockName}`;
-    const row = rows.get(key) ?? { waiter, holder, lock: lockName, delay: 0, count: 0 };
+    const row = rows.get(key) ?? { waiter, holder, lock: lockName, delay: 0, count: 0, waitedP99: -1, heldP99: -1 };
     row.delay += delay;
     row.count += contentions;
+    row.waitedP99 = Math.max(row.waitedP99, waitedP99);
+    row.heldP99 = Math.max(row.heldP99, heldP99);
     rows.set(key, row);
   }
   return [...rows.values()].sort((a, b) => b.delay - a.delay);

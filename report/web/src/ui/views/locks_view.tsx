@@ -1,5 +1,5 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
-import { formatPercent, formatValue, grouped } from "../../core/units";
+import { formatPercent, formatRough, formatValue, grouped } from "../../core/units";
 import { nameOf, type App } from "../app_api";
 import { heldKinds, lockSide, singleLocks, stated, whomRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
@@ -35,7 +35,13 @@ function SingleLocks({ app }: { app: App }) {
                   Number
                 </th>
                 <th scope="col">Waited</th>
+                <th scope="col" class="num" title="Of 100 waits at its call sites, 99 are no longer (estimated, whichever the lock)">
+                  p99
+                </th>
                 <th scope="col">Held</th>
+                <th scope="col" class="num" title="Of 100 holds that end at its call sites, 99 are no longer (estimated, whichever the lock)">
+                  p99
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -45,7 +51,9 @@ function SingleLocks({ app }: { app: App }) {
                   <td class="num">{formatValue(Math.trunc(row.delay), "nanoseconds")}</td>
                   <td class="num muted">{grouped(row.count)}</td>
                   <td class="half">{name(row.waiter, "block")}</td>
+                  <td class="num muted">{formatRough(row.waitedP99)}</td>
                   <td class="half">{name(row.holder, "mutex")}</td>
+                  <td class="num muted">{formatRough(row.heldP99)}</td>
                 </tr>
               ))}
             </tbody>
@@ -64,29 +72,37 @@ function SingleLocks({ app }: { app: App }) {
               <th scope="col" class="num">
                 Waits
               </th>
-              <th scope="col" class="num">
-                Mean
+              <th scope="col" title="How long waits were, and how long it was held while somebody waited. Counted, each within 12 %; waits that go on are not in it.">
+                How long
               </th>
-              <th scope="col" class="num">
-                Longest
-              </th>
-              <th scope="col" class="num">
-                Mean hold
-              </th>
+              {["p50", "p90", "p99", "Longest"].map((text) => (
+                <th key={text} scope="col" class="num">
+                  {text}
+                </th>
+              ))}
               <th scope="col">Kind</th>
               <th scope="col">Top holder</th>
               <th scope="col">Top waiter</th>
             </tr>
           </thead>
           <tbody>
-            {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, longest, holds, hold, holder, waiter] }) => (
+            {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, , , , holder, waiter, ...lengths] }) => (
               <tr key={`${series.process} ${number}`}>
                 <td class="lock" title={title}>{title}</td>
                 <td class="num">{formatValue(delay, "nanoseconds")}</td>
                 <td class="num">{grouped(contentions)}</td>
-                <td class="num muted">{contentions > 0 ? formatValue(Math.trunc(delay / contentions), "nanoseconds") : ""}</td>
-                <td class="num muted">{formatValue(longest, "nanoseconds")}</td>
-                <td class="num muted">{holds > 0 ? formatValue(hold / holds, "nanoseconds") : ""}</td>
+                <td class="muted">
+                  waited
+                  <br />
+                  held
+                </td>
+                {lengths.slice(0, 4).map((ns, i) => (
+                  <td key={i} class={i === 2 ? "num" : "num muted"}>
+                    {formatRough(ns)}
+                    <br />
+                    {formatRough(lengths[i + 4]!)}
+                  </td>
+                ))}
                 <td>{kind}</td>
                 <td class="half">{holder < 0 ? "" : name(holder, "mutex")}</td>
                 <td class="half">{waiter < 0 ? "" : name(waiter, "block")}</td>
