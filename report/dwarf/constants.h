@@ -8,10 +8,22 @@
 namespace holdfast::dwarf {
 
 enum Tag : uint16_t {
+  kTagArrayType = 0x01,
+  kTagClassType = 0x02,
+  kTagMember = 0x0d,
   kTagCompileUnit = 0x11,
+  kTagStructureType = 0x13,
+  kTagTypedef = 0x16,
+  kTagUnionType = 0x17,
+  kTagInheritance = 0x1c,
   kTagInlinedSubroutine = 0x1d,
+  kTagSubrangeType = 0x21,
+  kTagConstType = 0x26,
   kTagSubprogram = 0x2e,
+  kTagVariable = 0x34,
+  kTagVolatileType = 0x35,
   kTagPartialUnit = 0x3c,
+  kTagAtomicType = 0x47,
   kTagCallSite = 0x48,
   kTagSkeletonUnit = 0x4a,
   kTagGnuCallSite = 0x4109,
@@ -19,14 +31,21 @@ enum Tag : uint16_t {
 
 enum Attribute : uint16_t {
   kAtSibling = 0x01,
+  kAtLocation = 0x02,
   kAtName = 0x03,
+  kAtByteSize = 0x0b,
   kAtStmtList = 0x10,
   kAtLowPc = 0x11,
   kAtHighPc = 0x12,
   kAtCompDir = 0x1b,
+  kAtUpperBound = 0x2f,
   kAtAbstractOrigin = 0x31,
+  kAtCount = 0x37,
+  kAtDataMemberLocation = 0x38,
   kAtDeclLine = 0x3b,
+  kAtDeclaration = 0x3c,
   kAtSpecification = 0x47,
+  kAtType = 0x49,
   kAtRanges = 0x55,
   kAtCallFile = 0x58,
   kAtCallLine = 0x59,
@@ -93,6 +112,13 @@ enum Form : uint16_t {
   kFormGnuStrIndex = 0x1f02,
   kFormGnuRefAlt = 0x1f20,
   kFormGnuStrpAlt = 0x1f21,
+};
+
+// Of a location, those that name an address.
+enum Operation : uint8_t {
+  kOpAddr = 0x03,
+  kOpAddrx = 0xa1,
+  kOpGnuAddrIndex = 0xfb,
 };
 
 enum UnitType : uint8_t {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,9 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/time_budget.h"
+#include "report/dwarf/members.h"
+#include "report/elf/debug_file.h"
 #include "report/elf/demangle.h"
 #include "report/elf/elf_file.h"
 #include "report/export/lock_comments.h"
@@ -25,10 +29,15 @@ struct WantedName {
   size_t number;     // of the lock; when names are added later, of the comment
   std::string name;  // mangled
   uint64_t offset;   // into the symbol
+  uint64_t size = 0;        // of the symbol
+  std::string member = {};  // of it, as report/dwarf/members.h says
+  bool has_member = false;  // known, though it may be the whole
 };
 
 constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20;
 constexpr size_t kMostName = 4096;
+// Of a snapshot; 10 MB of debug information are walked in it.
+constexpr std::chrono::milliseconds kMembersTime{50};
 
 void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
   for (const Elf64_Shdr& section : elf.sections()) {
@@ -43,29 +52,56 @@ void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
         if (name.empty()) continue;
         one.name = name.substr(0, name.find('@', 1));
         one.offset = one.elf_address - symbol.st_value;
+        one.size = symbol.st_size;
       }
     }
   }
 }
 
+// By the debug information of the file with these symbols. What is no larger than a lock is one.
+void FindMembersOf(dwarf::Sections* sections, const Deadline& deadline, std::vector<WantedName>* wanted) {
+  constexpr uint64_t kLargestLock = 56;  // pthread_rwlock_t
+  std::vector<dwarf::WantedMember> members;
+  for (const WantedName& one : *wanted) {
+    if (!one.name.empty() && !one.has_member && one.size > kLargestLock)
+      members.push_back({.variable = one.elf_address - one.offset, .offset = one.offset});
+  }
+  if (members.empty()) return;
+  dwarf::FindMembers(sections, members, deadline);
+  for (WantedName& one : *wanted) {
+    for (const dwarf::WantedMember& member : members) {
+      if (!member.is_known || member.variable + member.offset != one.elf_address) continue;
+      one.has_member = true;
+      one.member = member.path;
+    }
+  }
+}
+
 // Only where the file has this build id.
-void FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
+bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
-  if (elf != nullptr && elf->is_readable() && elf->BuildId() == build_id) FindNames(*elf, wanted);
+  if (elf == nullptr || !elf->is_readable() || elf->BuildId() != build_id) return false;
+  FindNames(*elf, wanted);
+  return true;
 }
 
 // Only a regular file: the path comes from a table that anyone of the same user may have written.
-void FindNamesAt(const std::string& path, std::string_view build_id, std::vector<WantedName>* wanted) {
+void FindNamesAt(const std::string& path, std::string_view build_id, const Deadline& deadline,
+                 std::vector<WantedName>* wanted) {
+  constexpr uint64_t kMostUnpacked = uint64_t{256} << 20;
   if (!path.starts_with('/')) return;
-  if (const auto fd = OpenRegular(path); fd.ok()) FindNamesIn(fd->get(), build_id, wanted);
+  auto fd = OpenRegular(path);
+  if (!fd.ok() || !FindNamesIn(fd->get(), build_id, wanted)) return;
+  const auto file = OpenDebugFile(*std::move(fd), kMostUnpacked);
+  if (file.ok() && (*file)->has_lines()) FindMembersOf(&(*file)->sections, deadline, wanted);
 }
 
 std::string LastingName(const WantedName& one, std::string_view path) {
   if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
   if (one.name.empty()) return fmt::format("{}!0x{:x}", BaseName(path), one.elf_address);
   const std::string demangled = Demangle(one.name);
-  const std::string offset = one.offset == 0 ? "" : fmt::format("+{}", one.offset);
-  return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, offset, BaseName(path));
+  const std::string place = one.has_member ? one.member : one.offset == 0 ? "" : fmt::format("+{}", one.offset);
+  return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, place, BaseName(path));
 }
 
 bool HasNameless(const std::vector<WantedName>& wanted) {
@@ -109,7 +145,7 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile) {
     }
   }
   for (auto& [module, wanted] : by_module) {
-    FindNamesAt(module->path, module->build_id, &wanted);
+    FindNamesAt(module->path, module->build_id, Deadline::In(kMembersTime), &wanted);
     if (!module->path.starts_with('/')) continue;
     for (const WantedName& one : wanted) {
       profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path)));
@@ -137,10 +173,11 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
         })) {
       continue;
     }
-    FindNamesAt(path, build_id, &wanted);
+    FindNamesAt(path, build_id, Deadline::Never(), &wanted);
     if (HasNameless(wanted) && !build_id.empty()) {
       if (const auto found = files.Find(path, build_id, nullptr); found.ok()) {
         FindNamesIn(found->file->fd.get(), build_id, &wanted);
+        FindMembersOf(&found->file->sections, Deadline::Never(), &wanted);
       }
     }
     for (const WantedName& one : wanted) {

@@ -1,6 +1,7 @@
 // Names of locks that are global variables: `lock N name: …` comments (report/export/lock_comments.h).
 //
 //   lock 1 name: queue_mutex (server)      the symbol that holds it; inside of one: queues+64 (server)
+//   lock 3 name: server.accounts_[3].mutex (server)     a member of it, by the debug information (report/dwarf/members.h)
 //   lock 2 name: memcached!0x4a080         no symbol does: its address in the file, equal from run to run
 #ifndef HOLDFAST_REPORT_EXPORT_LOCK_NAMES_H_
 #define HOLDFAST_REPORT_EXPORT_LOCK_NAMES_H_
@@ -12,10 +13,10 @@
 namespace holdfast {
 
 // What the exporter writes. Reads the symbols of data from the files of the modules that hold locks; one file at a time,
-// each looked at once. Of a file that is not there, or is another than the program had loaded, only addresses are known.
+// each looked at once; members where the file itself has debug information, as far as there is time. Of a file that is not there, or is another than the program had loaded, only addresses are known.
 void WriteLockNames(const Snapshot& snapshot, Profile* profile);
 
-// What `holdfast symbolize` adds: names for addresses in files, also from debug files.
+// What `holdfast symbolize` adds: names for addresses in files, also from debug files, with members.
 void CompleteLockNames(Profile* profile, DebugFileFinder& files);
 
 }  // namespace holdfast

@@ -1,4 +1,7 @@
 // `holdfast locks`: what it reads from comments, whatever these hold, and what it prints of a real program.
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -166,6 +169,66 @@ TEST_F(LockList, SamplesAreKeptApartByLockOnlyIfAskedFor) {
       }
     }
   }
+}
+
+const char* const kMembers[] = {"bank::lone_mutex (",
+                                "bank::server.name_mutex_ (",
+                                "bank::server.accounts_mutex_ (",
+                                "bank::server.accounts_[3].mutex (",
+                                "bank::server.grid_[1][2].mutex (",
+                                "bank::server.audit_.log (",
+                                "bank::Server::defaults_.mutex (",
+                                "bank::Fallback()::fallback.mutex ("};
+
+TEST_F(LockList, NamesMembersByTheDebugInformation) {
+  const RunResult r = RunAs(Launch::kPreload, {"lock_members"}, {{"lock-interval", "1ns"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::string table = RunTool({"locks", "--wide", out()}).out;
+  for (const char* member : kMembers) EXPECT_THAT(table, HasSubstr(member));
+  EXPECT_THAT(table, Not(HasSubstr("_M_mutex")));
+}
+
+TEST_F(LockList, NamesMembersOfStrippedProgramsOnceTheyAreSymbolized) {
+  const std::string program = folder() + "/lock_members", debug = folder() + "/debug";
+  mkdir(debug.c_str(), 0755);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"objcopy", "--only-keep-debug", ProgramPath("lock_members"),
+                                 debug + "/other-name.debug"},
+        std::vector<std::string>{"objcopy", "--strip-all", ProgramPath("lock_members"), program}}) {
+    const RunResult done = Execute({.argv = command});
+    if (!done.exited(0)) GTEST_SKIP() << "needs binutils";
+  }
+  // From run to run the same, though the program lies elsewhere each time.
+  std::vector<std::string> names[2];
+  std::string profile;
+  for (auto& of_run : names) {
+    const std::string to = out() + "/" + std::to_string(&of_run - names);
+    ASSERT_TRUE(RunAs(Launch::kRun, {program}, {{"lock-interval", "1ns"}, {"out", to}}).exited(0));
+    profile = Newest(to, "mutex").at(0).path;
+    const std::string csv = RunTool({"locks", "--format", "csv", profile}).out;
+    std::istringstream lines(csv);
+    const auto fields = [&] {
+      std::vector<std::string> found;
+      std::string line, field;
+      std::getline(lines, line);
+      for (std::istringstream words(line); std::getline(words, field, ',');) found.push_back(field);
+      return found;
+    };
+    const std::vector<std::string> titles = fields();
+    const auto name = std::find(titles.begin(), titles.end(), "name") - titles.begin();
+    for (std::vector<std::string> row = fields(); row.size() > static_cast<size_t>(name); row = fields()) {
+      of_run.push_back(row[static_cast<size_t>(name)]);
+      EXPECT_THAT(of_run.back(), HasSubstr("lock_members!0x"));
+    }
+    std::sort(of_run.begin(), of_run.end());
+  }
+  EXPECT_EQ(names[0].size(), std::size(kMembers)) << RunTool({"locks", profile}).out;
+  EXPECT_EQ(names[0], names[1]);
+  const std::string symbolized = folder() + "/symbolized.pb.gz";
+  const RunResult done = RunTool({"symbolize", "--debug-dir", debug, "-o", symbolized, profile});
+  ASSERT_TRUE(done.exited(0)) << done.Describe();
+  const std::string table = RunTool({"locks", "--wide", symbolized}).out;
+  for (const char* member : kMembers) EXPECT_THAT(table, HasSubstr(member));
 }
 
 TEST_F(LockList, SaysWhatIsWrong) {
