@@ -208,16 +208,20 @@ struct Group {
   uint16_t lock;
   bool overflow;
   std::array<double, kRowSums> sums;
-  bool waiting = false;  // it still goes on
+  bool waiting = false;       // it still goes on
+  uint64_t lock_address = 0;  // then, where samples are kept apart by lock
 };
 
-// Waits that go on, with the time so far: exact, none is left to chance.
+// Waits that go on, with the time so far: exact, none is left to chance. Apart by lock where the others are.
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint16_t>, size_t> index;
+  const bool by_lock =
+      std::any_of(snapshot.rows.begin(), snapshot.rows.end(), [](const RowInfo& row) { return row.lock != 0; });
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t>, size_t> index;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
-    const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, wait.lock_number), groups->size());
-    if (added) groups->push_back({stack, wait.kind, 0, wait.lock_number, false, {}, true});
+    const uint64_t lock = by_lock ? wait.lock : 0;
+    const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock), groups->size());
+    if (added) groups->push_back({stack, wait.kind, 0, 0, false, {}, true, lock});
     (*groups)[place->second].sums[kContentions] += 1;
     (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
   }
@@ -332,7 +336,7 @@ class Builder {
       labels[count++] = {.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
                          .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
     }
-    if (const uint64_t address = AddressOfLock(group.lock); address != 0) {
+    if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.lock); address != 0) {
       labels[count++] = {.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))};
     }
     if (group.waiting) labels[count++] = {.key = Intern("state"), .text = Intern("waiting")};

@@ -90,7 +90,6 @@ struct OngoingWaitInfo {
   uint64_t lock, mutex;
   int64_t start_ns;               // of CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
   uint32_t stack = kNoStack;      // index into Snapshot::stacks
-  uint16_t lock_number = 0;       // as RowInfo::lock
   uint32_t noted_holder = 0;      // thread id that the lock named when the wait began or was last looked at
   uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread
   // Who holds it: index into Snapshot::threads, or kNoIndex.

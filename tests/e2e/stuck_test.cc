@@ -223,6 +223,22 @@ TEST_F(Stuck, AWaitInProgressCountsUntilItIsOverAndThenOnlyOnce) {
   EXPECT_TRUE(Settled());
 }
 
+TEST_F(Stuck, WaitsInProgressAreKeptApartByLockLikeTheOthers) {
+  const auto program =
+      Start({"stuck", "ends"},
+            {{"heap-interval", "0"}, {"lock-interval", "1ns"}, {"lock-label", "yes"}, {"snapshot-every", "0"}});
+  EXPECT_TRUE(RunTool({"dump", "--tables", tables(), std::to_string(program->pid())}).exited(0));
+  ASSERT_EQ(NewestBlock().size(), 1u);
+  size_t waiting = 0;
+  for (const DecodedSample& sample : NewestBlock()[0].samples) {
+    if (sample.labels.count("state") == 0) continue;
+    ++waiting;
+    EXPECT_EQ(sample.labels.count("lock_address"), 1u) << AllSummaries();
+  }
+  EXPECT_GE(waiting, 1u);
+  KillAndSettle(program.get());
+}
+
 TEST_F(Stuck, RunSaysThatTheProgramIsDeadlockedWhenItIsInterrupted) {
   const auto program = Start({"stuck", "abba"}, kLocksOnly, Launch::kRun);
   program->Signal(SIGINT);
