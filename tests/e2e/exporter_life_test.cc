@@ -258,5 +258,22 @@ TEST_F(ExporterLife, ShortProcessesOfABuildShareOneFileForEachProgram) {
   EXPECT_THAT(RunTool({"top", of_program[0].path}).out, HasSubstr("threads_exact"));
 }
 
+TEST_F(ExporterLife, AThousandCommandsOfAShellLeaveOneFileForEachProgram) {
+  constexpr int kCommands = 1000;
+  Command command = CommandFor(Launch::kRun, {"/bin/sh"}, With(kEvery, "merge-children", "yes"));
+  command.argv.insert(command.argv.end(), {"-c", "i=0; while [ $i -lt " + std::to_string(kCommands) + " ]; do " +
+                                                     ProgramPath("endings") + " return >/dev/null; i=$((i+1)); done"});
+  const RunResult r = RunAndSettle(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  std::map<std::string, int> files;  // by program; the shell that was started has its own beside
+  for (const ProfileName& name : ListProfiles(out())) {
+    EXPECT_EQ(name.kind, "heap");
+    ++files[name.program + (name.pid == 0 ? "" : " itself")];
+    if (name.program == "endings") EXPECT_EQ(Decode(name.path).Comment("merged"), "sum of 1000 processes");
+  }
+  EXPECT_EQ(files.at("endings"), 1);
+  EXPECT_LE(files.size(), 3u) << AllSummaries();
+}
+
 }  // namespace
 }  // namespace holdfast::testing

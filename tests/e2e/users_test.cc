@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "sampler/contract/exporter_service.h"
 #include "tests/support/profiled.h"
@@ -354,6 +356,36 @@ TEST_F(Users, WhatRootWritesBelongsToWhomTheFolderBelongsTo) {
   struct stat info;
   ASSERT_EQ(stat(ListProfiles(out())[0].path.c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, static_cast<uid_t>(kNobody));
+}
+
+// To thin them by --keep, whoever writes the next one reads the earlier ones: files that somebody may have put there.
+TEST_F(Users, WhatAnEarlierExporterWroteIsReadAsNobody) {
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"},
+                               {{"heap-interval", "1"}, {"keep", "2"}, {"snapshot-every", "0"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";  // each `dump` writes, and knows nothing of those before it
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string trace = folder() + "/trace";
+  for (int i = 1; i <= 3; ++i) {
+    running.Write("line\n");
+    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(i)));
+    const RunResult dumped = Execute({.argv = {"strace", "-f", "-y", "-o", trace, "-e", "trace=setresuid,pread64,read",
+                                               Tool(), "dump", std::to_string(running.pid()), "--tables", tables()}});
+    if (dumped.err.find("Operation not permitted") != std::string::npos) GTEST_SKIP() << "strace may not trace here";
+    ASSERT_TRUE(dumped.exited(0)) << dumped.Describe();
+  }
+  std::set<std::string> nobodies;
+  int read = 0;
+  std::istringstream lines(ReadFile(trace));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string process = line.substr(0, line.find(' '));
+    if (line.find("setresuid(65534, 65534, 65534)") != std::string::npos) nobodies.insert(process);
+    if (line.find(".pb.gz>") == std::string::npos) continue;
+    ++read;
+    EXPECT_TRUE(nobodies.contains(process)) << line;
+  }
+  EXPECT_EQ(read, 2);
+  EXPECT_EQ(ListProfiles(out()).size(), 2u);
 }
 
 TEST_F(Users, AFolderWhereEverybodyMayRemoveIsSaid) {
