@@ -114,9 +114,11 @@ HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, l
   errno = static_cast<int>(-result);
   return -1;
 }
+// landlock_restrict_self(2) has no wrapper in libc either. (xz 5.8 calls it as its first thing.)
 HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
   if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
     BeforeFork();
+  if (UNLIKELY(number == SYS_landlock_restrict_self) && Ready()) BeforeLandlock();
   return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
 }
 }  // extern "C"

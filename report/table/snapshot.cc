@@ -159,6 +159,9 @@ class SnapshotReader {
       info.end = module->end;
       info.bias = module->bias;
       info.tag = module->tag;
+      // The loader has no name for the program itself, and /proc was out of reach (Landlock).
+      if (info.path.empty() && head_->entry >= info.start && head_->entry < info.end)
+        info.path = snapshot->process.executable;
       info.unloaded = CounterValue(module->unloaded) != 0;
       for (int i = 0; i < module->segments; ++i) {
         if (segments[i].start < segments[i].end) {
@@ -284,6 +287,7 @@ class SnapshotReader {
     }
     std::vector<Offset> lists;
     for (const auto& list : head_->stack_heads) {
+      if (CounterValue(list) == 0) continue;  // of a short process nearly all
       lists.assign(1, CounterValue(list));
       while (!lists.empty()) {
         const Offset offset = lists.back();

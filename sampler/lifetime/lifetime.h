@@ -19,6 +19,8 @@ void AllowTag(bool allocator_can_align);
 // An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns
 // at once. In a vfork child: does nothing.
 void AwaitLastProfile();
+// The program is about to forbid itself files (Landlock): makes the table and starts the exporter now.
+void BeforeLandlock();
 // The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.
 // And if that failed (programs ask for a filter that cannot be, to see whether there are filters): as before.
 // `strict`: SECCOMP_MODE_STRICT, which also forbids to read the time.

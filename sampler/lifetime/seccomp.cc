@@ -20,21 +20,31 @@ bool ClockIsNoSystemCall() {
          TextStartsWith(source, "hyperv_clocksource_tsc_page");
 }
 
+// Makes the table, with so many bytes in memory beyond the first, and waits until the exporter runs.
+void MakeTableReady(uint32_t more_bytes) {
+  ThreadState& thread = thread_state;
+  if (!EnterSlow(thread)) return;
+  Mute(thread);
+  if (SharedTable* made = GetTable(); made != nullptr && more_bytes != 0) made->Back(more_bytes);
+  // Another thread may still be starting the exporter.
+  AwaitTableMade();
+  Unmute(thread);
+}
+
 }  // namespace
+
+// What it has open and mapped stays so: the table grows as before.
+void BeforeLandlock() {
+  OwnState();
+  if (!InBorrowedMemory()) MakeTableReady(0);
+}
 
 void BeforeSeccomp(bool strict) {
   // In a vfork child the filter is its own, the memory its parent's. (A forked child finds out here that it is one.)
   OwnState();
   if (InBorrowedMemory()) return;
-  ThreadState& thread = thread_state;
-  if (EnterSlow(thread)) {
-    Mute(thread);
-    // Enough for some thousand further stacks; then growth stops, and is counted.
-    if (SharedTable* made = GetTable()) made->Back(2 << 20);
-    // Another thread may still be starting the exporter.
-    AwaitTableMade();
-    Unmute(thread);
-  }
+  // Enough for some thousand further stacks; then growth stops, and is counted.
+  MakeTableReady(2 << 20);
   if (strict || !ClockIsNoSystemCall()) no_clock.store(true, std::memory_order_release);
   no_system_calls.store(true, std::memory_order_release);
 }

@@ -146,5 +146,17 @@ TEST_F(Filters, WithWhatIsListedAllowedAndAllElseKilledTheProfilesAreThere) {
   EXPECT_EQ(Newest(to_, "mutex").size(), 1u);
 }
 
+// No filter of system calls, but as final: by Landlock a program takes from itself what the library needs to begin.
+TEST_F(Filters, AProgramThatForbidsItselfAllFilesFirstIsProfiled) {
+  for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
+    std::filesystem::remove_all(out());
+    const RunResult r = RunAs(launch, {"landlocked"}, {{"heap-interval", "1"}});
+    if (r.exited(77)) GTEST_SKIP() << "the kernel knows no Landlock";
+    EXPECT_TRUE(r.exited(5)) << r.Describe();
+    ExpectKnownHeap(r.out);
+    ExpectAllWhole();
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::testing
