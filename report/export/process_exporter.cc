@@ -169,7 +169,13 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     Thin(output, snapshot->keep, &state);
   }
   if (!written.empty()) Shrink(output, geteuid());
+  // A wait that goes on lasts until its process is gone.
+  if (snapshot->exit_request != 0 && snapshot->ongoing.empty()) exported_records_ = snapshot->records_hash;
   return written;
+}
+
+bool ProcessExporter::HasNewsSinceItsEnd() const {
+  return !exported_records_.has_value() || table_.RecordsHash() != exported_records_;
 }
 
 // What the child hands over, in memory that both share. It may have been taken over by the table that it read: nothing

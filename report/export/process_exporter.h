@@ -48,6 +48,8 @@ class ProcessExporter {
   // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
   absl::Status Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared);
   bool has_files() const;
+  // Whether its records differ from those of the last export, at its orderly end: most programs do nothing behind that.
+  bool HasNewsSinceItsEnd() const;
   // Told in the next file: a snapshot that was due was not made, for want of memory.
   void PutOff() { ++put_off_; }
   // What also may go where the folder is full, of processes that have ended.
@@ -84,6 +86,7 @@ class ProcessExporter {
   TableFile table_;
   std::array<Kind, kProfileKinds> kinds_;
   bool adopted_ = false;
+  std::optional<uint64_t> exported_records_;  // at the orderly end, when nothing waited
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;
   std::optional<uint64_t> max_disk_bytes_;
   uint64_t tables_max_disk_bytes_ = 0;  // as the table has it

@@ -79,6 +79,7 @@ std::vector<int64_t> TotalsOf(const Profile& profile) {
 std::vector<std::optional<WrittenFile>> ReadWrittenFiles(const OutputFolder& output,
                                                          const std::vector<ProfileName>& names) {
   std::vector<std::optional<WrittenFile>> files(names.size());
+  if (names.empty()) return files;
   constexpr size_t kShared = kAtOnce * sizeof(HandedOver);
   void* shared = mmap(nullptr, kShared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return files;

@@ -94,8 +94,10 @@ class Exporter {
   void BeginWork() {
     if (last_work_ == 0) SetBadness(kBadnessAtWork);
     // What is compressed takes time.
-    if (symbolizer_ == nullptr)
+    if (symbolizer_ == nullptr) {
       symbolizer_ = std::make_unique<ModuleSymbolizer>(DebugFileFinder::Options{.max_unpacked = 64 << 20});
+      symbolizer_->BelieveFor(kTick);
+    }
     last_work_ = NowNs();
   }
 
@@ -103,15 +105,19 @@ class Exporter {
   void Rest() {
     if (last_work_ == 0 || NowNs() - last_work_ < (memory_is_limited_ ? kTick : kLookAround)) return;
     last_work_ = 0;
+    knows_room_ = false;
     symbolizer_.reset();
     if (output_.ok()) output_->ForgetListing();
     SetBadness(kBadnessAtRest);
     GiveBackMemory();  // last: what runs after it comes back
   }
 
-  // Whether there is room for what one more snapshot takes.
+  // Whether there is room for what one more snapshot takes. Once it is at work the look is not repeated: a dozen files for
+  // each of a build's thousands of processes.
   bool HasRoomFor(const TableFile& table) {
+    if (symbolizer_ != nullptr && knows_room_) return true;
     const std::optional<MemoryRoom> room = MemoryRoomOf("self");
+    knows_room_ = true;
     memory_is_limited_ = room.has_value();
     if (!room.has_value() || symbolizer_ != nullptr) return true;  // it has taken most of it already
     return room->left_bytes >= kSnapshotBytes + static_cast<int64_t>(4 * table.bytes());
@@ -218,7 +224,7 @@ class Exporter {
     // It may have executed another program as another user, whose table is still to come.
     tables_.AwaitSuccessor(served, Output());
     const bool shares = Shares(served);
-    if (Export(served, shares)) {
+    if ((!shares && !served.exporter.HasNewsSinceItsEnd()) || Export(served, shares)) {
       if ((served.shared = shares)) return;
       tables_.RemoveTable(served);
       served.finished = true;
@@ -235,7 +241,7 @@ class Exporter {
   ServedTables tables_;
   std::unique_ptr<ModuleSymbolizer> symbolizer_;  // null: at rest
   int64_t last_work_ = 1;  // 0: nothing since it last rested. At first there is its own start to let go of
-  bool memory_is_limited_ = false;
+  bool memory_is_limited_ = false, knows_room_ = false;
   ProgramFiles shared_;
   int64_t next_shared_ = 0;
   std::map<uid_t, LeftTables> left_;  // by user: one's do not push another's out

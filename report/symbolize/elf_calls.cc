@@ -183,9 +183,14 @@ ElfCalls::Target ElfCalls::Resolve(const Instruction& instruction) {
   return {};
 }
 
+// Asked again for each snapshot, and for each process of a program: kept, since reading a window of code costs more than all
+// the rest of it.
 ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
+  if (const auto known = calls_.find(return_address); known != calls_.end()) return known->second;
   const Instruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
-  return call.length == 0 ? Target() : Resolve(call);
+  Target target = call.length == 0 ? Target() : Resolve(call);
+  if (calls_.size() < kMostCalls) calls_.emplace(return_address, target);
+  return target;
 }
 
 std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
@@ -211,7 +216,7 @@ std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
 
 size_t ElfCalls::memory_bytes() const {
   return names_.capacity() + window_.capacity() + (slots_by_name_.size() + slots_by_value_.size()) * 24 +
-         definitions_.capacity() * sizeof(Definition);
+         definitions_.capacity() * sizeof(Definition) + calls_.capacity() * (sizeof(uint64_t) + sizeof(Target));
 }
 
 }  // namespace holdfast

@@ -27,6 +27,7 @@ class ElfCalls {
  public:
   static constexpr uint64_t kMostTableBytes = 64 << 20;  // of one table of relocations or symbols
   static constexpr uint64_t kMostCode = 64 << 10;        // of one function
+  static constexpr size_t kMostCalls = 1024;             // that are remembered
 
   struct Target {
     uint64_t address = 0;   // of code of this file; 0 where …
@@ -87,6 +88,7 @@ class ElfCalls {
   absl::flat_hash_map<uint64_t, uint32_t> slots_by_name_;   // offset in names_
   absl::flat_hash_map<uint64_t, uint64_t> slots_by_value_;  // an address of the file
   std::vector<Definition> definitions_;                     // sorted
+  absl::flat_hash_map<uint64_t, Target> calls_;             // by the address that they return to
   uint64_t window_address_ = 0;
   std::string window_;
 };

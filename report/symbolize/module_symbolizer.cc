@@ -130,6 +130,14 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
                                                                  int64_t not_after_ns) {
   if (!IsFile(path)) return absl::NotFoundError("not a file");
   const std::string id(build_id);
+  const std::string name = absl::StrCat(path, "\n", id);
+  const int64_t now = believes_ns_ != 0 ? NowNs() : 0;
+  if (const auto seen = seen_.find(name); seen != seen_.end() && now - seen->second.when_ns < believes_ns_) {
+    if (const auto found = by_key_.find(seen->second.key); found != by_key_.end()) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return entries_.front().module.get();
+    }
+  }
   absl::Status status;
   if (auto fd = OpenRegular(path); !fd.ok()) {
     status = fd.status();
@@ -140,6 +148,8 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
       return absl::FailedPreconditionError("written after the profile was, and without a build id to know it by");
     }
     const std::string key = FileKeyOf(info, id);
+    if (seen_.size() >= kMostFiles) seen_.clear();
+    if (believes_ns_ != 0 && !id.empty()) seen_[name] = {key, now};
     if (const auto found = by_key_.find(key); found != by_key_.end()) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return entries_.front().module.get();

@@ -105,6 +105,9 @@ class ModuleSymbolizer {
   // The module that Find gave last, to be kept beyond the next call.
   std::shared_ptr<Module> Latest() const { return entries_.front().module; }
 
+  // For so long after a look at a file with a build id it is not looked at again: a build's processes all name the same few.
+  void BelieveFor(int64_t ns) { believes_ns_ = ns; }
+
   DebugFileFinder& files() { return files_; }
   size_t files_read() const { return files_read_ + files_.files_read(); }
 
@@ -114,6 +117,11 @@ class ModuleSymbolizer {
     std::shared_ptr<Module> module;
   };
 
+  struct Seen {
+    std::string key;
+    int64_t when_ns;
+  };
+
   absl::StatusOr<Module*> Keep(std::string key, std::unique_ptr<Module> module);
   void TakeNamesElsewhere(FileDescriptor program, Module* module);
   absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);
@@ -121,6 +129,8 @@ class ModuleSymbolizer {
   DebugFileFinder files_;
   std::list<Entry> entries_;  // latest used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
+  int64_t believes_ns_ = 0;
+  absl::flat_hash_map<std::string, Seen> seen_;                      // by path and build id
   absl::flat_hash_map<std::string, absl::Status> elsewhere_failed_;  // searches are not repeated
   size_t files_read_ = 0;
 };

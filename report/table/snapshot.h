@@ -152,6 +152,7 @@ struct Snapshot {
   uint64_t wait_samples, hold_samples;
   uint64_t table_bytes;  // backed
   uint32_t exit_request, exported, snapshot_request, snapshot_done, exporter_beat_s;
+  uint64_t records_hash = 0;  // of all records, once the program has said that it ends
   std::vector<ModuleInfo> modules;
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,21 @@ template <typename T>
 T Field(int fd, size_t offset, T fallback) {
   T value;
   return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
+}
+
+// From the file's start to the end of its records, as the header claims and the file's size allows.
+absl::StatusOr<uint64_t> UsedBytes(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
+  // `used` may run ahead of what has pages.
+  const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
+                                          Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
+                        kUnit;
+  const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
+  if (used < sizeof(TableHeader) || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
+    return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
+  }
+  return used;
 }
 
 }  // namespace
@@ -162,16 +178,10 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   std::unique_ptr<char, Free> copy;
   uint64_t capacity = 0, end = 0;
   for (int round = 0; round < 3; ++round) {
-    struct stat info;
-    if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
-    // `used` may run ahead of what has pages.
-    const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
-                                            Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
-                          kUnit;
-    const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
-    if (used < sizeof(TableHeader) || used < end || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
-      return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
-    }
+    const absl::StatusOr<uint64_t> in_use = UsedBytes(fd);
+    if (!in_use.ok()) return in_use.status();
+    const uint64_t used = *in_use;
+    if (used < end) return absl::DataLossError("a table that shrinks");
     if (used > capacity) {
       capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
       std::unique_ptr<char, Free> larger(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
@@ -190,9 +200,20 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
   absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns);
-  if (snapshot.ok())
-    EndOngoingAt(SomebodyWrites(file_) ? monotonic_ns : LastSignOfLife(*snapshot, monotonic_ns), &*snapshot);
+  if (!snapshot.ok()) return snapshot;
+  if (snapshot->exit_request != 0)
+    snapshot->records_hash = absl::HashOf(std::string_view(copy.get(), end).substr(sizeof(TableHeader)));
+  EndOngoingAt(SomebodyWrites(file_) ? monotonic_ns : LastSignOfLife(*snapshot, monotonic_ns), &*snapshot);
   return snapshot;
+}
+
+std::optional<uint64_t> TableFile::RecordsHash() const {
+  const int fd = file_.get();
+  const absl::StatusOr<uint64_t> used = UsedBytes(fd);
+  if (!used.ok()) return std::nullopt;
+  std::string records(*used - sizeof(TableHeader), '\0');
+  if (!ReadRange(fd, records.data(), sizeof(TableHeader), *used)) return std::nullopt;
+  return absl::HashOf(std::string_view(records));
 }
 
 uint64_t TableFile::OngoingOwnerAt(uint64_t place) const {

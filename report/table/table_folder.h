@@ -65,6 +65,8 @@ class TableFile {
 
   absl::StatusOr<ControlWords> ReadWords() const;
   absl::StatusOr<Snapshot> TakeSnapshot() const;
+  // Of all its records, as Snapshot::records_hash: while that stays the same, nothing is new. Nothing: it cannot be read.
+  std::optional<uint64_t> RecordsHash() const;
   // Whose slot that is now, of those that hold the waits that go on: OngoingWaitInfo::owner as long as it is the same wait.
   uint64_t OngoingOwnerAt(uint64_t place) const;
 
