@@ -126,8 +126,9 @@ std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const
     int64_t& sum = outermost[*found];
     sum = WrappedSum(sum, stacks.ValuesOf(i)[0]);
   }
-  const auto most = std::max_element(outermost.begin(), outermost.end(), [](const auto& a, const auto& b) {
-    return Magnitude(a.second) < Magnitude(b.second);
+  const auto most = std::max_element(outermost.begin(), outermost.end(), [&](const auto& a, const auto& b) {
+    const uint64_t a_size = Magnitude(a.second), b_size = Magnitude(b.second);
+    return a_size != b_size ? a_size < b_size : stacks.nodes()[a.first].name > stacks.nodes()[b.first].name;
   });
   return most == outermost.end() ? "" : stacks.nodes()[most->first].name;
 }
@@ -137,11 +138,17 @@ void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable&
                 const std::vector<WaitRank>& ranks, Plumbing* whose, std::string_view first_row, TextTable* table) {
   const Profile& profile = stacks.profile();
   const Owners owners = OwnersOf(stacks, ranks, whose);
-  const auto biggest = std::max_element(
-      owners.sums.begin(), owners.sums.end(),
-      [](const Owners::Sum& a, const Owners::Sum& b) { return Magnitude(a.value) < Magnitude(b.value); });
+  const auto name_of = [&](const Owners::Sum& of) {
+    return whose->OwnerName(profile.FramesOf(profile.samples[of.sample]));
+  };
+  // Of equals the first by name, as on the page.
+  const auto biggest =
+      std::max_element(owners.sums.begin(), owners.sums.end(), [&](const Owners::Sum& a, const Owners::Sum& b) {
+        const uint64_t a_size = Magnitude(a.value), b_size = Magnitude(b.value);
+        return a_size != b_size ? a_size < b_size : name_of(a) > name_of(b);
+      });
   if (biggest != owners.sums.end() && biggest->value != 0) {
-    const std::string name = whose->OwnerName(profile.FramesOf(profile.samples[biggest->sample]));
+    const std::string name = name_of(*biggest);
     if (name != first_row) {  // which the table says itself
       const auto owner = static_cast<uint32_t>(biggest - owners.sums.begin());
       const std::string caller = MostlyFor(stacks, flat, owners, owner, name, whose);

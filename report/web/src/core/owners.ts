@@ -14,6 +14,9 @@ export interface Biggest {
 
 const isNameless = (name: string): boolean => /!0x[0-9a-f]*$|^\[.*\]$|^$/.test(name);
 
+/** Of equals the first by name, which is the order of functions. */
+const isLarger = (fn: number, sum: number, than: number, its = 0): boolean => than < 0 || Math.abs(sum) > Math.abs(its) || (Math.abs(sum) === Math.abs(its) && fn < than);
+
 function nameOfOwner(report: Report, tree: FlameTree, node: number): string {
   const func = tree.func[node]!;
   const object = objectOf(report, func);
@@ -64,7 +67,7 @@ function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number
     i = tree.end[i]!;
   }
   let most = -1;
-  for (const [fn, sum] of outermost) if (most < 0 || Math.abs(sum) > Math.abs(outermost.get(most)!)) most = fn;
+  for (const [fn, sum] of outermost) if (isLarger(fn, sum, most, outermost.get(most))) most = fn;
   return most;
 }
 
@@ -83,7 +86,7 @@ export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total
     if (!place.has(fn)) place.set(fn, owner);
   }
   let func = -1;
-  for (const [fn, sum] of sums) if (func < 0 || Math.abs(sum) > Math.abs(sums.get(func)!)) func = fn;
+  for (const [fn, sum] of sums) if (isLarger(fn, sum, func, sums.get(func))) func = fn;
   if (func < 0 || sums.get(func) === 0) return null;
   const value = sums.get(func)!;
   return { func, name: nameOfOwner(report, tree, place.get(func)!), value, mostlyFor: mostlyFor(report, tree, whole, func, value, ownerOf) };
