@@ -198,7 +198,10 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
 void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
                              Series* series) {
   const Profile& profile = stacks.profile();
-  series->how_to_name = HowToName(UnnamedCodeOf(profile, series->default_metric, whose), arguments_);
+  const auto allocated = FindMetric(profile, "alloc_space");
+  const bool all_was_freed = allocated.ok() && profile.Total(series->default_metric) == 0;
+  const size_t metric = all_was_freed ? *allocated : series->default_metric;
+  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
   // A function is plumbing when it is wherever it lies.
   std::map<uint32_t, bool> holds;
   for (size_t i = 0; i < frames.size(); ++i) {

@@ -65,6 +65,15 @@ test("Whose it is, what it is called, and what brings names that are missing", a
   await missing.close();
 });
 
+test("Of a program that has freed everything the page shows what it allocated, and says so", async () => {
+  const { page, close, text, total } = await open(report([{ samples: [{ stack: ["main", "load"], values: [10, 1000, 0, 0], labels: { bytes: 100 } }] }]));
+  assert.equal(await page.getByTestId("metric").inputValue(), "heap/alloc_space");
+  assert.equal(await total(), "1000B");
+  assert.match(await text(".summary"), /nothing of it is in use any more/);
+  assert.match(await text(".findings"), /Biggest\s+load allocates 1000B/);
+  await close();
+});
+
 test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
   const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
   const { page, close, rows, hash, text } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]));

@@ -82,11 +82,23 @@ export function metricsOf(report: Report): Metric[] {
   return metrics;
 }
 
+/** Whether all that was allocated is freed by now: then what was allocated is what there is to look at. */
+export function allWasFreed(report: Report): boolean {
+  const sum = (name: string): number =>
+    report.series.reduce((all, series) => {
+      const m = series.base || series.kind !== "heap" ? -1 : series.metrics.findIndex(([metric]) => metric === name);
+      return all + (m < 0 ? 0 : series.snapshots[series.snapshots.length - 1]!.totals[m]!);
+    }, 0);
+  return sum("inuse_space") === 0 && sum("alloc_space") > 0;
+}
+
 export function defaultMetric(report: Report, kind?: string): string {
   const metrics = metricsOf(report);
   const first = kind ?? metrics[0]?.kind;
   const series = report.series.find((s) => s.kind === first);
-  return series === undefined ? "" : metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
+  if (series === undefined) return "";
+  const name = series.metrics[series.default]![0];
+  return metricKey({ kind: series.kind, name: name === "inuse_space" && allWasFreed(report) ? "alloc_space" : name });
 }
 
 /** Which column of a series a metric is; −1: it has none. */

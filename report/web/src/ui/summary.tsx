@@ -1,7 +1,7 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
 import { formatSigned, formatValue, grouped } from "../core/units";
 import { leafName, shortName } from "../core/classify";
-import { metricHelp } from "../core/metrics";
+import { allWasFreed, metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
@@ -227,6 +227,7 @@ export function Summary({ app }: { app: App }) {
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
           {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
+          {metric.name === "alloc_space" && allWasFreed(model.report) && <span>nothing of it is in use any more</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>
