@@ -17,6 +17,7 @@ constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved, not used
 constexpr uint64_t kMostTables = uint64_t{128} << 20;  // bytes of one module's tables that are copied
 constexpr uint64_t kMostHeaders = 64;
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
+constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
 bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
@@ -37,21 +38,23 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
 }
 
-// Whether the call before `to`, the return address of whoever called the function at `pc`, goes elsewhere for sure: what lies
-// on the stack of earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
-bool CallsElsewhere(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
-  constexpr uint64_t kLargestFunction = uint64_t{256} << 10;
+// What the call before `to`, the return address of whoever called the function at `pc`, says: what lies on the stack of
+// earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
+enum class Call { kHere, kPerhaps, kElsewhere };
+Call CallBefore(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
+  constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
   unsigned char call[5], stub[8];
-  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return false;
+  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return Call::kPerhaps;
   int32_t distance;
   memcpy(&distance, call + 1, sizeof distance);
   const uint64_t target = to + static_cast<uint64_t>(static_cast<int64_t>(distance));
-  if (target <= pc && pc - target < kLargestFunction) return false;
-  if (!memory.Read(target, stub, sizeof stub)) return true;
+  if (target <= pc && pc - target < kLargestFunction)
+    return pc - target < kUsualFunction ? Call::kHere : Call::kPerhaps;
+  if (!memory.Read(target, stub, sizeof stub)) return Call::kElsewhere;
   const size_t at = stub[0] == 0xf3 && stub[1] == 0x0f ? 4 : 0;  // endbr64
   const bool is_plt = (stub[at] == 0xff && stub[at + 1] == 0x25) || (stub[at] == 0xf2 && stub[at + 1] == 0xff) ||
                       stub[at] == 0x68;  // jmp *, bnd jmp *, push
-  return !is_plt;
+  return is_plt ? Call::kPerhaps : Call::kElsewhere;
 }
 
 class Walker {
@@ -116,17 +119,21 @@ class Walker {
     size_t bytes = kFarthestFrame;
     while (bytes >= 4096 && !memory_.Read(sp_, words.data(), bytes)) bytes /= 2;
     if (bytes < 4096) return false;
-    std::optional<uint64_t> first;
+    std::optional<uint64_t> first, likely;
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
       const uint64_t at = sp_ + i * sizeof(uint64_t);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
       if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
+      const Call call = CallBefore(memory_, words[i + 1], pc_);
+      if (call == Call::kHere && at - sp_ < kUsualFrame) {
+        fp_ = at;
+        return true;
+      }
       if (!first.has_value()) first = at;
-      if (CallsElsewhere(memory_, words[i + 1], pc_)) continue;
-      fp_ = at;
-      return true;
+      if (!likely.has_value() && call != Call::kElsewhere) likely = at;
+      if (at - sp_ >= kUsualFrame && likely.has_value()) break;
     }
-    fp_ = first;  // by a tail call, perhaps
+    fp_ = likely.has_value() ? likely : first;  // elsewhere: by a tail call, perhaps
     return first.has_value();
   }
 

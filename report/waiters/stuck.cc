@@ -141,7 +141,7 @@ class Stuck {
   }
 
   // Of a lock the longest wait first, too.
-  static std::vector<Group> Sorted(std::map<std::string, Group> groups) {
+  static std::vector<Group> Sorted(std::map<std::string, Group>&& groups) {
     std::vector<Group> sorted;
     for (auto& [key, group] : groups) {
       for (auto& [way, waits] : group.by_way) {

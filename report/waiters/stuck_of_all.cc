@@ -71,6 +71,7 @@ std::string StuckTextOfAll(const std::vector<StuckProcess>& processes) {
       fmt::format("{}: no thread waits for a lock{}\n", quiet == 1 ? "1 process" : fmt::format("{} processes", quiet),
                   idle == 0 ? "" : fmt::format("; {} idle", idle));
   std::vector<Alike> sorted;
+  sorted.reserve(all.size());
   for (auto& [key, alike] : all) sorted.push_back(std::move(alike));
   std::stable_sort(sorted.begin(), sorted.end(), [](const Alike& a, const Alike& b) {
     return std::tuple(b.depth, a.threads) < std::tuple(a.depth, b.threads);

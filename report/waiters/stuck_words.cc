@@ -19,7 +19,10 @@ StuckWords::StuckWords(const Profile& profile)
       whose_(Plumbing::Make(profile, {}).value()),  // without patterns it can't fail
       locks_(ReadLockList(profile, &whose_)),
       list_(ReadWaitingList(profile)) {
-  for (const WaitingList::Wait& wait : list_.waits) ++waiters_[{wait.kind, wait.address}];
+  for (const WaitingList::Wait& wait : list_.waits) {
+    ++waiters_[{wait.kind, wait.address}];
+    if (wait.holder != WaitingList::kUnknown) holders_.insert(wait.holder);
+  }
 }
 
 std::string StuckWords::ThreadName(int thread) const {
@@ -125,7 +128,8 @@ WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
   const bool is_lock =
       wait.kind != "futex" || wait.holder != WaitingList::kUnknown || waiters_.at({wait.kind, wait.address}) > 1;
   if (!IsUnheldKind(wait.kind) && is_lock) return WaitRank::kLock;
-  if (wait.stack == WaitingList::kUnknown) return WaitRank::kEvent;
+  // Who holds up others is not idle.
+  if (wait.stack == WaitingList::kUnknown || holders_.contains(wait.thread)) return WaitRank::kEvent;
   const bool since_start = wait.thread != WaitingList::kUnknown && ThreadAt(wait.thread).since_start;
   return RankOfUnheld(profile_, StackAt(wait.stack), since_start, &whose_);
 }
@@ -135,9 +139,7 @@ bool StuckWords::IsInLoop(const WaitingList::Thread& thread) const {
 }
 
 bool StuckWords::IsOther(int thread) const {
-  const auto is_of_it = [thread](const WaitingList::Wait& wait) { return wait.holder == thread; };
-  return ThreadAt(thread).wait == WaitingList::kUnknown && !ThreadAt(thread).does.empty() &&
-         std::none_of(list_.waits.begin(), list_.waits.end(), is_of_it);
+  return ThreadAt(thread).wait == WaitingList::kUnknown && !ThreadAt(thread).does.empty() && !holders_.contains(thread);
 }
 
 int64_t StuckWords::SinceNs(const std::vector<int>& circle) const {

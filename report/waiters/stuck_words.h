@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +63,7 @@ class StuckWords {
   const LockList locks_;
   const WaitingList list_;
   std::map<std::pair<std::string_view, std::string_view>, size_t> waiters_;  // by kind and address
+  std::set<int> holders_;  // threads that hold what somebody waits for
 };
 
 }  // namespace holdfast

@@ -132,6 +132,9 @@ TEST_F(Stuck, AReaderWaitsForAWriterThatWaitsForACondition) {
   EXPECT_THAT(answer.out, ContainsRegex("held by T2 writer \\(tid [0-9]+\\), which waits for condition ready_condition "
                                         "\\(stuck\\): wait_until_ready ← update_table"));
   EXPECT_THAT(answer.out, ContainsRegex("T3 reader .*look_up ← serve_reads"));
+  // Who holds up others is not idle.
+  EXPECT_THAT(answer.out,
+              HasSubstr("waits for what nobody holds\n  condition ready_condition (stuck): 1 thread waits"));
   KillAndSettle(program.get());
 }
 
