@@ -17,8 +17,8 @@ struct WaitingList {
 
   struct Thread {
     int64_t tid = 0;
-    int number = 0;     // 1 is main; 0: not known
-    bool gone = false;  // it has ended, and holds all the same
+    int number = 0;            // 1 is main; 0: not known
+    bool gone = false;         // it has ended, and holds all the same
     bool since_start = false;  // it has waited for what nobody holds since it was created
     std::string name;
     std::string does;      // of one that does not wait

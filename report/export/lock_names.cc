@@ -26,9 +26,9 @@ namespace {
 
 struct WantedName {
   uint64_t elf_address;
-  size_t number;     // of the lock; when names are added later, of the comment
-  std::string name;  // mangled
-  uint64_t offset;   // into the symbol
+  size_t number;            // of the lock; when names are added later, of the comment
+  std::string name;         // mangled
+  uint64_t offset;          // into the symbol
   uint64_t size = 0;        // of the symbol
   std::string member = {};  // of it, as report/dwarf/members.h says
   bool has_member = false;  // known, though it may be the whole

@@ -18,11 +18,11 @@
 namespace holdfast {
 
 struct HtmlOptions {
-  std::vector<std::string> files;      // profiles and folders of them; "-" is standard input
-  std::vector<std::string> base;       // the same, to compare with
-  std::string output = "report.html";  // "-" is standard output
+  std::vector<std::string> files;          // profiles and folders of them; "-" is standard input
+  std::vector<std::string> base;           // the same, to compare with
+  std::string output = "report.html";      // "-" is standard output
   std::vector<std::string> plumbing = {};  // patterns of what else counts for its callers (plumbing.h)
-  bool sources = true;                 // lines of source around those that frames name
+  bool sources = true;                     // lines of source around those that frames name
   uint64_t max_embedded_bytes = 4 << 20;
 };
 

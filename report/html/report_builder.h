@@ -144,7 +144,7 @@ class ReportBuilder {
     std::string sampling, program, pid;
     int64_t period = 0;
     std::vector<std::string> comments, losses;
-    std::string deadlocks;  // in words (report/waiters/stuck.h), of the newest file
+    std::string deadlocks;               // in words (report/waiters/stuck.h), of the newest file
     std::string how_to_name;             // what brings names that are missing, in words
     std::vector<uint32_t> plumbing;      // functions
     absl::flat_hash_set<uint32_t> idle;  // rows of waits for something to do

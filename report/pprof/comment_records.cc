@@ -9,7 +9,7 @@ namespace {
 
 // What makes room for others, the least telling first; of several the last.
 constexpr std::string_view kDispensable[] = {
-    "no lines: ", "no names: ", "exact: ", "executable: ", "tail calls: ", "kind: "};
+    "interval since ", "no lines: ", "no names: ", "exact: ", "executable: ", "tail calls: ", "kind: "};
 
 // "7: …", "7 name: …" of "lock 7 name: …"; "stack 3: …" and the like.
 bool NamesOne(std::string_view text, std::initializer_list<std::string_view> what) {
@@ -35,7 +35,7 @@ bool IsRecord(std::string_view comment) {
   }
   const std::string_view key = comment.substr(0, comment.find(": "));
   return key == "lock_samples" || key == "own table_steps" || key == "own memory_probes" || IsCounterOfKind(key) ||
-         key.starts_with("interval since ") || key == "merged from";
+         key == "merged from";
 }
 
 std::vector<bool> WrittenAsRecords(const Profile& profile) {

@@ -38,7 +38,7 @@ struct ViewOptions {
   StackOptions stacks = {};
   std::string format = "table";
   std::string color = "auto";
-  bool full_names = false;  // as they are in the file
+  bool full_names = false;           // as they are in the file
   std::optional<size_t> width = {};  // of lines, 0 = any; not given: the terminal's
   bool pager = true;                 // where the terminal is too low
 };

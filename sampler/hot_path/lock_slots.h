@@ -57,7 +57,7 @@ struct alignas(64) LockSlot {
   std::atomic<Offset> waiters[kSlotWaiters];  // Rows of threads that wait now, as far as they are known
   // Conditions: the same form as `waiting`, of those that were signalled. Others: since when somebody waits, in the place of S.
   std::atomic<uint64_t> signalled;
-  std::atomic<const void*> mutex;             // conditions: the mutex that is let go for the wait
+  std::atomic<const void*> mutex;  // conditions: the mutex that is let go for the wait
 };
 static_assert(sizeof(LockSlot) == 64);
 

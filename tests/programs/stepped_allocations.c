@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     outside();
     in_handler();
   }
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
     outside();
     __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
