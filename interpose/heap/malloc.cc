@@ -126,6 +126,11 @@ HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
   return moved;
 }
 
+// A jump from below, so that the real realloc runs above as small a frame as may be.
+__attribute__((noinline, hot)) void* RecordReallocated(void* block, size_t bytes, int64_t charged) {
+  return RecordExact(HOLDFAST_CALLER(), block, bytes, charged);
+}
+
 __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
   const int64_t charged = TakeCharge();
   const ReallocatedExact old(block);
@@ -136,8 +141,7 @@ __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
   } else {
     moved = ReallocReal(block, bytes);
   }
-  const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, moved, bytes, charged);
+  return RecordReallocated(moved, bytes, charged);
 }
 
 __attribute__((noinline)) void* ReallocDue(void* block, size_t bytes) {

@@ -12,19 +12,27 @@ constexpr std::string_view kProgram = "program: ", kExecutable = "executable: ",
 
 }  // namespace
 
+// Of each process `program` comes first; the others may stand anywhere behind (comment_records.h).
 ObjectNames::ObjectNames(const Profile& profile) {
-  std::string_view program, executable;
+  std::string_view program, executable, command;
+  const auto finish = [&] {
+    const bool is_called_so = !command.empty() && BaseName(command.substr(0, command.find(' '))) == program;
+    if (is_called_so && !program.empty() && !executable.empty() && program != executable) {
+      std::pair<std::string, std::string> called(executable, program);
+      if (std::find(called_.begin(), called_.end(), called) == called_.end()) called_.push_back(std::move(called));
+    }
+    program = executable = command = {};
+  };
   for (const StringId comment : profile.comments) {
     const std::string_view text = profile.strings[comment];
-    if (text.starts_with(kProgram)) program = text.substr(kProgram.size());
+    if (text.starts_with(kProgram)) {
+      finish();
+      program = text.substr(kProgram.size());
+    }
     if (text.starts_with(kExecutable)) executable = BaseName(text.substr(kExecutable.size()));
-    if (!text.starts_with(kCommand)) continue;
-    const std::string_view command = text.substr(kCommand.size());
-    const bool is_called_so = BaseName(command.substr(0, command.find(' '))) == program;
-    if (!is_called_so || program.empty() || executable.empty() || program == executable) continue;
-    std::pair<std::string, std::string> called(executable, program);
-    if (std::find(called_.begin(), called_.end(), called) == called_.end()) called_.push_back(std::move(called));
+    if (text.starts_with(kCommand)) command = text.substr(kCommand.size());
   }
+  finish();
 }
 
 std::string_view ObjectNames::Of(std::string_view path) const {

@@ -73,8 +73,11 @@ void InsertExact(SharedTable* table, const ThreadState& thread, Row* row, const 
 bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
+  // A gap of an earlier interval has run out: its sample weighs what that says.
+  if (thread.interval_index + 1 != exact_interval_count.load(std::memory_order_relaxed)) return false;
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  thread.heap_countdown = thread.heap_gap = 1;  // before: a handler's own draw, which is muted, is to stand afterwards
+  // Before: a handler's own draw, which is muted, is to stand afterwards.
+  thread.heap_countdown = thread.heap_gap = 1;
   Mute(thread);
   SharedTable* const recorded = table();
   // A handler may have forked, and this be its child.

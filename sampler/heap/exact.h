@@ -36,7 +36,7 @@ inline bool ExactBegun() { return exact_interval_count.load(std::memory_order_re
 // null or another process's where it is not.
 HOLDFAST_HOT inline bool IsExactNow(const ThreadState& thread, SharedTable* table) {
   const uint32_t count = exact_interval_count.load(std::memory_order_relaxed);
-  return LIKELY(!thread.muted) && LIKELY(IsExactHere(thread)) && LIKELY(thread.interval_index + 1 == count) &&
+  return LIKELY(!thread.muted) && LIKELY(IsExactHere(thread)) &&
          LIKELY(table->header()->heap_interval_count.load(std::memory_order_relaxed) == count);
 }
 
@@ -68,7 +68,8 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
   const auto address = reinterpret_cast<uintptr_t>(block);
   WalkMemory* const memory = WalkMemory::Of(thread);
   // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
-  if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) && LIKELY(block != nullptr) &&
+  // No block (null) leads to the table's first word, which is never 0.
+  if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) &&
       LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(thread.samples % kTimedOneIn != 0)) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);

@@ -309,8 +309,9 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
 TEST_F(Costs, OwnMemoryOfALargeProfile) {
   Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(program.WaitForOutput("ready", 100));
-  // 16.8 MiB; 15.6 before lists of more than four stacks branched: 64 bytes each, for look-ups seven times faster.
-  EXPECT_LE(OwnResidentKiB(program.pid()), 18 << 10);
+  // 16.8 MiB, and what the short way at interval 1 needs: 0.5 of remembered walks, 0.3 of the shadow map, and rows that are a
+  // thread's own beside those of the first sample. 15.6 before lists of more than four stacks branched.
+  EXPECT_LE(OwnResidentKiB(program.pid()), 20 << 10);
   EXPECT_GE(OwnResidentKiB(program.pid()), 10 << 10) << "is all of it found?";
   program.CloseInput();
   program.Wait(100);
