@@ -1,5 +1,8 @@
 #include "sampler/tables/shadow_map.h"
 
+#include "sampler/contract/syscalls.h"
+#include "sampler/tables/table_room.h"
+
 namespace holdfast {
 
 constinit ShadowDirectory no_shadow{};
@@ -13,11 +16,22 @@ constexpr uint64_t kLeastTable = 8 << 20;
 // Chunks that were made; of two threads that make the same at once one's stays unused.
 constinit std::atomic<uint32_t> chunks_made{0};
 
+// Once there was little room for tables, and this process is to do with what it must have.
+constinit std::atomic<bool> refused{false};
+
+bool MayGrow() {
+  if (refused.load(std::memory_order_relaxed)) return false;
+  if (!no_system_calls.load(std::memory_order_relaxed) && RoomForTables(sizeof(ShadowChunk)) == Room::kPlenty)
+    return true;
+  refused.store(true, std::memory_order_relaxed);
+  return false;
+}
+
 }  // namespace
 
 bool BeginShadow(SharedTable* table) {
   if (shadow_directory.load(std::memory_order_relaxed) != &no_shadow) return true;
-  if (table->header()->cap_bytes < kLeastTable) return false;
+  if (table->header()->cap_bytes < kLeastTable || !MayGrow()) return false;
   auto* made = table->New<ShadowDirectory>();
   if (made == nullptr) return false;
   Offset none = 0;
@@ -35,7 +49,7 @@ std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* direc
   std::atomic<uint64_t>& place = directory->chunks[page % kShadowChunks];
   if (place.load(std::memory_order_relaxed) != 0) return ShadowWord(table, directory, address);
   const uint64_t most = table->header()->cap_bytes / 2 / sizeof(ShadowChunk);
-  if (chunks_made.load(std::memory_order_relaxed) >= most) return nullptr;
+  if (chunks_made.load(std::memory_order_relaxed) >= most || !MayGrow()) return nullptr;
   auto* chunk = table->New<ShadowChunk>();
   if (chunk == nullptr) return nullptr;
   chunks_made.fetch_add(1, std::memory_order_relaxed);
