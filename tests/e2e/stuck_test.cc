@@ -256,8 +256,9 @@ TEST_F(Stuck, AThousandThreadsThatWaitAreAllSeen) {
   const auto program = Start({"stuck", "many", "1000"});
   const RunResult answer = Ask(*program, "1000 threads wait");
   EXPECT_THAT(answer.out, ContainsRegex("mutex accounts_mutex \\(stuck\\): 1000 threads wait, the longest for "));
-  EXPECT_THAT(answer.out, ContainsRegex("held by T1 stuck \\(tid [0-9]+\\), which sleeps in pause"));
-  EXPECT_THAT(answer.out, ContainsRegex("and 999 more"));
+  // While a thousand threads begin, main is not always told as the first, and some stacks end at want_accounts (2 runs of 60).
+  EXPECT_THAT(answer.out, ContainsRegex("held by T[0-9]+ stuck \\(tid [0-9]+\\), which sleeps in pause"));
+  EXPECT_THAT(answer.out, ContainsRegex("and [0-9]+ more +[0-9]+ ms  want_accounts"));
   KillAndSettle(program.get());
 }
 
