@@ -133,7 +133,7 @@ __attribute__((noinline, hot)) void* RecordReallocated(void* block, size_t bytes
 
 __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
   const int64_t charged = TakeCharge();
-  const ReallocatedExact old(block);
+  const TakenExact old(block);
   void* moved;
   if (LIKELY(old.found())) {
     moved = real.realloc(block, bytes);

@@ -43,8 +43,7 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
     AddAlloc(table, row, WeightOf(bytes, 1));
     CountAllocation(table, thread, bytes);
   } else {
-    AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
-    AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits);
+    AddOwnAlloc(row, bytes);
   }
 }
 
@@ -109,23 +108,11 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
 void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes) {
   const ThreadState& thread = thread_state;
   if (row->owner == thread.owner && IsExactHere(thread)) {
-    AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
-    AddAsOwner(&row->sums[kFreeSpace], bytes << kAmountFractionBits);
+    AddOwnFree(row, bytes);
   } else {
     AddTo(table, &row->sums[kFreeObjectsByOthers], uint64_t{1} << kCountFractionBits);
     AddTo(table, &row->sums[kFreeSpaceByOthers], bytes << kAmountFractionBits);
   }
-}
-
-// A thread that has not been introduced here, or a child of fork, whose parent's blocks are not in its own map.
-bool RecordFreeExactSlow(const void* block) {
-  if (block == nullptr || !OwnState()) return false;
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return false;
-  const Shadowed taken = TakeExact(recorded, block);
-  if (taken.word == 0) return false;
-  AddFreeExact(recorded, recorded->At<Row>(taken.row()), taken.bytes());
-  return true;
 }
 
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {

@@ -58,6 +58,16 @@ inline bool PutBackCharge(int64_t charged) {
   return thread_state.heap_countdown <= 0;
 }
 
+// To a row of the calling thread's own. True: it is full, see kFullSum.
+HOLDFAST_HOT inline bool AddOwnAlloc(Row* row, uint64_t bytes) {
+  const bool full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
+  return AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits) || full;
+}
+HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
+  AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
+  AddAsOwner(&row->sums[kFreeSpace], bytes << kAmountFractionBits);
+}
+
 bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged);
 
 // `block` was just allocated for the program, at a charge that ran out and was taken. False: nothing has happened.
@@ -81,10 +91,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
       if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
           LIKELY(!IsCounted(block))) {
         ++thread.samples;
-        Row* row = recorded->At<Row>(row_at);
-        const bool full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
-        if (UNLIKELY(AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits)) || UNLIKELY(full))
-          walk->ForgetRow(size_class);  // see kFullSum
+        if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
         // Release: a reader that finds the word finds its row.
         word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
         Unmute(thread);
@@ -99,32 +106,11 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
 // Counts a block as freed that was recorded in this row.
 void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes);
 
-// Before the real free. False: it is no block that was recorded so.
-bool RecordFreeExactSlow(const void* block);
-HOLDFAST_HOT inline bool RecordFreeExact(const void* block) {
-  const auto address = reinterpret_cast<uintptr_t>(block);
-  const ThreadState& thread = thread_state;
-  SharedTable* const recorded = table();
-  if (UNLIKELY(!IsExactHere(thread)) || UNLIKELY(block == nullptr)) return RecordFreeExactSlow(block);
-  std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
-  if (UNLIKELY(word == nullptr)) return false;
-  const Shadowed taken{word->load(std::memory_order_relaxed)};
-  if (UNLIKELY(taken.word == 0) || UNLIKELY(address % kShadowGrain != 0)) return false;
-  word->store(0, std::memory_order_relaxed);
-  Row* row = recorded->At<Row>(taken.row());
-  if (LIKELY(row->owner == thread.owner)) {
-    AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
-    AddAsOwner(&row->sums[kFreeSpace], taken.bytes() << kAmountFractionBits);
-  } else {
-    AddFreeExact(recorded, row, taken.bytes());
-  }
-  return true;
-}
-
-// Around a realloc: takes the block's word away, if it has one, and says afterwards how that ended.
-class ReallocatedExact {
+// A block whose word was taken away before the real function runs, if it has one; then says how that ended. Not found: it is no block
+// that was recorded so, or not by an introduced thread of this process, and goes the long way.
+class TakenExact {
  public:
-  HOLDFAST_HOT explicit ReallocatedExact(const void* block) {
+  HOLDFAST_HOT explicit TakenExact(const void* block) {
     if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
     const auto address = reinterpret_cast<uintptr_t>(block);
     table_ = table();
@@ -138,12 +124,8 @@ class ReallocatedExact {
   bool found() const { return word_ != nullptr; }
   HOLDFAST_HOT void Freed() const {
     Row* row = table_->At<Row>(taken_.row());
-    if (LIKELY(row->owner == thread_state.owner)) {
-      AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
-      AddAsOwner(&row->sums[kFreeSpace], taken_.bytes() << kAmountFractionBits);
-    } else {
-      AddFreeExact(table_, row, taken_.bytes());
-    }
+    if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, taken_.bytes());
+    AddOwnFree(row, taken_.bytes());
   }
   void Stays() const { word_->store(taken_.word, std::memory_order_release); }
 
@@ -152,6 +134,14 @@ class ReallocatedExact {
   Shadowed taken_;
   std::atomic<uint64_t>* word_ = nullptr;
 };
+
+// Before the real free. False: the long way.
+HOLDFAST_HOT inline bool RecordFreeExact(const void* block) {
+  const TakenExact taken(block);
+  if (UNLIKELY(!taken.found())) return false;
+  taken.Freed();
+  return true;
+}
 
 // For the long way. From a sample at interval 1 on; `interval_count`: how many were ever set.
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count);

@@ -13,7 +13,7 @@
 // stack that reached the outermost frame; and only when a second walk in a row began there, as most that come once never come
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way.
 //
-// Memory: kWalkBytes for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: half a MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -162,7 +162,6 @@ class WalkMemory {
   uint32_t missed_[kWalkSets];
   uint8_t oldest_[kWalkSets];
 };
-inline constexpr uint64_t kWalkBytes = sizeof(WalkMemory);
 
 }  // namespace holdfast
 
