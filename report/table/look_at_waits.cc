@@ -158,7 +158,7 @@ class Look {
       });
       if (!still_waits) continue;
       const auto is_older = [this](uint32_t a, uint32_t b) {
-        return snapshot_.threads[a].id < snapshot_.threads[b].id;
+        return snapshot_.threads[a].number < snapshot_.threads[b].number;
       };
       std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
       snapshot_.deadlocks.push_back(std::move(circle));

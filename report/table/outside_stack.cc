@@ -18,6 +18,7 @@ constexpr uint64_t kMostTables = uint64_t{128} << 20;  // bytes of one module's 
 constexpr uint64_t kMostHeaders = 64;
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
+constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
 bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
@@ -115,10 +116,15 @@ class Walker {
 
   bool FindFrame() {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
-    std::vector<uint64_t> words(kFarthestFrame / sizeof(uint64_t));
-    size_t bytes = kFarthestFrame;
-    while (bytes >= 4096 && !memory_.Read(sp_, words.data(), bytes)) bytes /= 2;
-    if (bytes < 4096) return false;
+    // To the end of the page at least: main's stack may end there.
+    std::vector<uint64_t> words((kFarthestFrame + kPage) / sizeof(uint64_t));
+    const size_t rest_of_page = kPage - sp_ % kPage;
+    size_t more = kFarthestFrame;
+    while (!memory_.Read(sp_, words.data(), rest_of_page + more)) {
+      if (more == 0) return false;
+      more = more > kPage ? more / 2 : 0;
+    }
+    const size_t bytes = rest_of_page + more;
     std::optional<uint64_t> first, likely;
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
       const uint64_t at = sp_ + i * sizeof(uint64_t);

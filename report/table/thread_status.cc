@@ -90,7 +90,10 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
     pid_t thread;
     if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
   }
-  std::sort(threads.begin(), threads.end());
+  // Numbers are given in turn, and from low ones again once they are used up: main has that of the process.
+  std::sort(threads.begin(), threads.end(), [pid](const auto& a, const auto& b) {
+    return std::pair(a.first < pid, a.first) < std::pair(b.first < pid, b.first);
+  });
   if (!other_namespace) return threads;
   for (auto& [thread, inner] : threads) {
     const std::string status = ReadOfThread(pid, thread, "status");

@@ -70,7 +70,8 @@ struct ThreadState {
   StackBounds stack_bounds;
   uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
   uint32_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
-  uint32_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
+  uint16_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
+  uint16_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
   uint16_t calm_unlocks;   // while some lock is watched: how many more may pass before one has a closer look (see Calm)
   uint16_t tended;         // such unlocks, roughly, since some random number: whose turn it is of TendSlots
   uint16_t shard;          // its CounterShard
@@ -86,7 +87,6 @@ struct ThreadState {
   const void* operators;   // interpose/heap/operators.cc: whose new this thread called last
   int thread_id;           // as the kernel says; 0 = not asked yet
   bool in_operator;        // muted for that call
-  uint8_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
   uint8_t preparing;       // its part of lock_preparing
   uint8_t stack_floor;     // lowest bits of the page from where on its stack can be used: see little_stack.cc
   uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs

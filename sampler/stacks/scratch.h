@@ -1,7 +1,8 @@
 // Buffers for a stack that is being captured: too large for the program's stack, too rarely used for every thread to
 // have its own.
 //
-// Any thread, also in a signal handler; lock-free. All taken: null, and the sample is counted without its stack.
+// Any thread, also in a signal handler; lock-free. There are 64; once all of them are taken at the same moment, 1,024 more are
+// mapped. All taken: null, and the sample is counted without its stack.
 #ifndef HOLDFAST_SAMPLER_STACKS_SCRATCH_H_
 #define HOLDFAST_SAMPLER_STACKS_SCRATCH_H_
 
