@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/analysis/call_edges.h"
 #include "report/analysis/flat_table.h"
 #include "report/analysis/idle_waits.h"
+#include "report/analysis/owners.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
 #include "report/profiles/plumbing.h"
@@ -48,122 +49,26 @@ void IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, 
   std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return key(a) > key(b); });
 }
 
-// What is whose: the owners by function and object, and which of them each stack's is.
-struct Owners {
-  static constexpr uint32_t kNobody = UINT32_MAX;  // all plumbing, or no lock
-  struct Sum {
-    int64_t value = 0;
-    size_t sample = 0;  // one of its
-  };
-  std::vector<Sum> sums;
-  std::vector<uint32_t> of;  // by stack
-  int64_t unheld = 0, idle = 0;
-};
-
-Owners OwnersOf(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose) {
-  const Profile& profile = stacks.profile();
-  Owners owners;
-  owners.of.assign(stacks.size(), Owners::kNobody);
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>
-      by_name;  // of the function, and the object of what has none
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    const size_t sample = stacks.SampleOf(i);
-    const int64_t value = stacks.ValuesOf(i)[0];
-    if (const WaitRank rank = ranks.empty() ? WaitRank::kLock : ranks[sample]; rank != WaitRank::kLock) {
-      int64_t& sum = rank == WaitRank::kIdle ? owners.idle : owners.unheld;
-      sum = WrappedSum(sum, value);
-      continue;
-    }
-    const auto frames = profile.FramesOf(profile.samples[sample]);
-    const auto place = whose->OwnerOf(frames);
-    if (!place.has_value()) continue;
-    const Profile::Location& location = profile.locations[frames[place->frame]];
-    const auto lines = profile.LinesOf(location);
-    const std::pair key(lines.empty() ? Profile::kNone : profile.functions[lines[place->line].function].name,
-                        lines.empty() ? location.mapping : 0);
-    const auto [owner, added] = by_name.emplace(key, static_cast<uint32_t>(owners.sums.size()));
-    if (added) owners.sums.push_back({.sample = sample});
-    int64_t& sum = owners.sums[owner->second].value;
-    sum = WrappedSum(sum, value);
-    owners.of[i] = owner->second;
-  }
-  return owners;
-}
-
-// Who made `owner`, called `name`, do it: of the functions that at least half of its value came through, the outermost one
-// that not nearly everything comes through (main, an event loop); of several the one that most came through. "" where there
-// is none.
-std::string MostlyFor(const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners, uint32_t owner,
-                      const std::string& name, Plumbing* whose) {
-  std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
-  for (const FrameNode& node : stacks.nodes()) is_owner.push_back(node.name == name);
-  std::vector<int64_t> through(stacks.nodes().size());
-  std::vector<uint32_t> once;
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    const auto frames = stacks.FramesOf(i);
-    if (owners.of[i] != owner || std::none_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; })) {
-      continue;
-    }
-    once.assign(frames.begin(), frames.end());
-    std::sort(once.begin(), once.end());
-    once.erase(std::unique(once.begin(), once.end()), once.end());
-    for (const uint32_t node : once) through[node] = WrappedSum(through[node], stacks.ValuesOf(i)[0]);
-  }
-  std::vector<bool> answers(through.size());
-  for (size_t i = 0; i < through.size(); ++i) {
-    const FrameNode& node = stacks.nodes()[i];
-    const auto index = static_cast<uint32_t>(i);
-    const bool is_half = 2 * Magnitude(through[i]) >= Magnitude(owners.sums[owner].value);
-    const bool is_all = 10 * Magnitude(flat.Total(index)) > 9 * Magnitude(stacks.Whole(0));
-    answers[i] = is_half && !is_all && !node.is_label && !whose->Holds(node.profile_function, node.mapping);
-  }
-  std::map<uint32_t, int64_t> outermost;
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    if (owners.of[i] != owner) continue;
-    const auto frames = stacks.FramesOf(i);
-    const auto found = std::find_if(frames.rbegin(), frames.rend(), [&](uint32_t node) { return answers[node]; });
-    if (found == frames.rend() || is_owner[*found]) continue;
-    int64_t& sum = outermost[*found];
-    sum = WrappedSum(sum, stacks.ValuesOf(i)[0]);
-  }
-  const auto most = std::max_element(outermost.begin(), outermost.end(), [&](const auto& a, const auto& b) {
-    const uint64_t a_size = Magnitude(a.second), b_size = Magnitude(b.second);
-    return a_size != b_size ? a_size < b_size : stacks.nodes()[a.first].name > stacks.nodes()[b.first].name;
-  });
-  return most == outermost.end() ? "" : stacks.nodes()[most->first].name;
-}
-
 // Whose most of it is, without plumbing: a line above the table, where its first row is another's.
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat,
                 const std::vector<WaitRank>& ranks, Plumbing* whose, std::string_view first_row, TextTable* table) {
-  const Profile& profile = stacks.profile();
-  const Owners owners = OwnersOf(stacks, ranks, whose);
-  const auto name_of = [&](const Owners::Sum& of) {
-    return whose->OwnerName(profile.FramesOf(profile.samples[of.sample]));
-  };
-  // Of equals the first by name, as on the page.
-  const auto biggest =
-      std::max_element(owners.sums.begin(), owners.sums.end(), [&](const Owners::Sum& a, const Owners::Sum& b) {
-        const uint64_t a_size = Magnitude(a.value), b_size = Magnitude(b.value);
-        return a_size != b_size ? a_size < b_size : name_of(a) > name_of(b);
-      });
-  if (biggest != owners.sums.end() && biggest->value != 0) {
-    const std::string name = name_of(*biggest);
-    if (name != first_row) {  // which the table says itself
-      const auto owner = static_cast<uint32_t>(biggest - owners.sums.begin());
-      const std::string caller = MostlyFor(stacks, flat, owners, owner, name, whose);
-      table->header.push_back(fmt::format("biggest  {}: {}, {}{}", ShortName(name), view.Value(biggest->value),
-                                          FormatPercent(biggest->value, stacks.Whole(0)),
-                                          caller.empty() ? "" : fmt::format(", mostly for {}", ShortName(caller))));
-    }
-  }
-  if (owners.unheld != 0) {
+  const Owners owners(stacks, ranks, whose);
+  const std::optional<Biggest> biggest = owners.BiggestOf(flat, view.kind == "heap");
+  if (biggest.has_value() && biggest->name != first_row) {  // which the table says itself
     table->header.push_back(
-        fmt::format("events   {} of it, waits for what nobody holds: after the locks", view.Value(owners.unheld)));
+        fmt::format("biggest  {}: {}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
+                    FormatPercent(biggest->value, stacks.Whole(0)),
+                    biggest->other.empty()
+                        ? ""
+                        : fmt::format(", mostly {} {}", biggest->is_branch ? "by" : "for", ShortName(biggest->other))));
   }
-  if (owners.idle != 0) {
+  if (owners.unheld() != 0) {
     table->header.push_back(
-        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(owners.idle)));
+        fmt::format("events   {} of it, waits for what nobody holds: after the locks", view.Value(owners.unheld())));
+  }
+  if (owners.idle() != 0) {
+    table->header.push_back(
+        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(owners.idle())));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "report/analysis/owners.h"
 #include "report/profiles/short_name.h"
 #include "report/views/top.h"
 #include "tests/unit/view_fixture.h"
@@ -104,6 +105,51 @@ TEST(Plumbing, WorkInALibraryIsTheLibrarys) {
        10}};
   EXPECT_EQ(OwnerOfFirst(stacks), "x264_encoder_encode (libx264.so.164)");
   EXPECT_EQ(OwnerOfFirst({{"main;libx264.so.164!libx264.so.164!0x1234", 10}}), "libx264.so.164");
+}
+
+std::string Headline(const std::vector<Stack>& stacks, bool with_branches = true) {
+  const auto profile = std::make_shared<const Profile>(StackProfile(stacks));
+  Plumbing plumbing = Plumbing::Make(*profile, {}).value();
+  const FilteredStacks built = FilteredStacks::Build(profile, {3}, {}).value();
+  const auto biggest = Owners(built, {}, &plumbing).BiggestOf(FlatTable(built), with_branches);
+  if (!biggest.has_value()) return "nobody";
+  const std::string other = biggest->other.empty() ? "" : (biggest->is_branch ? ", by " : ", for ") + biggest->other;
+  return biggest->name + " " + std::to_string(biggest->value) + other;
+}
+
+// C has no standard containers: next to the allocator lies the program's own string, which everything is made of.
+TEST(Owners, InCTheBranchIsNamedNotTheStringThatAllAreMadeOf) {
+  const std::vector<Stack> redis = {
+      {"main;loop;read;process;call;hset;hashSet;sdsdup;_sdsnew;zmalloc", 43},
+      {"main;loop;read;process;call;hset;hashSet;dictAdd;zmalloc", 7},
+      {"main;loop;read;process;call;lpush;push;listInsert;zmalloc", 40},
+      {"main;loop;read;process;call;set;dbAdd;sdsdup;_sdsnew;zmalloc", 4},
+      {"main;loop;read;parse;makeString;_sdsnew;zmalloc", 31},
+  };
+  EXPECT_EQ(Headline(redis), "hset 50, by _sdsnew");
+  EXPECT_EQ(Headline(redis, false), "_sdsnew 78, for process");
+}
+
+TEST(Owners, InCxxTheInnermostFunctionIsNamedAsItsContainersArePlumbing) {
+  EXPECT_EQ(Headline({{"main;app::Serve();app::Login();app::Sessions::Add(int);std::vector<int>::push_back(int&&)", 60},
+                      {"main;app::Serve();app::Logout();std::vector<int>::push_back(int&&)", 40}}),
+            "app::Sessions::Add(int) 60, for app::Login()");
+}
+
+TEST(Owners, WhatManyUseAlikeIsNamedItself) {
+  std::vector<Stack> stacks;
+  for (const char* user : {"a", "b", "c", "d", "e", "f"}) {
+    stacks.push_back({std::string("main;serve;") + user + ";cache_insert;malloc", 15});
+  }
+  stacks.push_back({"main;serve;other;malloc", 10});
+  EXPECT_EQ(Headline(stacks), "cache_insert 90");
+}
+
+TEST(Owners, WhatEverythingGoesThroughIsNoBranch) {
+  EXPECT_EQ(Headline({{"main;run;work;malloc", 95}, {"main;init;malloc", 5}}), "work 95");
+  // One way, of which each function calls the next: nothing tells them apart.
+  EXPECT_EQ(Headline({{"worker;serve;parse;malloc", 60}, {"main;load;malloc", 40}}), "parse 60, for worker");
+  EXPECT_EQ(Headline({{"main;walk;walk;grow;malloc", 60}, {"main;walk;malloc", 40}}), "grow 60");
 }
 
 TEST(Plumbing, FoldingChangesNoTotal) {

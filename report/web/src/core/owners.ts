@@ -1,6 +1,6 @@
 // Whose what is: the first function from the leaf on that is no plumbing. The rule is the tool's (report/profiles/plumbing.h),
 // which sends its answers as columns; here is what `holdfast top` says in the line `biggest` (report/views/top.cc), of what is
-// shown. Tests hold the two together.
+// shown (report/analysis/owners.h says how it is chosen). Tests hold the two together.
 import { baseName, objectName, objectOf, origins } from "./classify";
 import type { Report } from "./data";
 import type { FlameTree } from "./tree";
@@ -9,7 +9,8 @@ export interface Biggest {
   func: number;
   name: string; // of code without a name in a library: who entered the library, with the library
   value: number;
-  mostlyFor: number; // a function, −1: none
+  isBranch: boolean; // of code in C: not the innermost function, but the branch that most came by
+  other: string; // of an owner for whom at least half of it was, of a branch its largest owner; "": none
 }
 
 const isNameless = (name: string): boolean => /!0x[0-9a-f]*$|^\[.*\]$|^$/.test(name);
@@ -71,8 +72,88 @@ function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number
   return most;
 }
 
-/** Who has most of what `tree` holds; null where it is all plumbing's, or nothing is. `whole`: of everything, idle waits too. */
-export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total[0]![0]!): Biggest | null {
+/** "hashTypeSet", "inflate.part.0": no C++, no Rust. */
+const isC = (name: string): boolean => !isNameless(name) && !/[:(<]/.test(name);
+
+/** The largest branch, and which of `ownerOf` has most of it; null where there is none. */
+function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: Int32Array): { func: number; value: number; by: number } | null {
+  const covered = new Map<number, number>(); // end of the outermost occurrence
+  const total = new Map<number, number>();
+  for (let i = 1; i < tree.size; ++i) {
+    if (tree.self[0]![i]! < 0) return null; // a difference
+    const fn = tree.func[i]!;
+    if (report.functionPlumbing[fn] === 1 || (covered.get(fn) ?? 0) > i) continue;
+    covered.set(fn, tree.end[i]!);
+    total.set(fn, (total.get(fn) ?? 0) + tree.total[0]![i]!);
+  }
+  const number = new Map<number, number>(); // of functions through which a tenth or more of everything goes
+  for (const [fn, value] of total) if (value >= whole / 10) number.set(fn, number.size);
+  const count = number.size;
+  if (count < 2 || count > 512) return null;
+  covered.clear();
+  const flows = new Map<number, number>();
+  const small = -1;
+  const none = -2;
+  const caller = new Int32Array(tree.size).fill(none); // by node: the number of the innermost function there that is no plumbing
+  const pair = (i: number): number => {
+    const callee = caller[i]!;
+    const above = caller[tree.parent[i]!]!;
+    return callee >= 0 && above >= 0 && callee !== above ? above * count + callee : -1;
+  };
+  for (let i = 1; i < tree.size; ++i) {
+    const fn = tree.func[i]!;
+    const above = caller[tree.parent[i]!]!;
+    caller[i] = above === small || report.functionPlumbing[fn] === 1 ? above : (number.get(fn) ?? small);
+    const key = pair(i);
+    if (key < 0 || (covered.get(key) ?? 0) > i) continue;
+    covered.set(key, tree.end[i]!);
+    flows.set(key, (flows.get(key) ?? 0) + tree.total[0]![i]!);
+  }
+  const functions = [...number.keys()];
+  const branch = new Int32Array(tree.size).fill(-1); // by node: the number of its function
+  const ended = new Uint8Array(tree.size);
+  const sums = new Map<number, number>();
+  const by = new Map<number, Map<number, number>>();
+  for (let i = 1; i < tree.size; ++i) {
+    const parent = tree.parent[i]!;
+    branch[i] = branch[parent]!;
+    ended[i] = ended[parent]! | (caller[i] === small ? 1 : 0);
+    const key = pair(i);
+    if (key >= 0 && ended[i] === 0) {
+      const of = total.get(functions[caller[i]!]!)!;
+      const from = total.get(functions[caller[parent]!]!)!;
+      const flow = flows.get(key)!;
+      if (of <= 0.9 * whole) {
+        if (flow < 0.9 * of) ended[i] = 1;
+        else if (flow >= 0.25 * from && flow < 0.75 * from) branch[i] = caller[i]!;
+      }
+    }
+    const own = tree.self[0]![i]!;
+    if (branch[i]! < 0 || own === 0) continue;
+    sums.set(branch[i]!, (sums.get(branch[i]!) ?? 0) + own);
+    if (ownerOf[i] === 0) continue;
+    const owners = by.get(branch[i]!) ?? new Map<number, number>();
+    by.set(branch[i]!, owners);
+    const owner = tree.func[ownerOf[i]!]!;
+    owners.set(owner, (owners.get(owner) ?? 0) + own);
+  }
+  let best = -1;
+  for (const [of, sum] of sums) {
+    const fn = functions[of]!;
+    if (isC(report.names[fn]!) && sum >= 0.75 * total.get(fn)! && isLarger(fn, sum, best, sums.get(number.get(best) ?? -1))) best = fn;
+  }
+  if (best < 0) return null;
+  let most = -1;
+  const owners = by.get(number.get(best)!) ?? new Map<number, number>();
+  for (const [fn, sum] of owners) if (isLarger(fn, sum, most, owners.get(most))) most = fn;
+  return { func: best, value: total.get(best)!, by: most };
+}
+
+/**
+ * Who has most of what `tree` holds; null where it is all plumbing's, or nothing is. `whole`: of everything, idle waits too.
+ * `withBranches`: of heaps, where code in C is told by its branches.
+ */
+export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total[0]![0]!, withBranches = false): Biggest | null {
   const ownerOf = new Int32Array(tree.size); // by node; 0: nobody
   const sums = new Map<number, number>();
   const place = new Map<number, number>();
@@ -89,5 +170,14 @@ export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total
   for (const [fn, sum] of sums) if (isLarger(fn, sum, func, sums.get(func))) func = fn;
   if (func < 0 || sums.get(func) === 0) return null;
   const value = sums.get(func)!;
-  return { func, name: nameOfOwner(report, tree, place.get(func)!), value, mostlyFor: mostlyFor(report, tree, whole, func, value, ownerOf) };
+  const nameOf = (fn: number): string => nameOfOwner(report, tree, place.get(fn)!);
+  if (withBranches && isC(report.names[func]!)) {
+    const branch = largestBranch(report, tree, whole, ownerOf);
+    if (branch !== null && 2 * branch.value >= value) {
+      const other = branch.by < 0 || branch.by === branch.func ? "" : nameOf(branch.by);
+      return { func: branch.func, name: report.shortNames[branch.func]!, value: branch.value, isBranch: true, other };
+    }
+  }
+  const user = mostlyFor(report, tree, whole, func, value, ownerOf);
+  return { func, name: nameOf(func), value, isBranch: false, other: user < 0 ? "" : report.shortNames[user]! };
 }

@@ -172,7 +172,7 @@ export class Model {
 
   /** Whose most of what is shown is. */
   biggest(state: State): Biggest | null {
-    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.busyTree(state), this.tree(state).total[0]![0]!));
+    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.busyTree(state), this.tree(state).total[0]![0]!, this.metric(state).kind === "heap"));
   }
 
   /** Filters, folding and order, as every view of stacks takes them. */

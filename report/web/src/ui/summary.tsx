@@ -54,7 +54,7 @@ function findings(app: App): Finding[] {
           <b class="fn-text" title={biggest.name}>{inALine(biggest.name)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
           <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
           {!negative && `, ${percentText(biggest.value, whole)}`}
-          {biggest.mostlyFor >= 0 && <span class="muted">, mostly for {model.readableName(biggest.mostlyFor)}</span>}
+          {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : "for"} {inALine(biggest.other)}</span>}
         </>
       ),
       open: () => app.set({ selected: biggest.func, zoom: [], view: "sandwich" }),

@@ -1,0 +1,227 @@
+#include "report/analysis/owners.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace holdfast {
+namespace {
+
+// Of equals the first by name, as on the page. Names are called for only then.
+template <typename V, typename Name, typename OtherName>
+bool IsLarger(V a, Name a_name, V b, OtherName b_name) {
+  return a != b ? a > b : a_name() < b_name();
+}
+
+// "hashTypeSet", "inflate.part.0": no C++, no Rust.
+bool IsC(std::string_view name) {
+  return !IsNameless(name) && !name.starts_with('[') && name.find_first_of(":(<") == std::string_view::npos;
+}
+
+// Nodes through which a tenth or more of everything goes, numbered; there are few of them, and what is small is no branch.
+class LargeNodes {
+ public:
+  LargeNodes(const FilteredStacks& stacks, const FlatTable& flat, Plumbing* whose) : numbers_(stacks.nodes().size()) {
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      const FrameNode& node = stacks.nodes()[i];
+      const auto total = static_cast<double>(flat.Total(static_cast<uint32_t>(i)));
+      numbers_[i] = whose->Holds(node.profile_function, node.mapping) ? kPlumbing : kSmall;
+      if (numbers_[i] == kPlumbing || node.is_label || total < static_cast<double>(stacks.Whole(0)) / 10) continue;
+      numbers_[i] = static_cast<int>(nodes_.size());
+      nodes_.push_back(static_cast<uint32_t>(i));
+    }
+  }
+
+  const std::vector<uint32_t>& nodes() const { return nodes_; }
+
+  // Calls f(caller, callee) for each pair on the way from the outermost frame inwards, by number, until one is small, or f says
+  // that it is enough.
+  template <typename F>
+  void Walk(std::span<const uint32_t> leaf_first, F f) const {
+    int caller = kPlumbing;
+    for (size_t i = leaf_first.size(); i-- > 0;) {
+      const int number = numbers_[leaf_first[i]];
+      if (number == kPlumbing || number == caller) continue;
+      if (number == kSmall || (caller >= 0 && !f(static_cast<size_t>(caller), static_cast<size_t>(number)))) return;
+      caller = number;
+    }
+  }
+
+ private:
+  static constexpr int kSmall = -1, kPlumbing = -2;
+  std::vector<int> numbers_;     // by node
+  std::vector<uint32_t> nodes_;  // by number
+};
+
+}  // namespace
+
+Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose)
+    : stacks_(stacks), whose_(whose), of_(stacks.size(), kNobody) {
+  const Profile& profile = stacks.profile();
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> by_name;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const size_t sample = stacks.SampleOf(i);
+    const int64_t value = stacks.ValuesOf(i)[0];
+    if (const WaitRank rank = ranks.empty() ? WaitRank::kLock : ranks[sample]; rank != WaitRank::kLock) {
+      int64_t& sum = rank == WaitRank::kIdle ? idle_ : unheld_;
+      sum = WrappedSum(sum, value);
+      continue;
+    }
+    const auto frames = profile.FramesOf(profile.samples[sample]);
+    const auto place = whose->OwnerOf(frames);
+    if (!place.has_value()) continue;
+    const Profile::Location& location = profile.locations[frames[place->frame]];
+    const auto lines = profile.LinesOf(location);
+    const std::pair key(lines.empty() ? 0 : profile.functions[lines[place->line].function].name,
+                        lines.empty() ? location.mapping : 0);
+    const auto [owner, added] = by_name.emplace(key, static_cast<uint32_t>(sums_.size()));
+    if (added) sums_.push_back({key.first, key.second, 0, sample});
+    int64_t& sum = sums_[owner->second].value;
+    sum = WrappedSum(sum, value);
+    of_[i] = owner->second;
+  }
+}
+
+std::string Owners::NameOf(uint32_t owner) const {
+  const Profile& profile = stacks_.profile();
+  return whose_->OwnerName(profile.FramesOf(profile.samples[sums_[owner].sample]));
+}
+
+// Who made `owner` do it: of the functions that at least half of its value came through, the outermost one that not nearly
+// everything comes through (main, an event loop); of several the one that most came through. "" where there is none.
+std::string Owners::MostlyFor(const FlatTable& flat, uint32_t owner) const {
+  std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
+  for (const FrameNode& node : stacks_.nodes()) {
+    const Sum& sum = sums_[owner];
+    is_owner.push_back(node.function == sum.function && (sum.function != 0 || node.mapping == sum.mapping));
+  }
+  std::vector<int64_t> through(stacks_.nodes().size());
+  std::vector<uint32_t> once;
+  for (size_t i = 0; i < stacks_.size(); ++i) {
+    const auto frames = stacks_.FramesOf(i);
+    if (of_[i] != owner || std::none_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; })) {
+      continue;
+    }
+    once.assign(frames.begin(), frames.end());
+    std::sort(once.begin(), once.end());
+    once.erase(std::unique(once.begin(), once.end()), once.end());
+    for (const uint32_t node : once) through[node] = WrappedSum(through[node], stacks_.ValuesOf(i)[0]);
+  }
+  std::vector<bool> answers(through.size());
+  for (size_t i = 0; i < through.size(); ++i) {
+    const FrameNode& node = stacks_.nodes()[i];
+    const bool is_half = 2 * Magnitude(through[i]) >= Magnitude(sums_[owner].value);
+    const bool is_all = 10 * Magnitude(flat.Total(static_cast<uint32_t>(i))) > 9 * Magnitude(stacks_.Whole(0));
+    answers[i] = is_half && !is_all && !node.is_label && !whose_->Holds(node.profile_function, node.mapping);
+  }
+  std::map<uint32_t, int64_t> outermost;
+  for (size_t i = 0; i < stacks_.size(); ++i) {
+    if (of_[i] != owner) continue;
+    const auto frames = stacks_.FramesOf(i);
+    const auto found = std::find_if(frames.rbegin(), frames.rend(), [&](uint32_t node) { return answers[node]; });
+    if (found == frames.rend() || is_owner[*found]) continue;
+    int64_t& sum = outermost[*found];
+    sum = WrappedSum(sum, stacks_.ValuesOf(i)[0]);
+  }
+  const auto& nodes = stacks_.nodes();
+  const auto most = std::max_element(outermost.begin(), outermost.end(), [&](const auto& a, const auto& b) {
+    return IsLarger(
+        Magnitude(b.second), [&] { return nodes[b.first].name; }, Magnitude(a.second),
+        [&] { return nodes[a.first].name; });
+  });
+  return most == outermost.end() ? "" : nodes[most->first].name;
+}
+
+std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
+  constexpr size_t kMostNodes = 512;  // more are a deep recursion: their pairs would take megabytes
+  const LargeNodes large(stacks_, flat, whose_);
+  const size_t count = large.nodes().size();
+  if (count < 2 || count > kMostNodes) return std::nullopt;
+  const auto total = [&](size_t number) { return static_cast<double>(flat.Total(large.nodes()[number])); };
+  struct Flow {
+    double value = 0;
+    size_t counted = SIZE_MAX;  // the last stack: a pair that stands in one twice counts once
+  };
+  std::vector<Flow> flows(count * count);
+  for (size_t i = 0; i < stacks_.size(); ++i) {
+    large.Walk(stacks_.FramesOf(i), [&](size_t caller, size_t callee) {
+      Flow& flow = flows[caller * count + callee];
+      if (flow.counted != i) flow.value += static_cast<double>(stacks_.ValuesOf(i)[0]);
+      flow.counted = i;
+      return true;
+    });
+  }
+  struct Branch {
+    double value = 0;
+    std::map<uint32_t, double> by;  // its owners
+  };
+  std::map<size_t, Branch> branches;
+  const double most = 0.9 * static_cast<double>(stacks_.Whole(0));
+  for (size_t i = 0; i < stacks_.size(); ++i) {
+    if (stacks_.ValuesOf(i)[0] < 0) return std::nullopt;  // a difference
+    std::optional<size_t> branch;
+    large.Walk(stacks_.FramesOf(i), [&](size_t caller, size_t callee) {
+      const double flow = flows[caller * count + callee].value;
+      if (total(callee) > most) return true;
+      if (flow < 0.9 * total(callee)) return false;
+      if (flow >= 0.25 * total(caller) && flow < 0.75 * total(caller)) branch = callee;
+      return true;
+    });
+    if (!branch.has_value()) continue;
+    Branch& of = branches[*branch];
+    of.value += static_cast<double>(stacks_.ValuesOf(i)[0]);
+    if (of_[i] != kNobody) of.by[of_[i]] += static_cast<double>(stacks_.ValuesOf(i)[0]);
+  }
+  const auto name = [&](size_t number) -> const std::string& { return stacks_.nodes()[large.nodes()[number]].name; };
+  const Branch* best = nullptr;
+  size_t best_number = 0;
+  for (const auto& [number, branch] : branches) {
+    if (!IsC(name(number)) || branch.value < 0.75 * total(number)) continue;
+    if (best == nullptr ||
+        IsLarger(
+            branch.value, [&] { return name(number); }, best->value, [&] { return name(best_number); })) {
+      best = &branch;
+      best_number = number;
+    }
+  }
+  if (best == nullptr) return std::nullopt;
+  Biggest answer;
+  answer.name = name(best_number);
+  answer.value = flat.Total(large.nodes()[best_number]);
+  answer.is_branch = true;
+  const auto by = std::max_element(best->by.begin(), best->by.end(), [&](const auto& a, const auto& b) {
+    return IsLarger(
+        b.second, [&] { return NameOf(b.first); }, a.second, [&] { return NameOf(a.first); });
+  });
+  if (by != best->by.end()) answer.other = NameOf(by->first);
+  return answer;
+}
+
+std::optional<Biggest> Owners::BiggestOf(const FlatTable& flat, bool with_branches) const {
+  uint32_t most = kNobody;
+  for (uint32_t i = 0; i < sums_.size(); ++i) {
+    if (most == kNobody || IsLarger(
+                               Magnitude(sums_[i].value), [&] { return NameOf(i); }, Magnitude(sums_[most].value),
+                               [&] { return NameOf(most); })) {
+      most = i;
+    }
+  }
+  if (most == kNobody || sums_[most].value == 0) return std::nullopt;
+  Biggest biggest;
+  biggest.name = NameOf(most);
+  biggest.value = sums_[most].value;
+  if (with_branches && IsC(biggest.name)) {
+    std::optional<Biggest> branch = LargestBranch(flat);
+    if (branch.has_value() && Magnitude(branch->value) >= Magnitude(biggest.value) / 2) {
+      if (branch->other == branch->name) branch->other.clear();
+      return branch;
+    }
+  }
+  biggest.other = MostlyFor(flat, most);
+  return biggest;
+}
+
+}  // namespace holdfast
