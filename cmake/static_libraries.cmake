@@ -1,6 +1,10 @@
 # Each shared library that the tool needs costs every start of it 0.1 ms, and `run` starts two tools. What the distribution
 # has as an archive is linked from there: `holdfast` needs libc, libm, and mimalloc, of which there is no archive
-# (scripts/check-tool counts). Without an archive, the shared library does.
+# (scripts/check-tool counts). Without an archive, the shared library does. What is packed has mimalloc, too, and the HTTP library
+# that `serve` would load, from HOLDFAST_STATIC (scripts/static-libraries).
+if(HOLDFAST_STATIC)
+  list(PREPEND CMAKE_PREFIX_PATH "${HOLDFAST_STATIC}")
+endif()
 
 # Abseil's package describes its shared libraries; the archives lie beside them.
 function(holdfast_use_archives prefix)

@@ -139,7 +139,7 @@ struct HttpCallbacks {
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Listener listener, Options options) {
-  const absl::StatusOr<const Microhttpd*> http = Microhttpd::Load();
+  const absl::StatusOr<const Microhttpd*> http = Microhttpd::Load(!options.certificate.empty());
   if (!http.ok()) return http.status();
   signal(SIGPIPE, SIG_IGN);  // the TLS library writes to clients that have gone
   std::unique_ptr<HttpServer> server(new HttpServer);

@@ -7,13 +7,28 @@
 namespace holdfast {
 namespace {
 
+#ifdef HOLDFAST_STATIC_MICROHTTPD  // in packages: scripts/static-libraries
+constexpr Microhttpd kLinkedIn = {.start_daemon = MHD_start_daemon,
+                                  .stop_daemon = MHD_stop_daemon,
+                                  .create_response_from_buffer = MHD_create_response_from_buffer,
+                                  .add_response_header = MHD_add_response_header,
+                                  .queue_response = MHD_queue_response,
+                                  .destroy_response = MHD_destroy_response,
+                                  .lookup_connection_value = MHD_lookup_connection_value,
+                                  .get_connection_info = MHD_get_connection_info,
+                                  .is_feature_supported = MHD_is_feature_supported};
+#endif
+
 template <typename Function>
 bool Find(void* library, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(library, name));
   return *function != nullptr;
 }
 
-absl::StatusOr<Microhttpd> LoadOnce() {
+absl::StatusOr<Microhttpd> LoadOnce(bool with_tls) {
+#ifdef HOLDFAST_STATIC_MICROHTTPD
+  if (!with_tls) return kLinkedIn;
+#endif
   void* library = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(
@@ -35,8 +50,8 @@ absl::StatusOr<Microhttpd> LoadOnce() {
 
 }  // namespace
 
-absl::StatusOr<const Microhttpd*> Microhttpd::Load() {
-  static const absl::StatusOr<Microhttpd> loaded = LoadOnce();
+absl::StatusOr<const Microhttpd*> Microhttpd::Load(bool with_tls) {
+  static const absl::StatusOr<Microhttpd> loaded = LoadOnce(with_tls);
   if (!loaded.ok()) return loaded.status();
   return &*loaded;
 }

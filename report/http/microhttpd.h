@@ -1,5 +1,5 @@
 // The functions of libmicrohttpd that are used. The library is loaded when a server is asked for: it brings a TLS library
-// with it, which every start of the tool would pay for.
+// with it, which every start of the tool would pay for. Packages have it in the tool, without TLS, and load the system's for that.
 #ifndef HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
 #define HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
 
@@ -20,8 +20,8 @@ struct Microhttpd {
   decltype(&MHD_get_connection_info) get_connection_info;
   decltype(&MHD_is_feature_supported) is_feature_supported;
 
-  // Once; it stays loaded.
-  static absl::StatusOr<const Microhttpd*> Load();
+  // Once; it stays loaded, and the first call says whether it must know TLS.
+  static absl::StatusOr<const Microhttpd*> Load(bool with_tls = false);
 };
 
 }  // namespace holdfast
