@@ -1,6 +1,6 @@
 // The subcommands, the whole list. Each Add…Command adds one to `app`, with its options and its help; when it is chosen, it
 // runs and leaves its exit code in `invocation`, which must live as long as `app`. A new one: report/commands/add_NAME.cc
-// (of the server: report/fleet_commands/), a line here, a line in main.cc.
+// (of the server: report/fleet_commands/; memory: report/memory_commands/), a line here, a line in main.cc.
 #ifndef HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 #define HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 
@@ -19,8 +19,8 @@ struct Invocation {
 using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
-AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddSetCommand,
-    AddCollectCommand, AddServeCommand, AddExporterCommand;
+AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddMemoryCommand,
+    AddSetCommand, AddCollectCommand, AddServeCommand, AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;

@@ -49,6 +49,7 @@ constexpr Command kCommands[] = {
     {"ls", AddLsCommand},
     {"dump", AddDumpCommand},
     {"stuck", AddStuckCommand},
+    {"memory", AddMemoryCommand},
     {"set", AddSetCommand},
     {"symbolize", AddSymbolizeCommand},
     {"bundle", AddBundleCommand},

@@ -1,0 +1,212 @@
+#include "report/memory/account.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "report/base/base_name.h"
+#include "report/table/process_info.h"
+#include "report/table/thread_status.h"
+#include "sampler/contract/weight.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kArena = uint64_t{64} << 20;         // glibc: HEAP_MAX_SIZE
+constexpr uint64_t kLargestGuard = uint64_t{64} << 10;  // below a thread's stack
+constexpr double kSigmas = 1.96;
+constexpr const char* kGlibc = "glibc";
+
+enum class Use {
+  kAllocator,
+  kMapped,  // by glibc, for single blocks
+  kFile,
+  kShared,
+  kStack,
+  kOwn,
+  kRest
+};
+
+bool IsPrivateMemory(const MemoryMapping& mapping) {
+  return mapping.is_anonymous() && mapping.writable && !mapping.shared;
+}
+
+class Account {
+ public:
+  explicit Account(const AccountInput& input) : input_(input), uses_(input.mappings.size(), Use::kRest) {
+    for (size_t i = 0; i < uses_.size(); ++i) uses_[i] = UseByName(i);
+    account_.allocator_name = AllocatorName();
+    const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
+    for (const LiveBlock& block : input_.blocks) {
+      if (const auto mapping = MappingAt(block.address); mapping.has_value() && uses_[*mapping] == Use::kRest)
+        uses_[*mapping] = use;
+    }
+    for (const uint64_t sp : input_.stack_pointers) {
+      const auto mapping = MappingAt(sp);
+      if (!mapping.has_value()) continue;
+      if (uses_[*mapping] == Use::kRest) uses_[*mapping] = Use::kStack;
+      if (uses_[*mapping] == Use::kStack) ++account_.threads;
+    }
+  }
+
+  MemoryAccount Sum(PageTable* pages) {
+    std::map<std::string, uint64_t> by_file;
+    uint64_t mapped = 0;
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      const MemoryMapping& mapping = input_.mappings[i];
+      account_.total += mapping.resident;
+      account_.swapped += mapping.swapped;
+      account_.huge += mapping.huge;
+      if (uses_[i] == Use::kMapped)
+        mapped += mapping.resident;
+      else
+        *PlaceOf(uses_[i]) += mapping.resident;
+      if (uses_[i] == Use::kFile) by_file[std::string(BaseName(mapping.name))] += mapping.resident;
+      if ((uses_[i] == Use::kAllocator || uses_[i] == Use::kMapped) && mapping.resident > 0) ++account_.heaps;
+    }
+    account_.by_file.assign(by_file.begin(), by_file.end());
+    std::stable_sort(account_.by_file.begin(), account_.by_file.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    AddBlocks(pages);
+    const auto of_blocks = std::min(mapped, static_cast<uint64_t>(std::llround(live_mapped_.value)));
+    account_.allocator += of_blocks;
+    account_.rest += mapped - of_blocks;
+    account_.rest_variance = live_mapped_.variance;
+    account_.beyond_variance = account_.live.variance - live_mapped_.variance;
+    return account_;
+  }
+
+ private:
+  std::optional<size_t> MappingAt(uint64_t address) const {
+    const auto next = std::upper_bound(input_.mappings.begin(), input_.mappings.end(), address,
+                                       [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
+    if (next == input_.mappings.begin() || address >= std::prev(next)->end) return std::nullopt;
+    return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
+  }
+
+  Use UseByName(size_t i) {
+    const MemoryMapping& mapping = input_.mappings[i];
+    if (mapping.name == "[heap]") return Use::kAllocator;
+    if (mapping.name == "[stack]") return Use::kStack;
+    if (!input_.table_name.empty() && mapping.name.find(input_.table_name) != std::string::npos) return Use::kOwn;
+    if (BaseName(mapping.name).starts_with("libholdfast.so")) return Use::kOwn;
+    if (mapping.shared || mapping.name.starts_with("/dev/shm/") || mapping.name.starts_with("/memfd:") ||
+        mapping.name.starts_with("/SYSV") || mapping.name.starts_with("/dev/zero")) {
+      return Use::kShared;
+    }
+    if (mapping.name.starts_with('/')) return Use::kFile;
+    if (input_.arenas.contains(mapping.start)) {
+      ++account_.arenas;
+      return Use::kAllocator;
+    }
+    return HasGuard(i) ? Use::kStack : Use::kRest;
+  }
+
+  // A small piece that nobody may touch right below, as pthreads have it.
+  bool HasGuard(size_t i) const {
+    if (i == 0 || !IsPrivateMemory(input_.mappings[i])) return false;
+    const MemoryMapping &below = input_.mappings[i - 1], &mapping = input_.mappings[i];
+    return below.end == mapping.start && below.is_anonymous() && !below.readable && !below.writable &&
+           below.end - below.start <= kLargestGuard;
+  }
+
+  uint64_t* PlaceOf(Use use) {
+    switch (use) {
+      case Use::kAllocator:
+        return &account_.allocator;
+      case Use::kFile:
+        return &account_.files;
+      case Use::kShared:
+        return &account_.shared;
+      case Use::kStack:
+        return &account_.stacks;
+      case Use::kOwn:
+        return &account_.own;
+      default:
+        return &account_.rest;
+    }
+  }
+
+  static void Add(double bytes, double p, Estimate* to) {
+    to->value += bytes / p;
+    to->variance += bytes * bytes * (1 - p) / (p * p);
+  }
+
+  void AddBlocks(PageTable* pages) {
+    account_.has_pages = !pages->is_denied();
+    for (const LiveBlock& block : input_.blocks) {
+      const double p = SampleProbability(block.bytes, block.interval);
+      const PageTable::Share share = pages->Of(block.address, block.bytes);
+      Add(static_cast<double>(block.bytes), p, &account_.in_use);
+      Add(static_cast<double>(share.resident), p, &account_.live);
+      const auto mapping = MappingAt(block.address);
+      if (mapping.has_value() && uses_[*mapping] == Use::kMapped)
+        Add(static_cast<double>(share.resident), p, &live_mapped_);
+      Add(static_cast<double>(share.swapped), p, &account_.in_use_swapped);
+    }
+    account_.sampled = input_.blocks.size();
+  }
+
+  // By the library that is mapped; glibc's where blocks lie as its own do.
+  std::string AllocatorName() const {
+    constexpr std::pair<std::string_view, std::string_view> kLibraries[] = {{"libjemalloc", "jemalloc"},
+                                                                            {"libtcmalloc", "tcmalloc"},
+                                                                            {"libmimalloc", "mimalloc"},
+                                                                            {"libsnmalloc", "snmalloc"}};
+    bool has_glibc_heap = account_.arenas > 0;
+    for (const MemoryMapping& mapping : input_.mappings) {
+      for (const auto& [file, name] : kLibraries) {
+        if (BaseName(mapping.name).starts_with(file)) return std::string(name);
+      }
+    }
+    for (const LiveBlock& block : input_.blocks) {
+      if (has_glibc_heap) break;
+      const auto mapping = MappingAt(block.address);
+      has_glibc_heap = mapping.has_value() && input_.mappings[*mapping].name == "[heap]";
+    }
+    return has_glibc_heap ? kGlibc : "";
+  }
+
+  const AccountInput& input_;
+  std::vector<Use> uses_;  // of input_.mappings
+  Estimate live_mapped_;   // of live blocks in mappings of their own
+  MemoryAccount account_;
+};
+
+// A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap.
+bool IsArena(const MemoryMapping& mapping, const ProcessMemory& memory) {
+  constexpr uint64_t kLargestHead = 256;
+  uint64_t arena = 0;
+  return IsPrivateMemory(mapping) && mapping.start % kArena == 0 && mapping.end - mapping.start <= kArena &&
+         memory.Read(mapping.start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
+         arena % kArena < kLargestHead;
+}
+
+}  // namespace
+
+int64_t Estimate::error() const { return std::llround(kSigmas * std::sqrt(variance)); }
+
+MemoryAccount AccountOf(const AccountInput& input, PageTable* pages) { return Account(input).Sum(pages); }
+
+absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table) {
+  AccountInput input;
+  input.table_name = table.name();
+  absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
+  if (!blocks.ok()) return blocks.status();
+  input.blocks = *std::move(blocks);
+  for (const auto& [thread, inner] : ThreadsOf(pid, false)) {
+    if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) input.stack_pointers.push_back(call->sp);
+  }
+  absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMappings(pid);
+  if (!mappings.ok()) return mappings.status();
+  input.mappings = *std::move(mappings);
+  const ProcessMemory memory(pid);
+  for (const MemoryMapping& mapping : input.mappings) {
+    if (IsArena(mapping, memory)) input.arenas.insert(mapping.start);
+  }
+  PageTable pages(pid);
+  return AccountOf(input, &pages);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,61 @@
+// The account of a process's resident memory: every resident byte in one line, and the lines add up to what the kernel says.
+//
+//     resident = live blocks + what the allocator keeps beyond them + files + shared memory + stacks + Holdfast's own + the rest
+//
+// Live blocks are estimated from the sampled ones, and with them what the allocator keeps, by the same error: each sampled block's
+// pages are looked up in the page table, and the block stands for 1/p of its kind (sampler/contract/weight.h). Everything else is
+// counted. The allocator's are the mappings in which sampled live blocks lie, [heap], and glibc's arenas. A mapping that malloc got and that holds no sampled block is not told from one that the program made: it is the rest.
+// glibc maps each large block for itself, and the kernel joins neighbours: of such mappings the allocator has what the blocks in
+// them have, and the rest the remainder, by the same estimate.
+#ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_H_
+#define HOLDFAST_REPORT_MEMORY_ACCOUNT_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/memory/live_blocks.h"
+#include "report/memory/mappings.h"
+
+namespace holdfast {
+
+struct Estimate {
+  double value = 0, variance = 0;
+  int64_t error() const;  // half of the 95 % interval
+};
+
+struct MemoryAccount {
+  // Bytes, resident.
+  uint64_t total = 0, allocator = 0, files = 0, shared = 0, stacks = 0, own = 0, rest = 0;
+  Estimate live;  // the part of `allocator` that live blocks have; the difference is what it keeps beyond them
+  double beyond_variance = 0, rest_variance = 0;
+  // Of live blocks.
+  Estimate in_use, in_use_swapped;
+  uint64_t swapped = 0, huge = 0;
+  uint64_t heaps = 0;                                     // mappings of the allocator
+  uint64_t arenas = 0;                                    // of glibc, besides the main one
+  uint64_t threads = 0;                                   // whose stacks were found
+  uint64_t sampled = 0;                                   // live blocks
+  std::string allocator_name;                             // "glibc", "jemalloc", …; "" = not known
+  std::vector<std::pair<std::string, uint64_t>> by_file;  // the largest first
+  bool has_pages = true;  // false: the page table could not be read, so what is resident of live blocks is not known
+};
+
+struct AccountInput {
+  std::vector<MemoryMapping> mappings;
+  std::vector<LiveBlock> blocks;         // by address
+  std::vector<uint64_t> stack_pointers;  // of its threads, as far as they are known
+  std::set<uint64_t> arenas;             // where glibc's heaps besides the main one begin
+  std::string table_name;                // of the file that Holdfast keeps its tables in
+};
+MemoryAccount AccountOf(const AccountInput& input, PageTable* pages);
+
+// Of a running process that has this table.
+absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_MEMORY_ACCOUNT_H_

@@ -1,0 +1,141 @@
+#include "report/memory/account_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/json_text.h"
+#include "report/base/printable.h"
+#include "report/base/value_units.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kFilesShown = 3;
+
+std::string Size(double bytes) { return FormatSize(std::llround(bytes)); }
+std::string WithError(const Estimate& estimate) {
+  const int64_t error = estimate.error();
+  return error == 0 ? Size(estimate.value) : fmt::format("{} ± {}", Size(estimate.value), FormatSize(error));
+}
+std::string Counted(uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// What the allocator has resident beyond live blocks; not below nothing, as the estimate may be too high.
+Estimate Beyond(const MemoryAccount& account) {
+  return {.value = std::max(0.0, static_cast<double>(account.allocator) - account.live.value),
+          .variance = account.beyond_variance};
+}
+
+Estimate Rest(const MemoryAccount& account) {
+  return {.value = static_cast<double>(account.rest), .variance = account.rest_variance};
+}
+
+struct Line {
+  Estimate bytes;
+  std::string what, more;
+};
+
+std::string Where(const MemoryAccount& account) {
+  const std::string heaps = Counted(account.heaps, "mapping");
+  const std::string arenas =
+      account.arenas == 0 ? heaps : fmt::format("{}, {} of arenas beside the main one", heaps, account.arenas);
+  return account.allocator_name.empty() ? arenas : fmt::format("{}: {}", account.allocator_name, arenas);
+}
+
+std::string LargestFiles(const MemoryAccount& account) {
+  std::string text;
+  for (size_t i = 0; i < account.by_file.size() && i < kFilesShown; ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", Printable(account.by_file[i].first),
+                        FormatSize(static_cast<int64_t>(account.by_file[i].second)));
+  }
+  return text + (account.by_file.size() > kFilesShown ? ", …" : "");
+}
+
+std::vector<Line> LinesOf(const MemoryAccount& account) {
+  const auto counted = [](uint64_t bytes) { return Estimate{.value = static_cast<double>(bytes), .variance = 0}; };
+  std::vector<Line> lines;
+  if (account.has_pages) {
+    lines.push_back({account.live, "live blocks", "allocated and not freed"});
+    lines.push_back({Beyond(account), "allocator beyond", Where(account)});
+  } else {
+    lines.push_back({counted(account.allocator), "of the allocator", Where(account)});
+  }
+  lines.push_back({counted(account.files), "files", LargestFiles(account)});
+  lines.push_back({counted(account.shared), "shared memory", ""});
+  lines.push_back({counted(account.stacks), "stacks", Counted(account.threads, "thread") + " found"});
+  lines.push_back({counted(account.own), "Holdfast's own", "table and library"});
+  lines.push_back({Rest(account), "the rest", "mapped; no sampled block lies there"});
+  return lines;
+}
+
+}  // namespace
+
+std::string AccountText(const MemoryAccount& account, const std::string& process) {
+  const auto total = static_cast<int64_t>(account.total);
+  std::string text = fmt::format(
+      "{}: {} resident{}\n\n", Printable(process), FormatSize(total),
+      account.swapped == 0 ? "" : fmt::format(", {} swapped", FormatSize(static_cast<int64_t>(account.swapped))));
+  const std::vector<Line> lines = LinesOf(account);
+  size_t width = 0;
+  for (const Line& line : lines) width = std::max(width, line.what.size());
+  for (const Line& line : lines) {
+    if (line.bytes.value < 1 && line.what != "live blocks") continue;
+    const int64_t error = line.bytes.error();
+    text += fmt::format("  {:>10} {:>7}  {:>12}  {:<{}}  {}", Size(line.bytes.value),
+                        FormatPercent(std::llround(line.bytes.value), total),
+                        error == 0 ? "" : fmt::format("± {}", FormatSize(error)), line.what, width, line.more);
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  text += fmt::format("\n  in use by the heap profile: {}{}", WithError(account.in_use),
+                      account.sampled == 0 ? ", as no block that lives was sampled" : "");
+  if (account.has_pages) {
+    const double untouched = account.in_use.value - account.live.value - account.in_use_swapped.value;
+    if (untouched >= 1) text += fmt::format("; {} of it never touched", Size(untouched));
+    if (account.in_use_swapped.value >= 1) text += fmt::format("; {} swapped", WithError(account.in_use_swapped));
+  }
+  text += "\n";
+  if (account.huge > 0) text += fmt::format("  in huge pages: {}\n", FormatSize(static_cast<int64_t>(account.huge)));
+  return text;
+}
+
+std::string AccountJson(const MemoryAccount& account, int64_t pid) {
+  JsonText json;
+  const auto number = [&json](std::string_view key, double value) { json.Key(key).Number(std::llround(value)); };
+  const auto estimate = [&](std::string_view key, const Estimate& of) {
+    json.Key(key).Open('{');
+    number("value", of.value);
+    json.Key("error").Number(of.error()).Close('}');
+  };
+  json.Open('{').Key("pid").Number(pid);
+  number("resident", static_cast<double>(account.total));
+  number("swapped", static_cast<double>(account.swapped));
+  number("huge", static_cast<double>(account.huge));
+  json.Key("allocator").String(account.allocator_name);
+  number("allocator_resident", static_cast<double>(account.allocator));
+  if (account.has_pages) {
+    estimate("live_resident", account.live);
+    estimate("beyond_live", Beyond(account));
+    estimate("live_swapped", account.in_use_swapped);
+  }
+  estimate("in_use", account.in_use);
+  number("arena_heaps", static_cast<double>(account.arenas));
+  number("files", static_cast<double>(account.files));
+  number("shared", static_cast<double>(account.shared));
+  number("stacks", static_cast<double>(account.stacks));
+  number("own", static_cast<double>(account.own));
+  estimate("rest", Rest(account));
+  json.Key("by_file").Open('[');
+  for (const auto& [file, bytes] : account.by_file) {
+    json.Open('{').Key("file").String(file);
+    number("resident", static_cast<double>(bytes));
+    json.Close('}');
+  }
+  json.Close(']').Close('}');
+  return json.text() + "\n";
+}
+
+}  // namespace holdfast

@@ -1,0 +1,17 @@
+// The account of a process's memory as a person reads it, and as a program does.
+#ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_
+#define HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_
+
+#include <string>
+
+#include "report/memory/account.h"
+
+namespace holdfast {
+
+// `process`: "redis-server (pid 4242)". Lines with a newline at their ends.
+std::string AccountText(const MemoryAccount& account, const std::string& process);
+std::string AccountJson(const MemoryAccount& account, int64_t pid);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_

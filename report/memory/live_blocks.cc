@@ -1,0 +1,80 @@
+#include "report/memory/live_blocks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "report/table/snapshot_locks.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(int file) : file_(file) {}
+
+  // False: it does not lie wholly inside the file.
+  bool Read(Offset offset, void* to, size_t bytes) const {
+    return offset != 0 && ReadAt(uint64_t{offset} * kUnit, to, bytes);
+  }
+  bool ReadAt(uint64_t start, void* to, size_t bytes) const {
+    return pread(file_, to, bytes, static_cast<off_t>(start)) == static_cast<ssize_t>(bytes);
+  }
+
+ private:
+  int file_;
+};
+
+// Levels of slots: keys, then what they stand for (sampler/contract/records.h).
+void AddSegments(const Reader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
+  const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
+  for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
+    const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
+    const Offset offset = CounterValue(head.live_segments[segment]);
+    if (offset == 0) continue;
+    std::vector<uint64_t> keys(slots);
+    std::vector<LiveSample> samples(slots);
+    const uint64_t start = uint64_t{offset} * kUnit, key_bytes = slots * sizeof(uint64_t);
+    if (!reader.ReadAt(start, keys.data(), key_bytes)) continue;
+    if (!reader.ReadAt(start + key_bytes, samples.data(), slots * sizeof(LiveSample))) continue;
+    for (uint32_t i = 0; i < slots; ++i) {
+      if (keys[i] <= 1 || (keys[i] & 1) != 0 || samples[i].interval_index >= intervals) continue;
+      blocks->push_back({keys[i], samples[i].size, head.heap_intervals[samples[i].interval_index].interval});
+    }
+  }
+}
+
+void AddShadowed(const Reader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
+  const auto directory = std::make_unique<ShadowDirectory>();
+  if (!reader.Read(CounterValue(head.shadow), directory.get(), sizeof *directory)) return;
+  const auto chunk = std::make_unique<ShadowChunk>();
+  for (const std::atomic<uint64_t>& place : directory->chunks) {
+    const uint64_t entry = CounterValue(place);
+    if (entry == 0 || !reader.Read(static_cast<Offset>(entry), chunk.get(), sizeof *chunk)) continue;
+    const uint64_t base = entry >> 32 << kShadowShift;
+    for (uint32_t i = 0; i < kShadowSlots; ++i) {
+      if (const uint64_t word = CounterValue(chunk->slots[i]); word != 0)
+        blocks->push_back({base + uint64_t{i} * kShadowGrain, word >> 32, 1});
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LiveBlock>> ReadLiveBlocks(const TableFile& table) {
+  const Reader reader(table.descriptor());
+  const auto head = std::make_unique<TableHeader>();
+  if (!reader.ReadAt(0, head.get(), sizeof *head)) return absl::DataLossError("the table was cut short");
+  if (CounterValue(head->magic) != kTableMagic || head->version != kLayoutVersion)
+    return absl::FailedPreconditionError("the table is of another version of holdfast");
+  std::vector<LiveBlock> blocks;
+  AddSegments(reader, *head, &blocks);
+  AddShadowed(reader, *head, &blocks);
+  std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  return blocks;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,99 @@
+#include "report/memory/mappings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr size_t kWindow = 8192;  // entries: 64 KiB
+constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
+
+// "7f12-7f34 rw-p 00000000 00:00 0    [heap]"
+bool ParseHead(const std::string& line, MemoryMapping* mapping) {
+  char rights[5] = {};
+  int name = 0;
+  if (sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %*u %n", &mapping->start, &mapping->end, rights, &name) != 3 ||
+      name == 0)
+    return false;
+  mapping->readable = rights[0] == 'r';
+  mapping->writable = rights[1] == 'w';
+  mapping->shared = rights[3] == 's';
+  mapping->name = line.substr(std::min(static_cast<size_t>(name), line.size()));
+  return true;
+}
+
+}  // namespace
+
+std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
+  std::vector<MemoryMapping> mappings;
+  for (const absl::string_view text : absl::StrSplit(absl::string_view(smaps.data(), smaps.size()), '\n')) {
+    const std::string line(text);
+    MemoryMapping mapping;
+    if (ParseHead(line, &mapping)) {
+      mappings.push_back(std::move(mapping));
+      continue;
+    }
+    char field[32];
+    uint64_t kib = 0;
+    if (mappings.empty() || sscanf(line.c_str(), "%31[A-Za-z_]: %lu kB", field, &kib) != 2) continue;
+    const std::string_view name = field;
+    if (name == "Rss") mappings.back().resident = kib << 10;
+    if (name == "Swap") mappings.back().swapped = kib << 10;
+    if (name == "AnonHugePages") mappings.back().huge = kib << 10;
+  }
+  return mappings;
+}
+
+absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/smaps", pid);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));
+  }
+  std::vector<MemoryMapping> mappings = ParseMappings(ReadWhole(path));
+  if (mappings.empty())
+    return absl::NotFoundError(absl::StrCat(path, ": empty: the process has ended, or is no program"));
+  return mappings;
+}
+
+PageTable::PageTable(pid_t pid) : file_(open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+uint64_t PageTable::EntryOf(uint64_t page) {
+  if (page < first_ || page - first_ >= window_.size()) {
+    window_.resize(kWindow);
+    first_ = page;
+    const ssize_t got =
+        pread(file_.get(), window_.data(), kWindow * sizeof(uint64_t), static_cast<off_t>(page * sizeof(uint64_t)));
+    window_.resize(got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0);
+    if (window_.empty()) return 0;
+  }
+  return window_[page - first_];
+}
+
+PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {
+  Share share;
+  if (!file_.valid() || bytes > UINT64_MAX - address) return share;
+  for (uint64_t at = address; at < address + bytes;) {
+    const uint64_t end = std::min((at / kPage + 1) * kPage, address + bytes), entry = EntryOf(at / kPage);
+    if (window_.empty()) break;  // behind the end of the address space
+    if ((entry & kPresent) != 0)
+      share.resident += end - at;
+    else if ((entry & kSwapped) != 0)
+      share.swapped += end - at;
+    at = end;
+  }
+  return share;
+}
+
+}  // namespace holdfast

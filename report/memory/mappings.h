@@ -1,0 +1,55 @@
+// What /proc/PID/smaps says of a process: each mapping, and how much of it is resident. And the page table behind it
+// (/proc/PID/pagemap): which pages of a block are.
+//
+// Same user, and the kernel's leave to look (ptrace scope, dumpable). The kernel walks the page tables: some 10 ms for each GiB.
+#ifndef HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
+#define HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+struct MemoryMapping {
+  uint64_t start = 0, end = 0;
+  bool readable = false, writable = false, shared = false;
+  std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
+  // Bytes.
+  uint64_t resident = 0, swapped = 0, huge = 0;
+
+  bool is_anonymous() const { return name.empty() || name.starts_with("[anon:"); }
+};
+
+// By address. The message of an error says why they cannot be had.
+absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid);
+// Of the text of smaps: what cannot be read is left out.
+std::vector<MemoryMapping> ParseMappings(std::string_view smaps);
+
+class PageTable {
+ public:
+  explicit PageTable(pid_t pid);
+  bool is_denied() const { return !file_.valid(); }
+
+  struct Share {
+    uint64_t resident = 0, swapped = 0;  // bytes
+  };
+  // Of a block, by its pages. Quick where blocks are asked for by address.
+  Share Of(uint64_t address, uint64_t bytes);
+
+ private:
+  uint64_t EntryOf(uint64_t page);
+
+  FileDescriptor file_;
+  std::vector<uint64_t> window_;
+  uint64_t first_ = 0;  // page of window_[0]
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_MEMORY_MAPPINGS_H_

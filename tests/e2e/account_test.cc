@@ -1,0 +1,99 @@
+// `holdfast memory`: every resident byte of a running program in one line, and the right one.
+#include <signal.h>
+
+#include <fstream>
+#include <regex>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kMiB = 1 << 20;
+
+class Memory : public Profiled {
+ protected:
+  RunResult Ask(const Running& program, std::vector<std::string> options = {}) {
+    std::vector<std::string> arguments = {"memory", "--tables", tables(), std::to_string(program.pid())};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return RunTool(arguments);
+  }
+  // A number of the answer with --json, or of an object in it.
+  static double Number(const std::string& json, const std::string& key, const std::string& part = "") {
+    const std::regex field("\"" + key + "\":" + (part.empty() ? "" : "\\{[^}]*\"" + part + "\":") + "(-?[0-9]+)");
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(json, found, field)) << key << " in " << json;
+    return found.empty() ? -1 : std::stod(found[1]);
+  }
+  static double ResidentOf(pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) * 1024;
+    }
+    return -1;
+  }
+  void KillAndSettle(Running* running) {
+    running->Signal(SIGKILL);
+    running->Wait();
+    EXPECT_TRUE(Settled());
+  }
+};
+
+TEST_F(Memory, EveryKindIsInItsLineAndTheLinesAddUp) {
+  for (const std::string interval : {"1", "64KiB", "512KiB"}) {
+    SCOPED_TRACE(interval);
+    Running program(CommandFor(Launch::kPreload, {"memory_kinds"},
+                               {{"heap-interval", interval}, {"seed", "1"}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(program.WaitForOutput("ready"));
+    const RunResult answer = Ask(program, {"--json"});
+    ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+    const std::string& json = answer.out;
+    const double live_error = Number(json, "live_resident", "error"), resident = Number(json, "resident");
+    if (interval == "1") {
+      EXPECT_EQ(live_error, 0);
+    }
+    // 20 MiB of the blocks; of what is never touched a page at most, and what the program's start has allocated.
+    EXPECT_NEAR(Number(json, "live_resident", "value"), 20 * kMiB, 2 * live_error + 0.2 * kMiB);
+    EXPECT_NEAR(Number(json, "in_use", "value"), 44 * kMiB, 2 * Number(json, "in_use", "error") + 0.2 * kMiB);
+    // The freed half, and the head of each block.
+    EXPECT_NEAR(Number(json, "beyond_live", "value"), 20.6 * kMiB, 2 * live_error + 0.5 * kMiB);
+    // The kernel joins it with the mapping of the large block, or does not.
+    EXPECT_NEAR(Number(json, "rest", "value"), 16 * kMiB, 1.5 * kMiB);
+    EXPECT_NEAR(Number(json, "stacks"), 1 * kMiB, 0.3 * kMiB);
+    EXPECT_GT(Number(json, "own"), 0);
+    EXPECT_THAT(json, HasSubstr("\"allocator\":\"glibc\""));
+    EXPECT_THAT(json, HasSubstr("\"file\":\"memory_kinds\""));
+    double sum = Number(json, "rest", "value");
+    for (const char* part : {"allocator_resident", "files", "shared", "stacks", "own"}) sum += Number(json, part);
+    EXPECT_EQ(sum, resident);
+    EXPECT_NEAR(resident, ResidentOf(program.pid()), 0.02 * resident);
+    KillAndSettle(&program);
+  }
+}
+
+TEST_F(Memory, IsOneScreen) {
+  Running program(CommandFor(Launch::kPreload, {"memory_kinds"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  const RunResult answer = Ask(program);
+  ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out, ::testing::ContainsRegex("^memory_kinds \\(pid [0-9]+\\): [0-9.]+MiB resident\n"));
+  EXPECT_THAT(answer.out, ::testing::ContainsRegex("\n +20\\.[0-9]+MiB +[0-9.]+% +live blocks"));
+  EXPECT_THAT(answer.out, ::testing::ContainsRegex("allocator beyond +glibc: "));
+  EXPECT_THAT(answer.out, ::testing::ContainsRegex(
+                              "in use by the heap profile: 44[.0-9]*MiB; 2[34][.0-9]*MiB of it never touched\n"));
+  KillAndSettle(&program);
+}
+
+TEST_F(Memory, SaysWhatIsWrong) {
+  const RunResult nobody = RunTool({"memory", "--tables", tables(), "1"});
+  EXPECT_TRUE(nobody.exited(3)) << nobody.Describe();
+  EXPECT_THAT(nobody.err, HasSubstr("process 1"));
+  const RunResult no_number = RunTool({"memory", "server"});
+  EXPECT_TRUE(no_number.exited(2)) << no_number.Describe();
+  EXPECT_TRUE(RunTool({"memory"}).exited(2));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
