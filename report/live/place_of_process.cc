@@ -43,6 +43,11 @@ PlaceOfProcess PlaceIn(std::string_view control_groups, std::string_view environ
   place.name_space = variable("POD_NAMESPACE");
   place.node = variable("NODE_NAME");
   place.service = variable("OTEL_SERVICE_NAME");
+  const std::string attributes = variable("OTEL_RESOURCE_ATTRIBUTES");
+  for (const std::string_view attribute : Split(attributes, ",")) {
+    constexpr std::string_view kVersion = "service.version=";
+    if (attribute.starts_with(kVersion)) place.version = std::string(attribute.substr(kVersion.size()));
+  }
   return place;
 }
 

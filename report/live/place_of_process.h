@@ -3,6 +3,7 @@
 //   container   the 64 (or 32) hexadecimal digits that Docker, containerd, CRI-O and podman put into its control group's path
 //   pod, namespace, node, service   POD_NAME, POD_NAMESPACE, NODE_NAME, OTEL_SERVICE_NAME of its environment; in a pod without
 //               POD_NAME its HOSTNAME
+//   version     service.version of its OTEL_RESOURCE_ATTRIBUTES
 #ifndef HOLDFAST_REPORT_LIVE_PLACE_OF_PROCESS_H_
 #define HOLDFAST_REPORT_LIVE_PLACE_OF_PROCESS_H_
 
@@ -14,7 +15,7 @@
 namespace holdfast {
 
 struct PlaceOfProcess {
-  std::string container, pod, name_space, node, service;  // "" = not known
+  std::string container, pod, name_space, node, service, version;  // "" = not known
 };
 
 PlaceOfProcess PlaceOf(pid_t pid);

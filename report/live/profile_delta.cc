@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "report/live/profile_subset.h"
 
 namespace holdfast {
 namespace {
@@ -36,93 +36,6 @@ bool IsInProgress(const Profile& profile, const Profile::Sample& sample) {
   });
 }
 
-// Totals and losses count from the start of the process.
-bool HoldsForDifferences(std::string_view comment) {
-  constexpr std::string_view kKeys[] = {"kind",    "process", "program",         "executable",
-                                        "command", "pid",     "forked from pid", "version",
-                                        "started", "elapsed", "interval"};
-  const std::string_view key = comment.substr(0, comment.find(':'));
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with("interval since ") ||
-         key.starts_with("no names") || key.starts_with("no lines");
-}
-
-// The profile that is made: all mappings of `now`, and of locations, functions and strings what its samples name.
-class Difference {
- public:
-  explicit Difference(const Profile& now) {
-    made_.sample_types = Types(now);
-    made_.default_sample_type = String(now, now.default_sample_type);
-    made_.drop_frames = String(now, now.drop_frames);
-    made_.keep_frames = String(now, now.keep_frames);
-    made_.time_nanos = now.time_nanos;
-    made_.period_type = {String(now, now.period_type.type), String(now, now.period_type.unit)};
-    made_.period = now.period;
-    for (const StringId comment : now.comments) {
-      if (HoldsForDifferences(now.strings[comment])) made_.comments.push_back(String(now, comment));
-    }
-    for (const Profile::Mapping& mapping : now.mappings) AddMapping(now, mapping);
-  }
-
-  void SetDuration(int64_t before_nanos) {
-    made_.duration_nanos = std::max<int64_t>(1, made_.time_nanos - before_nanos);
-  }
-
-  void Add(const Profile& from, const Profile::Sample& sample, const std::vector<int64_t>& values) {
-    if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value == 0; })) return;
-    frames_.clear();
-    for (const uint32_t frame : from.FramesOf(sample)) frames_.push_back(Location(from, from.locations[frame]));
-    labels_.clear();
-    for (const Profile::Label& label : from.LabelsOf(sample)) {
-      labels_.push_back({String(from, label.key), String(from, label.text), label.number, String(from, label.unit)});
-    }
-    made_.AddSample(frames_, values, labels_);
-  }
-
-  Profile Take() { return std::move(made_); }
-
- private:
-  StringId String(const Profile& from, StringId id) { return made_.strings.Intern(from.strings[id]); }
-
-  std::vector<Profile::ValueType> Types(const Profile& from) {
-    std::vector<Profile::ValueType> types;
-    for (const auto& type : from.sample_types) types.push_back({String(from, type.type), String(from, type.unit)});
-    return types;
-  }
-
-  uint32_t AddMapping(const Profile& from, const Profile::Mapping& mapping) {
-    const auto [place, added] = mappings_.emplace(mapping.start, static_cast<uint32_t>(made_.mappings.size()));
-    if (added) {
-      made_.mappings.push_back(mapping);
-      made_.mappings.back().file = String(from, mapping.file);
-      made_.mappings.back().build_id = String(from, mapping.build_id);
-    }
-    return place->second;
-  }
-
-  uint32_t Location(const Profile& from, const Profile::Location& location) {
-    const auto [place, added] = locations_.emplace(location.address, static_cast<uint32_t>(made_.locations.size()));
-    if (!added) return place->second;
-    Profile::Location made{
-        .address = location.address, .is_folded = location.is_folded, .is_tail_call = location.is_tail_call};
-    if (location.mapping != Profile::kNone) made.mapping = AddMapping(from, from.mappings[location.mapping]);
-    std::vector<Profile::Line> lines;
-    for (const Profile::Line& line : from.LinesOf(location)) {
-      const Profile::Function& function = from.functions[line.function];
-      lines.push_back({static_cast<uint32_t>(made_.functions.size()), line.line});
-      made_.functions.push_back({String(from, function.name), String(from, function.system_name),
-                                 String(from, function.filename), function.start_line});
-    }
-    made_.SetLines(&made, lines);
-    made_.locations.push_back(made);
-    return place->second;
-  }
-
-  Profile made_;
-  absl::flat_hash_map<uint64_t, uint32_t> mappings_, locations_;  // by start, by address
-  std::vector<uint32_t> frames_;
-  std::vector<Profile::Label> labels_;
-};
-
 }  // namespace
 
 uint64_t CumulativeValues::IdOf(const Profile& profile, const Profile::Sample& sample) {
@@ -152,7 +65,7 @@ CumulativeValues::Values CumulativeValues::Of(uint64_t sample) const {
 
 Profile ChangeBetween(const Profile& before, const Profile& now) {
   const CumulativeValues old(before);
-  Difference difference(now);
+  ProfileSubset difference(now);
   difference.SetDuration(before.time_nanos);
   absl::flat_hash_set<uint64_t> still;
   std::vector<int64_t> values(now.sample_types.size());
@@ -172,7 +85,7 @@ Profile ChangeBetween(const Profile& before, const Profile& now) {
 }
 
 Profile IncreaseSince(const CumulativeValues& before, const Profile& now) {
-  Difference difference(now);
+  ProfileSubset difference(now);
   if (before.time_nanos() != 0) difference.SetDuration(before.time_nanos());
   std::vector<int64_t> values(now.sample_types.size());
   for (size_t i = 0; i < now.samples.size(); ++i) {

@@ -30,8 +30,12 @@ class CumulativeValues {
   explicit CumulativeValues(const Profile& profile);
 
   int64_t time_nanos() const { return time_nanos_; }
+  void set_time_nanos(int64_t time_nanos) { time_nanos_ = time_nanos; }
   // Zeros where there was no such sample.
   Values Of(uint64_t sample) const;
+  // For who writes them down and reads them back.
+  const absl::flat_hash_map<uint64_t, Values>& all() const { return values_; }
+  void Put(uint64_t sample, const Values& values) { values_[sample] = values; }
   // Equal for equal stacks and labels of one process, in every program that asks; others differ (2^-64).
   static uint64_t IdOf(const Profile& profile, const Profile::Sample& sample);
 

@@ -57,6 +57,7 @@ constexpr Command kCommands[] = {
     {"exporter", AddExporterCommand},
     {"doctor", AddDoctorCommand},
     {"serve", AddServeCommand},
+    {"push", AddPushCommand},
 };
 
 const Command* FindCommand(std::string_view name) {

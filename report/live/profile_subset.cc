@@ -1,0 +1,89 @@
+#include "report/live/profile_subset.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace holdfast {
+namespace {
+
+// Totals and losses count from the start of the process.
+bool HoldsForParts(std::string_view comment) {
+  constexpr std::string_view kKeys[] = {"kind",    "process", "program",         "executable",
+                                        "command", "pid",     "forked from pid", "version",
+                                        "started", "elapsed", "interval"};
+  const std::string_view key = comment.substr(0, comment.find(':'));
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with("interval since ") ||
+         key.starts_with("no names") || key.starts_with("no lines");
+}
+
+}  // namespace
+
+ProfileSubset::ProfileSubset(const Profile& now, Labels labels) : which_labels_(labels) {
+  for (const auto& type : now.sample_types) {
+    made_.sample_types.push_back({String(now, type.type), String(now, type.unit)});
+  }
+  made_.default_sample_type = String(now, now.default_sample_type);
+  made_.drop_frames = String(now, now.drop_frames);
+  made_.keep_frames = String(now, now.keep_frames);
+  made_.time_nanos = now.time_nanos;
+  made_.duration_nanos = now.duration_nanos;
+  made_.period_type = {String(now, now.period_type.type), String(now, now.period_type.unit)};
+  made_.period = now.period;
+  for (const StringId comment : now.comments) {
+    if (HoldsForParts(now.strings[comment])) made_.comments.push_back(String(now, comment));
+  }
+  for (const Profile::Mapping& mapping : now.mappings) AddMapping(now, mapping);
+}
+
+void ProfileSubset::SetDuration(int64_t before_nanos) {
+  made_.duration_nanos = std::max<int64_t>(1, made_.time_nanos - before_nanos);
+}
+
+void ProfileSubset::Add(const Profile& from, const Profile::Sample& sample, std::span<const int64_t> values) {
+  if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value == 0; })) return;
+  frames_.clear();
+  for (const uint32_t frame : from.FramesOf(sample)) frames_.push_back(Location(from, from.locations[frame]));
+  labels_.clear();
+  for (const Profile::Label& label : from.LabelsOf(sample)) {
+    if (which_labels_ == Labels::kTexts && label.text == 0) continue;
+    labels_.push_back({String(from, label.key), String(from, label.text), label.number, String(from, label.unit)});
+  }
+  made_.AddSample(frames_, values, labels_);
+}
+
+uint32_t ProfileSubset::AddMapping(const Profile& from, const Profile::Mapping& mapping) {
+  const auto [place, added] = mappings_.emplace(mapping.start, static_cast<uint32_t>(made_.mappings.size()));
+  if (added) {
+    made_.mappings.push_back(mapping);
+    made_.mappings.back().file = String(from, mapping.file);
+    made_.mappings.back().build_id = String(from, mapping.build_id);
+  }
+  return place->second;
+}
+
+uint32_t ProfileSubset::FunctionOf(const Profile& from, const Profile::Function& function) {
+  const Profile::Function made = {String(from, function.name), String(from, function.system_name),
+                                  String(from, function.filename), function.start_line};
+  const auto [place, added] =
+      functions_.emplace(std::tuple(made.name, made.system_name, made.filename, made.start_line),
+                         static_cast<uint32_t>(made_.functions.size()));
+  if (added) made_.functions.push_back(made);
+  return place->second;
+}
+
+uint32_t ProfileSubset::Location(const Profile& from, const Profile::Location& location) {
+  const auto [place, added] = locations_.emplace(location.address, static_cast<uint32_t>(made_.locations.size()));
+  if (!added) return place->second;
+  Profile::Location made{
+      .address = location.address, .is_folded = location.is_folded, .is_tail_call = location.is_tail_call};
+  if (location.mapping != Profile::kNone) made.mapping = AddMapping(from, from.mappings[location.mapping]);
+  std::vector<Profile::Line> lines;
+  for (const Profile::Line& line : from.LinesOf(location)) {
+    lines.push_back({FunctionOf(from, from.functions[line.function]), line.line});
+  }
+  made_.SetLines(&made, lines);
+  made_.locations.push_back(made);
+  return static_cast<uint32_t>(made_.locations.size() - 1);
+}
+
+}  // namespace holdfast

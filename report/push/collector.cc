@@ -1,0 +1,252 @@
+#include "report/push/collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/base/time_budget.h"
+#include "report/export/profile_builder.h"
+#include "report/pprof/pprof.h"
+#include "report/push/server_profile.h"
+
+namespace holdfast {
+namespace {
+
+// What Pyroscope's types begin with, by ProfileKind: as Go's profiles.
+constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block"};
+
+struct NewProfile {
+  Profile increase;
+  CumulativeValues values;
+};
+
+// As it was before frames were added by name: stacks are known by the addresses that the program had.
+void DropTailCalls(Profile* profile) {
+  std::vector<uint32_t> frames;
+  for (size_t i = 0; i < profile->samples.size(); ++i) {
+    frames.clear();
+    for (const uint32_t frame : profile->FramesOf(profile->samples[i])) {
+      if (!profile->locations[frame].is_tail_call) frames.push_back(frame);
+    }
+    if (frames.size() != profile->samples[i].frames) profile->SetFrames(i, frames);
+  }
+}
+
+// By its files, which say themselves whose they are.
+std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<OutputFolder::Entry>& files,
+                                     const std::string& process, ProfileKind kind) {
+  const OutputFolder::Entry* last = nullptr;
+  for (const OutputFolder::Entry& file : files) {
+    if (!file.regular || !file.own || file.name.kind != kProfileKindNames[static_cast<int>(kind)]) continue;
+    if (last == nullptr || last->name.seq < file.name.seq) last = &file;
+  }
+  if (last == nullptr) return std::nullopt;
+  absl::StatusOr<Profile> profile = ReadPprofFile(spool.profiles().PathOf(last->name));
+  if (!profile.ok() || profile->CommentValue("process") != process) return std::nullopt;
+  DropTailCalls(&*profile);
+  return *std::move(profile);
+}
+
+std::string KeyOf(const ProcessTable& process) {
+  return fmt::format("{}/{} {}", process.folder, process.table.name(), process.table.inode());
+}
+
+}  // namespace
+
+void Collector::SayOnce(const std::string& text) {
+  if (said_.insert(text).second) Say(text);
+}
+
+std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
+  const auto found = spools_.find(out);
+  if (found != spools_.end()) return found->second;
+  absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server);
+  std::shared_ptr<Spool>& spool = spools_[out];
+  if (!opened.ok()) {
+    SayOnce(fmt::format("{} Nothing of that folder is pushed.", std::string(opened.status().message())));
+    return spool;
+  }
+  spool = *std::move(opened);
+  all_spools_.push_back(spool);
+  use_(spool);
+  return spool;
+}
+
+void Collector::OpenNamed() {
+  for (const std::string& out : options_.choice.outs) SpoolOf(out);
+}
+
+void Collector::Find(const std::vector<std::string>& tables) {
+  ProcessChoice choice = options_.choice;
+  if (!tables.empty()) choice.tables = tables;
+  for (ProcessTable& process : LiveProcesses(choice)) {
+    table_folders_.insert(process.folder);
+    std::string key = KeyOf(process);
+    watched_.try_emplace(std::move(key), std::move(process));
+  }
+}
+
+bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
+  watched->spool = SpoolOf(watched->table.out());
+  if (watched->spool == nullptr) return false;
+  ToldProcess& told = watched->told;
+  told.process = ProcessId(snapshot.process);
+  if (std::optional<ToldProcess> earlier = watched->spool->ToldOf(told.process)) told.kinds = earlier->kinds;
+  told_here_.insert(told.process);
+  told.program = snapshot.process.program;
+  told.pid = snapshot.process.pid;
+  told.labels = LabelsOf(watched->table, snapshot, options_.labels);
+  const bool is_known = std::any_of(told.kinds.begin(), told.kinds.end(),
+                                    [](const CumulativeValues& values) { return values.time_nanos() != 0; });
+  if (is_known || snapshot.process.start_wall_ns >= options_.tell_all_begun_after_ns) return true;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    if ((snapshot.profiles & (1u << i)) != 0) {
+      told.kinds[i] = CumulativeValues(BuildProfile(snapshot, static_cast<ProfileKind>(i)));
+    }
+  }
+  return true;
+}
+
+void Collector::Tell(Watched* watched) {
+  const absl::StatusOr<Snapshot> snapshot = watched->table.table.TakeSnapshot();
+  if (!snapshot.ok()) return;  // being made, or damaged: the exporter says so
+  if (watched->spool == nullptr && !Begin(watched, *snapshot)) return;
+  TellKinds(watched->spool.get(), &watched->told, [&](ProfileKind kind, const CumulativeValues& told) {
+    std::optional<NewProfile> made;
+    if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0) return made;
+    const Profile now = BuildProfile(*snapshot, kind);
+    made = {.increase = IncreaseSince(told, now), .values = CumulativeValues(now)};
+    names_.Give(*snapshot, kind, &made->increase);
+    return made;
+  });
+  Shrink(watched->spool.get(), options_.max_disk_bytes.value_or(snapshot->max_disk_bytes));
+}
+
+template <typename Now>
+void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
+  ToldProcess next = *told;
+  bool any = false;
+  absl::Status status;
+  for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
+    std::optional<NewProfile> made = now(static_cast<ProfileKind>(i), told->kinds[i]);
+    if (!made.has_value()) continue;
+    const absl::StatusOr<bool> put = Put(spool, *told, static_cast<ProfileKind>(i), made->increase);
+    status = put.status();
+    any = any || (put.ok() && *put);
+    next.kinds[i] = std::move(made->values);
+  }
+  if (!status.ok()) {
+    spool->Abandon();
+  } else if (any) {
+    status = spool->Commit(&next);
+  }
+  if (status.ok()) {
+    if (any) *told = std::move(next);
+    return;
+  }
+  ++counts_.unwritten;
+  SayOnce(fmt::format("{}. What is new is told later.", std::string(status.message())));
+}
+
+absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase) {
+  const ServerProfiles made = ForServer(increase);
+  counts_.cut_stacks += made.cut_stacks;
+  counts_.too_large += made.too_large;
+  for (const ServerProfiles::Part& part : made.parts) {
+    const PushEntry entry{.family = kFamilies[static_cast<int>(kind)],
+                          .labels = told.labels,
+                          .id = RandomUuid(),
+                          .from_ns = part.time_nanos - increase.duration_nanos,
+                          .until_ns = part.time_nanos,
+                          .pprof = part.pprof};
+    const absl::Status status = spool->Put(told.process, entry);
+    if (!status.ok()) return status;
+    ++counts_.profiles;
+  }
+  return !made.parts.empty();
+}
+
+void Collector::Shrink(Spool* spool, uint64_t max_bytes) {
+  const uint64_t dropped = spool->Shrink(max_bytes);
+  if (dropped == 0) return;
+  counts_.dropped += dropped;
+  SayOnce(fmt::format("{}: what waits there and the profiles have reached --max-disk: the oldest are dropped.",
+                      Printable(spool->out())));
+}
+
+void Collector::TellAll() {
+  for (auto& [key, watched] : watched_) {
+    watched.ended =
+        watched.table.table.liveness() == Liveness::kDead;  // before it is read: that is its last state then
+    Tell(&watched);
+  }
+  for (const auto& [key, watched] : watched_) {
+    if (watched.ended && watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+  }
+  std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
+}
+
+bool Collector::TellEnded() {
+  const size_t before = watched_.size();
+  for (auto& [key, watched] : watched_) {
+    watched.ended = watched.table.table.liveness() == Liveness::kDead;
+    if (!watched.ended) continue;
+    Tell(&watched);
+    if (watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+  }
+  std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
+  return watched_.size() != before;
+}
+
+void Collector::TellOfEarlier() {
+  for (const auto& spool : all_spools_) {
+    TellByTables(spool.get());
+    TellByFiles(spool.get());
+  }
+}
+
+// Nobody has made a file of them yet.
+void Collector::TellByTables(Spool* spool) {
+  const std::vector<ToldProcess> all = spool->AllTold();
+  const auto is_left = [&](const ToldProcess& told) { return !told_here_.contains(told.process); };
+  if (std::none_of(all.begin(), all.end(), is_left)) return;
+  for (ProcessTable& process : FindTables(options_.choice.tables).tables) {
+    if (process.out() != spool->out()) continue;
+    for (const ToldProcess& told : all) {
+      if (!is_left(told) || process.table.owner().pid != told.pid) continue;
+      if (process.liveness != Liveness::kDead) {
+        told_here_.insert(told.process);  // as if: it is another choice's
+        continue;
+      }
+      const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+      if (!snapshot.ok() || ProcessId(snapshot->process) != told.process) continue;
+      Watched watched(std::move(process));
+      Tell(&watched);
+      spool->Finish(told.process);
+      break;
+    }
+  }
+}
+
+void Collector::TellByFiles(Spool* spool) {
+  for (ToldProcess& told : spool->AllTold()) {
+    if (told_here_.contains(told.process)) continue;
+    std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
+    bool any = false;
+    TellKinds(spool, &told, [&](ProfileKind kind, const CumulativeValues& values) {
+      std::optional<Profile> last = LastProfileOf(*spool, files, told.process, kind);
+      std::optional<NewProfile> made;
+      any = any || last.has_value();
+      if (!last.has_value() || last->time_nanos <= values.time_nanos()) return made;
+      made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
+      return made;
+    });
+    if (!any) continue;
+    told_here_.insert(told.process);
+    spool->Finish(told.process);
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,92 @@
+// What is new in each profiled process, written to the spool of its output folder.
+//
+// A process is known from when its table is found; the table is kept open, so that what it did last is told also when it has
+// ended and the exporter has removed the file. One thread.
+#ifndef HOLDFAST_REPORT_PUSH_COLLECTOR_H_
+#define HOLDFAST_REPORT_PUSH_COLLECTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/live/live_process.h"
+#include "report/push/push_labels.h"
+#include "report/push/spool.h"
+#include "report/push/told_process.h"
+
+namespace holdfast {
+
+class Collector {
+ public:
+  struct Options {
+    ProcessChoice choice;
+    std::vector<PushLabel> labels;
+    std::string server;  // for the spool
+    // What one did that began before is told from when it is found.
+    int64_t tell_all_begun_after_ns = 0;
+    std::optional<uint64_t> max_disk_bytes;
+  };
+  struct Counts {
+    uint64_t profiles = 0, cut_stacks = 0, too_large = 0, dropped = 0, unwritten = 0;
+  };
+
+  // `use` is called for each new spool.
+  Collector(Options options, std::function<void(std::shared_ptr<Spool>)> use)
+      : options_(std::move(options)), use_(std::move(use)) {}
+
+  // Opens the spools of the folders that were named: what waits there is sent.
+  void OpenNamed();
+  // Looks for processes, in `tables`, or wherever there are some. Says what cannot be pushed, once.
+  void Find(const std::vector<std::string>& tables);
+  // What is new in those that run, and the last of those that have ended.
+  void TellAll();
+  // Only the latter, soon after they ended; true: there were some.
+  bool TellEnded();
+  // What an earlier pusher told in part of processes that have ended since: the rest, by their last files.
+  void TellOfEarlier();
+
+  // Folders of tables that processes were found in.
+  const std::set<std::string>& table_folders() const { return table_folders_; }
+  size_t processes() const { return watched_.size(); }
+  const std::vector<std::shared_ptr<Spool>>& spools() const { return all_spools_; }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Watched {
+    ProcessTable table;
+    std::shared_ptr<Spool> spool;  // null: not told yet
+    ToldProcess told;
+    bool ended = false;
+    explicit Watched(ProcessTable found) : table(std::move(found)) {}
+  };
+
+  std::shared_ptr<Spool> SpoolOf(const std::string& out);
+  bool Begin(Watched* watched, const Snapshot& snapshot);
+  void Tell(Watched* watched);
+  // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written.
+  template <typename Now>
+  void TellKinds(Spool* spool, ToldProcess* told, Now now);
+  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase);
+  void TellByTables(Spool* spool);
+  void TellByFiles(Spool* spool);
+  void Shrink(Spool* spool, uint64_t max_bytes);
+  void SayOnce(const std::string& text);
+
+  const Options options_;
+  const std::function<void(std::shared_ptr<Spool>)> use_;
+  Names names_;
+  std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
+  std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder; null: cannot be had
+  std::vector<std::shared_ptr<Spool>> all_spools_;
+  std::set<std::string> table_folders_, said_, told_here_;
+  Counts counts_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PUSH_COLLECTOR_H_

@@ -1,0 +1,152 @@
+#include "report/push/push_entry.h"
+
+#include <sys/random.h>
+
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
+#include "fmt/format.h"
+#include "report/push/label_pairs.h"
+
+namespace holdfast {
+namespace {
+
+enum EntryField : uint32_t { kFamily = 1, kLabels = 2, kId = 3, kFrom = 4, kUntil = 5, kPprof = 6 };
+// push.v1 of grafana/pyroscope
+enum PushRequestField : uint32_t { kSeries = 1 };
+enum SeriesField : uint32_t { kSeriesLabels = 1, kSamples = 2 };
+enum RawSampleField : uint32_t { kRawProfile = 1, kSampleId = 2 };
+
+PushRequest ToPush(const PushEntry& entry) {
+  PushRequest request{.path = "/push.v1.PusherService/Push", .content_type = "application/proto", .body = {}};
+  protozero::pbf_writer message(request.body);
+  protozero::pbf_writer series(message, kSeries);
+  AddLabelPair(series, kSeriesLabels, "__name__", entry.family);
+  for (const auto& [name, value] : entry.labels) AddLabelPair(series, kSeriesLabels, name, value);
+  protozero::pbf_writer sample(series, kSamples);
+  sample.add_bytes(kRawProfile, entry.pprof.data(), entry.pprof.size());
+  sample.add_string(kSampleId, entry.id);
+  return request;
+}
+
+// What stands in a query of a URL.
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '_' || c == '.' || c == '~';
+    escaped += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return escaped;
+}
+
+// How the values of a family are called there, and that none is to be subtracted.
+std::string_view SampleTypesOf(std::string_view family) {
+  if (family == "memory") {
+    return R"({"alloc_objects":{"units":"objects"},"alloc_space":{"units":"bytes"},)"
+           R"("inuse_objects":{"units":"objects","aggregation":"average"},)"
+           R"("inuse_space":{"units":"bytes","aggregation":"average"}})";
+  }
+  if (family == "mutex") {
+    return R"({"contentions":{"units":"lock_samples","display-name":"mutex_count"},)"
+           R"("delay":{"units":"lock_nanoseconds","display-name":"mutex_duration"}})";
+  }
+  return R"({"contentions":{"units":"lock_samples","display-name":"block_count"},)"
+         R"("delay":{"units":"lock_nanoseconds","display-name":"block_duration"}})";
+}
+
+PushRequest ToIngest(const PushEntry& entry) {
+  std::string service = "unknown", labels;
+  for (const auto& [name, value] : entry.labels) {
+    if (name == "service_name") {
+      service = value;
+      continue;
+    }
+    std::string plain = value;  // between braces, commas and equals signs there are no quotes
+    for (char& c : plain) {
+      if (c == ',' || c == '=' || c == '{' || c == '}') c = '_';
+    }
+    labels += fmt::format("{}{}={}", labels.empty() ? "" : ",", name, plain);
+  }
+  const std::string boundary = "holdfast-" + entry.id;
+  const auto part = [&](std::string_view name, std::string_view file, std::string_view content) {
+    return fmt::format(
+        "--{}\r\nContent-Disposition: form-data; name=\"{}\"; filename=\"{}\"\r\n"
+        "Content-Type: application/octet-stream\r\n\r\n{}\r\n",
+        boundary, name, file, content);
+  };
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  return {.path = fmt::format("/ingest?name={}&from={}&until={}&spyName=holdfast",
+                              Escaped(fmt::format("{}{{{}}}", service, labels)), entry.from_ns / kSecondNs,
+                              entry.until_ns / kSecondNs),
+          .content_type = "multipart/form-data; boundary=" + boundary,
+          .body = part("profile", "profile.pprof", entry.pprof) +
+                  part("sample_type_config", "sample_type_config.json", SampleTypesOf(entry.family)) +
+                  fmt::format("--{}--\r\n", boundary)};
+}
+
+}  // namespace
+
+std::string EncodeEntry(const PushEntry& entry) {
+  std::string bytes;
+  protozero::pbf_writer writer(bytes);
+  writer.add_string(kFamily, entry.family);
+  for (const auto& [name, value] : entry.labels) AddLabelPair(writer, kLabels, name, value);
+  writer.add_string(kId, entry.id);
+  writer.add_int64(kFrom, entry.from_ns);
+  writer.add_int64(kUntil, entry.until_ns);
+  writer.add_bytes(kPprof, entry.pprof);
+  return bytes;
+}
+
+std::optional<PushEntry> DecodeEntry(std::string_view bytes) {
+  PushEntry entry;
+  try {
+    protozero::pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next()) {
+      switch (reader.tag()) {
+        case kFamily:
+          entry.family = reader.get_string();
+          break;
+        case kLabels:
+          entry.labels.push_back(ReadLabelPair(reader.get_message()));
+          break;
+        case kId:
+          entry.id = reader.get_string();
+          break;
+        case kFrom:
+          entry.from_ns = reader.get_int64();
+          break;
+        case kUntil:
+          entry.until_ns = reader.get_int64();
+          break;
+        case kPprof:
+          entry.pprof = reader.get_bytes();
+          break;
+        default:
+          reader.skip();
+      }
+    }
+  } catch (const protozero::exception&) {
+    return std::nullopt;
+  }
+  if (entry.family.empty() || entry.pprof.empty()) return std::nullopt;
+  return entry;
+}
+
+std::string RandomUuid() {
+  unsigned char bytes[16] = {};
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return {};
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);  // version 4, variant 1
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+  return text;
+}
+
+PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol) {
+  return protocol == PushProtocol::kIngest ? ToIngest(entry) : ToPush(entry);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,36 @@
+// The labels of a process, as Pyroscope keeps its series apart by them.
+//
+//   service_name   as the option says, OTEL_SERVICE_NAME of the program, or its name
+//   program, host, pid
+//   version        service.version of its OTEL_RESOURCE_ATTRIBUTES; without it build_id, of its main program
+//   container, pod, namespace, node   where they are known: report/live/place_of_process.h
+//   what the user adds
+#ifndef HOLDFAST_REPORT_PUSH_PUSH_LABELS_H_
+#define HOLDFAST_REPORT_PUSH_PUSH_LABELS_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/processes/find_tables.h"
+#include "report/table/snapshot.h"
+
+namespace holdfast {
+
+using PushLabel = std::pair<std::string, std::string>;  // name, value
+
+// Of the server's 30 labels a series one is the profile's name, and those of samples (`wait`, `lock`, …) come on top.
+inline constexpr size_t kMostUserLabels = 16;
+
+// "team=payments" → a label. The message of an error is complete.
+absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text);
+
+// Sorted by name, each once; values as the server takes them (UTF-8, at most 2,048 bytes). `more` wins over ours.
+std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& snapshot,
+                                const std::vector<PushLabel>& more);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PUSH_PUSH_LABELS_H_

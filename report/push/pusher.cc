@@ -1,0 +1,139 @@
+#include "report/push/pusher.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/base/time_budget.h"
+#include "report/base/value_units.h"
+#include "report/push/collector.h"
+#include "report/push/sender.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
+
+// Tells when a table gets its name in one of the folders where they lie.
+class NewTables {
+ public:
+  void Watch(const std::set<std::string>& folders) {
+    if (!events_.valid()) events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    for (const std::string& folder : folders) {
+      if (watched_.insert(folder).second) {
+        inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+      }
+    }
+  }
+  bool Came() const {
+    char buffer[4096];
+    bool any = false;
+    while (read(events_.get(), buffer, sizeof buffer) > 0) any = true;
+    return any;
+  }
+  std::vector<std::string> folders() const { return {watched_.begin(), watched_.end()}; }
+
+ private:
+  FileDescriptor events_;
+  std::set<std::string> watched_;
+};
+
+Collector::Options CollectorOptions(const PushOptions& options, const std::string& url) {
+  Collector::Options made{.choice = options.choice, .labels = options.labels, .server = url};
+  made.max_disk_bytes = options.max_disk_bytes;
+  if (!options.server.tenant.empty()) made.server += " " + options.server.tenant;
+  made.tell_all_begun_after_ns = NowNs(CLOCK_REALTIME) - options.since_start_within.count();
+  return made;
+}
+
+void SaySummary(const Collector& collector, const Sender& sender, size_t waiting) {
+  const Sender::Counts sent = sender.counts();
+  const Collector::Counts& counts = collector.counts();
+  std::string text = fmt::format("sent {} profiles ({})", sent.sent, FormatSize(static_cast<int64_t>(sent.bytes)));
+  const auto add = [&](uint64_t count, std::string_view what) {
+    if (count != 0) text += fmt::format(", {} {}", count, what);
+  };
+  add(sent.set_aside, "set aside");
+  add(counts.dropped, "dropped for want of room");
+  add(counts.cut_stacks, "stacks cut at 1,000 frames");
+  add(counts.too_large, "samples too large");
+  add(waiting, "wait on disk");
+  SayLines(text + "\n");
+}
+
+}  // namespace
+
+absl::Status Push(const PushOptions& options, HeldSignals& signals) {
+  absl::StatusOr<std::unique_ptr<PushClient>> client = PushClient::Make(options.server);
+  if (!client.ok()) return client.status();
+  const std::string url = (*client)->options().url;
+  Sender sender(*std::move(client), options.protocol);
+  Collector collector(CollectorOptions(options, url),
+                      [&](std::shared_ptr<Spool> spool) { sender.Add(std::move(spool)); });
+  NewTables tables;
+  const auto watch = [&] {
+    std::set<std::string> folders = collector.table_folders();
+    if (options.choice.tables.empty()) {
+      for (std::string& folder : DefaultTableFolders()) folders.insert(std::move(folder));
+    } else {
+      folders.insert(options.choice.tables.begin(), options.choice.tables.end());
+    }
+    tables.Watch(folders);
+  };
+  collector.OpenNamed();
+  watch();
+  collector.Find({});
+  collector.TellOfEarlier();
+  if (!options.once) {
+    SayLines(fmt::format("pushing {} process{} to {} every {}\n", collector.processes(),
+                         collector.processes() == 1 ? "" : "es", url, FormatTimeNs(options.every.count())));
+  }
+  const auto is_done = [&] {
+    return options.once || (!options.choice.pids.empty() && options.choice.outs.empty() && collector.processes() == 0);
+  };
+  int64_t next = NowNs();
+  while (true) {
+    if (NowNs() >= next) {
+      collector.Find({});
+      collector.TellAll();
+      collector.TellOfEarlier();
+      watch();
+      next += options.every.count();
+      if (next < NowNs()) next = NowNs() + options.every.count();  // it was asleep
+      sender.Wake();
+    } else {
+      if (tables.Came()) collector.Find(tables.folders());
+      if (collector.TellEnded()) sender.Wake();
+    }
+    if (is_done()) break;
+    const int64_t wait = std::clamp<int64_t>(next - NowNs(), kMs, kStep);
+    if (signals.AskedToEnd(static_cast<int>((wait + kMs - 1) / kMs))) {
+      collector.Find({});
+      collector.TellAll();
+      break;
+    }
+  }
+  sender.Drain(options.linger);
+  size_t waiting = 0;
+  for (const auto& spool : collector.spools()) waiting += spool->waiting();
+  SaySummary(collector, sender, waiting);
+  if (waiting == 0) return absl::OkStatus();
+  std::string folders;
+  for (const auto& spool : collector.spools()) {
+    if (spool->waiting() != 0) folders += " " + ShellQuoted(spool->out());
+  }
+  return absl::UnavailableError(
+      fmt::format("{}: {} profiles wait on disk. `holdfast push {}{}` sends them.", url, waiting, url, folders));
+}
+
+}  // namespace holdfast

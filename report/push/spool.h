@@ -1,0 +1,94 @@
+// What waits to be sent, in the output folder of the programs: nothing is lost while the server is away, or when the pusher is
+// killed and another one goes on.
+//
+//   OUT/.push/<server>/lock                     held by the one pusher of this folder and server; its pid
+//   OUT/.push/<server>/000000000042.<process>.entry   a PushEntry (push_entry.h); sent in the order of their numbers
+//   OUT/.push/<server>/<process>.told           a ToldProcess: what all entries of this process up to its `last_entry` hold
+//   OUT/.push/<server>/aside/<program>.<pid>.<number>.<family>.pb.gz    what the server refused: `holdfast top` reads it
+//
+// Put, Put, Commit: an entry counts once the process's `told` names it. What lies behind that was left by a pusher that was
+// killed in between; it is removed, as the next increase holds it again.
+//
+// Entries, what was set aside and the folder's profiles together take at most --max-disk: beyond it what was set aside goes
+// first, then the oldest entries; both are counted.
+// Any thread.
+#ifndef HOLDFAST_REPORT_PUSH_SPOOL_H_
+#define HOLDFAST_REPORT_PUSH_SPOOL_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/base/file_descriptor.h"
+#include "report/export/output_folder.h"
+#include "report/push/push_entry.h"
+#include "report/push/told_process.h"
+
+namespace holdfast {
+
+class Spool {
+ public:
+  // `server`: what tells servers, and tenants of one, apart. FailedPrecondition: another pusher has it.
+  static absl::StatusOr<std::unique_ptr<Spool>> Open(const std::string& out, const std::string& server);
+
+  const std::string& out() const { return out_; }
+  const OutputFolder& profiles() const { return profiles_; }
+
+  // What was told of this process, if anything was.
+  std::optional<ToldProcess> ToldOf(const std::string& process) const;
+  // All that was told of processes that nobody has finished.
+  std::vector<ToldProcess> AllTold() const;
+
+  // For the process whose entries are being written; one at a time.
+  absl::Status Put(const std::string& process, const PushEntry& entry);
+  absl::Status Commit(ToldProcess* told);
+  void Abandon();  // instead of Commit
+  // It has ended, and nothing more comes.
+  void Finish(const std::string& process);
+
+  struct Waiting {
+    uint64_t number = 0;
+    std::string process;  // as in the name
+    uint64_t bytes = 0;
+  };
+  size_t waiting() const;
+  std::optional<std::pair<Waiting, PushEntry>> Front();
+  void Sent(const Waiting& entry);
+  void SetAside(const Waiting& entry, const PushEntry& content);
+
+  // Makes room; how many entries were dropped. 0 = no limit.
+  uint64_t Shrink(uint64_t max_bytes);
+
+ private:
+  Spool(std::string out, OutputFolder profiles) : out_(std::move(out)), profiles_(std::move(profiles)) {}
+
+  void ReadWhatIsThere();
+  absl::Status Write(const std::string& name, std::string_view bytes) const;
+  void Remove(const Waiting& entry);  // the file; mutex_ is held
+  void RemoveToldIfDone(const std::string& process);
+  void AbandonLocked();
+
+  const std::string out_;
+  const OutputFolder profiles_;
+  FileDescriptor folder_, aside_, lock_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<Waiting> waiting_;
+  std::vector<Waiting> uncommitted_;
+  std::map<std::string, uint64_t> of_process_;  // how many wait
+  std::map<std::string, bool> finished_;        // of every process with a `told`
+  std::deque<std::pair<std::string, uint64_t>> set_aside_;
+  uint64_t bytes_ = 0, next_number_ = 1;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PUSH_SPOOL_H_

@@ -1,0 +1,377 @@
+"""`holdfast push`: what a server that checks as Pyroscope does gets, whatever happens to it."""
+import base64
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from fleet import PATIENCE, FleetTest, eventually
+from pyroscope_stand_in import StandIn, connect_error, reply, reset
+
+PER_STEP = 100  # blocks of 1,000 bytes, of which 10 stay
+
+
+class PushTest(FleetTest):
+    def push(self, server, *arguments, every="100ms", linger="30s", **more):
+        pusher = self.tool("push", server.url, "--every", every, "--linger", linger, "--tables", self.tables, *arguments, **more)
+        pusher.wait_for("pushing ")
+        return pusher
+
+    def allocated(self, server, **labels):
+        return server.total("memory", "alloc_objects", leaf="step_allocates", **labels)
+
+    def has_all(self, server, steps, **labels):
+        """Each step once: of the memory, who waited, who held."""
+        return (
+            self.allocated(server, **labels) == steps * PER_STEP
+            and server.total("block", "contentions", leaf="step_waits", **labels) == steps
+            and server.total("mutex", "contentions", leaf="step_holds", **labels) == steps
+        )
+
+    def expect_all(self, server, steps, **labels):
+        eventually(lambda: self.has_all(server, steps, **labels), "every step is told")
+        self.assertEqual(server.refused, [])
+
+    def waiting(self):
+        return sorted(glob.glob(glob.escape(self.out) + "/.push/*/*.entry"))
+
+
+class Profiles(PushTest):
+    """What is sent."""
+
+    def test_increases_of_counters_and_memory_in_use_as_it_is(self):
+        server = StandIn(self)
+        program = self.start()
+        program.step(2)
+        self.push(server)
+        self.expect_all(server, 2)
+        program.step(3)
+        self.expect_all(server, 5)
+        eventually(lambda: server.newest("memory", "inuse_space", leaf="step_allocates") == 5 * 10 * 1000, "in use")
+        program.end()  # what it held at its end is told, and each counter once
+        eventually(lambda: len(server.of("memory")) > 1, "several profiles")
+        self.assertTrue(self.has_all(server, 5))
+
+    def test_types_are_those_of_go(self):
+        server = StandIn(self)
+        self.start().step()
+        self.run_push_once(server)
+        kinds = {
+            "%s:%s:%s" % (one.family, kind.replace("/", ":"), one.profile.period_type.replace("/", ":"))
+            for one in server.kept
+            for kind in one.profile.types
+        }
+        self.assertEqual(
+            kinds,
+            {
+                "memory:alloc_objects:count:space:bytes", "memory:alloc_space:bytes:space:bytes",
+                "memory:inuse_objects:count:space:bytes", "memory:inuse_space:bytes:space:bytes",
+                "mutex:contentions:count:contentions:count", "mutex:delay:nanoseconds:contentions:count",
+                "block:contentions:count:contentions:count", "block:delay:nanoseconds:contentions:count",
+            },
+        )
+        self.assertEqual({"wait"}, {label for one in server.of("block") for sample in one.profile.samples for label in sample.labels})
+        self.assertEqual(len({one.id for one in server.kept}), len(server.kept))
+
+    def run_push_once(self, server, *arguments, code=0):
+        ran = self.run_tool("push", server.url, "--once", "--tables", self.tables, *arguments)
+        self.assertEqual(ran.returncode, code, ran.stderr)
+        return ran.stderr
+
+    def test_labels_say_what_it_is_and_where_it_runs(self):
+        server = StandIn(self)
+        attributes = "service.version=4.2,x=y"
+        program = self.start(env={"OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": attributes, "POD_NAME": "shop-1", "POD_NAMESPACE": "prod"})
+        program.step()
+        self.run_push_once(server, "--label", "team=payments")
+        labels = server.of("memory")[0].labels
+        labels.pop("container", None)  # of this machine
+        self.assertEqual(
+            labels,
+            {"service_name": "shop", "program": "live_steps", "host": os.uname().nodename, "pid": str(program.pid), "version": "4.2",
+             "pod": "shop-1", "namespace": "prod", "team": "payments"},
+        )
+        self.start("second").step()
+        self.run_push_once(server, "--service-name", "named", "--label", "pid=none")
+        second = server.of("memory", program="second")[0].labels
+        self.assertEqual((second["service_name"], second["pid"]), ("named", "none"))
+        self.assertRegex(second["build_id"], "^[0-9a-f]{16,}$")
+
+    def test_old_servers_take_it_at_ingest(self):
+        server = StandIn(self)
+        self.start(env={"OTEL_SERVICE_NAME": "shop"}).step(2)
+        self.run_push_once(server, "--to", "ingest", "--label", "team=a,b")
+        self.expect_all(server, 2, service_name="shop", team="a_b")
+        self.assertTrue(all(path.startswith("/ingest?") for path, _ in server.asked))
+
+    def test_what_began_long_ago_is_told_from_now_on(self):
+        server = StandIn(self)
+        program = self.start()
+        program.step(2)
+        self.push(server, "--since-start-within", "0")
+        eventually(lambda: server.newest("memory", "inuse_objects", leaf="step_allocates") == 20, "in use is told at once")
+        program.step()
+        self.expect_all(server, 1)
+
+    def test_a_program_of_a_moment_is_told(self):
+        server = StandIn(self)
+        pusher = self.push(server, every="10m")
+        open_files = "/proc/%d/fd/*" % pusher.process.pid
+
+        def has_open(pid):
+            links = [os.readlink(path) for path in glob.glob(open_files) if os.path.islink(path)]
+            return any(link.startswith(self.tables) and ".%d." % pid in link for link in links)
+
+        for _ in range(3):
+            program = self.start()
+            program.step()
+            eventually(lambda: has_open(program.pid), "its table is found")
+            program.end()
+            for name in os.listdir(self.tables):  # as an exporter does
+                os.unlink(os.path.join(self.tables, name))
+        self.expect_all(server, 3)
+
+
+class Trouble(PushTest):
+    """Nothing is lost, nothing comes twice."""
+
+    def after(self, break_it, mend, count=3):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server)
+        program.step()
+        self.expect_all(server, 1)
+        break_it(server)
+        for _ in range(count):
+            program.step()
+            before = len(self.waiting())
+            eventually(lambda: len(self.waiting()) > before, "it waits on disk")
+        mend(server)
+        program.step()
+        self.expect_all(server, count + 2)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, count + 2))
+        self.assertEqual(self.waiting(), [])
+        for family in ("memory", "mutex", "block"):  # in order
+            times = [one.profile.time_nanos for one in server.of(family)]
+            self.assertEqual(times, sorted(times))
+        return server, pusher
+
+    def while_it_fails(self, fail):
+        def mend(server):
+            server.fail = None
+
+        def break_it(server):
+            server.fail = fail
+
+        server, pusher = self.after(break_it, mend)
+        self.assertGreater(server.failures, 0)
+        return pusher
+
+    def test_a_server_that_answers_500(self):
+        pusher = self.while_it_fails(reply(500, b"no room"))
+        self.assertIn("does not take profiles (500: no room)", pusher.wait_for("does not take"))
+        pusher.wait_for("takes profiles again")
+
+    def test_a_server_that_has_enough(self):
+        pusher = self.while_it_fails(reply(429, connect_error("resource_exhausted", "push rate limit"), {"Retry-After": "1"}))
+        self.assertIn("push rate limit", pusher.wait_for("does not take"))
+
+    def test_a_server_that_resets_connections(self):
+        self.while_it_fails(reset())
+
+    def test_a_server_that_knows_nobody(self):
+        pusher = self.while_it_fails(reply(401, b"who?"))
+        self.assertIn("Check --token-file", pusher.wait_for("does not take"))
+
+    def test_a_server_that_is_gone(self):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server)
+        program.step()
+        self.expect_all(server, 1)
+        server.stop()
+        pusher.wait_for("does not take profiles")
+        program.step(2)
+        other = StandIn(self, port=server.port)
+        program.step()
+        eventually(lambda: self.allocated(server) + self.allocated(other) == 4 * PER_STEP, "every step is told")
+        pusher.wait_for("takes profiles again")
+
+    def test_a_slow_server_holds_up_nothing_else(self):
+        server = StandIn(self)
+        program = self.start()
+        self.push(server)
+        held = []
+        server.fail = lambda handler: held.append(handler) or eventually(lambda: server.fail is None, "patience")  # never answers meanwhile
+        program.step()
+        eventually(lambda: held, "a request that is not answered")
+        program.step(2)
+        eventually(lambda: len(self.waiting()) > 3, "what is new is written down meanwhile")
+        server.fail = None  # and closes the connection without an answer
+        self.expect_all(server, 3)
+
+    def test_another_pusher_goes_on_where_one_was_killed(self):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server)
+        program.step()
+        self.expect_all(server, 1)
+        server.fail = reply(503)
+        program.step(2)
+        eventually(lambda: self.waiting(), "it waits on disk")
+        pusher.stop(signal.SIGKILL)
+        program.step()
+        server.fail = None
+        pusher = self.push(server)
+        self.expect_all(server, 4)
+        pusher.stop(signal.SIGKILL)
+        program.step()
+        self.push(server)
+        self.expect_all(server, 5)
+
+    def test_of_a_program_that_ended_while_nobody_pushed_the_rest_is_told(self):
+        for exporter in ("no", ""):
+            server = StandIn(self)
+            out = os.path.join(self.folder, "out" + exporter)
+            environment = {"HOLDFAST_EXPORTER": exporter or os.path.abspath(os.environ.get("HOLDFAST_TOOL", "build/release/bin/holdfast"))}
+            program = self.start(out=out, options=environment)
+            pusher = self.push(server, out)
+            program.step()
+            self.expect_all(server, 1)
+            pusher.stop(signal.SIGKILL)
+            program.step(2)
+            program.end()  # a table is left, or its last files
+            if not exporter:
+                self.assertTrue(glob.glob(out + "/*.heap.pb.gz"))
+            self.push(server, out).wait_for("pushing ")
+            self.expect_all(server, 3)
+
+    def test_what_is_refused_is_said_once_and_set_aside(self):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server)
+        program.step()
+        self.expect_all(server, 1)
+        server.fail = reply(400, connect_error("invalid_argument", "not today"))
+        program.step()
+        eventually(lambda: server.failures > 5, "several are refused")
+        server.fail = None
+        program.step()
+        eventually(lambda: self.allocated(server) == 2 * PER_STEP, "the next ones are taken")
+        self.assertEqual(pusher.stop(), 0)
+        said = [line for line in pusher.said if "not today" in line]
+        self.assertEqual(len(said), 1, pusher.said)
+        self.assertRegex(pusher.wait_for("sent "), r", \d+ set aside")
+        aside = glob.glob(glob.escape(self.out) + "/.push/*/aside/*.memory.pb.gz")
+        top = self.run_tool("top", "--metric", "alloc_objects", *aside)
+        self.assertIn("step_allocates", top.stdout, top.stderr)
+
+    def test_a_server_that_stays_away_ends_nobodys_patience(self):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server, str(program.pid), linger="5s")
+        server.stop()
+        program.step()
+        program.end()
+        pusher.process.wait(PATIENCE)
+        self.assertEqual(pusher.stop(), 3)
+        line = pusher.wait_for("profiles wait on disk. ")
+        command = re.search("`(holdfast push .*)`", line).group(1).split()
+        other = StandIn(self, port=server.port)
+        ran = self.run_tool(*command[1:], "--once", "--tables", self.tables)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertTrue(self.has_all(other, 1))
+
+    def test_no_more_than_max_disk_waits(self):
+        server = StandIn(self)
+        server.fail = reply(503)
+        program = self.start()
+        pusher = self.push(server, "--max-disk", "20KB", linger="0")
+        program.step()
+        pusher.wait_for("have reached --max-disk")
+        self.assertLessEqual(sum(os.path.getsize(path) for path in self.waiting()), 20000)
+        self.assertEqual(pusher.stop(), 3)
+        self.assertRegex(pusher.wait_for("sent "), "dropped for want of room")
+
+    def test_one_pusher_for_a_folder_and_server(self):
+        server = StandIn(self)
+        self.start().step()
+        first = self.push(server, self.out)
+        second = self.push(server, self.out)
+        self.assertIn("already, by process %d" % first.process.pid, second.wait_for("already"))
+
+
+class Access(PushTest):
+    """Who the pusher says it is."""
+
+    def once(self, server, *arguments, env={}):
+        return self.run_tool("push", server.url, "--once", "--linger", "5s", "--tables", self.tables, *arguments, env=env)
+
+    def secret(self, text):
+        path = os.path.join(self.folder, "secret")
+        with open(path, "w") as file:
+            file.write(text + "\n")
+        return path
+
+    def test_tokens_passwords_and_tenants(self):
+        self.start().step()
+        for kind, text, expected in (
+            ("--token-file", "s3cret", "Bearer s3cret"),
+            ("--user-file", "ann:pass word", "Basic " + base64.b64encode(b"ann:pass word").decode()),
+        ):
+            server = StandIn(self, check_authorization=lambda got: got == expected, tenants=True)
+            self.assertEqual(self.once(server).returncode, 3)
+            ran = self.once(server, kind, self.secret(text), "--tenant", "shop")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertEqual({headers["X-Scope-OrgID"] for _, headers in server.asked[-3:]}, {"shop"})
+            self.assertTrue(self.has_all(server, 1))
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_tls_is_checked(self):
+        pem = os.path.join(self.folder, "pem")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", pem, "-out", pem + ".crt"],
+            check=True, capture_output=True)
+        self.start().step()
+        server = StandIn(self, tls=(pem + ".crt", pem))
+        ran = self.once(server)
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("certificate", ran.stderr)
+        ran = self.once(server, "--ca", pem + ".crt")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertTrue(self.has_all(server, 1))
+
+    def test_a_proxy_is_taken_from_the_environment(self):
+        self.start().step()
+        proxy = StandIn(self)
+        proxy.fail = reply(503, b"through the proxy")
+        ran = self.run_tool("push", "http://pyroscope.invalid:4040", "--once", "--tables", self.tables, env={"http_proxy": proxy.url})
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("through the proxy", ran.stderr)
+        self.assertTrue(proxy.asked[0][0].startswith("http://pyroscope.invalid:4040/push.v1"))
+
+    def test_what_is_wrong_is_said_before_anything_is_done(self):
+        for arguments, text in (
+            (["localhost:4040"], "no URL"),
+            (["ftp://x"], "neither http nor https"),
+            (["http://a:b@x"], "use --user-file"),
+            (["http://x", "--label", "a-b=c"], "letters, digits and '_'"),
+            (["http://x", "--label", "a"], "it has no '='"),
+            (["http://x", "--label", "__name__=x"], "the server's"),
+            (["http://x", "--every", "1ms"], "between 100ms and 1h"),
+            (["http://x", "--to", "carbon"], "--to"),
+            (["http://x", "--token-file", "/nonexistent"], "cannot be read"),
+        ):
+            ran = self.run_tool("push", *arguments)
+            self.assertIn(ran.returncode, (2, 3), ran.stderr)
+            self.assertIn(text, ran.stderr)
+            self.assertEqual(len(ran.stderr.splitlines()), 1, ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

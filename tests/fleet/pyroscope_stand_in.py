@@ -1,0 +1,226 @@
+"""A server that checks what Pyroscope checks of what is pushed, and keeps what it takes. Shares no code with what sends.
+
+    server = StandIn(test)                 an address on loopback
+    server.total("memory", "alloc_space", leaf="step_allocates", service_name="shop")
+    server.fail = reply(503)               each request until it is None again; also slow(…), reset()
+
+The rules are those of its sources (validation, distributor, pprof, 2.2): mandatory labels, their number, names and lengths; the
+window of time; sizes uncompressed; samples; ids, strings, UTF-8. Like it, it drops numeric labels, zero and negative samples.
+"""
+import gzip
+import http.server
+import json
+import re
+import ssl
+import struct
+import socket
+import threading
+import time
+import urllib.parse
+
+from pprof_reader import Profile, grouped
+
+MIB = 1 << 20
+
+
+class Invalid(Exception):
+    """400, with Connect's code."""
+
+
+class Kept:
+    def __init__(self, family, labels, profile, profile_id):
+        self.family, self.labels, self.profile, self.id = family, labels, profile, profile_id
+
+
+def check_labels(labels):
+    names = [name for name, _ in labels]
+    if len(names) > 30:
+        raise Invalid("profile series has %d label names; limit 30" % len(names))
+    if len(set(names)) != len(names):
+        raise Invalid("duplicate label name")
+    values = dict(labels)
+    if not values.get("__name__"):
+        raise Invalid("invalid metric name")
+    if not values.get("service_name"):
+        raise Invalid("service name is not provided")
+    for name, value in labels:
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.]*", name) or len(name) > 1024:
+            raise Invalid("invalid label name %r" % name)
+        if len(value.encode()) > 2048:
+            raise Invalid("label value too long: %r" % name)
+
+
+def check_profile(raw, max_samples):
+    data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    if len(data) > 4 * MIB:
+        raise Invalid("uncompressed profile payload size exceeds limit of 4 MiB")
+    try:
+        profile = Profile(data, gzipped=False)
+    except (AssertionError, ValueError, KeyError, IndexError) as error:
+        raise Invalid("malformed profile: %r" % error)
+    now = time.time_ns()
+    if profile.time_nanos and not now - 3600 * 10**9 < profile.time_nanos < now + 600 * 10**9:
+        raise Invalid("profile is outside of ingestion window")
+    if not profile.types or any("-" in kind for kind in profile.types):
+        raise Invalid("sample types %r" % profile.types)
+    if len(profile.samples) > max_samples:
+        raise Invalid("exceeds the samples count limit (%d)" % len(profile.samples))
+    for sample in profile.samples:
+        sample.labels = {key: value for key, value in sample.labels.items() if isinstance(value, str)}
+        if len(sample.labels) > 100:
+            raise Invalid("exceeds the sample labels limit")
+    profile.samples = [one for one in profile.samples if any(one.values) and min(one.values) >= 0]
+    return profile
+
+
+def connect_error(code, message):
+    return json.dumps({"code": code, "message": message}).encode()
+
+
+def reply(status, text=b"", headers={}):
+    """Answers so, and keeps nothing."""
+    return lambda handler: handler.answer(status, text, headers)
+
+
+def reset():
+    """Reads the request, and resets the connection."""
+
+    def act(handler):
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        handler.close_connection = True
+        handler.connection.close()
+
+    return act
+
+
+class StandIn:
+    def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False):
+        self.fail, self.kept, self.refused, self.failures, self.asked = None, [], [], 0, []
+        self.lock = threading.Lock()
+        self.check_authorization, self.max_samples, self.tenants = check_authorization, max_samples, tenants
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self, status, body=b"", headers={}):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if server.thread is None:  # stopped, but for connections that were open
+                    return reset()(self)
+                server.asked.append((self.path, self.headers))
+                fail = server.fail
+                if fail is not None:
+                    with server.lock:
+                        server.failures += 1
+                    return fail(self)
+                if server.check_authorization is not None and not server.check_authorization(self.headers.get("Authorization", "")):
+                    return self.answer(401, connect_error("unauthenticated", "no credentials"))
+                if server.tenants and not self.headers.get("X-Scope-OrgID"):
+                    return self.answer(401, connect_error("unauthenticated", "no org id"))
+                try:
+                    if self.path == "/push.v1.PusherService/Push":
+                        if self.headers["Content-Type"] != "application/proto":
+                            return self.answer(415)
+                        if self.headers.get("Content-Encoding", "identity") == "gzip":
+                            body = gzip.decompress(body)
+                        server.take_push(body)
+                        return self.answer(200, b"", {"Content-Type": "application/proto"})
+                    if self.path.startswith("/ingest?"):
+                        server.take_ingest(urllib.parse.urlsplit(self.path).query, self.headers["Content-Type"], body)
+                        return self.answer(200)
+                    return self.answer(404, b"404 page not found\n")
+                except Invalid as error:
+                    with server.lock:
+                        server.refused.append(str(error))
+                    return self.answer(400, connect_error("invalid_argument", str(error)))
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):  # of connections that a test cut
+                pass
+
+        self.server = Server(("127.0.0.1", port), Handler)
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        self.url = "%s://127.0.0.1:%d" % ("https" if tls else "http", self.port)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+        test.addCleanup(self.stop)
+
+    def stop(self):
+        thread, self.thread = self.thread, None
+        if thread is not None:
+            self.server.shutdown()
+            thread.join()
+            self.server.server_close()
+
+    def take_push(self, body):
+        try:
+            message = grouped(body)
+        except (IndexError, ValueError) as error:
+            raise Invalid("cannot parse: %r" % error)
+        if not message.get(1):
+            raise Invalid("no profiles received")
+        for series in message[1]:
+            series = grouped(series)
+            labels = []
+            for pair in series.get(1, []):
+                pair = grouped(pair)
+                labels.append((pair.get(1, [b""])[0].decode(), pair.get(2, [b""])[0].decode()))
+            check_labels(labels)
+            for sample in series.get(2, []):
+                sample = grouped(sample)
+                profile = check_profile(sample[1][0], self.max_samples)
+                labels_by_name = dict(labels)
+                with self.lock:
+                    self.kept.append(Kept(labels_by_name.pop("__name__"), labels_by_name, profile, sample.get(2, [b""])[0].decode()))
+
+    def take_ingest(self, query, content_type, body):
+        fields = urllib.parse.parse_qs(query, strict_parsing=True)
+        if "format" in fields:
+            raise Invalid("format= on a multipart request")
+        if int(fields["from"][0]) > int(fields["until"][0]):
+            raise Invalid("from is after until")
+        name = re.fullmatch(r"([^{]+)\{(.*)\}", fields["name"][0])
+        labels = dict(pair.split("=", 1) for pair in name.group(2).split(",") if pair)
+        labels["service_name"] = name.group(1)
+        parts = {}
+        for part in body.split(b"--" + content_type.split("boundary=")[1].encode())[1:-1]:
+            head, content = part[2:-2].split(b"\r\n\r\n", 1)
+            parts[re.search(rb'name="([^"]*)"', head).group(1).decode()] = content
+        types = json.loads(parts["sample_type_config"])
+        profile = check_profile(parts["profile"], self.max_samples)
+        columns = [kind.split("/")[0] for kind in profile.types]
+        if set(columns) != set(types) or any(one.get("cumulative") for one in types.values()):
+            raise Invalid("sample types %r of a profile of %r" % (types, columns))
+        names = {one.get("display-name", kind) for kind, one in types.items()}
+        family = "memory" if "inuse_space" in names else "mutex" if "mutex_count" in names else "block"
+        with self.lock:
+            self.kept.append(Kept(family, labels, profile, ""))
+
+    def of(self, family, **labels):
+        with self.lock:
+            return [one for one in self.kept if one.family == family and all(one.labels.get(k) == v for k, v in labels.items())]
+
+    def total(self, family, column, leaf=None, **labels):
+        return sum(one.profile.sum(column, leaf=leaf) for one in self.of(family, **labels))
+
+    def newest(self, family, column, leaf=None, **labels):
+        """Of what is in use: as the last profile has it."""
+        found = self.of(family, **labels)
+        return max(found, key=lambda one: one.profile.time_nanos).profile.sum(column, leaf=leaf) if found else None

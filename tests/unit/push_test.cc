@@ -1,0 +1,268 @@
+// What `holdfast push` makes of profiles, keeps on disk, and does about answers. How it all works together: tests/fleet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "report/pprof/pprof.h"
+#include "report/push/push_client.h"
+#include "report/push/push_entry.h"
+#include "report/push/push_labels.h"
+#include "report/push/sender.h"
+#include "report/push/server_profile.h"
+#include "report/push/spool.h"
+#include "report/push/told_process.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// `stacks` stacks of `depth` frames; each sample twice, apart by a numeric label alone.
+Profile Heap(size_t stacks, size_t depth, size_t name_bytes = 10) {
+  Profile profile;
+  const auto intern = [&](const std::string& text) { return profile.strings.Intern(text); };
+  profile.sample_types = {{intern("alloc_space"), intern("bytes")}, {intern("inuse_space"), intern("bytes")}};
+  profile.time_nanos = 1'000'000'000;
+  profile.mappings.push_back({.start = 0x1000, .limit = 0x100000, .file = intern("/bin/app")});
+  for (size_t i = 0; i < stacks + depth; ++i) {
+    profile.functions.push_back({.name = intern(std::string(name_bytes, 'f') + std::to_string(i))});
+    profile.locations.push_back({.address = 0x1000 + i * 8, .mapping = 0});
+    const Profile::Line line{.function = static_cast<uint32_t>(i), .line = 1};
+    profile.SetLines(&profile.locations.back(), {&line, 1});
+  }
+  for (size_t i = 0; i < stacks; ++i) {
+    std::vector<uint32_t> frames;
+    for (size_t frame = 0; frame < depth; ++frame) frames.push_back(static_cast<uint32_t>(i + frame));
+    for (const int64_t bytes : {16, 32}) {
+      const Profile::Label label{.key = intern("bytes"), .number = bytes};
+      const int64_t values[] = {bytes, 1};
+      profile.AddSample(frames, values, {&label, 1});
+    }
+  }
+  return profile;
+}
+
+std::vector<Profile> Decoded(const ServerProfiles& made) {
+  std::vector<Profile> parts;
+  for (const ServerProfiles::Part& part : made.parts) {
+    absl::StatusOr<Profile> profile = DecodePprof(part.pprof, "part");
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    EXPECT_EQ(profile->time_nanos, part.time_nanos);
+    parts.push_back(*std::move(profile));
+  }
+  return parts;
+}
+
+TEST(ServerProfile, SamplesThatOnlyANumberTellsApartAreOne) {
+  const std::vector<Profile> parts = Decoded(ForServer(Heap(7, 3)));
+  ASSERT_THAT(parts, SizeIs(1));
+  EXPECT_THAT(parts[0].samples, SizeIs(7));
+  EXPECT_EQ(parts[0].Total(0), 7 * 48);
+  EXPECT_EQ(parts[0].LabelsOf(parts[0].samples[0]).size(), 0u);
+}
+
+TEST(ServerProfile, TooManySamplesBecomeSeveralProfilesOfOtherTimesAndTheSameSums) {
+  const std::vector<Profile> parts = Decoded(ForServer(Heap(1000, 3), {.samples = 300}));
+  ASSERT_THAT(parts, SizeIs(4));
+  std::set<int64_t> times;
+  int64_t total = 0;
+  for (const Profile& part : parts) {
+    EXPECT_LE(part.samples.size(), 300u);
+    EXPECT_LT(part.locations.size(), 300u);  // what its samples name, no more
+    times.insert(part.time_nanos);
+    total += part.Total(0);
+  }
+  EXPECT_THAT(times, SizeIs(4));
+  EXPECT_EQ(total, 1000 * 48);
+}
+
+TEST(ServerProfile, TooManyBytesBecomeSeveralProfiles) {
+  const ServerProfiles made = ForServer(Heap(100, 3, 1000), {.bytes = 20'000});
+  EXPECT_GE(made.parts.size(), 5u);
+  int64_t total = 0;
+  for (const Profile& part : Decoded(made)) total += part.Total(0);
+  EXPECT_EQ(total, 100 * 48);
+  EXPECT_EQ(made.too_large, 0u);
+}
+
+TEST(ServerProfile, ASampleThatIsTooLargeByItselfIsLeftOutAndCounted) {
+  EXPECT_EQ(ForServer(Heap(3, 3, 1000), {.bytes = 2'000}).too_large, 3u);
+}
+
+TEST(ServerProfile, DeepStacksKeepTheirOuterFrames) {
+  const ServerProfiles made = ForServer(Heap(2, 10), {.depth = 4});
+  EXPECT_EQ(made.cut_stacks, 4u);
+  const std::vector<Profile> parts = Decoded(made);
+  const auto frames = parts[0].FramesOf(parts[0].samples[0]);
+  ASSERT_EQ(frames.size(), 4u);
+  EXPECT_EQ(parts[0].locations[frames[0]].address, 0x1000u + 6 * 8);
+}
+
+TEST(Outcome, IsByWhoseFaultItIs) {
+  for (const int status : {200, 202, 204}) EXPECT_EQ(OutcomeOf(status), Outcome::kSent);
+  for (const int status : {0, 408, 429, 500, 502, 503, 504}) EXPECT_EQ(OutcomeOf(status), Outcome::kTryAgain);
+  for (const int status : {301, 302, 401, 403, 404, 407}) EXPECT_EQ(OutcomeOf(status), Outcome::kWrongSettings);
+  for (const int status : {400, 413, 415, 422}) EXPECT_EQ(OutcomeOf(status), Outcome::kRefused);
+}
+
+TEST(Outcome, WaitsDoubleUpToAMinuteAndAreSpread) {
+  EXPECT_EQ(WaitBeforeTry(0, -1, 0).count(), 1000);
+  EXPECT_EQ(WaitBeforeTry(0, -1, 1).count(), 500);
+  EXPECT_EQ(WaitBeforeTry(3, -1, 0).count(), 8000);
+  EXPECT_EQ(WaitBeforeTry(1000, -1, 0).count(), 60'000);
+  EXPECT_EQ(WaitBeforeTry(3, 7, 0).count(), 7000);
+  EXPECT_EQ(WaitBeforeTry(3, 7, 1).count(), 7700);
+  EXPECT_EQ(WaitBeforeTry(3, 1'000'000, 0).count(), 300'000);
+}
+
+TEST(PushUrl, IsOfAServer) {
+  EXPECT_EQ(*CheckedUrl("http://localhost:4040/"), "http://localhost:4040");
+  EXPECT_EQ(*CheckedUrl("https://h/pyroscope"), "https://h/pyroscope");
+  for (const char* wrong : {"", "localhost", "ftp://x", "http://", "http://:80", "http://x/?a", "http://x y"}) {
+    EXPECT_FALSE(CheckedUrl(wrong).ok()) << wrong;
+  }
+  EXPECT_THAT(std::string(CheckedUrl("http://ann:secret@x").status().message()), ::testing::Not(HasSubstr("secret")));
+}
+
+TEST(PushLabels, AreWhatTheServerTakes) {
+  EXPECT_EQ(*ParsePushLabel("a_1=b=c"), PushLabel("a_1", "b=c"));
+  const std::string longest = "a=" + std::string(2048, 'x');
+  EXPECT_TRUE(ParsePushLabel(longest).ok());
+  for (const std::string& wrong : {std::string("a"), std::string("=b"), std::string("1a=b"), std::string("a.b=c"),
+                                   std::string("a="), std::string("__x=y"), longest + "x", std::string("a=\xff")}) {
+    EXPECT_FALSE(ParsePushLabel(wrong).ok()) << wrong;
+  }
+}
+
+PushEntry SomeEntry(const std::string& pprof = "bytes") {
+  return {.family = "memory",
+          .labels = {{"service_name", "shop"}, {"pid", "7"}, {"program", "shop"}},
+          .id = RandomUuid(),
+          .from_ns = 5,
+          .until_ns = 9,
+          .pprof = pprof};
+}
+
+TEST(PushEntry, IsReadAsItWasWritten) {
+  const PushEntry entry = SomeEntry();
+  const std::string bytes = EncodeEntry(entry);
+  const std::optional<PushEntry> read = DecodeEntry(bytes);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(EncodeEntry(*read), bytes);
+  EXPECT_EQ(read->labels, entry.labels);
+  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(DecodeEntry(bytes.substr(0, size)).has_value());
+  EXPECT_FALSE(DecodeEntry(std::string(100, '\xff')).has_value());
+}
+
+TEST(PushEntry, IdsAreUuidsAndDiffer) {
+  EXPECT_THAT(RandomUuid(),
+              ::testing::MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"));
+  EXPECT_NE(RandomUuid(), RandomUuid());
+}
+
+TEST(ToldProcess, IsReadAsItWasWritten) {
+  ToldProcess told{.process = "box/1/2/3/4", .program = "shop", .pid = 2, .labels = {{"a", "b"}}, .kinds = {}};
+  told.kinds[1].set_time_nanos(99);
+  told.kinds[1].Put(0xffff'ffff'ffff'fff0, {1, INT64_MAX, 0, 7});
+  told.last_entry = 42;
+  const std::optional<ToldProcess> read = DecodeTold(EncodeTold(told));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->process, told.process);
+  EXPECT_EQ(read->labels, told.labels);
+  EXPECT_EQ(read->last_entry, 42u);
+  EXPECT_EQ(read->kinds[1].time_nanos(), 99);
+  EXPECT_EQ(read->kinds[1].Of(0xffff'ffff'ffff'fff0)[1], INT64_MAX);
+  EXPECT_EQ(read->kinds[0].all().size(), 0u);
+  EXPECT_FALSE(DecodeTold("").has_value());
+  EXPECT_FALSE(DecodeTold(std::string(100, '\xff')).has_value());
+}
+
+class SpoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/holdfast-spool-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    out_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(out_); }
+  std::unique_ptr<Spool> Open(const std::string& server = "http://localhost:4040") {
+    absl::StatusOr<std::unique_ptr<Spool>> spool = Spool::Open(out_, server);
+    EXPECT_TRUE(spool.ok()) << spool.status();
+    return spool.ok() ? *std::move(spool) : nullptr;
+  }
+  static void PutWhole(Spool* spool, const std::string& process, const std::string& pprof) {
+    ASSERT_TRUE(spool->Put(process, SomeEntry(pprof)).ok());
+    ToldProcess told{.process = process};
+    ASSERT_TRUE(spool->Commit(&told).ok());
+  }
+
+  std::string out_;
+};
+
+TEST_F(SpoolTest, GoesOnInOrderWhereTheLastOneWas) {
+  {
+    const auto spool = Open();
+    PutWhole(spool.get(), "a", "first");
+    PutWhole(spool.get(), "b", "second");
+    PutWhole(spool.get(), "a", "third");
+    spool->Sent(spool->Front()->first);
+  }
+  const auto spool = Open();
+  EXPECT_EQ(spool->waiting(), 2u);
+  EXPECT_EQ(spool->Front()->second.pprof, "second");
+  spool->Sent(spool->Front()->first);
+  EXPECT_EQ(spool->Front()->second.pprof, "third");
+  PutWhole(spool.get(), "c", "fourth");
+  spool->Sent(spool->Front()->first);
+  EXPECT_EQ(spool->Front()->second.pprof, "fourth");
+}
+
+TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
+  {
+    const auto spool = Open();
+    PutWhole(spool.get(), "a", "first");
+    ASSERT_TRUE(spool->Put("a", SomeEntry("half")).ok());
+    ASSERT_TRUE(spool->Put("b", SomeEntry("half")).ok());
+    EXPECT_EQ(spool->waiting(), 1u);
+  }
+  const auto spool = Open();
+  EXPECT_EQ(spool->waiting(), 1u);
+  EXPECT_EQ(spool->Front()->second.pprof, "first");
+}
+
+TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {
+  const auto spool = Open();
+  PutWhole(spool.get(), "a", "first");
+  spool->Finish("a");
+  EXPECT_TRUE(spool->ToldOf("a").has_value());  // until then: it says that the entry counts
+  spool->Sent(spool->Front()->first);
+  EXPECT_FALSE(spool->ToldOf("a").has_value());
+}
+
+TEST_F(SpoolTest, HasOneOwnerForEachServer) {
+  const auto spool = Open();
+  EXPECT_NE(Open("http://localhost:4040 shop"), nullptr);
+  const absl::Status second = Spool::Open(out_, "http://localhost:4040").status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("by process " + std::to_string(getpid())));
+}
+
+TEST_F(SpoolTest, BeyondItsCapTheOldestGo) {
+  const auto spool = Open();
+  for (int i = 0; i < 10; ++i) PutWhole(spool.get(), "a", std::string(1000, static_cast<char>('0' + i)));
+  EXPECT_EQ(spool->Shrink(0), 0u);
+  EXPECT_EQ(spool->Shrink(5000), 6u);
+  EXPECT_EQ(spool->Front()->second.pprof[0], '6');
+  spool->SetAside(spool->Front()->first, spool->Front()->second);
+  EXPECT_EQ(spool->waiting(), 3u);
+  EXPECT_EQ(spool->Shrink(4000), 0u);  // what was set aside goes first
+  EXPECT_EQ(spool->waiting(), 3u);
+}
+
+}  // namespace
+}  // namespace holdfast
