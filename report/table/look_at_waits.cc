@@ -30,8 +30,9 @@ class Look {
     const TableOwner& owner = table_.owner();
     pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
     if (pid_.has_value()) memory_.emplace(*pid_);
-    if (memory_.has_value() && memory_->is_denied())
-      snapshot_.cannot_look = "the kernel does not let this user look into the process";
+    if (memory_.has_value() && memory_->is_denied()) {
+      snapshot_.cannot_look = WhyNoLook(LookRightsFor(*pid_), *pid_);
+    }
     if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
     for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
     if (!alive_.empty()) {

@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -180,6 +182,41 @@ ProcessMemory::ProcessMemory(pid_t pid)
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   return file_.valid() && address <= INT64_MAX &&
          pread(file_.get(), to, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
+}
+
+LookRights LookRightsFor(pid_t pid) {
+  constexpr int kSysPtrace = 19;  // CAP_SYS_PTRACE
+  LookRights rights;
+  rights.is_root = geteuid() == 0;
+  rights.is_same_user = UserOfProcess(pid) == geteuid();
+  const std::string status = ReadWhole("/proc/self/status"), scope = ReadWhole("/proc/sys/kernel/yama/ptrace_scope");
+  const size_t at = status.find("CapEff:\t");
+  uint64_t capabilities = 0;
+  if (at != std::string::npos && absl::SimpleHexAtoi(status.substr(at + 8, 16), &capabilities)) {
+    rights.may_trace_all = (capabilities >> kSysPtrace & 1) != 0;
+  }
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(scope), &rights.yama_scope)) rights.yama_scope = 0;
+  return rights;
+}
+
+std::string WhyNoLook(const LookRights& rights, pid_t pid) {
+  const std::string as_root = absl::StrCat("as root: holdfast stuck ", pid);
+  if (rights.yama_scope >= 3) {
+    return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope,
+                        ", so that nobody may look into a process until the next boot");
+  }
+  if (rights.is_root && !rights.may_trace_all) {
+    return "root may look into no process of others without CAP_SYS_PTRACE; for a container: docker run --cap-add "
+           "SYS_PTRACE";
+  }
+  if (rights.is_root)
+    return "the kernel, or a security module (AppArmor, SELinux), does not let root look into the process";
+  if (!rights.is_same_user) return "the process is another user's; " + as_root;
+  if (rights.yama_scope > 0) {
+    return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope, "; ", as_root,
+                        ", or sysctl -w kernel.yama.ptrace_scope=0");
+  }
+  return "the process changed its user after it was started, or forbids others to look into it; " + as_root;
 }
 
 }  // namespace holdfast

@@ -49,6 +49,16 @@ class ProcessMemory {
   bool is_denied_;
 };
 
+// Why the kernel does not let us look into a process, as far as it tells, and what to do about it: for a message.
+struct LookRights {
+  bool is_root = false;
+  bool may_trace_all = false;  // CAP_SYS_PTRACE
+  bool is_same_user = false;
+  int yama_scope = 0;  // kernel.yama.ptrace_scope
+};
+LookRights LookRightsFor(pid_t pid);
+std::string WhyNoLook(const LookRights& rights, pid_t pid);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_TABLE_THREAD_STATUS_H_

@@ -51,7 +51,7 @@ class Stuck {
     text += Others();
     if (!list_.unknown.empty()) {
       text += fmt::format(
-          "\nholders are those that were found when each wait began, and where they are now is not known: {} (see holdfast doctor)\n",
+          "\nholders are those that were found when each wait began, and where they are now is not known: {}\n",
           Printable(list_.unknown));
     }
     return text;
