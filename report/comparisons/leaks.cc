@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -19,8 +20,9 @@
 #include "report/base/progress.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
-#include "report/comparisons/telling_stacks.h"
 #include "report/growth/growth_answer.h"
+#include "report/growth/rate_unit.h"
+#include "report/growth/telling_stacks.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
@@ -104,9 +106,10 @@ class Finder {
   // The worst of all processes' answers.
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
-    table.columns = {{"slope", "bytes/h", Column::kRight, 8},
+    const RateUnit rate = RateUnitFor(ShortestHours());
+    table.columns = {{"slope", fmt::format("bytes/{}", rate.symbol), Column::kRight, 8},
                      {"slope_error", "±", Column::kRight, 0, 1, kRoomy},
-                     {"object_slope", "objects/h", Column::kRight, 0, 1, kWide},
+                     {"object_slope", fmt::format("objects/{}", rate.symbol), Column::kRight, 0, 1, kWide},
                      {"in_use", "in use"},
                      {"objects_in_use", "objects", Column::kRight, 0, 1, kWide},
                      {"class", "class", Column::kLeft, 9, 2, options_.all ? 0 : kWide},
@@ -128,8 +131,9 @@ class Finder {
       table.header.push_back(
           fmt::format("program  {}: {} snapshots over {}", program, series.snapshots(), HoursText(series.Hours())));
       table.header.push_back(fmt::format(
-          "in use   {}, {} ± {} an hour ({})", FormatSize(series.TotalNow()), SignedSize(total.slope),
-          FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width))), GrowthClassName(total.growth_class)));
+          "in use   {}, {} ± {} {} ({})", FormatSize(series.TotalNow()), SignedSize(total.slope / rate.an_hour),
+          FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
+          GrowthClassName(total.growth_class)));
       const std::vector<LeakSeries::Entry> entries = series.Entries();
       const GrowthAnswer answer = AnswerOf(series, entries);
       table.header.push_back("answer   " + TextOf(answer));
@@ -149,7 +153,7 @@ class Finder {
           continue;
         }
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
-        table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), grows));
+        table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), rate, grows));
         stacks.push_back(series.FramesOf(entry));
       }
       leak_slope = std::max(leak_slope, process_leaks);
@@ -176,6 +180,15 @@ class Finder {
   }
 
  private:
+  // Of the processes that are told: no unit is longer than what was seen of each.
+  double ShortestHours() const {
+    double hours = std::numeric_limits<double>::infinity();
+    for (const auto& [process, named] : processes_) {
+      if (named.second.snapshots() >= kLeastSnapshots) hours = std::min(hours, named.second.Hours());
+    }
+    return hours;
+  }
+
   // Of the newest snapshot of a process: what brings the names that it lacks.
   std::string HowToNameIn(const std::string& process) const {
     const Profile& profile = *newest_.at(process);
@@ -197,11 +210,11 @@ class Finder {
   }
 
   TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
-                 const std::vector<std::string>& frames, bool grows) const {
-    const double error = std::min(9e18, entry.bytes.half_width);
-    return {{Cell::Real(SignedSize(entry.bytes.slope), entry.bytes.slope),
+                 const std::vector<std::string>& frames, const RateUnit& rate, bool grows) const {
+    const double error = std::min(9e18, entry.bytes.half_width / rate.an_hour);
+    return {{Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
-             Cell::Real(fmt::format("{:.4g}", entry.objects.slope), entry.objects.slope),
+             Cell::Real(fmt::format("{:.4g}", entry.objects.slope / rate.an_hour), entry.objects.slope),
              Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
              Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process),

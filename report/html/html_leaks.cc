@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "report/growth/leak_series.h"
+#include "report/growth/telling_stacks.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
+#include "report/profiles/short_name.h"
 
 namespace holdfast {
 
@@ -18,11 +20,17 @@ void HtmlLeaks::See(const ProfileFile& file) {
   }
 }
 
-absl::Status HtmlLeaks::Find(ReportBuilder* data) const {
+absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const {
   const Suppressions none;
+  StackOptions folded;  // as `holdfast leaks` has them
+  folded.fold_plumbing = true;
+  folded.plumbing = plumbing;
+  constexpr size_t kFew = 4;
+  std::vector<ReportBuilder::Growths> all;
+  std::vector<std::vector<std::string>> stacks;
   for (const auto& [process, paths] : paths_) {
     if (paths.size() < kLeastSnapshots) continue;
-    LeakSeries series(StackOptions{}, 0, &none);
+    LeakSeries series(folded, 0, &none);
     for (const std::string& path : paths) {
       auto profile = ReadPprofFile(path);
       if (!profile.ok()) {
@@ -48,13 +56,21 @@ absl::Status HtmlLeaks::Find(ReportBuilder* data) const {
       } else if (others++ >= kMostOthers) {
         break;  // those that grow come first
       }
-      growths.stacks.push_back({.frames = series.FramesOf(entry),
+      stacks.push_back(series.FramesOf(entry));
+      growths.stacks.push_back({.frames = stacks.back(),
                                 .bytes = entry.bytes,
                                 .objects = entry.objects,
                                 .bytes_now = entry.bytes_now,
                                 .objects_now = entry.objects_now,
                                 .course = series.CourseOf(entry, kMostPoints)});
     }
+    all.push_back(std::move(growths));
+  }
+  // No two rows look alike, also of two processes.
+  const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
+  size_t next = 0;
+  for (ReportBuilder::Growths& growths : all) {
+    for (ReportBuilder::GrowingStack& stack : growths.stacks) stack.text = texts[next++];
     data->AddGrowths(std::move(growths));
   }
   return absl::OkStatus();

@@ -26,8 +26,9 @@ class HtmlLeaks {
   static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
 
   void See(const ProfileFile& file);
-  // An error when a file cannot be read that could be read before; one that is gone by now is left out.
-  absl::Status Find(ReportBuilder* data) const;
+  // An error when a file cannot be read that could be read before; one that is gone by now is left out. `plumbing`: patterns of
+  // what counts for its callers besides.
+  absl::Status Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const;
 
  private:
   std::map<std::string, std::vector<std::string>> paths_;  // of heap profiles, by process

@@ -140,7 +140,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
         fmt::format("--base {}: has no value type in common with {}. Compare profiles of one kind.", options.base[0],
                     options.files[0]));
   }
-  if (absl::Status status = leaks.Find(&data); !status.ok()) return status;
+  if (absl::Status status = leaks.Find(options.plumbing, &data); !status.ok()) return status;
   if (options.sources) data.AddSources(kMaxSourceBytes);
   const std::string title = MarkupEscaped(data.Title());
   const std::string files = Embedded(data.NewestFiles(), options.max_embedded_bytes, err);

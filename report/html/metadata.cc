@@ -33,7 +33,7 @@ std::string ReportBuilder::GrowthsAsJson() const {
       for (const uint32_t function : stack.functions) json.Number(function);
       json.Close(']').Open('[');
       for (const int64_t bytes : stack.course) json.Number(bytes);
-      json.Close(']').Close(']');
+      json.Close(']').String(stack.text).Close(']');
     }
     json.Close(']').Close('}');
   }

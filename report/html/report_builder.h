@@ -64,6 +64,7 @@ class ReportBuilder {
     std::vector<std::string> frames = {};  // functions, leaf first
     std::vector<uint32_t> functions = {};  // the same, filled in by AddGrowths
     Growth bytes, objects;
+    std::string text = "";                 // "a ← b ← …": as many of them as tell it from the others
     int64_t bytes_now = 0, objects_now = 0;
     std::vector<int64_t> course = {};  // bytes in use over the snapshots, thinned
   };

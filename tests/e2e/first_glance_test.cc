@@ -174,8 +174,8 @@ TEST_F(FirstGlance, TwoLeaksThatPartFarFromMallocDoNotLookTheSame) {
   EXPECT_THAT(leaks.out, HasSubstr("FlushConfigurationChangesToBackups"));
   // Nor on the narrowest terminal.
   const std::string narrow = WithoutColours(OnTerminal({60, 5000}, {"leaks", out()}).out);
-  EXPECT_THAT(narrow, HasSubstr("FlushConfigurationChangesToReplicas")) << narrow;
-  EXPECT_THAT(narrow, HasSubstr("FlushConfigurationChangesToBackups")) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("ToReplicas(")) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("ToBackups(")) << narrow;
 }
 
 TEST_F(FirstGlance, WhatIsLongerThanTheScreenGoesThroughThePager) {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "report/base/utf8.h"
-#include "report/comparisons/telling_stacks.h"
+#include "report/growth/telling_stacks.h"
 #include "report/profiles/short_name.h"
 #include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"

@@ -1,9 +1,11 @@
 // States of the page that once were wrong: ranges of time, parts of the run, figures and what they belong to, patterns that
 // cannot be read, addresses of other reports.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
 import { test } from "node:test";
-import { open, report } from "./browser.mjs";
-import { heap, shared } from "./pprof.mjs";
+import { folder, open, report, tool } from "./browser.mjs";
+import { heap, shared, writeProfile } from "./pprof.mjs";
 
 const minute = (i) => 1_700_000_000_000 + i * 60_000;
 const wait = (name, label, delay, count = 1) => ({ stack: ["main", name], values: [count, delay], labels: { wait: label } });
@@ -160,6 +162,26 @@ test("“Exact” is said only where the interval was 1", async () => {
   const exact = await open(report([{ interval: 1, samples: shared }]));
   assert.match(await exact.text(".summary"), /exact: every one was recorded/);
   await exact.close();
+test("Leaks: as the terminal has them, without plumbing, no two rows alike, and no hour of what was seen for seconds", async () => {
+  const way = (last, bytes) => heap(["main", last, "load", "parse", "read", "append", "zmalloc", "zmalloc_usable"], bytes, bytes / 100);
+  const files = [0, 1, 2, 3, 4, 5].map((i) => ({ ms: 1_700_000_000_000 + i * 2000, interval: 1, samples: [way("on_open", 1000 * (i + 1)), way("on_close", 2000 * (i + 1)), heap(["main", "cache"], 500)] }));
+  const paths = files.map((profile, i) => writeProfile(join(folder, `alike.42.000${i}.heap.pb.gz`), profile));
+  const printed = spawnSync(tool, ["leaks", "--width", "0", ...paths], { encoding: "utf8" });
+  assert.equal(printed.status, 1, printed.stderr);
+  assert.match(printed.stdout, /^in use .*\+1\.46KiB ± \S+ a second \(growing\)$/m);
+  const expected = printed.stdout.split("\n").filter((line) => line.includes("append ←")).map((line) => [/\+\S+/.exec(line)[0], /append ←.*/.exec(line)[0]]);
+  assert.deepEqual(expected.map(([, stack]) => stack), ["append ← read ← parse ← load ← on_close ← …", "append ← read ← parse ← load ← on_open ← …"]);
+  const { page, close, text, rows } = await open(report(paths), "#view=leaks");
+  assert.match(await text(".lead"), /2 stacks grow all the time, together by \+1\.46KiB a second/);
+  assert.match(await text("[data-testid=summary-leaks]"), /\+1\.46KiB\s+a second, of/);
+  const shown = (await rows("leaks")).slice(0, 2).map((row) => [row[1], row[7].replace(/\s+/g, " ")]);
+  assert.deepEqual(shown, expected);
+  await page.getByTestId("leaks").getByRole("button", { name: /on_open/ }).click();
+  assert.equal(await text("[data-testid=inspector] h2"), "append");
+  assert.match(await text("[data-testid=inspector]"), /5\.86KiB/);
+  await close();
+});
+
 });
 
 test("The call graph's parts in a comparison are of the head, as everywhere", async () => {

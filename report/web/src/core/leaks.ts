@@ -23,8 +23,9 @@ export interface Leak {
   objectSlope: number;
   now: number; // bytes in use at the newest snapshot
   objectsNow: number;
-  stack: number[]; // functions, innermost first
+  stack: number[]; // functions, innermost first, without plumbing
   course: number[]; // bytes over the snapshots, thinned
+  text: string; // "a ← b ← …": as many functions as tell it from the others
 }
 
 /** All memory in use of one process. */
@@ -41,6 +42,13 @@ export interface Growth {
   stacks: Leak[];
 }
 
+/** The unit of time that growth is told in: one that fits the time over which it was seen (report/growth/rate_unit.h). */
+export function rateUnit(growths: Growth[]): { anHour: number; words: string } {
+  const minutes = 60 * Math.min(...growths.map(({ hours }) => hours));
+  if (minutes >= 4.99) return { anHour: 1, words: "an hour" };
+  return minutes >= 1 ? { anHour: 60, words: "a minute" } : { anHour: 3600, words: "a second" };
+}
+
 /** The process of which there is most to say: one that grows, else one of which it is undecided. */
 export function worst(growths: Growth[]): Growth | undefined {
   const rank = ({ answer }: Growth) => (answer.grows === "growing" ? 2 : answer.grows === "undecided" ? 1 : 0);
@@ -55,7 +63,7 @@ export function findLeaks(growths: Growth[]): Leak[] {
   return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));
 }
 
-/** By node of the report: 1 where the stack that ends there is one of `leaks`. */
+/** By node of the report: 1 where the stack that ends there, without plumbing, is one of `leaks`. */
 export function nodesOf(report: Report, leaks: Leak[]): Uint8Array {
   interface Step {
     next: Map<number, Step>;
@@ -77,7 +85,9 @@ export function nodesOf(report: Report, leaks: Leak[]): Uint8Array {
   steps[0] = root;
   if (root.ends) found[0] = 1;
   for (let i = 1; i < parent.length; ++i) {
-    const step = steps[parent[i]!]?.next.get(frameFunction[frame[i]!]!);
+    const above = steps[parent[i]!];
+    const fn = frameFunction[frame[i]!]!;
+    const step = above?.next.get(fn) ?? (report.functionPlumbing[fn] === 1 ? above : undefined);
     if (step === undefined) continue;
     steps[i] = step;
     if (step.ends) found[i] = 1;

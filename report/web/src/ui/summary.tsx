@@ -5,7 +5,7 @@ import { allWasFreed, metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
-import { worst } from "../core/leaks";
+import { rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
 import { heldKinds, lockSide, singleLocks } from "./views/lock_data";
 
@@ -168,7 +168,8 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);
-    return { value: formatSigned(slope, "bytes"), title: `an hour, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
+    const { anHour, words } = rateUnit(growths);
+    return { value: formatSigned(slope / anHour, "bytes"), title: `${words}, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
   }
   if (state.view !== "locks" || !model.report.series.some(({ kind }) => kind === "block" || kind === "mutex")) return null;
   const waiters = lockSide(app, "block");

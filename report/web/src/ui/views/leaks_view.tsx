@@ -1,6 +1,6 @@
 // Stacks ranked by how surely and how fast what they hold grows.
 import { formatDuration, formatSigned, formatValue, grouped } from "../../core/units";
-import { worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 
 const shapeHelp: Record<Shape, string> = {
@@ -69,11 +69,11 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
   );
 }
 
-function Course({ app, growth }: { app: App; growth: Growth }) {
+function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: ReturnType<typeof rateUnit> }) {
   return (
     <p class="muted">
       {app.model.report.growths.length > 1 ? <b>{programOf(app, growth.process)}: </b> : "Altogether: "}
-      {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope, "bytes")} ± {formatValue(growth.halfWidth, "bytes")} an hour ({growth.shape}),{" "}
+      {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope / anHour, "bytes")} ± {formatValue(growth.halfWidth / anHour, "bytes")} {words} ({growth.shape}),{" "}
       {growth.snapshots} snapshots over {formatDuration(growth.hours * 3600e3)}
     </p>
   );
@@ -98,6 +98,7 @@ export function LeaksView({ app }: { app: App }) {
     );
   }
   const rising = worst(growths);
+  const { anHour, words } = rateUnit(growths);
   const matches = model.matches(state.search);
   const isFiltered = state.chips.length > 0 || matches !== null;
   const leaks = model.leaks(state).filter(({ stack }) => model.passes(state, stack) && (matches === null || stack.some((fn) => matches[fn] === 1)));
@@ -111,7 +112,7 @@ export function LeaksView({ app }: { app: App }) {
         {growing > 0 ? (
           <>
             <b>{growing === 1 ? "One stack grows" : `${grouped(growing)} stacks grow`} all the time</b>
-            {growing > 1 ? ", together" : ""} by {formatSigned(all, "bytes")} an hour.
+            {growing > 1 ? ", together" : ""} by {formatSigned(all / anHour, "bytes")} {words}.
             {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
           </>
         ) : rising !== undefined && rising.answer.grows !== "steady" && !isFiltered ? (
@@ -132,7 +133,7 @@ export function LeaksView({ app }: { app: App }) {
         </p>
       )}
       {growths.map((growth) => (
-        <Course key={growth.process} app={app} growth={growth} />
+        <Course key={growth.process} app={app} growth={growth} rate={rateUnit(growths)} />
       ))}
       <table class="data" data-testid="leaks">
         <caption>
@@ -143,13 +144,13 @@ export function LeaksView({ app }: { app: App }) {
           <tr>
             <th scope="col">Class</th>
             <th scope="col" class="num">
-              Bytes an hour
+              Bytes {words}
             </th>
             <th scope="col" class="num">
               ±
             </th>
             <th scope="col" class="num">
-              Objects an hour
+              Objects {words}
             </th>
             <th scope="col" class="num">
               In use
@@ -164,17 +165,17 @@ export function LeaksView({ app }: { app: App }) {
         <tbody>
           {shown.map((leak) => {
             const own = ownOf(app, leak.stack);
-            const caller = leak.stack[leak.stack.indexOf(own) + 1];
+            const [holder, ...callers] = leak.text.split(" ← ");
             return (
-              <tr key={`${leak.process} ${leak.stack.join(" ")}`}>
+              <tr key={`${leak.process} ${leak.stack.join(" ")}`} data-text={leak.text}>
                 <td>
                   <span class={`shape ${leak.shape}`} title={shapeHelp[leak.shape]}>
                     {leak.shape}
                   </span>
                 </td>
-                <td class="num">{formatSigned(leak.slope, "bytes")}</td>
-                <td class="num muted">{formatValue(leak.halfWidth, "bytes")}</td>
-                <td class="num muted">{slopeOfObjects(leak.objectSlope)}</td>
+                <td class="num">{formatSigned(leak.slope / anHour, "bytes")}</td>
+                <td class="num muted">{formatValue(leak.halfWidth / anHour, "bytes")}</td>
+                <td class="num muted">{slopeOfObjects(leak.objectSlope / anHour)}</td>
                 <td class="num">{formatValue(leak.now, "bytes")}</td>
                 <td class="num muted">{grouped(leak.objectsNow)}</td>
                 <td>
@@ -184,10 +185,10 @@ export function LeaksView({ app }: { app: App }) {
                   <button
                     class="fn"
                     title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
-                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, zoom: [...leak.stack].reverse(), selected: own })}
+                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, fold: true, zoom: [...leak.stack].reverse(), selected: own })}
                   >
-                    <span class="fn-name">{app.model.readableName(own)}</span>
-                    {caller !== undefined && <span class="fn-object">from {model.shortName(caller)}</span>}
+                    <span class="fn-name">{holder}</span>
+                    {callers.length > 0 && <span class="fn-object callers">← {callers.join(" ← ")}</span>}
                     {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
                   </button>
                 </td>

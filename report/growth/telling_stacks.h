@@ -6,8 +6,8 @@
 //     Alloc ← Read ← Parse ← Load ← … ← main ← …     … or where they part
 //     Alloc ← Read ← Parse ← Load ← … ← worker ← …
 //     Alloc ← Visit ×12 ← Walk ← main                a function that called itself
-#ifndef HOLDFAST_REPORT_COMPARISONS_TELLING_STACKS_H_
-#define HOLDFAST_REPORT_COMPARISONS_TELLING_STACKS_H_
+#ifndef HOLDFAST_REPORT_GROWTH_TELLING_STACKS_H_
+#define HOLDFAST_REPORT_GROWTH_TELLING_STACKS_H_
 
 #include <cstddef>
 #include <functional>
@@ -25,4 +25,4 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_COMPARISONS_TELLING_STACKS_H_
+#endif  // HOLDFAST_REPORT_GROWTH_TELLING_STACKS_H_

@@ -1,4 +1,4 @@
-#include "report/comparisons/telling_stacks.h"
+#include "report/growth/telling_stacks.h"
 
 #include <algorithm>
 #include <cstdint>

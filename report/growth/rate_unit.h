@@ -1,0 +1,24 @@
+// The unit of time that a growth is told in: one that fits the time over which it was seen. 134 MiB in 15 s are 8.9 MiB a second;
+// that it will be 31 GiB in an hour nobody has seen. The page has the same rule (report/web/src/core/leaks.ts).
+#ifndef HOLDFAST_REPORT_GROWTH_RATE_UNIT_H_
+#define HOLDFAST_REPORT_GROWTH_RATE_UNIT_H_
+
+#include <string_view>
+
+namespace holdfast {
+
+struct RateUnit {
+  double an_hour = 1;  // so many of it are an hour
+  std::string_view symbol = "h", words = "an hour";
+};
+
+inline RateUnit RateUnitFor(double hours_seen) {
+  constexpr double kMinutes = 5;
+  if (hours_seen * 60 >= kMinutes - 0.01) return {};
+  if (hours_seen * 60 >= 1) return {60, "min", "a minute"};
+  return {3600, "s", "a second"};
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_GROWTH_RATE_UNIT_H_
