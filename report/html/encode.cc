@@ -215,15 +215,18 @@ std::string ReportBuilder::Encode() {
     std::vector<uint32_t> order(series.rows.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return series.rows[a] < series.rows[b]; });
-    std::string nodes, labels, idle;
+    std::string nodes, labels, ranks;
     uint32_t last_node = 0;
     for (const uint32_t row : order) {
       PutVarint(series.rows[row].first - last_node, &nodes);
       last_node = series.rows[row].first;
       PutVarint(series.rows[row].second, &labels);
     }
-    for (const uint32_t row : order) PutVarint(series.idle.contains(row) ? 1 : 0, &idle);
-    sections.push_back(nodes + labels + idle);
+    for (const uint32_t row : order) {
+      const auto rank = series.ranks.find(row);
+      PutVarint(static_cast<uint64_t>(rank == series.ranks.end() ? WaitRank::kLock : rank->second), &ranks);
+    }
+    sections.push_back(nodes + labels + ranks);
     const Snapshot* previous = nullptr;
     for (const Snapshot& snapshot : series.snapshots) {
       for (size_t m = 0; m < series.metrics.size(); ++m) {

@@ -95,6 +95,8 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
         .String(series.deadlocks)
         .Key("names")
         .String(series.how_to_name)
+        .Key("lockNames")
+        .String(series.how_to_name_locks)
         .Key("losses")
         .Open('[');
     for (const std::string& loss : series.losses) json.String(loss);
@@ -104,6 +106,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       json.Number(lock.delay_ns).Number(lock.longest_ns).Number(lock.holds).Number(lock.hold_ns);
       function_or_none(lock.top_holder);
       function_or_none(lock.top_waiter);
+      json.Number(static_cast<int64_t>(lock.rank));
       for (const Lengths& lengths : {lock.waited, lock.held}) {
         json.Number(lengths.p50).Number(lengths.p90).Number(lengths.p99).Number(lengths.longest);
       }

@@ -194,7 +194,7 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   AddLocks(stacks, frames, &whose, series);
 }
 
-// What is plumbing, and how it is called; which waits are idle, where the rows of a snapshot are known.
+// What is plumbing, and how it is called; which waits are for no lock, where the rows of a snapshot are known.
 void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
                              Series* series) {
   const Profile& profile = stacks.profile();
@@ -217,11 +217,12 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
   for (const auto& [function, is_plumbing] : holds) {
     if (is_plumbing) series->plumbing.push_back(function);
   }
-  series->idle.clear();
+  series->ranks.clear();
   const IdleWaits idle(profile, whose);
   for (size_t i = 0; idle.any() && i < stacks.size(); ++i) {
     const Profile::Sample& sample = profile.samples[stacks.SampleOf(i)];
-    if (idle.RankOf(sample) != WaitRank::kLock) series->idle.insert(RowOf(stacks, i, frames, series));
+    const WaitRank rank = idle.RankOf(sample);
+    if (rank != WaitRank::kLock) series->ranks[RowOf(stacks, i, frames, series)] = rank;
   }
 }
 
@@ -242,6 +243,9 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   const Profile& profile = stacks.profile();
   const LockList list = ReadLockList(profile, whose);
   series->deadlocks = DeadlockText(profile);
+  std::vector<std::string> names;
+  for (const LockList::Lock& lock : list.locks) names.push_back(LockNameOf(profile, list, lock, whose));
+  series->how_to_name_locks = HowToNameLocks(profile, names, arguments_, series->how_to_name);
   series->locks.clear();
   series->pairs.clear();
   const auto function_of = [&](const std::string& name) {
@@ -263,6 +267,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         .hold_ns = lock.hold_ns,
         .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, whose)),
         .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, whose)),
+        .rank = lock.rank,
         .waited = lengths_of(lock.wait_times, lock.longest_ns),
         .held = lengths_of(lock.hold_times, lock.longest_held_ns),
     });

@@ -9,7 +9,7 @@
 //                                 What is the system's and what a package, report/profiles/frame_origin.h says; what is
 //                                 plumbing, plumbing.h there; how a name is shown, short_name.h
 //   tree                          all stacks as one tree in preorder, root first: levels to climb, frame
-//   for each series               rows (node, set of labels, whether it is an idle wait); then for each snapshot and metric one column of values:
+//   for each series               rows (node, set of labels, what rank of wait it is); then for each snapshot and metric one column of values:
 //                                 differences to the snapshot before, zigzag varints, runs of zeros as 0 and a length
 //
 // The road is that of every view: ProfileSet says which files belong together, which is newest and which always add up,
@@ -32,6 +32,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "report/analysis/wait_rank.h"
 #include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
 #include "report/pprof/profile.h"
@@ -63,8 +64,8 @@ class ReportBuilder {
   struct GrowingStack {
     std::vector<std::string> frames = {};  // functions, leaf first
     std::vector<uint32_t> functions = {};  // the same, filled in by AddGrowths
-    Growth bytes, objects;
     std::string text = "";                 // "a ← b ← …": as many of them as tell it from the others
+    Growth bytes, objects;
     int64_t bytes_now = 0, objects_now = 0;
     std::vector<int64_t> course = {};  // bytes in use over the snapshots, thinned
   };
@@ -123,6 +124,7 @@ class ReportBuilder {
     std::string name, kind;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0, holds = 0, hold_ns = 0;
     uint32_t top_holder = kNoFunction, top_waiter = kNoFunction;
+    WaitRank rank = WaitRank::kLock;
     Lengths waited = {}, held = {};
   };
   struct PairOfStacks {
@@ -147,8 +149,9 @@ class ReportBuilder {
     std::vector<std::string> comments, losses;
     std::string deadlocks;               // in words (report/waiters/stuck.h), of the newest file
     std::string how_to_name;             // what brings names that are missing, in words
+    std::string how_to_name_locks;       // and of locks without a name
     std::vector<uint32_t> plumbing;      // functions
-    absl::flat_hash_set<uint32_t> idle;  // rows of waits for something to do
+    absl::flat_hash_map<uint32_t, WaitRank> ranks;  // of rows that are no waits for locks
     std::vector<Lock> locks;
     std::vector<PairOfStacks> pairs;
   };

@@ -63,6 +63,45 @@ Ways WaysTo(const UnnamedCode::Object& object, const std::string& root) {
   return ways;
 }
 
+// "apt install x-dbgsym (or export DEBUGINFOD_URLS=…); then holdfast symbolize FILES"
+std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::vector<std::string>& files,
+                    const std::string& root) {
+  std::vector<std::string> packages, own;
+  bool can_be_fetched = false;
+  for (const UnnamedCode::Object& object : objects) {
+    const Ways ways = WaysTo(object, root);
+    can_be_fetched = can_be_fetched || ways.can_be_fetched;
+    if (!ways.package.empty()) {
+      const std::string package = ways.package + "-dbgsym";
+      if (std::find(packages.begin(), packages.end(), package) == packages.end()) packages.push_back(package);
+    } else if (!ways.is_here && !ways.can_be_fetched) {
+      own.emplace_back(BaseName(object.path));
+    }
+  }
+  std::vector<std::string> steps;
+  const char* servers = std::getenv("DEBUGINFOD_URLS");
+  const bool asked = servers != nullptr && servers[0] != 0;
+  if (can_be_fetched && !asked) {
+    const std::string server = "DEBUGINFOD_URLS=" + DebuginfodServer(root);
+    steps.push_back(packages.empty() ? "export " + server
+                                     : fmt::format("apt install {} (or export {})", fmt::join(packages, " "), server));
+  } else if (!packages.empty() && !asked) {
+    steps.push_back(fmt::format("apt install {}", fmt::join(packages, " ")));
+  }
+  std::string command = "holdfast symbolize";
+  if (!own.empty()) command += " --debug-dir DIR";
+  for (const std::string& file : files) command += " " + (file == "-" ? std::string("FILE") : ShellQuoted(file));
+  if (!own.empty()) command += fmt::format(", with the unstripped {} or its debug file in DIR", Listed(own));
+  steps.push_back(command);
+  return fmt::format("{}", fmt::join(steps, "; then "));
+}
+
+std::vector<std::string> NamesOf(const std::vector<UnnamedCode::Object>& objects) {
+  std::vector<std::string> names;
+  for (const UnnamedCode::Object& object : objects) names.emplace_back(BaseName(object.path));
+  return names;
+}
+
 }  // namespace
 
 std::string PackageOfFile(std::string_view path, const std::string& root) {
@@ -105,37 +144,45 @@ std::string DebuginfodServer(const std::string& root) {
 
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root) {
   if (code.objects.empty()) return "";
-  std::vector<std::string> names, packages, own;
-  bool is_here = false, can_be_fetched = false;
-  for (const UnnamedCode::Object& object : code.objects) {
-    names.emplace_back(BaseName(object.path));
-    const Ways ways = WaysTo(object, root);
-    is_here = is_here || ways.is_here;
-    can_be_fetched = can_be_fetched || ways.can_be_fetched;
-    if (!ways.package.empty()) {
-      const std::string package = ways.package + "-dbgsym";
-      if (std::find(packages.begin(), packages.end(), package) == packages.end()) packages.push_back(package);
-    } else if (!ways.is_here && !ways.can_be_fetched) {
-      own.emplace_back(BaseName(object.path));
+  return fmt::format("{:.0f}% lies in code without names, of {}. To name it: {}", 100 * code.share,
+                     Listed(NamesOf(code.objects)), StepsTo(code.objects, files, root));
+}
+
+std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,
+                           const std::vector<std::string>& files, std::string_view said, const std::string& root) {
+  std::vector<UnnamedCode::Object> objects;
+  size_t in_files = 0, elsewhere = 0;
+  for (const std::string& lock : locks) {
+    if (lock.starts_with("0x")) ++elsewhere;
+    if (lock.starts_with("0x") || !IsNameless(lock)) continue;
+    const std::string_view file = std::string_view(lock).substr(0, lock.rfind("!0x"));
+    for (const Profile::Mapping& mapping : profile.mappings) {
+      const std::string_view path = profile.strings[mapping.file];
+      if (BaseName(path) != file) continue;
+      ++in_files;
+      if (std::none_of(objects.begin(), objects.end(), [&](const auto& object) { return object.path == path; })) {
+        objects.push_back({std::string(path), std::string(profile.strings[mapping.build_id]), 0});
+      }
+      break;
     }
   }
-  std::vector<std::string> steps;
-  const char* servers = std::getenv("DEBUGINFOD_URLS");
-  const bool asked = servers != nullptr && servers[0] != 0;
-  if (can_be_fetched && !asked) {
-    const std::string server = "DEBUGINFOD_URLS=" + DebuginfodServer(root);
-    steps.push_back(packages.empty() ? "export " + server
-                                     : fmt::format("apt install {} (or export {})", fmt::join(packages, " "), server));
-  } else if (!packages.empty() && !asked) {
-    steps.push_back(fmt::format("apt install {}", fmt::join(packages, " ")));
+  // As of code: one here and there is no loss.
+  if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kLeastShare * static_cast<double>(locks.size()))
+    return "";
+  std::vector<std::string> parts;
+  if (in_files > 0) {
+    const std::string steps = StepsTo(objects, files, root);
+    parts.push_back(fmt::format("{} of {} locks {} data of {} without names. To name {}: {}", in_files, locks.size(),
+                                in_files == 1 ? "is" : "are", Listed(NamesOf(objects)), in_files == 1 ? "it" : "them",
+                                said.ends_with(steps) ? "the same" : steps));
   }
-  std::string command = "holdfast symbolize";
-  if (!own.empty()) command += " --debug-dir DIR";
-  for (const std::string& file : files) command += " " + (file == "-" ? std::string("FILE") : ShellQuoted(file));
-  if (!own.empty()) command += fmt::format(", with the unstripped {} or its debug file in DIR", Listed(own));
-  steps.push_back(command);
-  return fmt::format("{:.0f}% lies in code without names, of {}. To name it: {}", 100 * code.share, Listed(names),
-                     fmt::join(steps, "; then "));
+  if (elsewhere > 0) {
+    parts.push_back(fmt::format(
+        "{} of {} locks {} in no file and in no block that the heap profile sampled: a smaller --heap-interval tells more of "
+        "them by who allocated them",
+        elsewhere, locks.size(), elsewhere == 1 ? "lies" : "lie"));
+  }
+  return fmt::format("{}", fmt::join(parts, ". "));
 }
 
 }  // namespace holdfast

@@ -185,6 +185,15 @@ std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
   return HowToName(UnnamedCodeOf(*file.profile, *delay, &*whose), options.files);
 }
 
+// The same of locks that have no names.
+std::string LockNamesOf(const OneProfile& one, const LocksOptions& options, std::string_view said) {
+  std::vector<std::string> names;
+  for (const LockList::Lock& lock : one.list.locks) {
+    names.push_back(LockNameOf(*one.file->profile, one.list, lock, one.whose.get()));
+  }
+  return HowToNameLocks(*one.file->profile, names, options.files, said);
+}
+
 absl::StatusOr<std::shared_ptr<Plumbing>> WhoseOf(const Profile& profile, const LocksOptions& options) {
   if (!options.fold) return nullptr;
   auto plumbing = Plumbing::Make(profile, options.plumbing);
@@ -245,20 +254,24 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                                         options.files[0])),
         kCouldNot);
   }
+  std::vector<std::string> header;
   if (style->format == Format::kTable) {
     for (const OneProfile& one : profiles) {
-      if (const std::string how = NamesOf(*one.file, options); !how.empty()) out << "names    " << how << "\n";
+      const std::string how = NamesOf(*one.file, options), locks = LockNamesOf(one, options, how);
+      if (!how.empty()) header.push_back("names    " + how);
+      if (!locks.empty()) header.push_back("unnamed  " + locks);
     }
     for (const OneProfile& one : profiles) {
       if (const std::string deadlocks = DeadlockText(*one.file->profile); !deadlocks.empty()) out << deadlocks << "\n";
     }
   }
   if (options.holder.empty() && options.waiter.empty()) {
-    Print(LockTable(profiles, options.count), *style, out);
+    TextTable table = LockTable(profiles, options.count);
+    table.header.insert(table.header.begin(), header.begin(), header.end());
+    Print(table, *style, out);
   } else {
     const bool holders = !options.holder.empty();
-    const TextTable table =
-        OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
+    TextTable table = OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
     if (table.rows.empty()) {
       return wrong(
           absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
@@ -266,6 +279,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                                           holders ? "holder of a lock" : "waiter for a lock with a known holder")),
           kCouldNot);
     }
+    table.header.insert(table.header.begin(), header.begin(), header.end());
     Print(table, *style, out);
   }
   return kFine;

@@ -29,11 +29,13 @@ std::vector<WaitRank> RanksOfSamples(const Profile& profile, const IdleWaits& id
   return ranks;
 }
 
+// Of each node what it waited for locks, and for events. By total or self.
+using OfRank = std::array<int64_t, 2>;
+
 // What is contended first, then what work waits for that nobody holds, then what idle threads wait for; each in the order in
 // which it was.
-void IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, bool by_total,
-              std::vector<uint32_t>* nodes) {
-  using OfRank = std::array<int64_t, 2>;  // lock, event
+std::vector<OfRank> IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, bool by_total,
+                             std::vector<uint32_t>* nodes) {
   std::vector<OfRank> values(stacks.nodes().size());
   for (size_t i = 0; i < stacks.size(); ++i) {
     const auto rank = static_cast<size_t>(ranks[stacks.SampleOf(i)]);
@@ -47,21 +49,34 @@ void IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, 
     return std::pair(Magnitude(of[0]), of[0] == 0 ? Magnitude(of[1]) : 0);
   };
   std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return key(a) > key(b); });
+  return values;
 }
 
-// Whose most of it is, without plumbing: a line above the table, where its first row is another's.
-void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat,
-                const std::vector<WaitRank>& ranks, Plumbing* whose, std::string_view first_row, TextTable* table) {
-  const Owners owners(stacks, ranks, whose);
+bool HasThreadLabel(const Profile& profile) {
+  return std::any_of(profile.samples.begin(), profile.samples.end(), [&](const Profile::Sample& sample) {
+    const auto labels = profile.LabelsOf(sample);
+    return std::any_of(labels.begin(), labels.end(),
+                       [&](const Profile::Label& label) { return profile.strings[label.key] == "thread"; });
+  });
+}
+
+// Whose most of it is, without plumbing: a line above the table, where its first row does not say the same. Where some of the
+// waits are for what nobody holds it is of the others, which the column `locks` has.
+void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
+                std::string_view first_row, TextTable* table) {
+  const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
   const std::optional<Biggest> biggest = owners.BiggestOf(flat, view.kind == "heap");
-  if (biggest.has_value() && biggest->name != first_row) {  // which the table says itself
+  if (biggest.has_value() && (is_part || biggest->name != first_row)) {
     table->header.push_back(
-        fmt::format("biggest  {}: {}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
-                    FormatPercent(biggest->value, stacks.Whole(0)),
+        fmt::format("biggest  {}: {}{}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
+                    is_part ? " for locks" : "", FormatPercent(biggest->value, stacks.Whole(0)),
                     biggest->other.empty()
                         ? ""
                         : fmt::format(", mostly {} {}", biggest->is_branch ? "by" : "for", ShortName(biggest->other))));
   }
+  if (!is_part) return;
+  const int64_t locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));
+  table->header.push_back(fmt::format("locks    {} of it, waits for what somebody holds: first", view.Value(locks)));
   if (owners.unheld() != 0) {
     table->header.push_back(
         fmt::format("events   {} of it, waits for what nobody holds: after the locks", view.Value(owners.unheld())));
@@ -85,14 +100,16 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
   auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
   if (!whose.ok()) return Failed(whose.status(), err);
-  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*whose, *view->contends)
-                                                    : IdleWaits(*view->profile, &*whose);
-  const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
-  if (idle.any()) IdleLast(*stacks, ranks, options.by_total, &nodes);
   // By a label: its values, what they hold in all.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
   if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
+  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*whose, *view->contends)
+                                                    : IdleWaits(*view->profile, &*whose);
+  const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
+  std::vector<OfRank> waited;
+  if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
+  const Owners owners(*stacks, ranks, &*whose);
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
 
@@ -101,9 +118,14 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
+  if (by_label && options.stacks.by == "thread" && style->format == Format::kTable && !HasThreadLabel(*view->profile)) {
+    table.header.emplace_back(
+        "threads  by the function that they were started with; in brackets names of those that waited at a snapshot: of others "
+        "there is none in the file");
+  }
   if (style->format == Format::kTable) {
     AddMissingNames(*view, options, &*whose, &table);
-    AddBiggest(*view, *stacks, flat, ranks, &*whose, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
+    AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";
   // What it is not sorted by goes first where there is no room.
@@ -119,9 +141,12 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                    {"file", ""},
                    {"line", ""},
                    {"object", ""}};
-  for (size_t i = 8; i < table.columns.size(); ++i) {
+  constexpr size_t kNameCell = 6;
+  for (size_t i = kNameCell + 2; i < table.columns.size(); ++i) {
     if (table.columns[i].key == what) table.columns[i].key.clear();  // said by the name itself
   }
+  // What the rows are sorted by, where it is not all.
+  const bool with_locks = owners.unheld() != 0 || owners.idle() != 0;
   const int64_t whole = stacks->Whole(0);
   for (const uint32_t node : nodes) {
     const int64_t self = by_label ? flat.Total(node) : flat.Self(node), total = flat.Total(node);
@@ -132,9 +157,9 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                            view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
                            cells.with_object, cells.name, cells.file, cells.line, cells.object},
                           ShareOfWhole(options.by_total ? total : self, whole)});
+    if (with_locks) table.rows.back().cells.push_back(view->ValueCell(waited[node][0]));
   }
   // A short name that is two rows' tells neither.
-  constexpr size_t kNameCell = 6;
   std::map<std::string, size_t> rows_of;
   for (const TableRow& row : table.rows) ++rows_of[row.cells[kNameCell].shown];
   for (size_t i = 0; i < table.rows.size(); ++i) {
@@ -146,6 +171,11 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   for (const TableRow& row : table.rows)
     widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});
   table.columns[0].min_width = table.columns[3].min_width = widest;
+  if (with_locks) {
+    table.columns.push_back({"locks", "locks"});
+    std::rotate(table.columns.begin(), table.columns.end() - 1, table.columns.end());
+    for (TableRow& row : table.rows) std::rotate(row.cells.begin(), row.cells.end() - 1, row.cells.end());
+  }
   Print(table, *style, out);
   return 0;
 }

@@ -190,7 +190,10 @@ TEST_F(LocksView, IdleWaitsComeLastInTop) {
   const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunTop(options, out, err); });
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_NE(r.out.find("biggest  update: "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("for locks, "), std::string::npos) << "which of them: " << r.out;
+  EXPECT_NE(r.out.find("locks    "), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("idle     120B of it"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("locks  self"), std::string::npos) << "what the rows are sorted by: " << r.out;
   // The condition is waited for longer than the lock; the futex that is an event, too.
   EXPECT_LT(r.out.find("~lock_guard"), r.out.find("condition_variable")) << r.out;
   EXPECT_LT(r.out.find("std::mutex::lock"), r.out.find("futex_wake")) << r.out;

@@ -129,5 +129,23 @@ TEST(ObjectNames, TheProgramIsCalledAsItWasStarted) {
   EXPECT_EQ(ObjectNames(both).Of("/usr/bin/redis-check-rdb"), "redis-check-rdb");
 }
 
+TEST_F(HowTo, LocksThatAreAddressesSayWhatWouldNameThem) {
+  BeDebian();
+  Put("/usr/bin/app");
+  Profile profile = StackProfile({{"main;Lock", 1}});
+  const auto how = [&](const std::vector<std::string>& locks, std::string_view said = "") {
+    return HowToNameLocks(profile, locks, {"prof"}, said, root_);
+  };
+  EXPECT_EQ(how({"queue (app)", "16 into a block of 64B from make_queue"}), "");
+  const std::string steps =
+      "apt install app-tools-dbgsym (or export DEBUGINFOD_URLS=https://debuginfod.debian.net); then holdfast symbolize prof";
+  EXPECT_EQ(how({"queue (app)", "app!0x4a080"}), "1 of 2 locks is data of app without names. To name it: " + steps);
+  EXPECT_EQ(how({"app!0x4a080", "app!0x4a0c0"}, "40% lies in code without names, of app. To name it: " + steps),
+            "2 of 2 locks are data of app without names. To name them: the same");
+  EXPECT_THAT(how({"app!0x4a080", "0x7f0010", "0x7f0020"}),
+              HasSubstr(". 2 of 3 locks lie in no file and in no block that the heap profile sampled: "));
+  EXPECT_EQ(how({"gone.so!0x10"}), "") << "nothing is known of that file";
+}
+
 }  // namespace
 }  // namespace holdfast::testing

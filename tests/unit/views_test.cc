@@ -197,6 +197,8 @@ TEST_F(Views, ByThreadWithoutALabelIsByWhatItWasStartedWith) {
   EXPECT_EQ(threads.at("main"), Pair(1, 1));
   EXPECT_EQ(threads.at("worker"), Pair(320, 320));
   EXPECT_EQ(threads.at("app::Pool::run()"), Pair(4000, 4000));
+  EXPECT_THAT(Top({.files = {Save(p)}, .stacks = {.by = "thread"}}).out,
+              HasSubstr("threads  by the function that they were started with"));
   EXPECT_EQ(threads.at("calloc"), Pair(50000, 50000));
 }
 

@@ -103,21 +103,18 @@ export async function open(file, hash = "", { colorScheme = "light", width = 140
   };
 }
 
-/** The rows of `holdfast top`: [self, self %, total, total %, function]. `bySize`: the same without its rule that idle waits
- * come last, as the page has them. */
+/** The rows of `holdfast top`: [self, self %, total, total %, function], of waits for what somebody holds and for more [locks, self …]. */
 export function top(metric, files) {
   const printed = (...options) => execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...options, ...files], { encoding: "utf8" });
   const text = printed();
-  const exact = JSON.parse(printed("--format", "json")).rows;
   const lines = text.split("\n");
-  const begin = lines.findIndex((line) => /^\s*self\s+self%/.test(line)) + 1;
+  const begin = lines.findIndex((line) => /^\s*(locks\s+)?self\s+self%/.test(line)) + 1;
+  const isPart = /^\s*locks/.test(lines[begin - 1]);
   assert.ok(begin > 0, text);
   const rows = lines.slice(begin).filter((line) => line !== "").map((line) => {
-    const [, self, selfPart, total, totalPart, name] = /^\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+) {2}(.*) {2}\(/.exec(line);
-    return [self, selfPart, total, totalPart, name];
+    const [, values, name] = (isPart ? /^\s*((?:\S+\s+){4}\S+) {2}(.*) {2}\(/ : /^\s*((?:\S+\s+){3}\S+) {2}(.*) {2}\(/).exec(line);
+    return [...values.split(/\s+/), name];
   });
-  assert.equal(exact.length, rows.length);
-  const size = (i, what) => Math.abs(exact[i][what]);
-  const order = rows.map((_, i) => i).sort((a, b) => size(b, "self") - size(a, "self") || size(b, "total") - size(a, "total") || (rows[a][4] < rows[b][4] ? -1 : 1));
-  return { total: /^total\s+(\S+)/m.exec(text)[1], rows, bySize: order.map((i) => rows[i]) };
+  assert.equal(JSON.parse(printed("--format", "json")).rows.length, rows.length);
+  return { total: /^total\s+(\S+)/m.exec(text)[1], rows };
 }

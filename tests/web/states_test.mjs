@@ -127,6 +127,23 @@ test("Locks of a part: each figure follows the label and the range, or says that
   await close();
 });
 
+test("The headline of waits says that it is of locks, and the tables beside it stand in its order", async () => {
+  const comments = ["lock 1: mutex 0x7f10c0a81040 contentions 3 delay_ns 1000 longest_ns 900 holds 3 hold_ns 1000"];
+  const block = { kind: "block", ms: minute(0), comments, samples: [wait("pool", "condition", 42_000, 3), wait("victim", "mutex", 900, 2), wait("pool", "mutex", 100)] };
+  const { page, close, rows, text, tab } = await open(report([block]), "#metric=block/delay");
+  const findings = (await text(".findings")).replace(/\s+/g, " ");
+  assert.match(findings, /Biggest victim waits 900ns for locks, 2\.09%/);
+  assert.match(findings, /Waits 1us of it for locks, 42us idle/);
+  assert.deepEqual((await rows("beside")).slice(0, 2), [["victim", "900ns", "900ns", "900ns"], ["pool", "100ns", "42.10us", "42.10us"]]);
+  await tab("Functions");
+  assert.deepEqual((await rows("functions")).slice(0, 2).map((row) => row.slice(0, 2)), [["900ns", "900ns"], ["100ns", "42.10us"]]);
+  await tab("Locks");
+  assert.match((await page.getByTestId("summary-locks").innerText()).replace(/\s+/g, " "), /^43us waited, 1us of it for locks .*Waits most victim/);
+  assert.deepEqual((await rows("locks-block")).map((row) => [row[0], row[4]]), [["900ns", "900ns"], ["42.10us", "100ns"]]);
+  assert.match(await text("[data-testid=lock-names]"), /^1 of 1 locks lies in no file and in no block that the heap profile sampled: a smaller --heap-interval /);
+  await close();
+});
+
 test("Leaks of a part say that they are of the whole run; a process chosen by a label is chosen here, too", async () => {
   const process = (host, pid) => [0, 1, 2, 3, 4, 5].map((i) => ({ ...heapAt(i, `${host}/1/${pid}/7/0`), samples: [heap(["main", `leak_${pid}`], 1000 * (i + 1), i + 1, 1, { thread: "io" }), heap(["main", "b"], 10, 1, 1, { thread: "worker" })] }));
   const { page, close, go, text } = await open(report([...process("one", 1), ...process("two", 2)]), "#view=leaks");
@@ -145,23 +162,6 @@ test("Leaks of a part say that they are of the whole run; a process chosen by a 
   await close();
 });
 
-test("The inspector's figures of the function are the function's, also where one frame of it is chosen", async () => {
-  const grow = (caller, bytes, objects) => heap(["main", caller, "grow"], bytes, objects);
-  const { page, close } = await open(report([{ interval: 1, samples: [grow("a", 1_000_000, 1000), grow("b", 500_000, 250)] }]), "#fn=grow&zoom=main;a;grow&top=0&runs=0");
-  const cells = async (id) => (await page.getByTestId(id).locator("tr").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
-  assert.deepEqual((await cells("inspector-function")).slice(2, 4), ["objects 1,250", "mean size 1.17KiB"]);
-  assert.deepEqual((await cells("inspector-frame")).slice(2, 4), ["objects 1,000", "mean size 1000B"]);
-  await close();
-});
-
-test("“Exact” is said only where the interval was 1", async () => {
-  const huge = [heap(["main", "arena"], 2 ** 40)]; // so large that it is certainly sampled: an error of nothing
-  const sampled = await open(report([{ interval: 524288, samples: huge, comments: ["total inuse_space: 1099511627776 ± 0"] }]));
-  assert.doesNotMatch(await sampled.text(".summary"), /exact/);
-  await sampled.close();
-  const exact = await open(report([{ interval: 1, samples: shared }]));
-  assert.match(await exact.text(".summary"), /exact: every one was recorded/);
-  await exact.close();
 test("Leaks: as the terminal has them, without plumbing, no two rows alike, and no hour of what was seen for seconds", async () => {
   const way = (last, bytes) => heap(["main", last, "load", "parse", "read", "append", "zmalloc", "zmalloc_usable"], bytes, bytes / 100);
   const files = [0, 1, 2, 3, 4, 5].map((i) => ({ ms: 1_700_000_000_000 + i * 2000, interval: 1, samples: [way("on_open", 1000 * (i + 1)), way("on_close", 2000 * (i + 1)), heap(["main", "cache"], 500)] }));
@@ -182,6 +182,23 @@ test("Leaks: as the terminal has them, without plumbing, no two rows alike, and 
   await close();
 });
 
+test("The inspector's figures of the function are the function's, also where one frame of it is chosen", async () => {
+  const grow = (caller, bytes, objects) => heap(["main", caller, "grow"], bytes, objects);
+  const { page, close } = await open(report([{ interval: 1, samples: [grow("a", 1_000_000, 1000), grow("b", 500_000, 250)] }]), "#fn=grow&zoom=main;a;grow&top=0&runs=0");
+  const cells = async (id) => (await page.getByTestId(id).locator("tr").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
+  assert.deepEqual((await cells("inspector-function")).slice(2, 4), ["objects 1,250", "mean size 1.17KiB"]);
+  assert.deepEqual((await cells("inspector-frame")).slice(2, 4), ["objects 1,000", "mean size 1000B"]);
+  await close();
+});
+
+test("“Exact” is said only where the interval was 1", async () => {
+  const huge = [heap(["main", "arena"], 2 ** 40)]; // so large that it is certainly sampled: an error of nothing
+  const sampled = await open(report([{ interval: 524288, samples: huge, comments: ["total inuse_space: 1099511627776 ± 0"] }]));
+  assert.doesNotMatch(await sampled.text(".summary"), /exact/);
+  await sampled.close();
+  const exact = await open(report([{ interval: 1, samples: shared }]));
+  assert.match(await exact.text(".summary"), /exact: every one was recorded/);
+  await exact.close();
 });
 
 test("The call graph's parts in a comparison are of the head, as everywhere", async () => {

@@ -29,9 +29,9 @@ function reportOf(out, options, cwd) {
 
 /** { name, value, mostly } as the page has it. */
 function onPage(report, metric) {
-  const tree = (busy) => core.buildTree(report, core.valuesFor(report, { ...choice, metric, busy }).columns, none);
-  const whole = tree(false).total[0][0];
-  const biggest = core.biggestOwner(report, tree(true), whole, metric.startsWith("heap/"));
+  const tree = (most) => core.buildTree(report, core.valuesFor(report, { ...choice, metric, ...most }).columns, none);
+  const whole = tree({}).total[0][0];
+  const biggest = core.biggestOwner(report, tree({ mostRank: 0 }), whole, metric.startsWith("heap/"));
   return biggest === null ? null : { name: biggest.name, value: biggest.value, mostly: biggest.other === "" ? "" : `${biggest.isBranch ? "by" : "for"} ${biggest.other}` };
 }
 
@@ -41,7 +41,7 @@ function onTerminal(out, metric, options, cwd) {
   const unit = name === "delay" ? "ns" : "bytes";
   const top = ["top", "--kind", kind, "--metric", name, "--unit", unit, ...options, out];
   const text = execFileSync(tool, top, { encoding: "utf8", cwd });
-  const line = /^biggest  (.*): (\d+)(?:ns|B)?, [<\d.]+%(?:, mostly (.*))?$/m.exec(text);
+  const line = /^biggest  (.*): (\d+)(?:ns|B)?(?: for locks)?, [<\d.]+%(?:, mostly (.*))?$/m.exec(text);
   if (line !== null) return { name: line[1], value: Number(line[2]), mostly: line[3] ?? "" };
   const [row] = JSON.parse(execFileSync(tool, [...top, "--format", "json"], { encoding: "utf8", cwd })).rows;
   return { first: row.function };

@@ -26,6 +26,7 @@ export interface Series {
   snapshots: Snapshot[];
   comments: string[];
   deadlocks: string; // in words; "" for none
+  lockNames: string; // what brings the names of locks that have none; "" for none
   names: string; // what brings names that are missing, in words; "": none are
   losses: string[];
   locks: LockRow[];
@@ -33,7 +34,7 @@ export interface Series {
   rows: number;
   node: Int32Array;
   labels: Int32Array;
-  idle: Uint8Array; // 1: waits for something to do
+  rank: Uint8Array; // of waits: 0 for what somebody holds, 1 events, 2 idle (report/analysis/wait_rank.h)
   columns: Uint8Array[]; // [snapshot × metrics + metric]
 }
 
@@ -49,6 +50,7 @@ export type LockRow = [
   hold: number,
   topHolder: number,
   topWaiter: number,
+  rank: number, // 0 somebody holds it, 1 an event, 2 waited for by idle threads
   // How long waits and holds were: p50, p90, p99, longest. −1: not known.
   ...lengths: number[],
 ];
@@ -200,11 +202,11 @@ export function parseReport(bytes: Uint8Array): Report {
     const node = rows.column(s.rows);
     for (let i = 1; i < s.rows; ++i) node[i]! += node[i - 1]!;
     const labels = rows.column(s.rows);
-    const idle = Uint8Array.from(rows.column(s.rows));
+    const rank = Uint8Array.from(rows.column(s.rows));
     const count = s.snapshots.length * s.metrics.length;
     // Heap profiles of other writers do not say their kind.
     const kind = s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
-    return { ...s, kind, node, labels, idle, columns: sections.slice(next, (next += count)) };
+    return { ...s, kind, node, labels, rank, columns: sections.slice(next, (next += count)) };
   });
 
   // Stacks stand there as lists, to be short: report/html/report_builder.cc.

@@ -27,7 +27,7 @@ export interface Choice {
   labels: LabelChoice[];
   compare: Compare | null;
   normalise: boolean; // base scaled to the total of head
-  busy?: boolean; // without waits for something to do
+  mostRank?: 0 | 1; // of waits only those for locks, or for events as well
 }
 
 /** The moments of a kind: when any of its processes has a snapshot, base files apart. */
@@ -177,9 +177,9 @@ export function labelFilter(report: Report, labels: LabelChoice[]): Uint8Array {
   );
 }
 
-function accumulate(column: Float64Array, series: Series, values: Float64Array, allowed: Uint8Array, scale = 1, busy = false): void {
+function accumulate(column: Float64Array, series: Series, values: Float64Array, allowed: Uint8Array, scale = 1, mostRank = 2): void {
   for (let row = 0; row < values.length; ++row) {
-    if (allowed[series.labels[row]!] === 1 && !(busy && series.idle[row] === 1)) column[series.node[row]!]! += values[row]! * scale;
+    if (allowed[series.labels[row]!] === 1 && series.rank[row]! <= mostRank) column[series.node[row]!]! += values[row]! * scale;
   }
 }
 
@@ -196,7 +196,7 @@ function sideColumn(
   for (const series of report.series) {
     const m = metricIn(series, metric);
     if (m < 0 || series.base !== base || (!base && !(isChosen(series, choice.process) && passes(report, series, choice.labels)))) continue;
-    accumulate(column, series, combine(series, m, coefficientsOf(series, report, metric, choice, moments)), allowed, 1, choice.busy);
+    accumulate(column, series, combine(series, m, coefficientsOf(series, report, metric, choice, moments)), allowed, 1, choice.mostRank);
   }
   return column;
 }

@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";
+import { byRank } from "../core/waits";
 import { nameOf, signedText, valueText, type App } from "./app_api";
 import { leafName } from "../core/classify";
 import { swatches } from "./colours";
@@ -19,10 +20,13 @@ export function Beside({ app }: { app: App }) {
   const all = (row: FunctionRow) => row.total[0]! - (compared ? row.total[1]! : 0);
   const key = state.sort === "total" || state.sort === "name" ? state.sort : "self";
   const size = key === "total" ? all : own;
+  const waits = model.waits(state);
+  const part = key === "total" ? "total" : "self";
+  const rank = byRank(waits, part);
   const rows = model
     .functions(state)
     .filter((row) => (matches === null || matches[row.func] === 1) && (own(row) !== 0 || all(row) !== 0))
-    .sort((a, b) => (state.ascending ? -1 : 1) * (key === "name" ? b.func - a.func : Math.abs(size(b)) - Math.abs(size(a)) || Math.abs(all(b)) - Math.abs(all(a)) || a.func - b.func));
+    .sort((a, b) => (state.ascending ? -1 : 1) * (key === "name" ? b.func - a.func : rank(a, b) || Math.abs(size(b)) - Math.abs(size(a)) || Math.abs(all(b)) - Math.abs(all(a)) || a.func - b.func));
   const colourOf = swatches(model, state, app.dark);
   useEffect(
     () =>
@@ -47,6 +51,11 @@ export function Beside({ app }: { app: App }) {
         <thead>
           <tr>
             {head("name", "Function")}
+            {waits !== null && (
+              <th scope="col" class="num" title={`What of ${part} was waited for what somebody holds: rows stand in its order`}>
+                Locks
+              </th>
+            )}
             {head("self", compared ? "Δ Self" : "Self")}
             {head("total", compared ? "Δ Total" : "Total")}
           </tr>
@@ -65,6 +74,7 @@ export function Beside({ app }: { app: App }) {
                   <span class="fn-name">{leafName(model.shortName(row.func))}</span>
                 </button>
               </td>
+              {waits !== null && <td class="num">{text(waits.locksOf.get(row.func)?.[part][0] ?? 0)}</td>}
               <td class="num">{text(own(row))}</td>
               <td class="num muted">{text(all(row))}</td>
             </tr>

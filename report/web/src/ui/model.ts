@@ -12,6 +12,7 @@ import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
 import { nodeBelow, type FlameTree } from "../core/tree";
 import { buildTree, buildTreeSteps, type StackFilter, type TreeOptions } from "../core/tree_build";
+import { hasUnheld, waitsOf, type Waits } from "../core/waits";
 import { causesOf, type Causes } from "./causes";
 
 /** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
@@ -163,16 +164,21 @@ export class Model {
     });
   }
 
-  /** The same without waits for something to do: what somebody should look into. */
-  private busyTree(state: State): FlameTree {
-    const { kind } = this.metric(state);
-    if (!this.report.series.some((series) => series.kind === kind && series.idle.includes(1))) return this.tree(state);
-    return this.memo("busy", this.treeKey(state), () => buildTree(this.report, valuesFor(this.report, { ...this.choice(state), busy: true }).columns, this.treeOptions(state)));
+  /** Only what was waited for locks, or for events as well: what somebody should look into. */
+  private waitTree(state: State, mostRank: 0 | 1): FlameTree {
+    if (!hasUnheld(this.report, this.metric(state).kind)) return this.tree(state);
+    return this.memo(`waits ${mostRank}`, this.treeKey(state), () => buildTree(this.report, valuesFor(this.report, { ...this.choice(state), mostRank }).columns, this.treeOptions(state)));
+  }
+
+  /** null: all that is shown is for locks. */
+  waits(state: State): Waits | null {
+    if (state.compare !== null || !hasUnheld(this.report, this.metric(state).kind)) return null;
+    return this.memo("waits", this.treeKey(state), () => waitsOf(this.tree(state), this.waitTree(state, 0), this.waitTree(state, 1)));
   }
 
   /** Whose most of what is shown is. */
   biggest(state: State): Biggest | null {
-    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.busyTree(state), this.tree(state).total[0]![0]!, this.metric(state).kind === "heap"));
+    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.waitTree(state, 0), this.tree(state).total[0]![0]!, this.metric(state).kind === "heap"));
   }
 
   /** Filters, folding and order, as every view of stacks takes them. */
@@ -266,16 +272,12 @@ export class Model {
   }
 
   halfWidth(state: State): number | null {
-    if (state.chips.length > 0) return null;
-    return totalHalfWidth(this.report, this.choice(state));
+    return state.chips.length > 0 ? null : totalHalfWidth(this.report, this.choice(state));
   }
 
   /** Variance over nodes of the report of what is shown; null in comparisons, which have a column of their own. */
   private variance(state: State): Float64Array {
-    return this.memo("variance", this.valuesKey(state), () => {
-      const metric = this.metric(state);
-      return varianceColumn(this.report, this.choice(state), metric, false);
-    });
+    return this.memo("variance", this.valuesKey(state), () => varianceColumn(this.report, this.choice(state), this.metric(state), false));
   }
 
   /** ± (95 %) of the frames below some nodes of the shown tree; `own`: only of what they have themselves. */

@@ -45,6 +45,7 @@ function findings(app: App): Finding[] {
     found.push({ title: "Change", text: changeText(app), open: () => app.set({ view: "compare" }), ...(isSure ? { tone: "warn" as const } : {}) });
   }
   const negative = model.hasNegative(state);
+  const waits = model.waits(state);
   const biggest = model.biggest(state);
   if (biggest !== null) {
     found.push({
@@ -53,12 +54,18 @@ function findings(app: App): Finding[] {
         <>
           <b class="fn-text" title={biggest.name}>{inALine(biggest.name)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
           <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
+          {waits !== null && " for locks"}
           {!negative && `, ${percentText(biggest.value, whole)}`}
           {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : "for"} {inALine(biggest.other)}</span>}
         </>
       ),
       open: () => app.set({ selected: biggest.func, zoom: [], view: "sandwich" }),
     });
+  }
+  if (waits !== null) {
+    const rest: [number, string][] = [[waits.events, "for what nobody holds"], [waits.idle, "idle"]];
+    const text = [`${valueText(app, waits.locks)} of it for locks`, ...rest.filter(([value]) => value > 0).map(([value, what]) => `${valueText(app, value)} ${what}`)];
+    found.push({ title: "Waits", text: text.join(", "), open: () => app.set({ view: "functions" }) });
   }
   const { node, share } = heaviest(app);
   if (node > 0 && share < 0.97 && tree.func[node] !== biggest?.func) {
@@ -179,7 +186,8 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
   if (lock !== undefined) found.push({ title: "Hottest", text: <><b class="fn-text">{lock.lock[1]}</b>, {formatValue(lock.lock[4], "nanoseconds")}{model.isPart(state) ? ", over the whole run" : ""}</> });
   if (waiters.rows[0] !== undefined) found.push({ title: "Waits most", text: <b class="fn-text">{model.shortName(waiters.rows[0].func)}</b> });
   if (holders.rows[0] !== undefined) found.push({ title: "Makes others wait most", text: <b class="fn-text">{model.shortName(holders.rows[0].func)}</b> });
-  return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited, ${formatValue(holders.delay, "nanoseconds")} of it for holders`, found };
+  const forLocks = waiters.locks === null ? "" : `, ${formatValue(waiters.locks, "nanoseconds")} of it for locks`;
+  return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited${forLocks}`, found };
 }
 
 /** Threads that wait for each other: said first, in every view. */

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { shortPath } from "../core/classify";
 import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";
+import { byRank } from "../core/waits";
 import { type FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf } from "./colours";
@@ -40,12 +41,17 @@ export function FunctionsView({ app }: { app: App }) {
   const rows = all.filter((row) => (matches === null || matches[row.func] === 1) && row.total.slice(0, 2).some((v) => v !== 0));
   const whole = model.tree(state).total[0]![0]!;
   const largest = Math.max(1, ...rows.map((row) => Math.abs(row.self[0]!)));
+  const waits = model.waits(state);
+  const part = sort === "total" ? "total" : "self";
+  const rank = byRank(waits, part);
   const change = (row: { total: number[] }) => row.total[0]! - (row.total[1] ?? 0);
   const order = (a: FunctionRow, b: FunctionRow): number => {
     if (sort === "name") return b.func - a.func; // the alphabet is upwards
     if (sort === "change") return Math.abs(change(b)) - Math.abs(change(a)) || a.func - b.func;
     if (sort === "base") return (b.total[1] ?? 0) - (a.total[1] ?? 0) || a.func - b.func;
     const second = sort === "self" ? "total" : "self";
+    const first = rank(a, b);
+    if (first !== 0) return first;
     return b[sort][0]! - a[sort][0]! || b[second][0]! - a[second][0]! || a.func - b.func;
   };
   rows.sort((a, b) => (ascending ? -order(a, b) : order(a, b)));
@@ -68,6 +74,11 @@ export function FunctionsView({ app }: { app: App }) {
         </caption>
         <thead>
           <tr>
+            {waits !== null && (
+              <th scope="col" class="num" title={`What of ${part} was waited for what somebody holds: rows stand in its order`}>
+                Locks
+              </th>
+            )}
             {head("self", "Self", "What the function used directly")}
             <th scope="col" class="num part">
               self %
@@ -92,6 +103,7 @@ export function FunctionsView({ app }: { app: App }) {
             const total = row.total[0]!;
             return (
               <tr key={row.func} data-fn={nameOf(app, row.func)} class={state.selected === row.func ? "selected" : ""}>
+                {waits !== null && <td class="num">{valueText(app, waits.locksOf.get(row.func)?.[part][0] ?? 0)}</td>}
                 <td class="num">
                   {valueText(app, self)}
                   <Bar part={Math.abs(self) / largest} />

@@ -2,6 +2,7 @@
 import { functionTable } from "../../core/functions";
 import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../../core/select";
 import { buildTree } from "../../core/tree_build";
+import { hasUnheld } from "../../core/waits";
 import type { LockPair, LockRow, Series } from "../../core/data";
 import type { App } from "../app_api";
 import { stackOf } from "./leaks_view";
@@ -10,6 +11,7 @@ export interface SideRow {
   func: number;
   delay: number;
   count: number;
+  locks?: number; // what of the delay is for what somebody holds
 }
 
 /** Labels that some sample of a kind carries: only these can be chosen by on that side. */
@@ -32,6 +34,7 @@ export interface Side {
   rows: SideRow[];
   delay: number;
   count: number;
+  locks: number | null; // what of the delay is for what somebody holds; null: all of it
   kinds: [string, number][]; // delay by kind of wait or of lock
   ignored: string[]; // keys of labels that no sample of this side carries
 }
@@ -47,6 +50,11 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
     const { columns } = valuesFor(model.report, { ...choice, labels: labelled, metric: `${kind}/${name}` });
     return buildTree(model.report, columns, { ...model.treeOptions(state), byValue: false });
   };
+  // What is contended comes first, as in `holdfast top`; then events, then what idle threads wait for.
+  const hasIdle = hasUnheld(model.report, kind);
+  const treeTo = (mostRank: 0 | 1) => buildTree(model.report, valuesFor(model.report, { ...choice, metric: `${kind}/delay`, mostRank }).columns, { ...model.treeOptions(state), byValue: false });
+  const ranked = ([0, 1] as const).map((mostRank) => (hasIdle ? treeTo(mostRank) : null));
+  const parts = ranked.map((tree) => new Map(tree === null ? [] : functionTable(tree).map((row) => [row.func, row.self[0]!])));
   for (const [name, member] of [
     ["delay", "delay"],
     ["contentions", "count"],
@@ -55,7 +63,7 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
     totals[member] = tree.total[0]![0]!;
     for (const row of functionTable(tree)) {
       if (row.self[0] === 0) continue;
-      const there = rows.get(row.func) ?? { func: row.func, delay: 0, count: 0 };
+      const there = rows.get(row.func) ?? { func: row.func, delay: 0, count: 0, locks: parts[0]!.get(row.func) ?? 0 };
       there[member] = row.self[0]!;
       rows.set(row.func, there);
     }
@@ -68,7 +76,10 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
     .map((text): [string, number] => [text, treeOf("delay", [...others, { key, text }]).total[0]![0]!])
     .filter(([, value]) => value > 0)
     .sort((x, y) => y[1] - x[1]);
-  return { rows: [...rows.values()].sort((x, y) => y.delay - x.delay), ...totals, kinds, ignored };
+  const forLocks = hasIdle ? ranked[0]!.total[0]![0]! : totals.delay;
+  const some = ({ func }: SideRow) => parts[1]!.get(func) ?? 0;
+  const order = (x: SideRow, y: SideRow) => (x.locks === 0 && y.locks === 0 ? some(y) - some(x) : y.locks! - x.locks!) || y.delay - x.delay;
+  return { rows: [...rows.values()].sort(order), ...totals, locks: forLocks === totals.delay ? null : forLocks, kinds, ignored };
 }
 
 export const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
@@ -94,7 +105,7 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
       if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1] });
     }
   }
-  return { locks: locks.sort((a, b) => b.lock[4] - a.lock[4]), pairs };
+  return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] - a.lock[4]), pairs };
 }
 
 export interface LockOf {

@@ -62,6 +62,13 @@ function SingleLocks({ app }: { app: App }) {
       )}
       <section aria-label="Hottest locks">
         <h2>Hottest locks{part}</h2>
+        {[...new Set(locks.flatMap(({ series }) => [series.names, series.lockNames]))]
+          .filter((text) => text !== "")
+          .map((text) => (
+            <p key={text} class="muted" data-testid="lock-names">
+              {text}
+            </p>
+          ))}
         <table class="data" data-testid="lock-list">
           <thead>
             <tr>
@@ -86,7 +93,7 @@ function SingleLocks({ app }: { app: App }) {
             </tr>
           </thead>
           <tbody>
-            {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, , , , holder, waiter, ...lengths] }) => (
+            {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, , , , holder, waiter, , ...lengths] }) => (
               <tr key={`${series.process} ${number}`}>
                 <td class="lock" title={title}>{title}</td>
                 <td class="num">{formatValue(delay, "nanoseconds")}</td>
@@ -136,7 +143,9 @@ export function LocksView({ app }: { app: App }) {
   const holders = lockSide(app, "mutex");
   const matches = app.model.matches(state.search);
   const found = (row: SideRow) => matches === null || matches[row.func] === 1;
-  const side = (title: string, kind: "block" | "mutex", data: Side, hint: string) => (
+  const side = (title: string, kind: "block" | "mutex", data: Side, hint: string) => {
+    const largest = Math.max(...data.rows.map((row) => row.delay));
+    return (
     <section aria-label={title}>
       <h2>{title}</h2>
       {!has(kind) ? (
@@ -146,6 +155,7 @@ export function LocksView({ app }: { app: App }) {
           <p>
             <b class="big">{formatValue(data.delay, "nanoseconds")}</b> in {grouped(data.count)} {kind === "block" ? "waits" : "holds"}
             {data.count > 0 && <>, {formatValue(data.delay / data.count, "nanoseconds")} each</>}
+            {data.locks !== null && <>; {formatValue(data.locks, "nanoseconds")} of it for locks, the rest for what nobody holds</>}
           </p>
           {data.ignored.length > 0 && (
             <p class="muted" data-testid={`unfiltered-${kind}`}>
@@ -174,6 +184,11 @@ export function LocksView({ app }: { app: App }) {
                 <th scope="col" class="num">
                   Mean
                 </th>
+                {data.locks !== null && (
+                  <th scope="col" class="num" title="What of the delay was for what somebody holds: rows stand in its order">
+                    For locks
+                  </th>
+                )}
                 <th scope="col">Function</th>
               </tr>
             </thead>
@@ -182,11 +197,12 @@ export function LocksView({ app }: { app: App }) {
                 <tr key={row.func} data-fn={nameOf(app, row.func)}>
                   <td class="num">
                     {formatValue(row.delay, "nanoseconds")}
-                    <Bar part={row.delay / (data.rows[0]!.delay || 1)} />
+                    <Bar part={row.delay / (largest || 1)} />
                   </td>
                   <td class="num muted">{formatPercent(row.delay, data.delay)}</td>
                   <td class="num">{grouped(row.count)}</td>
                   <td class="num muted">{row.count > 0 ? formatValue(row.delay / row.count, "nanoseconds") : ""}</td>
+                  {data.locks !== null && <td class="num">{formatValue(row.locks ?? 0, "nanoseconds")}</td>}
                   <td class="name">
                     <FunctionName
                       app={app}
@@ -201,7 +217,8 @@ export function LocksView({ app }: { app: App }) {
         </>
       )}
     </section>
-  );
+    );
+  };
   const held = waiters.kinds.reduce((sum, [kind, value]) => (heldKinds.test(kind) ? sum + value : sum), 0);
   // The whole run was counted exactly, holders and the delay of hand-offs (docs/locks.md); of a part of it there is only the estimate.
   const isPart = app.model.isPart(state) || state.chips.length > 0;
