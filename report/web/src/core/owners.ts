@@ -77,23 +77,28 @@ const isC = (name: string): boolean => !isNameless(name) && !/[:(<]/.test(name);
 
 /** The largest branch, and which of `ownerOf` has most of it; null where there is none. */
 function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: Int32Array): { func: number; value: number; by: number } | null {
-  const covered = new Map<number, number>(); // end of the outermost occurrence
-  const total = new Map<number, number>();
+  const self = tree.self[0]!;
+  const inNode = tree.total[0]!;
+  const until = new Int32Array(report.names.length); // end of the outermost occurrence
+  const total = new Float64Array(report.names.length);
   for (let i = 1; i < tree.size; ++i) {
-    if (tree.self[0]![i]! < 0) return null; // a difference
+    if (self[i]! < 0) return null; // a difference
     const fn = tree.func[i]!;
-    if (report.functionPlumbing[fn] === 1 || (covered.get(fn) ?? 0) > i) continue;
-    covered.set(fn, tree.end[i]!);
-    total.set(fn, (total.get(fn) ?? 0) + tree.total[0]![i]!);
+    if (until[fn]! > i) continue;
+    until[fn] = tree.end[i]!;
+    total[fn]! += inNode[i]!;
   }
-  const number = new Map<number, number>(); // of functions through which a tenth or more of everything goes
-  for (const [fn, value] of total) if (value >= whole / 10) number.set(fn, number.size);
-  const count = number.size;
-  if (count < 2 || count > 512) return null;
-  covered.clear();
-  const flows = new Map<number, number>();
   const small = -1;
   const none = -2;
+  const number = new Int32Array(report.names.length).fill(small); // of functions through which a tenth or more of everything goes
+  const functions: number[] = [];
+  total.forEach((value, fn) => {
+    if (report.functionPlumbing[fn] === 0 && value >= whole / 10) number[fn] = functions.push(fn) - 1;
+  });
+  const count = functions.length;
+  if (count < 2 || count > 512) return null;
+  const covered = new Map<number, number>(); // by pair; there are few
+  const flows = new Map<number, number>();
   const caller = new Int32Array(tree.size).fill(none); // by node: the number of the innermost function there that is no plumbing
   const pair = (i: number): number => {
     const callee = caller[i]!;
@@ -103,13 +108,12 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   for (let i = 1; i < tree.size; ++i) {
     const fn = tree.func[i]!;
     const above = caller[tree.parent[i]!]!;
-    caller[i] = above === small || report.functionPlumbing[fn] === 1 ? above : (number.get(fn) ?? small);
+    caller[i] = above === small || report.functionPlumbing[fn] === 1 ? above : number[fn]!;
     const key = pair(i);
     if (key < 0 || (covered.get(key) ?? 0) > i) continue;
     covered.set(key, tree.end[i]!);
-    flows.set(key, (flows.get(key) ?? 0) + tree.total[0]![i]!);
+    flows.set(key, (flows.get(key) ?? 0) + inNode[i]!);
   }
-  const functions = [...number.keys()];
   const branch = new Int32Array(tree.size).fill(-1); // by node: the number of its function
   const ended = new Uint8Array(tree.size);
   const sums = new Map<number, number>();
@@ -120,15 +124,15 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
     ended[i] = ended[parent]! | (caller[i] === small ? 1 : 0);
     const key = pair(i);
     if (key >= 0 && ended[i] === 0) {
-      const of = total.get(functions[caller[i]!]!)!;
-      const from = total.get(functions[caller[parent]!]!)!;
+      const of = total[functions[caller[i]!]!]!;
+      const from = total[functions[caller[parent]!]!]!;
       const flow = flows.get(key)!;
       if (of <= 0.9 * whole) {
         if (flow < 0.9 * of) ended[i] = 1;
         else if (flow >= 0.25 * from && flow < 0.75 * from) branch[i] = caller[i]!;
       }
     }
-    const own = tree.self[0]![i]!;
+    const own = self[i]!;
     if (branch[i]! < 0 || own === 0) continue;
     sums.set(branch[i]!, (sums.get(branch[i]!) ?? 0) + own);
     if (ownerOf[i] === 0) continue;
@@ -140,13 +144,13 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   let best = -1;
   for (const [of, sum] of sums) {
     const fn = functions[of]!;
-    if (isC(report.names[fn]!) && sum >= 0.75 * total.get(fn)! && isLarger(fn, sum, best, sums.get(number.get(best) ?? -1))) best = fn;
+    if (isC(report.names[fn]!) && sum >= 0.75 * total[fn]! && isLarger(fn, sum, best, best < 0 ? 0 : sums.get(number[best]!))) best = fn;
   }
   if (best < 0) return null;
   let most = -1;
-  const owners = by.get(number.get(best)!) ?? new Map<number, number>();
+  const owners = by.get(number[best]!) ?? new Map<number, number>();
   for (const [fn, sum] of owners) if (isLarger(fn, sum, most, owners.get(most))) most = fn;
-  return { func: best, value: total.get(best)!, by: most };
+  return { func: best, value: total[best]!, by: most };
 }
 
 /**
