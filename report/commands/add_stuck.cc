@@ -16,6 +16,7 @@
 #include "report/symbolize/module_symbolizer.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/table/look_at_waits.h"
+#include "report/table/thread_status.h"
 #include "report/waiters/stuck.h"
 
 namespace holdfast {
@@ -78,6 +79,7 @@ absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
     pids.push_back(*pid);
   }
   if (!pids.empty()) {
+    for (const pid_t pid : pids) ProcessMemory::OpenAsRoot(pid);
     if (const absl::Status status = BecomeUserOf(pids[0]); !status.ok()) return status;
     if (!options.children) return pids;
   }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <map>
 #include <memory>
 
 #include "absl/strings/ascii.h"
@@ -26,6 +27,13 @@ std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
   std::string text = ReadWhole(absl::StrCat("/proc/", pid, "/task/", thread, "/", name));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
+}
+
+int OpenMemory(pid_t pid) { return open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC); }
+
+std::map<pid_t, FileDescriptor>& OpenedAsRoot() {
+  static std::map<pid_t, FileDescriptor> opened;
+  return opened;
 }
 
 // Those in which threads are found for long.
@@ -175,9 +183,16 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
   return text;
 }
 
-ProcessMemory::ProcessMemory(pid_t pid)
-    : file_(open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC)),
-      is_denied_(!file_.valid() && (errno == EACCES || errno == EPERM)) {}
+void ProcessMemory::OpenAsRoot(pid_t pid) {
+  if (geteuid() == 0) OpenedAsRoot()[pid] = FileDescriptor(OpenMemory(pid));
+}
+
+ProcessMemory::ProcessMemory(pid_t pid) {
+  const auto opened = OpenedAsRoot().find(pid);
+  const bool is_open = opened != OpenedAsRoot().end() && opened->second.valid();
+  file_ = FileDescriptor(is_open ? fcntl(opened->second.get(), F_DUPFD_CLOEXEC, 0) : OpenMemory(pid));
+  is_denied_ = !file_.valid() && (errno == EACCES || errno == EPERM);
+}
 
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   return file_.valid() && address <= INT64_MAX &&

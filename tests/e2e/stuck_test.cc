@@ -82,6 +82,16 @@ TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndSaidFirst) {
   EXPECT_THAT(RunTool({"locks", out()}).out, StartsWith("deadlock: 2 threads wait for each other, since "));
 }
 
+TEST_F(Stuck, RootLooksIntoAServerThatChangedItsUser) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root";
+  chmod(tables().c_str(), 01777);
+  const auto program = Start({"stuck", "abba", "as", "4242"});
+  const RunResult answer = Ask(*program, "deadlock: ");
+  EXPECT_TRUE(answer.exited(1)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("holds  accounts_mutex (stuck)  waits for  audit_mutex (stuck)"));
+  EXPECT_THAT(answer.out, Not(HasSubstr("is not known"))) << answer.out;
+}
+
 TEST_F(Stuck, EveryKindOfMutexThatNamesItsOwnerIsUnderstood) {
   for (const char* kind : {"recursive", "errorcheck", "inherit"}) {
     const auto program = Start({"stuck", kind});

@@ -228,6 +228,8 @@ static void ReadLine(void) {
 
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
+  // As servers do that are started by root: from here on nobody but root may look into it.
+  if (argc > 3 && strcmp(argv[2], "as") == 0 && setuid((uid_t)atoi(argv[3])) != 0) return 1;
   if (strcmp(how, "abba") == 0) AbbaStays();
   if (strcmp(how, "recursive") == 0) {
     MakeBoth(PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
