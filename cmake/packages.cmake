@@ -4,6 +4,7 @@
 install(FILES README.md CHANGELOG.md LICENSE SECURITY.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES packaging/holdfast-serve.service DESTINATION lib/systemd/user)
+install(DIRECTORY examples/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 install(FILES packaging/profiled.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
 # The page of the file formats is docs/format.md. Marks of figures are no text; the title becomes the name.

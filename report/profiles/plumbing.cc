@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 15> kPackages = {
     "tbb", "parking_lot", "parking_lot_core", "lock_api", "hashbrown", "once_cell", "__rustc"};
 
 // How names begin, as a whole or from there on.
-constexpr std::array<std::string_view, 35> kNames = {"pthread_",
+constexpr std::array<std::string_view, 38> kNames = {"pthread_",
                                                      "__pthread_",
                                                      "__gthread_",
                                                      "__gthrw_",
@@ -60,7 +60,10 @@ constexpr std::array<std::string_view, 35> kNames = {"pthread_",
                                                      "inline_mysql_cond_",
                                                      "__rust_",
                                                      "__rg_",
-                                                     "__rdl_"};
+                                                     "__rdl_",
+                                                     "holdfast_alloc",  // include/holdfast.h, inline
+                                                     "holdfast_free",
+                                                     "holdfast_lock_"};
 
 template <typename List>
 bool AnyStarts(const List& list, std::string_view text) {

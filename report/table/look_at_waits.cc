@@ -128,7 +128,7 @@ class Look {
 
   void FindLast(OngoingWaitInfo* wait) {
     // What is woken is not held, but for futexes, which may be locks.
-    if (wait->lock == 0 || (wait->kind != WaitKind::kFutex && wait->kind != WaitKind::kSpin)) return;
+    if (wait->lock == 0 || !KeepsNoHolder(wait->kind)) return;
     const LastGotInfo* last = nullptr;
     for (const LastGotInfo& got : snapshot_.last_got) {
       if (got.lock == wait->lock && (last == nullptr || got.end_ns > last->end_ns)) last = &got;

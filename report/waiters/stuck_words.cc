@@ -78,7 +78,8 @@ std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
                              : fmt::format("held by {} readers; the lock does not say which", wait.readers);
   }
   if (wait.holder == WaitingList::kUnknown) {
-    return wait.kind == "futex" || wait.kind == "spin" ? "who holds it is not kept in the lock" : "";
+    return wait.kind == "futex" || wait.kind == "spin" || wait.kind == "custom" ? "who holds it is not kept in the lock"
+                                                                                : "";
   }
   std::string text =
       wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))

@@ -38,10 +38,16 @@ enum class WaitKind : uint8_t {
   kOnce,
   kJoin,
   kFutex,
+  kCustom,  // a lock of the program's own that it tells of (include/holdfast.h)
 };
-inline constexpr int kWaitKinds = 11;
-inline constexpr const char* kWaitKindNames[kWaitKinds] = {
-    "", "mutex", "rwlock-read", "rwlock-write", "condition", "spin", "semaphore", "barrier", "once", "join", "futex"};
+inline constexpr int kWaitKinds = 12;
+// Locks that do not say who holds them: who got them last after a wait, is known.
+inline bool KeepsNoHolder(WaitKind kind) {
+  return kind == WaitKind::kFutex || kind == WaitKind::kSpin || kind == WaitKind::kCustom;
+}
+inline constexpr const char* kWaitKindNames[kWaitKinds] = {"",          "mutex", "rwlock-read", "rwlock-write",
+                                                           "condition", "spin",  "semaphore",   "barrier",
+                                                           "once",      "join",  "futex",       "custom"};
 
 // Why something was not recorded, or recorded with less than it should have. Each is a counter in the header and a
 // comment in every profile. The names are in `kLossNames`, in this order.

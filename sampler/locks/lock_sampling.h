@@ -63,7 +63,7 @@ inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {
 // Whether somebody holds it, or wakes for it: an address that holders look for.
 inline bool HasHolder(WaitKind kind) {
   return kind == WaitKind::kMutex || kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite ||
-         kind == WaitKind::kSpin || kind == WaitKind::kFutex;
+         kind == WaitKind::kSpin || kind == WaitKind::kFutex || kind == WaitKind::kCustom;
 }
 
 // Of a wait or hold of `ns`; `length_ns`: the same of a wait, and how long the lock was held.

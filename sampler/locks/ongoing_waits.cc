@@ -174,7 +174,7 @@ void NoteRow(SharedTable* recorded, const WaitState& wait) {
 void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired) {
   OngoingWait* slot = SlotOf(wait);
   if (slot == nullptr) return;
-  if (acquired && (wait.kind == WaitKind::kFutex || wait.kind == WaitKind::kSpin)) NoteGot(slot, wait.holder, end_ns);
+  if (acquired && KeepsNoHolder(wait.kind)) NoteGot(slot, wait.holder, end_ns);
   Release(slot, slot->owner.load(std::memory_order_relaxed));
 }
 

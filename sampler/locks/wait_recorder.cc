@@ -150,6 +150,8 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   }
   PublishWait();
   DropAbandonedWait(recorded, thread, wait);
+  // Within a wait that the program tells of, by whatever means it waits: that is the one.
+  if (thread.current_wait.wait != nullptr && thread.current_wait.kind == WaitKind::kCustom) return nullptr;
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
   wait->active = true;

@@ -1,0 +1,94 @@
+// The functions of include/holdfast.h. A program finds them by one weak symbol, a table of pointers: what is called here comes
+// through a pointer, so each function stands for itself in a stack, and its caller is the program's.
+#include <errno.h>
+#include <holdfast.h>
+
+#include <bit>
+#include <new>
+
+#include "interpose/base/readiness.h"
+#include "sampler/arch/processor.h"
+#include "sampler/heap/heap.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/locks/holds.h"
+#include "sampler/locks/waits.h"
+#include "sampler/stacks/little_stack.h"
+
+namespace holdfast {
+namespace {
+
+// A block of a pool is known apart from a block of malloc that may begin at the same address, as the pool's first does: twice its
+// address, which no block has, in a part of the address space that is nobody's.
+inline void* KeyOf(const void* block) {
+  constexpr uintptr_t kOfPools = uintptr_t{1} << 48;
+  return std::bit_cast<void*>((std::bit_cast<uintptr_t>(block) << 1) | kOfPools);
+}
+
+void Snapshot() {
+  if (!Ready()) return;
+  const int kept = errno;
+  RequestSnapshot();
+  errno = kept;
+}
+
+__attribute__((noinline)) void AllocSlow(const void* block, size_t bytes) {
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) return;
+  RecordAlloc(HOLDFAST_CALLER(), KeyOf(block), bytes);
+}
+void Alloc(const void* block, size_t bytes) {
+  if (block == nullptr || !Ready() || LIKELY(!ChargeHeap(bytes))) return;
+  return AllocSlow(block, bytes);
+}
+
+void Free(const void* block) {
+  const void* key = KeyOf(block);
+  if (block != nullptr && UNLIKELY(PassesFilter(key))) RecordFree(key);
+}
+
+static_assert(sizeof(LockWait) <= sizeof(holdfast_wait) && alignof(LockWait) <= alignof(holdfast_wait));
+LockWait* Inside(holdfast_wait* wait) { return reinterpret_cast<LockWait*>(wait); }
+
+void Wait(const void* lock, holdfast_wait* opaque) {
+  auto* wait = new (opaque) LockWait{};
+  if (!Ready() || LittleStackForWait()) return;
+  BeginWait(HOLDFAST_CALLER(), lock, WaitKind::kCustom, WaitStyle::kWhole, wait);
+  EnterWait(false, wait);
+}
+
+void WaitEnd(holdfast_wait* opaque, int acquired) {
+  LockWait* wait = Inside(opaque);
+  if (wait->active()) EndWait(wait, acquired != 0);
+}
+
+// Before the lock is free: what was waited up to here is this holder's, and whoever gets it is late from here on.
+__attribute__((noinline)) void ReleaseSlow(const void* lock) {
+  if (!Ready() || LittleStackForWait()) return;
+  if (!WatchedSlow(lock)) {
+    if (!Calm()) AfterUnlock(lock);
+    return;
+  }
+  LockHold hold;
+  BeginUnlock(lock, WaitKind::kCustom, true, &hold);
+  EndUnlock(HOLDFAST_CALLER(), true, &hold);
+}
+void Release(const void* lock) {
+  if (LIKELY(NoneWatched())) return;
+  return ReleaseSlow(lock);
+}
+
+}  // namespace
+}  // namespace holdfast
+
+// Found without a version, as operator new is.
+extern "C" HOLDFAST_EXPORT const holdfast_functions holdfast_v1;
+constinit const holdfast_functions holdfast_v1 = {
+    .bytes = sizeof(holdfast_functions),
+    .snapshot = holdfast::Snapshot,
+    .alloc = holdfast::Alloc,
+    .free = holdfast::Free,
+    .lock_wait = holdfast::Wait,
+    .lock_wait_end = holdfast::WaitEnd,
+    .lock_release = holdfast::Release,
+};
