@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
@@ -64,6 +66,20 @@ std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
   return text;
 }
 
+// Runtimes with heaps of their own: how the name of an object of theirs begins, and what of it is not seen.
+struct Runtime {
+  std::string_view object, says;
+};
+constexpr Runtime kRuntimes[] = {
+    {"libjli.so", "Java's own heap and monitors are not seen, only what the JVM and native code take from malloc"},
+    {"libjvm.so", "Java's own heap and monitors are not seen, only what the JVM and native code take from malloc"},
+    {"libnode.so", "V8's own heap is not seen, only what node and native code take from malloc (buffers, say)"},
+    {"node", "V8's own heap is not seen, only what node and native code take from malloc (buffers, say)"},
+    {"libpython3", "small Python objects lie in arenas that are mapped: PYTHONMALLOC=malloc shows each"},
+    {"python3", "small Python objects lie in arenas that are mapped: PYTHONMALLOC=malloc shows each"},
+    {"php", "PHP's own heap is not seen: USE_ZEND_ALLOC=0 shows it"},
+};
+
 struct Object {
   std::string path;
   DynamicNames file;
@@ -90,6 +106,15 @@ void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
       findings->Note("allocator",
                      fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
                                  BaseName(object.path)));
+    }
+  }
+}
+
+void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
+  for (const Object& object : objects) {
+    for (const Runtime& runtime : kRuntimes) {
+      if (BaseName(object.path).starts_with(runtime.object))
+        return findings->Note("allocator", std::string(runtime.says));
     }
   }
 }
@@ -150,6 +175,7 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   }
   const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
   DescribeAllocator(objects, findings);
+  DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
   DescribeSymbols(objects, root, findings);
 }
@@ -164,7 +190,10 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  const char* const arguments[] = {kLoader, "--list", program.c_str(), nullptr};
+  // Without links: libraries beside the program ($ORIGIN) lie where the file does.
+  std::error_code none;
+  const std::string file = std::filesystem::canonical(program, none).string();
+  const char* const arguments[] = {kLoader, "--list", none ? program.c_str() : file.c_str(), nullptr};
   pid_t child = 0;
   const int error = posix_spawn(&child, kLoader, &actions, nullptr, const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&actions);

@@ -340,6 +340,24 @@ TEST_F(ProcessCommands, DoctorOfAProgram) {
   EXPECT_TRUE(RunTool({"doctor", "4194999"}).exited(3));
 }
 
+TEST_F(ProcessCommands, DoctorSaysWhichHeapsOfRuntimesAreNotSeen) {
+  // Known by its name alone: a program that is called as the runtime is.
+  for (const auto& [name, says] : {std::pair<const char*, const char*>{"node", "V8's own heap is not seen"},
+                                   {"php8.2", "PHP's own heap is not seen"},
+                                   {"python3.11", "PYTHONMALLOC=malloc"}}) {
+    const std::string path = folder() + "/" + name;
+    std::filesystem::copy_file(ProgramPath("nothing"), path);
+    EXPECT_THAT(RunTool({"doctor", "--", path}).out, HasSubstr(says));
+  }
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("nothing")}).out, ::testing::Not(HasSubstr("own heap")));
+}
+
+TEST_F(ProcessCommands, DoctorFollowsALinkToWhereTheLibrariesAre) {
+  const std::string link = folder() + "/early_and_late";
+  std::filesystem::create_symlink(ProgramPath("early_and_late"), link);  // its library is found by $ORIGIN or a path
+  EXPECT_THAT(RunTool({"doctor", "--", link}).out, HasSubstr("malloc and free are those of glibc"));
+}
+
 TEST_F(ProcessCommands, DoctorOfAProcess) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;
