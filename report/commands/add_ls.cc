@@ -40,7 +40,7 @@ int64_t InUse(const Snapshot& snapshot) {
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile == ProfileKind::kHeap) bytes += row.sums[kAllocSpace] - row.sums[kFreeSpace];
   }
-  return static_cast<int64_t>(bytes / (1 << kAmountFractionBits));
+  return static_cast<int64_t>(bytes);
 }
 
 struct LsOptions {

@@ -214,6 +214,14 @@ TEST_F(ProcessCommands, LsShowsWhatRunsAndWhatHasEnded) {
   EXPECT_TRUE(RunTool({"collect", out(), "--tables", tables()}).exited(0));
 }
 
+TEST_F(ProcessCommands, LsSaysHowMuchIsInUse) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 200, &done);
+  // Ten blocks of 1,000 bytes of each line, 2,000,000 in all, and less than 10 KB of libc's.
+  EXPECT_THAT(Tool({"ls"}).out, HasSubstr("  1.91MiB  "));
+}
+
 TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;
