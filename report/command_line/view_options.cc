@@ -31,7 +31,8 @@ void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns) {
                    "and a line each, plumbing REGEX, in a file .holdfast here or above")
       ->type_name("REGEX")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command->parse_complete_callback([patterns] { AddProjectPatterns(".", patterns); });
 }
 void AddErrors(CLI::App* command, ViewOptions* options) {

@@ -28,22 +28,26 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
                    "where it matches nothing; also several")
       ->type_name("BUDGET")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   check->add_option("--max-optional", options->max_optional, "The same, and kept where FUNCTION matches nothing")
       ->type_name("BUDGET")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   check
       ->add_option("--budgets", options->budgets,
                    "A file with one budget a line, as --max takes it, or as --max-optional behind 'optional ';\n"
                    "# begins a comment; also several")
       ->type_name("FILE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   check->add_option("--base", options->base, "Compare with this file or folder; also several")
       ->type_name("FILE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   check
       ->add_option("--fail-above", options->fail_above, "Fail when the total or a function has grown by more than this")
       ->type_name("PERCENT");

@@ -27,7 +27,8 @@ void AddDiffCommand(CLI::App& app, Invocation* invocation) {
                    "A file or folder of the base, also several; then FILEs are the head")
       ->type_name("FILE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   diff->add_option("--base-label", options->compare.base_label,
                    "With --head-label: samples of one set against others of it")
       ->type_name("LABEL");

@@ -34,7 +34,8 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   leaks->add_option("--suppressions", options->suppressions, "A file of known leaks, leak:PATTERN a line; also several")
       ->type_name("FILE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   leaks->add_flag("--follow", options->follow, "Go on with each new snapshot, until interrupted");
   leaks->add_flag("--all", options->all, "Also stacks that do not grow, with what they do");
   leaks

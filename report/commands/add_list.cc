@@ -25,7 +25,8 @@ void AddListCommand(CLI::App& app, Invocation* invocation) {
                    "A folder to look for the source in, also several")
       ->type_name("DIR")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   list->add_option("--context", options->context, "Lines shown around each line that used something")
       ->check(WholeNumber())
       ->type_name("N")

@@ -90,6 +90,20 @@ TEST_F(BadInput, WrongUsage) {
   ExpectOneLine(RunTool({"collect"}), 2, "");
 }
 
+TEST_F(BadInput, OptionsThatMayComeSeveralTimesLeaveTheFileToTheCommand) {
+  const std::string no_file = folder() + "/none.pb.gz";
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"check", "--max", "1GB", no_file, "--format", "json"},
+                                             {"check", "--budgets", "b", no_file, "--format", "json"},
+                                             {"diff", "--base", no_file, no_file, "-n", "2"},
+                                             {"leaks", "--suppressions", "/dev/null", no_file, "-n", "1"},
+                                             {"list", "--source-path", "/", "main", no_file, "-n", "1"},
+                                             {"locks", "--plumbing", "x", no_file, "-n", "1"}}) {
+    const RunResult result = RunTool(words);
+    EXPECT_EQ(result.err.find("is missing. holdfast"), std::string::npos) << result.Describe();
+  }
+}
+
 TEST_F(BadInput, RunWithoutOrWithWrongArguments) {
   ExpectOneLine(RunTool({"run"}), 125, "");
   ExpectOneLine(RunTool({"run", "--"}), 125, "");

@@ -73,6 +73,13 @@ TEST_F(Commands, TopTakesItsOptionsUnderBothNames) {
   }
 }
 
+// Of options that may be given several times each takes one text, and leaves FILE to the command.
+TEST_F(Commands, OptionsMayStandBeforeAndBehindTheFile) {
+  const Result result = Holdfast("top --plumbing x_alloc --plumbing nothing " + file_ + " -n 1");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("showing  1 of 4 functions\n"));
+}
+
 TEST_F(Commands, HelpTeachesWithAnExample) {
   EXPECT_THAT(Holdfast("top --help").out, HasSubstr("holdfast top --cum --metric alloc_space"));
   EXPECT_THAT(Holdfast("info --help").out, HasSubstr("holdfast info app.4242.0003.heap.pb.gz"));
