@@ -24,11 +24,12 @@ bool IsC(std::string_view name) {
 // Nodes through which a tenth or more of everything goes, numbered; there are few of them, and what is small is no branch.
 class LargeNodes {
  public:
-  LargeNodes(const FilteredStacks& stacks, const FlatTable& flat, Plumbing* whose) : numbers_(stacks.nodes().size()) {
+  LargeNodes(const FilteredStacks& stacks, const FlatTable& flat, const std::vector<bool>& is_plumbing)
+      : numbers_(stacks.nodes().size()) {
     for (size_t i = 0; i < numbers_.size(); ++i) {
       const FrameNode& node = stacks.nodes()[i];
       const auto total = static_cast<double>(flat.Total(static_cast<uint32_t>(i)));
-      numbers_[i] = whose->Holds(node.profile_function, node.mapping) ? kPlumbing : kSmall;
+      numbers_[i] = is_plumbing[i] ? kPlumbing : kSmall;
       if (numbers_[i] == kPlumbing || node.is_label || total < static_cast<double>(stacks.Whole(0)) / 10) continue;
       numbers_[i] = static_cast<int>(nodes_.size());
       nodes_.push_back(static_cast<uint32_t>(i));
@@ -59,8 +60,19 @@ class LargeNodes {
 }  // namespace
 
 Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose)
-    : stacks_(stacks), whose_(whose), of_(stacks.size(), kNobody) {
+    : stacks_(stacks), whose_(whose), of_(stacks.size(), kNobody), unheld_stacks_(stacks.size()) {
   const Profile& profile = stacks.profile();
+  // A node is a name, that of a lambda of the program's perhaps and of the standard library's: it is plumbing where all are.
+  std::vector<bool> is_users(profile.strings.size());
+  for (const Profile::Location& location : profile.locations) {
+    for (const Profile::Line& line : profile.LinesOf(location)) {
+      if (line.function == Profile::kNone || whose->Holds(line.function, location.mapping)) continue;
+      is_users[profile.functions[line.function].name] = true;
+    }
+  }
+  for (const FrameNode& node : stacks.nodes()) {
+    is_plumbing_.push_back(node.function == 0 ? whose->HoldsObject(node.mapping) : !is_users[node.function]);
+  }
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> by_name;
   for (size_t i = 0; i < stacks.size(); ++i) {
     const size_t sample = stacks.SampleOf(i);
@@ -68,6 +80,7 @@ Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks,
     if (const WaitRank rank = ranks.empty() ? WaitRank::kLock : ranks[sample]; rank != WaitRank::kLock) {
       int64_t& sum = rank == WaitRank::kIdle ? idle_ : unheld_;
       sum = WrappedSum(sum, value);
+      unheld_stacks_[i] = true;
       continue;
     }
     const auto frames = profile.FramesOf(profile.samples[sample]);
@@ -92,30 +105,33 @@ std::string Owners::NameOf(uint32_t owner) const {
 
 // Who made `owner` do it: of the functions that at least half of its value came through, the outermost one that not nearly
 // everything comes through (main, an event loop); of several the one that most came through. "" where there is none.
-std::string Owners::MostlyFor(const FlatTable& flat, uint32_t owner) const {
+std::string Owners::MostlyFor(uint32_t owner) const {
   std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
   for (const FrameNode& node : stacks_.nodes()) {
     const Sum& sum = sums_[owner];
     is_owner.push_back(node.function == sum.function && (sum.function != 0 || node.mapping == sum.mapping));
   }
-  std::vector<int64_t> through(stacks_.nodes().size());
+  std::vector<int64_t> through(stacks_.nodes().size()), total(stacks_.nodes().size());
   std::vector<uint32_t> once;
   for (size_t i = 0; i < stacks_.size(); ++i) {
+    if (unheld_stacks_[i]) continue;
     const auto frames = stacks_.FramesOf(i);
-    if (of_[i] != owner || std::none_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; })) {
-      continue;
-    }
+    const bool is_owners =
+        of_[i] == owner && std::any_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; });
     once.assign(frames.begin(), frames.end());
     std::sort(once.begin(), once.end());
     once.erase(std::unique(once.begin(), once.end()), once.end());
-    for (const uint32_t node : once) through[node] = WrappedSum(through[node], stacks_.ValuesOf(i)[0]);
+    for (const uint32_t node : once) {
+      total[node] = WrappedSum(total[node], stacks_.ValuesOf(i)[0]);
+      if (is_owners) through[node] = WrappedSum(through[node], stacks_.ValuesOf(i)[0]);
+    }
   }
   std::vector<bool> answers(through.size());
   for (size_t i = 0; i < through.size(); ++i) {
     const FrameNode& node = stacks_.nodes()[i];
     const bool is_half = 2 * Magnitude(through[i]) >= Magnitude(sums_[owner].value);
-    const bool is_all = 10 * Magnitude(flat.Total(static_cast<uint32_t>(i))) > 9 * Magnitude(stacks_.Whole(0));
-    answers[i] = is_half && !is_all && !node.is_label && !whose_->Holds(node.profile_function, node.mapping);
+    const bool is_all = 10 * Magnitude(total[i]) > 9 * Magnitude(stacks_.Whole(0));
+    answers[i] = is_half && !is_all && !node.is_label && !is_plumbing_[i];
   }
   std::map<uint32_t, int64_t> outermost;
   for (size_t i = 0; i < stacks_.size(); ++i) {
@@ -137,7 +153,7 @@ std::string Owners::MostlyFor(const FlatTable& flat, uint32_t owner) const {
 
 std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
   constexpr size_t kMostNodes = 512;  // more are a deep recursion: their pairs would take megabytes
-  const LargeNodes large(stacks_, flat, whose_);
+  const LargeNodes large(stacks_, flat, is_plumbing_);
   const size_t count = large.nodes().size();
   if (count < 2 || count > kMostNodes) return std::nullopt;
   const auto total = [&](size_t number) { return static_cast<double>(flat.Total(large.nodes()[number])); };
@@ -220,7 +236,7 @@ std::optional<Biggest> Owners::BiggestOf(const FlatTable& flat, bool with_branch
       return branch;
     }
   }
-  biggest.other = MostlyFor(flat, most);
+  biggest.other = MostlyFor(most);
   return biggest;
 }
 

@@ -60,13 +60,15 @@ class Owners {
     size_t sample = 0;  // one of its
   };
   std::string NameOf(uint32_t owner) const;
-  std::string MostlyFor(const FlatTable& flat, uint32_t owner) const;
+  std::string MostlyFor(uint32_t owner) const;
   std::optional<Biggest> LargestBranch(const FlatTable& flat) const;
 
   const FilteredStacks& stacks_;
   Plumbing* whose_;
   std::vector<Sum> sums_;
-  std::vector<uint32_t> of_;  // by stack: index into sums_
+  std::vector<uint32_t> of_;         // by stack: index into sums_
+  std::vector<bool> is_plumbing_;    // by node
+  std::vector<bool> unheld_stacks_;  // by stack: waits for what nobody holds
   int64_t unheld_ = 0, idle_ = 0;
 };
 

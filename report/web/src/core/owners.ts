@@ -13,6 +13,22 @@ export interface Biggest {
   other: string; // of an owner for whom at least half of it was, of a branch its largest owner; "": none
 }
 
+/** Functions of one name are one here, as in the tables of `holdfast top`: lambdas of several lines, a method of two objects. */
+interface Named {
+  first: Int32Array; // of each function the first of its name
+  plumbing: Uint8Array; // by that one: where all of the name are
+}
+
+function byName({ names, functionPlumbing }: Report): Named {
+  const first = new Int32Array(names.length); // names are sorted
+  const plumbing = Uint8Array.from(functionPlumbing);
+  for (let i = 1; i < first.length; ++i) {
+    first[i] = names[i] === names[i - 1] ? first[i - 1]! : i;
+    plumbing[first[i]!]! &= functionPlumbing[i]!;
+  }
+  return { first, plumbing };
+}
+
 const isNameless = (name: string): boolean => /!0x[0-9a-f]*$|^\[.*\]$|^$/.test(name);
 
 /** Of equals the first by name, which is the order of functions. */
@@ -32,17 +48,17 @@ function nameOfOwner(report: Report, tree: FlameTree, node: number): string {
  * Of those that most of `busy` was made for by `owner`: of the functions that at least half of it came through, the outermost one
  * that not nearly everything comes through (main, an event loop); of several the one that most came through.
  */
-function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number, value: number, ownerOf: Int32Array): number {
+function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number, value: number, ownerOf: Int32Array, func: Int32Array, plumbing: Uint8Array): number {
   const below = new Float64Array(tree.size);
   const through = new Map<number, number>();
   const total = new Map<number, number>();
   for (let i = tree.size - 1; i > 0; --i) {
-    if (ownerOf[i]! > 0 && tree.func[ownerOf[i]!] === owner) below[i]! += tree.self[0]![i]!;
+    if (ownerOf[i]! > 0 && func[ownerOf[i]!] === owner) below[i]! += tree.self[0]![i]!;
     below[tree.parent[i]!]! += below[i]!;
   }
   const covered = new Map<number, number>(); // end of the outermost occurrence
   for (let i = 1; i < tree.size; ++i) {
-    const fn = tree.func[i]!;
+    const fn = func[i]!;
     if (below[i] === 0 && !through.has(fn)) continue;
     if ((covered.get(fn) ?? 0) > i) continue;
     covered.set(fn, tree.end[i]!);
@@ -50,16 +66,16 @@ function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number
   }
   covered.clear();
   for (let i = 1; i < tree.size; ++i) {
-    const fn = tree.func[i]!;
+    const fn = func[i]!;
     if (!through.has(fn) || (covered.get(fn) ?? 0) > i) continue;
     covered.set(fn, tree.end[i]!);
     total.set(fn, (total.get(fn) ?? 0) + tree.total[0]![i]!);
   }
   const answers = (fn: number): boolean =>
-    report.functionPlumbing[fn] === 0 && 2 * Math.abs(through.get(fn) ?? 0) >= Math.abs(value) && 10 * Math.abs(total.get(fn) ?? 0) <= 9 * Math.abs(whole);
+    plumbing[fn] === 0 && 2 * Math.abs(through.get(fn) ?? 0) >= Math.abs(value) && 10 * Math.abs(total.get(fn) ?? 0) <= 9 * Math.abs(whole);
   const outermost = new Map<number, number>();
   for (let i = 1; i < tree.size; ) {
-    const fn = tree.func[i]!;
+    const fn = func[i]!;
     if (below[i] !== 0 && !answers(fn)) {
       ++i;
       continue;
@@ -76,14 +92,14 @@ function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number
 const isC = (name: string): boolean => !isNameless(name) && !/[:(<]/.test(name);
 
 /** The largest branch, and which of `ownerOf` has most of it; null where there is none. */
-function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: Int32Array): { func: number; value: number; by: number } | null {
+function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: Int32Array, func: Int32Array, plumbing: Uint8Array): { func: number; value: number; by: number } | null {
   const self = tree.self[0]!;
   const inNode = tree.total[0]!;
   const until = new Int32Array(report.names.length); // end of the outermost occurrence
   const total = new Float64Array(report.names.length);
   for (let i = 1; i < tree.size; ++i) {
     if (self[i]! < 0) return null; // a difference
-    const fn = tree.func[i]!;
+    const fn = func[i]!;
     if (until[fn]! > i) continue;
     until[fn] = tree.end[i]!;
     total[fn]! += inNode[i]!;
@@ -93,7 +109,7 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   const number = new Int32Array(report.names.length).fill(small); // of functions through which a tenth or more of everything goes
   const functions: number[] = [];
   total.forEach((value, fn) => {
-    if (report.functionPlumbing[fn] === 0 && value >= whole / 10) number[fn] = functions.push(fn) - 1;
+    if (plumbing[fn] === 0 && value >= whole / 10) number[fn] = functions.push(fn) - 1;
   });
   const count = functions.length;
   if (count < 2 || count > 512) return null;
@@ -106,9 +122,9 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
     return callee >= 0 && above >= 0 && callee !== above ? above * count + callee : -1;
   };
   for (let i = 1; i < tree.size; ++i) {
-    const fn = tree.func[i]!;
+    const fn = func[i]!;
     const above = caller[tree.parent[i]!]!;
-    caller[i] = above === small || report.functionPlumbing[fn] === 1 ? above : number[fn]!;
+    caller[i] = above === small || plumbing[fn] === 1 ? above : number[fn]!;
     const key = pair(i);
     if (key < 0 || (covered.get(key) ?? 0) > i) continue;
     covered.set(key, tree.end[i]!);
@@ -138,7 +154,7 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
     if (ownerOf[i] === 0) continue;
     const owners = by.get(branch[i]!) ?? new Map<number, number>();
     by.set(branch[i]!, owners);
-    const owner = tree.func[ownerOf[i]!]!;
+    const owner = func[ownerOf[i]!]!;
     owners.set(owner, (owners.get(owner) ?? 0) + own);
   }
   let best = -1;
@@ -158,6 +174,8 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
  * `withBranches`: of heaps, where code in C is told by its branches.
  */
 export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total[0]![0]!, withBranches = false): Biggest | null {
+  const { first, plumbing } = byName(report);
+  const func = tree.func.map((fn) => first[fn]!); // by node
   const ownerOf = new Int32Array(tree.size); // by node; 0: nobody
   const sums = new Map<number, number>();
   const place = new Map<number, number>();
@@ -166,22 +184,22 @@ export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total
     ownerOf[i] = owner;
     const own = tree.self[0]![i]!;
     if (owner === 0 || own === 0) continue;
-    const fn = tree.func[owner]!;
+    const fn = func[owner]!;
     sums.set(fn, (sums.get(fn) ?? 0) + own);
     if (!place.has(fn)) place.set(fn, owner);
   }
-  let func = -1;
-  for (const [fn, sum] of sums) if (isLarger(fn, sum, func, sums.get(func))) func = fn;
-  if (func < 0 || sums.get(func) === 0) return null;
-  const value = sums.get(func)!;
+  let most = -1;
+  for (const [fn, sum] of sums) if (isLarger(fn, sum, most, sums.get(most))) most = fn;
+  if (most < 0 || sums.get(most) === 0) return null;
+  const value = sums.get(most)!;
   const nameOf = (fn: number): string => nameOfOwner(report, tree, place.get(fn)!);
-  if (withBranches && isC(report.names[func]!)) {
-    const branch = largestBranch(report, tree, whole, ownerOf);
+  if (withBranches && isC(report.names[most]!)) {
+    const branch = largestBranch(report, tree, whole, ownerOf, func, plumbing);
     if (branch !== null && 2 * branch.value >= value) {
       const other = branch.by < 0 || branch.by === branch.func ? "" : nameOf(branch.by);
       return { func: branch.func, name: report.shortNames[branch.func]!, value: branch.value, isBranch: true, other };
     }
   }
-  const user = mostlyFor(report, tree, whole, func, value, ownerOf);
-  return { func, name: nameOf(func), value, isBranch: false, other: user < 0 ? "" : report.shortNames[user]! };
+  const user = mostlyFor(report, tree, whole, most, value, ownerOf, func, plumbing);
+  return { func: most, name: nameOf(most), value, isBranch: false, other: user < 0 ? "" : report.shortNames[user]! };
 }
