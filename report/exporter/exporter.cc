@@ -16,6 +16,7 @@
 #include "report/export/output_folder.h"
 #include "report/export/program_files.h"
 #include "report/exporter/exporter_lock.h"
+#include "report/exporter/push_companion.h"
 #include "report/exporter/resident_memory.h"
 #include "report/exporter/served_tables.h"
 #include "report/exporter/served_users.h"
@@ -36,8 +37,11 @@ constexpr int kMostFailures = 3;  // of the last export of a dead process's tabl
 
 class Exporter {
  public:
-  Exporter(const ExporterOptions& options, FileDescriptor tables)
-      : options_(options), output_(OutputFolder::Open(options.out)), tables_(options, std::move(tables), &ended_) {
+  Exporter(const ExporterOptions& options, FileDescriptor tables, PushCompanion* pusher)
+      : options_(options),
+        pusher_(pusher),
+        output_(OutputFolder::Open(options.out)),
+        tables_(options, std::move(tables), &ended_) {
     if (output_.ok()) output_->RemoveStaleTemporaries();
   }
 
@@ -56,7 +60,11 @@ class Exporter {
           tables_.LookAtProcesses();
         }
       }
-      for (const auto& served : tables_.all()) Attend(*served, NowNs());
+      for (const auto& served : tables_.all()) {
+        if (std::exchange(served->is_new, false)) pusher_->Look(served->table());
+        Attend(*served, NowNs());
+      }
+      pusher_->Tend(now);
       WriteShared();
       tables_.DropFinished();
       if (tables_.MayHaveWork()) idle_since = NowNs();
@@ -236,6 +244,7 @@ class Exporter {
   }
 
   const ExporterOptions& options_;
+  PushCompanion* const pusher_;
   absl::StatusOr<OutputFolder> output_;
   EndedFiles ended_;
   ServedTables tables_;
@@ -276,7 +285,8 @@ absl::Status ServeTables(const ExporterOptions& given) {
   }
   GiveBackFreedPagesAtOnce();
   SweepOldTables(options.tables);
-  Exporter exporter(options, *std::move(tables));
+  PushCompanion pusher(options);  // outlives the rest: its end is waited for when the lock is free again
+  Exporter exporter(options, *std::move(tables), &pusher);
   do {
     exporter.Serve();
     exporter.ReleaseUsers();

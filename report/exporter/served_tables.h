@@ -45,6 +45,7 @@ struct ServedTable {
   bool shared = false;     // in the sum of its program, which is still to be written
   bool gone = false;       // its process ended or runs another image
   bool finished = false;   // nothing more to do
+  bool is_new = true;      // nobody has looked whether it wants to be pushed
   uid_t user = geteuid();  // whose table it is
   bool became_another = false;
 

@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -6,12 +10,14 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/signals.h"
 #include "report/base/value_units.h"
 #include "report/commands/commands.h"
 #include "report/push/pusher.h"
+#include "report/table/folder_owner.h"
 
 namespace holdfast {
 namespace {
@@ -65,6 +71,19 @@ absl::Status TakeNumbers(PushCommand* command) {
   return absl::OkStatus();
 }
 
+// Nobody reads the standard error of an exporter's pusher.
+void LogInto(const std::string& out) {
+  constexpr off_t kMostBytes = 64 << 10;
+  const std::string folder = out + "/.push";
+  if (MakeFolders(folder) != 0) return;
+  const FileDescriptor log(
+      open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+  struct stat info;
+  if (!log.valid() || fstat(log.get(), &info) != 0) return;
+  if (info.st_size > kMostBytes && ftruncate(log.get(), 0) != 0) return;
+  dup2(log.get(), STDERR_FILENO);
+}
+
 absl::Status PushNow(PushCommand* command) {
   HeldSignals signals;  // before there are threads: none of them takes one
   if (absl::Status status = TakeLabels(command); !status.ok()) return status;
@@ -73,6 +92,7 @@ absl::Status PushNow(PushCommand* command) {
   absl::StatusOr<ProcessChoice> choice = ChooseProcesses(command->what, command->tables);
   if (!choice.ok()) return choice.status();
   command->push.choice = *std::move(choice);
+  if (command->push.follow && !command->push.choice.outs.empty()) LogInto(command->push.choice.outs[0]);
   return Push(command->push, signals);
 }
 
@@ -98,20 +118,29 @@ void AddPushCommand(CLI::App& app, Invocation* invocation) {
   push->add_option("URL", command->push.server.url, "Of the server, such as http://localhost:4040")->required();
   push->add_option("PID|DIR", command->what,
                    "Processes, and output folders whose processes are meant [default: all of this user]");
-  push->add_option("--every", command->every, "How often")->type_name("TIME")->capture_default_str();
+  push->add_option("--every", command->every, "How often")
+      ->type_name("TIME")
+      ->capture_default_str()
+      ->envname("HOLDFAST_PUSH_EVERY");
   push->add_option("--to", command->to, "push: Pyroscope 1.0 and newer; ingest: /ingest of older servers")
       ->check(CLI::IsMember({"push", "ingest"}))
       ->type_name("PROTOCOL")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->envname("HOLDFAST_PUSH_TO");
   push->add_option("--service-name", command->service_name,
-                   "Label service_name [default: OTEL_SERVICE_NAME of the program, or its name]");
+                   "Label service_name [default: OTEL_SERVICE_NAME of the program, or its name]")
+      ->envname("HOLDFAST_PUSH_SERVICE_NAME");
   push->add_option("--label", command->labels, "Another label, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
-  push->add_option("--tenant", command->push.server.tenant, "X-Scope-OrgID, of servers with several tenants");
-  push->add_option("--user-file", command->push.server.user_file, "File whose first line is NAME:PASSWORD");
-  push->add_option("--token-file", command->push.server.token_file, "File whose first line is a bearer token");
+  push->add_option("--tenant", command->push.server.tenant, "X-Scope-OrgID, of servers with several tenants")
+      ->envname("HOLDFAST_PUSH_TENANT");
+  push->add_option("--user-file", command->push.server.user_file, "File whose first line is NAME:PASSWORD")
+      ->envname("HOLDFAST_PUSH_USER_FILE");
+  push->add_option("--token-file", command->push.server.token_file, "File whose first line is a bearer token")
+      ->envname("HOLDFAST_PUSH_TOKEN_FILE");
   push->add_option("--ca", command->push.server.ca_file,
-                   "Trust certificates that these signed (PEM) [default: the system's]");
+                   "Trust certificates that these signed (PEM) [default: the system's]")
+      ->envname("HOLDFAST_PUSH_CA");
   CLI::Option* certificate = push->add_option("--cert", command->push.server.certificate,
                                               "Our own certificate, where the server asks for one (PEM)");
   push->add_option("--key", command->push.server.key, "Its private key (PEM) [default: in the same file]")
@@ -128,6 +157,7 @@ void AddPushCommand(CLI::App& app, Invocation* invocation) {
                    "Of programs that began at most so long ago, also what they did before; of others from now on")
       ->type_name("TIME")
       ->capture_default_str();
+  push->add_flag("--follow", command->push.follow)->group("");  // of an exporter, whose pipe is our standard input
   push->add_option("--tables", command->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);
   push->callback([command, invocation] {

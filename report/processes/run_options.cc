@@ -80,6 +80,11 @@ Normalized YesNo(const std::string& value) {
   return Takes(value, "yes or no");
 }
 
+Normalized PushUrl(const std::string& value) {
+  if (value.starts_with("http://") || value.starts_with("https://")) return value;
+  return Takes(value, "a server's URL, such as http://localhost:4040");
+}
+
 Normalized Signal(const std::string& value) {
   constexpr std::array<std::string_view, 12> kNames = {"USR1", "USR2", "HUP",    "QUIT", "PROF", "WINCH",
                                                        "URG",  "IO",   "VTALRM", "PWR",  "CONT", "none"};
@@ -129,6 +134,10 @@ const std::vector<Setting>& Settings() {
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
+      {"push", "HOLDFAST_PUSH", "URL", "none",
+       "Send what is new to this Pyroscope, while the program\n"
+       "runs and at its end: see holdfast push --help",
+       PushUrl},
       {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
   };
   return settings;

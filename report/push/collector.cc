@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
@@ -34,7 +35,7 @@ void DropTailCalls(Profile* profile) {
   }
 }
 
-// By its files, which say themselves whose they are.
+// By its files, which say themselves whose they are; "": whosever they are.
 std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<OutputFolder::Entry>& files,
                                      const std::string& process, ProfileKind kind) {
   const OutputFolder::Entry* last = nullptr;
@@ -44,7 +45,7 @@ std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<Outpu
   }
   if (last == nullptr) return std::nullopt;
   absl::StatusOr<Profile> profile = ReadPprofFile(spool.profiles().PathOf(last->name));
-  if (!profile.ok() || profile->CommentValue("process") != process) return std::nullopt;
+  if (!profile.ok() || (!process.empty() && profile->CommentValue("process") != process)) return std::nullopt;
   DropTailCalls(&*profile);
   return *std::move(profile);
 }
@@ -63,11 +64,11 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   const auto found = spools_.find(out);
   if (found != spools_.end()) return found->second;
   absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server);
-  std::shared_ptr<Spool>& spool = spools_[out];
-  if (!opened.ok()) {
-    SayOnce(fmt::format("{} Nothing of that folder is pushed.", std::string(opened.status().message())));
-    return spool;
+  if (!opened.ok()) {  // it may be had later: the one that has it ends
+    SayOnce(fmt::format("{} Nothing of that folder is pushed meanwhile.", std::string(opened.status().message())));
+    return nullptr;
   }
+  std::shared_ptr<Spool>& spool = spools_[out];
   spool = *std::move(opened);
   all_spools_.push_back(spool);
   use_(spool);
@@ -247,6 +248,48 @@ void Collector::TellByFiles(Spool* spool) {
     told_here_.insert(told.process);
     spool->Finish(told.process);
   }
+}
+
+void Collector::TellUnseen(int64_t since_ns) {
+  for (const auto& spool : all_spools_) {
+    std::map<std::pair<std::string, uint32_t>, std::vector<OutputFolder::Entry>> files;
+    for (OutputFolder::Entry& file : spool->profiles().List()) {
+      if (file.regular && file.own && file.modified_ns >= since_ns) {
+        files[{file.name.program, file.name.pid}].push_back(std::move(file));
+      }
+    }
+    for (const auto& [name, of_process] : files) {
+      ToldProcess told;
+      for (int i = 0; i < kProfileKinds && told.process.empty(); ++i) {
+        const std::optional<Profile> any = LastProfileOf(*spool, of_process, "", static_cast<ProfileKind>(i));
+        if (any.has_value()) BeginByFile(*any, &told);
+      }
+      if (told.process.empty()) continue;
+      TellKinds(spool.get(), &told, [&](ProfileKind kind, const CumulativeValues& values) {
+        std::optional<NewProfile> made;
+        const std::optional<Profile> last = LastProfileOf(*spool, of_process, told.process, kind);
+        if (last.has_value()) made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
+        return made;
+      });
+      spool->Finish(told.process);
+    }
+  }
+}
+
+// Leaves `told` empty where it is known from its table, or the file is of no single process.
+void Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
+  const std::string process(profile.CommentValue("process"));
+  uint32_t pid = 0;
+  if (process.empty() || told_here_.contains(process) || profile.mappings.empty() ||
+      !absl::SimpleAtoi(std::string(profile.CommentValue("pid")), &pid)) {
+    return;
+  }
+  told_here_.insert(process);
+  told->process = process;
+  told->program = std::string(profile.CommentValue("program"));
+  told->pid = pid;
+  told->labels = LabelsOfEnded(told->program, process.substr(0, process.find('/')), pid,
+                               profile.strings[profile.mappings[0].build_id], options_.labels);
 }
 
 }  // namespace holdfast

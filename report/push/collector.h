@@ -49,6 +49,8 @@ class Collector {
   bool TellEnded();
   // What an earlier pusher told in part of processes that have ended since: the rest, by their last files.
   void TellOfEarlier();
+  // Of processes whose files were written since then, and whose tables were never seen: they ran for a moment.
+  void TellUnseen(int64_t since_ns);
 
   // Folders of tables that processes were found in.
   const std::set<std::string>& table_folders() const { return table_folders_; }
@@ -74,6 +76,7 @@ class Collector {
   absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase);
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
+  void BeginByFile(const Profile& profile, ToldProcess* told);
   void Shrink(Spool* spool, uint64_t max_bytes);
   void SayOnce(const std::string& text);
 
@@ -81,7 +84,7 @@ class Collector {
   const std::function<void(std::shared_ptr<Spool>)> use_;
   Names names_;
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
-  std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder; null: cannot be had
+  std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;
   std::set<std::string> table_folders_, said_, told_here_;
   Counts counts_;

@@ -1,5 +1,7 @@
 #include "report/push/push_labels.h"
 
+#include <unistd.h>
+
 #include <map>
 
 #include "fmt/format.h"
@@ -26,6 +28,32 @@ std::string LabelValue(std::string_view text) {
   return value;
 }
 
+struct Labelled {
+  std::string_view program, host, build_id;
+  uint32_t pid = 0;
+  PlaceOfProcess place;
+};
+
+std::vector<PushLabel> Labels(const Labelled& process, const std::vector<PushLabel>& more) {
+  const PlaceOfProcess& place = process.place;
+  std::map<std::string, std::string> labels;
+  const auto add = [&](const char* name, std::string_view value) {
+    if (!value.empty()) labels[name] = LabelValue(value);
+  };
+  add("service_name", process.program.empty() ? "unknown" : process.program);
+  add("service_name", place.service);
+  add("program", process.program);
+  add("host", process.host);
+  add("pid", fmt::format("{}", process.pid));
+  add(place.version.empty() ? "build_id" : "version", place.version.empty() ? process.build_id : place.version);
+  add("container", place.container);
+  add("pod", place.pod);
+  add("namespace", place.name_space);
+  add("node", place.node);
+  for (const auto& [name, value] : more) labels[name] = LabelValue(value);
+  return {labels.begin(), labels.end()};
+}
+
 }  // namespace
 
 absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text) {
@@ -46,29 +74,21 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text) {
 
 std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& snapshot,
                                 const std::vector<PushLabel>& more) {
-  const PlaceOfProcess place = process.pid.has_value() ? PlaceOf(*process.pid) : PlaceOfProcess();
-  const std::string& program = snapshot.process.program;
-  std::map<std::string, std::string> labels;
-  const auto add = [&](const char* name, std::string_view value) {
-    if (!value.empty()) labels[name] = LabelValue(value);
-  };
-  add("service_name", !place.service.empty() ? place.service : !program.empty() ? program : "unknown");
-  add("program", program);
-  add("host", snapshot.process.host);
-  add("pid", fmt::format("{}", PidOf(process)));
-  if (!place.version.empty()) {
-    add("version", place.version);
-  } else {
-    for (const ModuleInfo& module : snapshot.modules) {
-      if (module.path == snapshot.process.executable) add("build_id", module.build_id);
-    }
+  std::string build_id;
+  for (const ModuleInfo& module : snapshot.modules) {
+    if (module.path == snapshot.process.executable) build_id = module.build_id;
   }
-  add("container", place.container);
-  add("pod", place.pod);
-  add("namespace", place.name_space);
-  add("node", place.node);
-  for (const auto& [name, value] : more) labels[name] = LabelValue(value);
-  return {labels.begin(), labels.end()};
+  return Labels({.program = snapshot.process.program,
+                 .host = snapshot.process.host,
+                 .build_id = build_id,
+                 .pid = static_cast<uint32_t>(PidOf(process)),
+                 .place = process.pid.has_value() ? PlaceOf(*process.pid) : PlaceOfProcess()},
+                more);
+}
+
+std::vector<PushLabel> LabelsOfEnded(const std::string& program, const std::string& host, uint32_t pid,
+                                     std::string_view build_id, const std::vector<PushLabel>& more) {
+  return Labels({.program = program, .host = host, .build_id = build_id, .pid = pid, .place = PlaceOf(getpid())}, more);
 }
 
 }  // namespace holdfast

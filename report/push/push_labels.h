@@ -8,6 +8,7 @@
 #ifndef HOLDFAST_REPORT_PUSH_PUSH_LABELS_H_
 #define HOLDFAST_REPORT_PUSH_PUSH_LABELS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,10 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text);
 // Sorted by name, each once; values as the server takes them (UTF-8, at most 2,048 bytes). `more` wins over ours.
 std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& snapshot,
                                 const std::vector<PushLabel>& more);
+
+// The same of one that has ended, and whose environment nobody saw: ours is taken for it.
+std::vector<PushLabel> LabelsOfEnded(const std::string& program, const std::string& host, uint32_t pid,
+                                     std::string_view build_id, const std::vector<PushLabel>& more);
 
 }  // namespace holdfast
 

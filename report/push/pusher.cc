@@ -1,5 +1,6 @@
 #include "report/push/pusher.h"
 
+#include <poll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ namespace {
 
 constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
 
+// The programs may have begun before us, and have ended by now.
+constexpr int64_t kHeadStart = 5 * kSecond;
+
 // Tells when a table gets its name in one of the folders where they lie.
 class NewTables {
  public:
@@ -47,6 +51,12 @@ class NewTables {
   FileDescriptor events_;
   std::set<std::string> watched_;
 };
+
+// Whether nobody holds the other end any more.
+bool IsClosed(int pipe) {
+  pollfd end = {.fd = pipe, .events = 0, .revents = 0};
+  return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
 
 Collector::Options CollectorOptions(const PushOptions& options, const std::string& url) {
   Collector::Options made{.choice = options.choice, .labels = options.labels, .server = url};
@@ -99,9 +109,11 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
                          collector.processes() == 1 ? "" : "es", url, FormatTimeNs(options.every.count())));
   }
   const auto is_done = [&] {
+    if (options.follow) return IsClosed(STDIN_FILENO) && collector.processes() == 0;
     return options.once || (!options.choice.pids.empty() && options.choice.outs.empty() && collector.processes() == 0);
   };
   int64_t next = NowNs();
+  const int64_t began = NowNs(CLOCK_REALTIME) - kHeadStart;
   while (true) {
     if (NowNs() >= next) {
       collector.Find({});
@@ -123,6 +135,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       break;
     }
   }
+  if (options.follow) collector.TellUnseen(began);
   sender.Drain(options.linger);
   size_t waiting = 0;
   for (const auto& spool : collector.spools()) waiting += spool->waiting();

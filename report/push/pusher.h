@@ -25,6 +25,9 @@ struct PushOptions {
   std::optional<uint64_t> max_disk_bytes;
   std::chrono::nanoseconds since_start_within = std::chrono::minutes(1);  // of what began earlier: from now on
   bool once = false;                                                      // what there is now
+  // Of an exporter, which holds the other end of our standard input: we end when it has ended, and tell of what ran so
+  // shortly that it was never seen from its files.
+  bool follow = false;
   std::chrono::milliseconds linger{10'000};                               // at the end, for what still waits
 };
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from fleet import PATIENCE, FleetTest, eventually
+from fleet import LIBRARY, PATIENCE, PROGRAMS, TOOL, FleetTest, clean_environment, eventually
+from pprof_reader import Profile
 from pyroscope_stand_in import StandIn, connect_error, reply, reset
 
 PER_STEP = 100  # blocks of 1,000 bytes, of which 10 stay
@@ -303,6 +304,60 @@ class Trouble(PushTest):
         first = self.push(server, self.out)
         second = self.push(server, self.out)
         self.assertIn("already, by process %d" % first.process.pid, second.wait_for("already"))
+
+
+class Exporters(PushTest):
+    """`run --push`, and HOLDFAST_PUSH of programs that are preloaded alone."""
+
+    def run_steps(self, server, steps, *arguments, **variables):
+        environment = clean_environment()
+        environment.update({"HOLDFAST_" + name: value for name, value in variables.items()})
+        environment.update(HOLDFAST_TABLES=self.tables, HOLDFAST_HEAP_INTERVAL="1", HOLDFAST_LOCK_INTERVAL="1ns")
+        program = os.path.join(PROGRAMS, "live_steps")
+        ran = subprocess.run([*arguments, program], input=b"x\n" * steps, env=environment, capture_output=True, cwd=self.folder, timeout=PATIENCE)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    def flat(self, profiles, column):
+        functions = {}
+        for profile in profiles:
+            for sample in profile.samples:
+                value = sample.values[profile.column(column)]
+                if value:
+                    functions[sample.stack[0]] = functions.get(sample.stack[0], 0) + value
+        return functions
+
+    def test_run_sends_what_its_files_say(self):
+        server = StandIn(self)
+        self.run_steps(server, 3, TOOL, "run", "-q", "-o", self.out, "--push", server.url, "--")
+        self.expect_all(server, 3, program="live_steps", service_name="live_steps", host=os.uname().nodename)
+        for family, kind, column in (("memory", "heap", "alloc_space"), ("block", "block", "delay"), ("mutex", "mutex", "delay")):
+            last = sorted(glob.glob(self.out + "/*.%s.pb.gz" % kind))[-1]
+            with open(last, "rb") as file:
+                expected = self.flat([Profile(file.read())], column)
+            self.assertEqual(self.flat([one.profile for one in server.of(family)], column), expected)
+
+    def test_a_preloaded_program_needs_no_more_than_a_variable(self):
+        server = StandIn(self, tenants=True)
+        more = {"PUSH": server.url, "PUSH_TENANT": "shop", "PUSH_SERVICE_NAME": "till", "OUT": self.out}
+        self.run_steps(server, 2, "/usr/bin/env", "LD_PRELOAD=" + os.path.abspath(LIBRARY), **more)
+        self.expect_all(server, 2, service_name="till")
+
+    def test_a_dead_server_holds_up_nobody(self):
+        server = StandIn(self)
+        server.stop()
+        self.run_steps(server, 2, TOOL, "run", "-q", "-o", self.out, "--push", server.url, "--")
+        self.assertTrue(glob.glob(self.out + "/live_steps.*.heap.pb.gz"))
+        eventually(lambda: "wait on disk" in self.log(), "the pusher gives up")
+        other = StandIn(self, port=server.port)
+        eventually(lambda: self.run_tool("push", server.url, self.out, "--once", "--tables", self.tables).returncode == 0, "what waited is sent")
+        self.expect_all(other, 2)
+
+    def log(self):
+        try:
+            with open(self.out + "/.push/log") as file:
+                return file.read()
+        except OSError:
+            return ""
 
 
 class Access(PushTest):
