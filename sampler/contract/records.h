@@ -97,7 +97,7 @@ inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTa
 //                  ◄── write … reply
 struct Node {
   Offset parent;      // 0: the outermost node
-  Offset next;        // next node of the same hash head, a newer one; or a NodeBranch
+  Offset next;  // next node of the same hash head, a newer one; or a NodeBranch. 0 in a node of fewer than kNodeFrames
   TaggedPc frames[];  // innermost first; their number stands in the first one from kNodeCountShift on
 };
 static_assert(sizeof(Node) == 8);

@@ -16,25 +16,57 @@ namespace {
 
 static_assert(kTimedOneIn == OwnTime::kOneIn);
 
-// Of a stack that is not remembered, or not with this size class. Where the table is full: a row of all threads.
+// The row of `stack`. Where the table is full: one of all threads.
+Row* FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
+  if (Row* own = FindOwnRow(table, stack, static_cast<uint8_t>(thread.owner), size_class)) return own;
+  return FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class);
+}
+
+// Of the stack that was just walked. `*stack`: 0 where it is not to be remembered.
+Row* FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
+                   Offset* stack) {
+  StackPath& path = memory->last().path();
+  if (const WalkMemory::KnownRow* known = memory->FindKnownRow(path.hash(), size_class)) {
+    Row* row = table->At<Row>(known->row);
+    if (LIKELY(!IsFull(*row))) {
+      *stack = known->stack;
+      return row;
+    }
+  }
+  Stack* interned = InternStack(table, &path);
+  Row* row = FindRowOf(table, thread, interned, size_class);
+  *stack = row->owner != 0 ? table->OffsetOf(interned) : 0;
+  if (*stack != 0) memory->RememberRow(path.hash(), size_class, table->OffsetOf(row), *stack);
+  return row;
+}
+
+// Of a stack that is not remembered, or not with this size class.
 Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
                  uint16_t size_class) {
   RememberedWalk* walk = memory->Find(caller);
-  Stack* stack;
+  Row* row;
   if (walk != nullptr) {
     if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
-    stack = table->At<Stack>(walk->stack);
-  } else if (memory->Expects(caller)) {
-    const uint64_t generation = walk_generation.load(std::memory_order_acquire);
-    stack = SampleStack(table, thread, caller, memory->ClearNotes());
-    if (const Offset offset = table->OffsetOf(stack); offset != table->header()->overflow_stack)
-      walk = memory->Keep(caller, thread.stack_bounds, generation, offset);
+    row = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
-    stack = SampleStack(table, thread, caller);
+    const bool expected = memory->Expects(caller);
+    LastWalk& last = memory->last();
+    switch (WalkFromLast(table, thread, caller, &last)) {
+      case Walked::kLast: {
+        Offset stack;
+        row = FindRowOfLast(table, thread, memory, size_class, &stack);
+        if (expected && stack != 0) walk = memory->Keep(caller, stack);
+        break;
+      }
+      case Walked::kTrace:
+        row = FindRowOf(table, thread, InternStack(table, *last.trace()), size_class);
+        break;
+      case Walked::kMissing:
+        row = FindRowOf(table, thread, MissingStack(table), size_class);
+        break;
+    }
   }
-  Row* row = FindOwnRow(table, stack, static_cast<uint8_t>(thread.owner), size_class);
-  if (row == nullptr) return FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class);
-  if (walk != nullptr) walk->RememberRow(size_class, table->OffsetOf(row));
+  if (walk != nullptr && row->owner != 0) walk->RememberRow(size_class, table->OffsetOf(row));
   return row;
 }
 

@@ -19,36 +19,45 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
   return made;
 }
 
-RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, const StackBounds& bounds, uint64_t generation,
-                                 Offset stack) {
-  const WalkNotes& notes = notes_;
-  const int count = notes.count_;
-  if (count == 0 || count > WalkNotes::kMost) return nullptr;
-  uintptr_t highest = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto place = reinterpret_cast<uintptr_t>(notes.words_[i].place);
-    if (place < caller.sp - sizeof(uintptr_t) || place % sizeof(uintptr_t) != 0) return nullptr;  // of another stack
-    if (place > highest) highest = place;
+RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack) {
+  // Two words a frame, and the last one's: more are counted first.
+  int count = 0;
+  if (last_.path().depth * 2 > RememberedWalk::kMost) {
+    last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
+    if (count > RememberedWalk::kMost) return nullptr;
+    count = 0;
   }
-  if (caller.sp < bounds.low || highest >= bounds.high) return nullptr;
-
   const size_t set = SetOf(caller);
   RememberedWalk& walk = sets_[set][oldest_[set]];
   oldest_[set] = static_cast<uint8_t>((oldest_[set] + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
+    walk.words[count++] = {reinterpret_cast<const uintptr_t*>(place), word};
+  });
+  if (count == 0) return nullptr;
   walk.sp = caller.sp;
   walk.fp = caller.fp;
-  walk.uses_fp = notes.uses_first_fp_;
-  walk.generation = generation;
+  walk.uses_fp = last_.uses_fp();
+  walk.generation = last_.generation();
   walk.stack = stack;
   for (int i = 0; i < RememberedWalk::kRows; ++i) walk.size_classes[i] = UINT16_MAX;
-  const int groups = (count + 3) / 4;
-  walk.end = walk.words + groups * 4;
-  for (int i = 0; i < groups * 4; ++i) walk.words[i] = notes.words_[i < count ? i : 0];
+  for (; count % 4 != 0; ++count) walk.words[count] = walk.words[0];
+  walk.end = walk.words + count;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   return &walk;
+}
+
+void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack) {
+  const uint64_t key = KeyOf(path_hash, size_class);
+  KnownRow& known = known_rows_[key >> 52];
+  known.key = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  known.row = row;
+  known.stack = stack;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  known.key = key;
 }
 
 // A handler that comes in between is muted; one that jumps out leaves no wrong pair.

@@ -11,9 +11,10 @@
 //
 // 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
 // stack that reached the outermost frame; and only when a second walk in a row began there, as most that come once never come
-// again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way.
+// again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
+// as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: half a MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 0.6 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -23,6 +24,7 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/row_cache.h"
 #include "sampler/tables/stack_table.h"
 
@@ -33,53 +35,8 @@ struct WalkWord {
   uintptr_t word;
 };
 
-// What a walk has read, in the order in which it matters. Filled by CaptureStack.
-class WalkNotes {
- public:
-  static constexpr int kMost = 112;
-
-  void ReadReturn(uintptr_t place, uintptr_t word) { Add(place, word); }
-  // The word becomes the fp. Whether it matters shows when a frame is found by it.
-  void ReadFp(uintptr_t place, uintptr_t word) { fp_ = {reinterpret_cast<const uintptr_t*>(place), word}; }
-  void UsesFp() {
-    if (fp_.place == nullptr) {
-      uses_first_fp_ = true;
-    } else if (fp_.place != noted_) {
-      noted_ = fp_.place;
-      Add(reinterpret_cast<uintptr_t>(fp_.place), fp_.word);
-    }
-  }
-  // A step that is not plain, or a row that may be another one the next time.
-  void GiveUp() { count_ = kMost + 1; }
-  void Clear() {
-    count_ = 0;
-    fp_ = {};
-    noted_ = nullptr;
-    uses_first_fp_ = false;
-  }
-
- private:
-  friend class WalkMemory;
-  void Add(uintptr_t place, uintptr_t word) {
-    if (count_ < kMost) words_[count_] = {reinterpret_cast<const uintptr_t*>(place), word};
-    if (count_ <= kMost) ++count_;
-  }
-  WalkWord words_[kMost];
-  int count_ = 0;
-  WalkWord fp_ = {};  // place null: still the one that the walk began with
-  const uintptr_t* noted_ = nullptr;
-  bool uses_first_fp_ = false;
-};
-
-// For walks that nobody remembers.
-struct NoNotes {
-  void ReadReturn(uintptr_t, uintptr_t) {}
-  void ReadFp(uintptr_t, uintptr_t) {}
-  void UsesFp() {}
-  void GiveUp() {}
-};
-
 struct alignas(64) RememberedWalk {
+  static constexpr int kMost = 112;  // words
   static constexpr int kRows = 32;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
@@ -89,7 +46,7 @@ struct alignas(64) RememberedWalk {
   bool uses_fp;
   uint16_t size_classes[kRows];  // 0xffff: none. A class has its place, by its lowest bits
   Offset rows[kRows];            // of this stack, for these
-  WalkWord words[WalkNotes::kMost];
+  WalkWord words[kMost];
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
@@ -117,7 +74,7 @@ static_assert(sizeof(RememberedWalk) == 2048);
 // What one thread remembers.
 class WalkMemory {
  public:
-  static constexpr int kWalkSets = 128, kWays = 2;
+  static constexpr int kWalkSets = 128, kWays = 2, kKnownRows = 4096;
 
   // The calling thread's; null: it has none, at least not yet.
   HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
@@ -142,12 +99,23 @@ class WalkMemory {
     return false;
   }
 
-  // For the walk that is to be remembered, and where it is kept then; null: it is none to be kept. `generation`: from before it.
-  WalkNotes* ClearNotes() {
-    notes_.Clear();
-    return &notes_;
+  // What the thread walked last.
+  LastWalk& last() { return last_; }
+  // The row that was remembered for a stack, by the hash of its path, and a size class; for walks that are not remembered. Another
+  // one may have its place.
+  struct KnownRow {
+    uint64_t key;  // 0: none. Written last, and cleared first
+    Offset row, stack;
+  };
+  KnownRow* FindKnownRow(uint64_t path_hash, uint16_t size_class) {
+    KnownRow* known = &known_rows_[KeyOf(path_hash, size_class) >> 52];
+    static_assert(kKnownRows == 1 << (64 - 52));
+    return known->key == KeyOf(path_hash, size_class) ? known : nullptr;
   }
-  RememberedWalk* Keep(const CallerRegisters& caller, const StackBounds& bounds, uint64_t generation, Offset stack);
+  void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
+
+  // Keeps that, which began at `caller` and led to `stack`. Null: it is too long.
+  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack);
 
  private:
   HOLDFAST_HOT static size_t SetOf(const CallerRegisters& caller) {
@@ -155,12 +123,18 @@ class WalkMemory {
     return (caller.pc + caller.sp) * 0x9e3779b97f4a7c15 >> 57;
   }
 
+  // Of another table, or after a dlclose, it is another one.
+  uint64_t KeyOf(uint64_t path_hash, uint16_t size_class) const {
+    return ((path_hash ^ path_hash >> 32) + (last_.generation() << 16 | size_class)) * 0x9e3779b97f4a7c15;
+  }
+
   static std::atomic<WalkMemory*> all_[kMostOwners + 1];  // by ThreadState::owner; [0] stays null
 
   RememberedWalk sets_[kWalkSets][kWays];
-  WalkNotes notes_;
   uint32_t missed_[kWalkSets];
   uint8_t oldest_[kWalkSets];
+  KnownRow known_rows_[kKnownRows];
+  LastWalk last_;
 };
 
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 
 #include "sampler/contract/clock.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/scratch.h"
@@ -13,23 +14,38 @@
 
 namespace holdfast {
 
-// The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
-// `notes`: none, or those of CaptureStack.
-template <typename... Notes>
-inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, Notes*... notes) {
-  StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
-  if (trace == nullptr) {
-    table->Count(Loss::kStackMissing);
-    return table->At<Stack>(table->header()->missing_stack);
-  }
-  const uintptr_t low = thread.stack_bounds.low;
-  CaptureStack(caller, &thread.stack_bounds, trace, notes...);
+// What follows a capture.
+inline void NoteCapture(SharedTable* table, ThreadState& thread, uintptr_t low, bool truncated) {
   if (UNLIKELY(thread.stack_bounds.low != low))
     thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
-  if (trace->truncated) table->Count(Loss::kStackTruncated);
+  if (truncated) table->Count(Loss::kStackTruncated);
+}
+
+inline Stack* MissingStack(SharedTable* table) {
+  table->Count(Loss::kStackMissing);
+  return table->At<Stack>(table->header()->missing_stack);
+}
+
+// The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
+inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
+  StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
+  if (trace == nullptr) return MissingStack(table);
+  const uintptr_t low = thread.stack_bounds.low;
+  CaptureStack(caller, &thread.stack_bounds, trace);
+  NoteCapture(table, thread, low, trace->truncated);
   Stack* stack = InternStack(table, *trace);
   ReturnScratch(thread);
   return stack;
+}
+
+// Walks as CaptureStack does by what the thread walked last. kTrace: the stack is in `last`'s trace.
+enum class Walked : uint8_t { kMissing, kTrace, kLast };
+inline Walked WalkFromLast(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, LastWalk* last) {
+  if (LittleStackLeft(kStackForCapture)) return Walked::kMissing;
+  const uintptr_t low = thread.stack_bounds.low;
+  const bool is_last = CaptureStack(caller, &thread.stack_bounds, last->trace(), last);
+  NoteCapture(table, thread, low, !is_last && last->trace()->truncated);
+  return is_last ? Walked::kLast : Walked::kTrace;
 }
 
 // Our own time in samples, estimated from every 32nd, from a random one on: two readings of the clock would be a tenth of what

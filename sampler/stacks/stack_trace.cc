@@ -6,10 +6,10 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/raw_memory.h"
-#include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/row_cache.h"
 #include "sampler/unwind/unwind_cfi.h"
 
@@ -101,6 +101,15 @@ HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
   return FindUnloadableRow(pc, walk);
 }
 
+// For walks that nobody keeps.
+struct NoNotes {
+  static constexpr bool Joins(uintptr_t, uintptr_t, uintptr_t) { return false; }
+  void ReadReturn(uintptr_t, uintptr_t) {}
+  void ReadFp(uintptr_t) {}
+  void UsesFp() {}
+  void GiveUp() {}
+};
+
 // ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
 
 struct Registers {
@@ -118,7 +127,7 @@ HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack
     const uintptr_t place = base + static_cast<uintptr_t>(row.fp_offset());
     if (UNLIKELY(!stack->Reach(place))) return false;
     fp = StackReader::Word(place);
-    notes->ReadFp(place, fp);
+    notes->ReadFp(place);
   }
   if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
   *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
@@ -187,6 +196,7 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
   }
 }
 
+// To the outermost frame, or to one that the last walk came by: `trace` has the frames up to there.
 template <typename Notes>
 HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace,
                                    Notes* notes) {
@@ -194,6 +204,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
   StackReader stack(bounds);
   stack.StartAt(at.sp, true);
   Walk walk;
+  if (walk.doubts) notes->GiveUp();
   int depth = 0;
   bool whole = false;
   for (;;) {
@@ -202,6 +213,10 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       break;
     }
     if (UNLIKELY(depth == kMaxDepth)) break;
+    if (notes->Joins(at.pc, at.sp, at.fp)) {
+      if (walk.searched) notes->GiveUp();
+      return;
+    }
     const UnwindRow row = FindRow(at.pc, &walk);
     if (UNLIKELY(row.kind() == UnwindRow::kNone)) break;
     trace->frames[depth++] = at.pc | (row.bits & UnwindRow::kModuleTagMask);
@@ -220,7 +235,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
   trace->depth = static_cast<uint16_t>(depth);
   trace->truncated = !whole;
   stack.Remember(at.sp);
-  if (!whole || walk.searched || walk.doubts) notes->GiveUp();
+  if (!whole || walk.searched) notes->GiveUp();
 }
 
 }  // namespace
@@ -230,8 +245,10 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   WalkStack(caller, bounds, trace, &none);
 }
 
-void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, WalkNotes* notes) {
-  WalkStack(caller, bounds, trace, notes);
+bool CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, LastWalk* last) {
+  last->Begin(caller, *bounds);
+  WalkStack(caller, bounds, trace, last);
+  return last->End(*bounds, trace);
 }
 
 }  // namespace holdfast

@@ -15,12 +15,13 @@
 
 namespace holdfast {
 
-class WalkNotes;
+class LastWalk;
 
 // Fills `trace`. Records modules in the current table as they are first met (table() must not be null).
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace);
-// The same, and says what the walk has read (remembered_walks.h).
-void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, WalkNotes* notes);
+// The same, walked only where it is not as the last one was (last_walk.h). True: `last` is this walk, and what is in `trace` is not
+// to be used. False: it stays as it was.
+bool CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, LastWalk* last);
 
 }  // namespace holdfast
 

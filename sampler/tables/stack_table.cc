@@ -12,10 +12,13 @@ uint64_t Mix(uint64_t x) {
   return x;
 }
 
+// `outermost_on`: HashFrame of its innermost frame; 0: it has none.
+uint64_t StackHash(uint64_t outermost_on, bool truncated) { return Mix(outermost_on + (truncated ? 1 : 0)); }
+
 uint64_t HashOf(const StackTrace& trace) {
-  uint64_t hash = trace.depth + (trace.truncated ? 0x10000 : 0);
-  for (int i = 0; i < trace.depth; ++i) hash = (std::rotl(hash, 23) ^ trace.frames[i]) * 0x9e3779b97f4a7c15;
-  return Mix(hash);
+  uint64_t hash = 0;
+  for (int i = trace.depth; i > 0; --i) hash = HashFrame(hash, trace.frames[i - 1]);
+  return StackHash(hash, trace.truncated);
 }
 
 // Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
@@ -100,20 +103,20 @@ class StackList {
 
   // Null: it is not there.
   Stack* Find() {
-    Offset older[kMostBranches];
+    Offset older[kMostBranches], behind = 0;
     head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
     bits_ = hash_ / kStackHeads;
     branches_ = 0;
     for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
          first_ = head_->load(std::memory_order_acquire)) {
       auto* branch = table_->At<StackBranch>(first_);
-      if (branches_ < kMostBranches) older[branches_] = branch->next;
+      behind = branch->next;
+      if (branches_ < kMostBranches) older[branches_] = behind;
       Enter(branch);
     }
-    if (Stack* found = FindFrom(first_, &length_)) return found;
-    int length;
-    for (int i = branches_; i > 0; --i) {
-      if (Stack* found = FindFrom(older[i - 1], &length)) return found;
+    if (Stack* found = FindInTwo(first_, behind)) return found;
+    for (int i = branches_ - 1; i > 0; --i) {
+      if (Stack* found = FindFrom(older[i - 1])) return found;
     }
     return nullptr;
   }
@@ -141,13 +144,27 @@ class StackList {
   static constexpr int kMostBranches = 12;  // one above the other: then all bits of the hash are used
 
   bool IsBranch(Offset at) const { return at != 0 && table_->At<Stack>(at)->truncated == kIsBranch; }
-  Stack* FindFrom(Offset at, int* length) const {
-    for (*length = 0; at != 0; ++*length) {
+  Stack* FindFrom(Offset at) const {
+    while (at != 0) {
       Stack* stack = table_->At<Stack>(at);
       if (stack->hash == hash_) return stack;
       at = stack->next;
     }
     return nullptr;
+  }
+  // The innermost list, whose length is noted, and the one behind its branch: side by side, as each step waits for memory.
+  Stack* FindInTwo(Offset at, Offset behind) {
+    for (length_ = 0; at != 0; ++length_) {
+      Stack* stack = table_->At<Stack>(at);
+      if (behind != 0) {
+        Stack* other = table_->At<Stack>(behind);
+        behind = other->next;
+        if (other->hash == hash_) return other;
+      }
+      at = stack->next;
+      if (stack->hash == hash_) return stack;
+    }
+    return FindFrom(behind);
   }
   void Enter(StackBranch* branch) {
     head_ = &branch->heads[bits_ % 16];
@@ -169,17 +186,17 @@ class StackList {
   int length_ = 0, branches_ = 0;
 };
 
-constexpr int kMostNodes = (kMaxDepth + kNodeFrames - 1) / kNodeFrames;
+constexpr int kMostNodes = kMaxDepth / kNodeFrames;
 
-// The hash of each node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
+// The hash of each full node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
 // node before it is found, and all lists are asked for at once: an unknown stack mostly waits for memory.
 void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
   std::atomic<Offset>* const heads = table->header()->node_heads;
   uint64_t hash = 0;
   int nodes = 0;
-  for (int left = trace.depth; left > 0; ++nodes) {
-    for (const int end = left > kNodeFrames ? left - kNodeFrames : 0; left > end;) {
-      hash = (std::rotl(hash, 23) ^ trace.frames[--left]) * 0x9e3779b97f4a7c15;
+  for (int left = trace.depth; left >= kNodeFrames; ++nodes) {
+    for (const int end = left - kNodeFrames; left > end;) {
+      hash = HashFrame(hash, trace.frames[--left]);
     }
     hashes[nodes] = Mix(hash);
     __builtin_prefetch(&heads[hashes[nodes] % kNodeHeads]);
@@ -188,24 +205,31 @@ void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
     __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
 }
 
-// `frames`: `count` of them, innermost first. `hash`: as HashNodes says.
-Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count, uint64_t hash) {
-  const TaggedPc first = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
+// `frames`: `count` of them, innermost first. In no list. Null: the table is full.
+Node* MakeNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
+  auto* node = static_cast<Node*>(
+      table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
+  if (node == nullptr) return nullptr;
+  node->parent = parent;
+  node->frames[0] = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
+  for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
+  return node;
+}
+
+// Of kNodeFrames frames. `hash`: as HashNodes says.
+Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, uint64_t hash) {
+  const TaggedPc first = frames[0] | TaggedPc{kNodeFrames} << kNodeCountShift;
   const auto same = [=](const Node& node) {
     if (node.frames[0] != first || node.parent != parent) return false;
-    for (int i = 1; i < count; ++i) {
+    for (int i = 1; i < kNodeFrames; ++i) {
       if (node.frames[i] != frames[i]) return false;
     }
     return true;
   };
   NodeList list(table, hash);
   if (Node* found = list.Find(same)) return found;
-  auto* node = static_cast<Node*>(
-      table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
+  Node* node = MakeNode(table, parent, frames, kNodeFrames);
   if (node == nullptr) return nullptr;
-  node->parent = parent;
-  node->frames[0] = first;
-  for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
   while (!list.Append(node)) {
     if (Node* found = list.Find(same)) return found;  // ours stays unused: a few bytes lost to a race
   }
@@ -213,48 +237,87 @@ Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, int 
   return node;
 }
 
+// The innermost frames of a new stack, fewer than kNodeFrames: a node that no other stack has, so that nobody looks for it.
+Offset LeafNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
+  Node* node = MakeNode(table, parent, frames, count);
+  return node != nullptr ? table->OffsetOf(node) : 0;
+}
+
+Stack* Overflow(SharedTable* table) {
+  table->Count(Loss::kStackTableFull);
+  return table->At<Stack>(table->header()->overflow_stack);
+}
+
+// Nodes of a full table would be looked for in lists that are long by now: 60 µs for each sample.
+bool HasNoRoom(SharedTable* table) {
+  return UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)));
+}
+
+// After `list` has not found it.
+Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf, uint16_t depth, bool truncated) {
+  while (true) {
+    list->Branch();
+    Stack* stack = table->New<Stack>();
+    if (stack == nullptr) return Overflow(table);
+    stack->hash = hash;
+    stack->leaf = leaf;
+    stack->depth = depth;
+    stack->truncated = truncated;
+    if (list->Push(stack)) {
+      table->header()->stack_count.fetch_add(1, std::memory_order_relaxed);
+      if (depth % kNodeFrames != 0) table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
+      return stack;
+    }
+    if (Stack* found = list->Find()) return found;  // ours stays unused: a few bytes lost to a race
+  }
+}
+
 }  // namespace
 
 Stack* InternStack(SharedTable* table, const StackTrace& trace) {
-  TableHeader& head = *table->header();
   const uint64_t hash = HashOf(trace);
   StackList list(table, hash);
   if (Stack* found = list.Find()) return found;
-  // Its nodes would be looked for in lists that are long by now: 60 µs for each sample.
-  if (UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)))) {
-    table->Count(Loss::kStackTableFull);
-    return table->At<Stack>(head.overflow_stack);
-  }
+  if (HasNoRoom(table)) return Overflow(table);
   Offset parent = 0;
   uint64_t hashes[kMostNodes];
   HashNodes(table, trace, hashes);
-  for (int i = 0, left = trace.depth; left > 0; ++i) {
-    const int count = left < kNodeFrames ? left : kNodeFrames;
-    left -= count;
-    Node* node = InternNode(table, parent, &trace.frames[left], count, hashes[i]);
-    if (node == nullptr) {
-      table->Count(Loss::kStackTableFull);
-      return table->At<Stack>(head.overflow_stack);
-    }
+  int left = trace.depth;
+  for (int i = 0; left >= kNodeFrames; ++i) {
+    left -= kNodeFrames;
+    Node* node = InternNode(table, parent, &trace.frames[left], hashes[i]);
+    if (node == nullptr) return Overflow(table);
     parent = table->OffsetOf(node);
   }
-  while (true) {
-    list.Branch();
-    Stack* stack = table->New<Stack>();
-    if (stack == nullptr) {
-      table->Count(Loss::kStackTableFull);
-      return table->At<Stack>(head.overflow_stack);
-    }
-    stack->hash = hash;
-    stack->leaf = parent;
-    stack->depth = trace.depth;
-    stack->truncated = trace.truncated;
-    if (list.Push(stack)) {
-      head.stack_count.fetch_add(1, std::memory_order_relaxed);
-      return stack;
-    }
-    if (Stack* found = list.Find()) return found;  // ours stays unused: a few bytes lost to a race
+  if (left > 0 && (parent = LeafNode(table, parent, trace.frames, left)) == 0) return Overflow(table);
+  return AddStack(table, &list, hash, parent, trace.depth, trace.truncated);
+}
+
+Stack* InternStack(SharedTable* table, StackPath* path) {
+  const int depth = path->depth;
+  const uint64_t hash = StackHash(path->hash(), false);
+  StackList list(table, hash);
+  if (Stack* found = list.Find()) return found;
+  if (HasNoRoom(table)) return Overflow(table);
+  Offset parent = path->known_nodes != 0 ? path->nodes[path->known_nodes - 1] : 0;
+  TaggedPc frames[kNodeFrames];
+  const auto innermost_first = [&](int at, int count) {
+    for (int i = 0; i < count; ++i) frames[i] = path->frames[at + count - 1 - i];
+    return frames;
+  };
+  int at = path->known_nodes * kNodeFrames;
+  for (; depth - at >= kNodeFrames; at += kNodeFrames) {
+    const uint64_t of_node = Mix(path->hashes[at + kNodeFrames - 1]);
+    Node* node = InternNode(table, parent, innermost_first(at, kNodeFrames), of_node);
+    if (node == nullptr) return Overflow(table);
+    parent = table->OffsetOf(node);
+    path->nodes[at / kNodeFrames] = parent;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
+    path->known_nodes = at / kNodeFrames + 1;
   }
+  if (at < depth && (parent = LeafNode(table, parent, innermost_first(at, depth - at), depth - at)) == 0)
+    return Overflow(table);
+  return AddStack(table, &list, hash, parent, static_cast<uint16_t>(depth), false);
 }
 
 namespace {

@@ -11,6 +11,8 @@
 #ifndef HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 #define HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 
+#include <bit>
+
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
@@ -26,6 +28,37 @@ struct StackTrace {
 
 // The stack for `trace`; the overflow stack (counted) when the table is full.
 Stack* InternStack(SharedTable* table, const StackTrace& trace);
+
+// Of a frame and all outer ones.
+inline uint64_t HashFrame(uint64_t outer, TaggedPc frame) {
+  return (std::rotl(outer, 23) ^ frame) * 0x9e3779b97f4a7c15;
+}
+
+// A stack that is kept from its outermost frame on, so that the next one with the same outer frames neither hashes them nor looks
+// for their nodes. Its memory may be zeros at first.
+struct StackPath {
+  int depth = 0;
+  int known_nodes = 0;  // of its outermost pieces of kNodeFrames
+  TaggedPc frames[kMaxDepth];
+  uint64_t hashes[kMaxDepth];  // HashFrame
+  Offset nodes[kMaxDepth / kNodeFrames];
+
+  uint64_t hash() const { return hashes[depth - 1]; }
+  // Leaves the outermost ones.
+  void Cut(int frames_left) {
+    depth = frames_left;
+    if (known_nodes > frames_left / kNodeFrames) known_nodes = frames_left / kNodeFrames;
+  }
+  void Add(TaggedPc frame) {
+    frames[depth] = frame;
+    hashes[depth] = HashFrame(depth != 0 ? hashes[depth - 1] : 0, frame);
+    ++depth;
+  }
+};
+static_assert(kMaxDepth % kNodeFrames == 0);
+
+// The same for such a stack, whole and not empty: whose nodes are known afterwards if it was new.
+Stack* InternStack(SharedTable* table, StackPath* path);
 
 // The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
 // the profile's overflow row (counted).

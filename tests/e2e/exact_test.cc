@@ -7,13 +7,14 @@
 namespace holdfast::testing {
 namespace {
 
-// What a profile says, without what differs from run to run: addresses, process ids.
+// What a profile says, without what differs from run to run: addresses, process ids, and inlined functions, which come with lines:
+// under load a profile is written without.
 std::map<std::string, Values> ByStack(const Decoded& heap) {
   std::map<std::string, Values> stacks;
   for (const DecodedSample& sample : heap.samples) {
     std::string key;
     for (const DecodedFrame& frame : sample.frames) {
-      for (const std::string& function : frame.functions) key += function + ";";
+      if (!frame.functions.empty()) key += frame.functions.back() + ";";
     }
     for (const auto& [name, value] : sample.numbers) key += " " + name + "=" + std::to_string(value);
     for (const auto& [type, value] : sample.values) stacks[key][type] += value;
@@ -34,7 +35,9 @@ class Exact : public Profiled {
     EXPECT_TRUE(r.exited(0)) << r.Describe();
     std::vector<std::map<std::string, Values>> all;
     for (const Decoded& heap : NewestHeap()) {
-      EXPECT_EQ(heap.Comment("losses"), "none") << heap.path;
+      if (!too_deep_) {
+        EXPECT_EQ(heap.Comment("losses"), "none") << heap.path;
+      }
       const Values total = heap.Total();
       EXPECT_EQ(heap.CommentNumber("alloc_calls"), total.at("alloc_objects")) << heap.path;
       EXPECT_EQ(heap.CommentNumber("alloc_bytes"), total.at("alloc_space"));
@@ -55,12 +58,20 @@ class Exact : public Profiled {
       for (const auto& [stack, values] : by_long_way[i]) {
         const auto found = by_short_way[i].find(stack);
         if (found != by_short_way[i].end() && found->second == values) continue;
-        if (++told > 3) break;
+        if (++told > 3) continue;
         ADD_FAILURE() << stack << "\n  long way:  " << ::testing::PrintToString(values) << "\n  short way: "
                       << (found == by_short_way[i].end() ? "missing" : ::testing::PrintToString(found->second));
       }
+      EXPECT_EQ(told, 0) << "of " << by_long_way[i].size();
+      for (const auto& [stack, values] : by_short_way[i]) {
+        if (by_long_way[i].count(stack) != 0) continue;
+        ADD_FAILURE() << "by the short way only: " << stack;
+        break;
+      }
     }
   }
+
+  bool too_deep_ = false;  // some of its stacks are cut off
 };
 
 class ExactPrograms : public Exact, public ::testing::WithParamInterface<const char*> {};
@@ -83,6 +94,12 @@ TEST_F(Exact, PythonIsRecordedTheSame) {
                  "    ''.join(['ab', str(i)])\n"
                  "def deep(n): return [n, deep(n - 1)] if n else ['leaf']\n"
                  "for i in range(200): deep(i % 40)\n"});
+}
+
+// Stacks of which the outer frames are those of the one before, or almost.
+TEST_F(Exact, RandomTreesAreRecordedTheSame) {
+  too_deep_ = true;
+  ExpectTheSame({"random_trees"});
 }
 
 // Blocks that the shadow map has no room for, or that it does not take, are live samples as ever.

@@ -1,4 +1,4 @@
-// Allocates and frees one instruction at a time; a handler comes in at every instruction of the library.
+// Allocates and frees one instruction at a time, at a stack that came before and at one that did not; a handler comes in at every instruction of the library.
 //     stepped_allocations LIBRARY fork       it forks, and the child allocates, frees, and goes on where the parent was
 //     stepped_allocations LIBRARY allocate   it allocates and frees itself
 // Prints how often it came, and how many children did not end well.
@@ -24,6 +24,14 @@ KNOWN void outside(void) {
   void* block = malloc(64);
   Use(block);
   free(block);
+}
+// Below frames that no walk has come through, after one that has most of the outer ones.
+KNOWN void descend(int depth) {
+  if (depth > 0)
+    descend(depth - 1);
+  else
+    outside();
+  Use(&depth);
 }
 
 static void Handle(int signal, siginfo_t* info, void* context) {
@@ -62,9 +70,13 @@ int main(int argc, char** argv) {
     outside();
     in_handler();
   }
-  for (int i = 0; i < 2; ++i) {
+  descend(6);
+  for (int i = 0; i < 3; ++i) {
     __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-    outside();
+    if (i < 2)
+      outside();
+    else
+      descend(7);
     __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
     if (is_child) _exit(0);
   }

@@ -9,6 +9,7 @@
 
 #include "sampler/stacks/sample_stack.h"
 #include "tests/unit/anonymous_table.h"
+#include "tests/unit/frames.h"
 
 namespace holdfast {
 namespace {
@@ -27,34 +28,17 @@ class RememberedWalks : public ::testing::Test {
   [[gnu::noinline]] RememberedWalk* Walk() {
     caller_ = HOLDFAST_CALLER();
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
-    for (int i = 0; i < 2; ++i) CaptureStack(caller_, &thread_state.stack_bounds, &trace_, memory_->ClearNotes());
-    return memory_->Keep(caller_, thread_state.stack_bounds, walk_generation, 42);
+    CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
+    return WalkAgain() ? memory_->Keep(caller_, 42) : nullptr;
+  }
+  bool WalkAgain() {
+    return CaptureStack(caller_, &thread_state.stack_bounds, memory_->last().trace(), &memory_->last());
   }
 
   WalkMemory* memory_;
   CallerRegisters caller_;
   StackTrace trace_;
 };
-
-// Keeps a call from becoming a jump, so that its frame stays.
-void StayInFrame() { asm volatile("" ::: "memory"); }
-
-template <typename Inner>
-[[gnu::noinline]] void Recurse(int depth, const Inner& inner) {
-  volatile char of_its_own[24];
-  of_its_own[depth % 24] = 1;
-  depth == 0 ? inner() : Recurse(depth - 1, inner);
-  StayInFrame();
-}
-
-// With a frame pointer, which outer frames are found by.
-template <typename Inner>
-[[gnu::noinline]] void WithFramePointer(int bytes, const Inner& inner) {
-  auto* of_unknown_size = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(bytes)));
-  of_unknown_size[0] = 1;
-  inner();
-  StayInFrame();
-}
 
 TEST_F(RememberedWalks, TheSameWalkIsFound) {
   Recurse(12, [this] {
@@ -138,15 +122,16 @@ TEST_F(RememberedWalks, OnlyTheSecondWalkInARowIsExpected) {
 }
 
 TEST_F(RememberedWalks, ADeepStackIsNotKept) {
-  Recurse(WalkNotes::kMost + 5, [this] { EXPECT_EQ(Walk(), nullptr); });
+  Recurse(RememberedWalk::kMost + 5, [this] { EXPECT_EQ(Walk(), nullptr); });
 }
 
 // A thread's own block must be known: another stack, as a coroutine's, may be gone the next time.
 TEST_F(RememberedWalks, AStackThatMayGoIsNotKept) {
   Recurse(3, [this] {
     ASSERT_NE(Walk(), nullptr);
-    CaptureStack(caller_, &thread_state.stack_bounds, &trace_, memory_->ClearNotes());
-    EXPECT_EQ(memory_->Keep(caller_, StackBounds{}, walk_generation, 42), nullptr);
+    ASSERT_TRUE(WalkAgain());
+    thread_state.stack_bounds = {};
+    EXPECT_FALSE(WalkAgain());
   });
 }
 
@@ -164,6 +149,24 @@ TEST_F(RememberedWalks, EachSizeClassHasItsPlaceAndTheNewerOfTwoKeepsIt) {
   EXPECT_EQ(walk->RowFor(7 + RememberedWalk::kRows), 90u);
   walk->ForgetRow(8);
   EXPECT_EQ(walk->RowFor(8), 0u);
+}
+
+TEST_F(RememberedWalks, AKnownRowIsThatOfItsPathSizeClassAndGeneration) {
+  Recurse(3, [this] {
+    ASSERT_NE(Walk(), nullptr);
+    const uint64_t hash = memory_->last().path().hash();
+    EXPECT_EQ(memory_->FindKnownRow(hash, 7), nullptr);
+    memory_->RememberRow(hash, 7, 70, 42);
+    ASSERT_NE(memory_->FindKnownRow(hash, 7), nullptr);
+    EXPECT_EQ(memory_->FindKnownRow(hash, 7)->row, 70u);
+    EXPECT_EQ(memory_->FindKnownRow(hash, 7)->stack, 42u);
+    EXPECT_EQ(memory_->FindKnownRow(hash, 8), nullptr);
+    EXPECT_EQ(memory_->FindKnownRow(hash ^ 1, 7), nullptr);
+    ForgetUnwindRows();
+    CaptureStack(caller_, &thread_state.stack_bounds, &trace_);  // finds the rows again
+    ASSERT_TRUE(WalkAgain());
+    EXPECT_EQ(memory_->FindKnownRow(hash, 7), nullptr) << "of another table, perhaps";
+  });
 }
 
 TEST_F(RememberedWalks, AThreadWithoutANumberHasNoMemory) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -103,6 +104,39 @@ TEST(StackTable, SharedOuterFramesAreStoredOnce) {
   EXPECT_EQ(table->header()->node_count, 4u) << "the innermost node of a stack is its own";
 }
 
+// As LastWalk keeps it: the outer frames stay, the inner ones are others.
+TEST(StackTable, APathAndATraceOfTheSameFramesAreOneStack) {
+  SharedTable* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  static StackPath path;
+  path = {};
+  std::vector<TaggedPc> frames;  // outermost first
+  uint64_t random = 1;
+  for (int i = 0; i < 3000; ++i) {
+    const size_t kept = std::min<size_t>(NextRandom(&random) % 24, frames.size());
+    const size_t added = NextRandom(&random) % 6 + (kept == 0 ? 1 : 0);
+    frames.resize(kept);
+    path.Cut(static_cast<int>(kept));
+    for (size_t j = 0; j < added; ++j) {
+      frames.push_back(NextRandom(&random) % 3 + 1);
+      path.Add(frames.back());
+    }
+    StackTrace trace{};
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) trace.frames[trace.depth++] = *frame;
+    // By turns, so that each finds what the other has made.
+    Stack* by_trace = i % 2 == 0 ? InternStack(table, trace) : nullptr;
+    Stack* by_path = InternStack(table, &path);
+    if (by_trace == nullptr) by_trace = InternStack(table, trace);
+    ASSERT_EQ(by_path, by_trace) << i;
+    std::vector<TaggedPc> found;  // innermost first
+    for (Offset at = by_path->leaf; at != 0; at = table->At<Node>(at)->parent) {
+      const Node& node = *table->At<Node>(at);
+      for (uint64_t j = 0; j < node.frames[0] >> kNodeCountShift; ++j) found.push_back(node.frames[j] & kTaggedPcMask);
+    }
+    ASSERT_EQ(found, std::vector<TaggedPc>(frames.rbegin(), frames.rend())) << i;
+  }
+}
+
 TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
   SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
@@ -173,7 +207,7 @@ TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
   for (int t = 0; t < 4; ++t) {
     // All of them all nodes, in the same order: so that they meet at the ends of lists.
     threads.emplace_back([table] {
-      for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc}));
+      for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc, 3, 2, 1}));
     });
   }
   for (std::thread& thread : threads) thread.join();

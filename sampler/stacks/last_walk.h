@@ -1,0 +1,120 @@
+// The walk that a thread made last, frame by frame from the outermost on, so that the next one is made only where it differs.
+//
+// Most walks share their outer frames with the one before: a parser's loop, a tree that is walked down and up. So the words that
+// the last walk read are compared from the outermost on, as far as they are what they were. The new walk begins at its caller as
+// ever; where it comes to a frame of the last one (same pc and sp, and fp where an outer frame depends on it) outside of which all
+// words are unchanged, the rest is the same:
+//
+//     last   main ─ parse ─ object ─ member ─ string ─ malloc
+//     now    main ─ parse ─ object ─ array ─ malloc
+//            └── words unchanged ──┘ └─ walked ─┘     "array" returns to where "member" did: the same frame, joined
+//
+// Hashes and nodes of the frames that stay are known, too: see StackPath. 8 instructions a frame that stays, 67 for one that is
+// walked. The rules are those of remembered_walks.h: plain steps, the thread's own stack, to the outermost frame, rows of the same
+// generation; a walk that is none of it leaves the last one as it is.
+//
+// Only its own thread uses it, muted. A handler may jump out anywhere: what is half written is not valid.
+#ifndef HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
+#define HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
+
+#include <cstdint>
+
+#include "sampler/arch/processor.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/tables/stack_table.h"
+
+namespace holdfast {
+
+class LastWalk {
+ public:
+  // ---- One walk, as CaptureStack makes it ----
+
+  // Finds out how many frames of the last walk may be joined.
+  void Begin(const CallerRegisters& caller, const StackBounds& bounds);
+  // At each frame. True: from here on it is the last walk.
+  HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+    while (sps_[may_join_] < sp) --may_join_;  // the first one is no frame's
+    if (UNLIKELY(sps_[may_join_] == sp) && IsAt(may_join_, pc, fp)) {
+      joined_ = may_join_;
+      return true;
+    }
+    walked_[count_++] = {sp, fp, 0, false};
+    return false;
+  }
+  // Of the step that follows: what it depends on, and what it has read.
+  void UsesFp() { walked_[count_ - 1].uses_fp = true; }
+  void ReadFp(uintptr_t place) {
+    Frame& frame = walked_[count_ - 1];
+    if (place < frame.sp || place % sizeof(uintptr_t) != 0) GiveUp();
+    frame.fp_read_at = place;
+    if (place + sizeof(uintptr_t) > walked_top_) walked_top_ = place + sizeof(uintptr_t);
+  }
+  void ReadReturn(uintptr_t place, uintptr_t word) {
+    walked_end_ = word == 0 ? place : 0;
+    if (place + sizeof(uintptr_t) > walked_top_) walked_top_ = place + sizeof(uintptr_t);
+  }
+  // A step that is not plain, or a row that may be another one the next time: no walk to be kept, nor to be joined from here on.
+  void GiveUp() {
+    gave_up_ = true;
+    may_join_ = 0;
+  }
+  // The walk has come to the outermost frame, or to one of the last walk. Takes the new frames from `trace`. False: it is none to be
+  // kept, and stands in `trace` as a whole; the last one stays.
+  bool End(const StackBounds& bounds, StackTrace* trace);
+
+  // ---- What is kept ----
+
+  StackPath& path() { return path_; }
+  int walked() const { return count_; }  // frames of the newest walk that were not the last one's
+  StackTrace* trace() { return &trace_; }
+  uint64_t generation() const { return generation_; }
+  bool uses_fp() const { return fp_matters_[path_.depth]; }
+  // Calls `add(place, word)` for each word that it has read, in the order of the walk, and that matters.
+  template <typename Add>
+  void ForEachWord(Add add) const {
+    for (int i = path_.depth - 1; i > 0; --i) {
+      add(sps_[i] - sizeof(uintptr_t), Pc(i));
+      if (fp_read_at_[i] != 0) add(fp_read_at_[i], fps_[i]);
+    }
+    if (end_ != 0) add(end_, 0);
+  }
+
+ private:
+  struct Frame {
+    uintptr_t sp, fp;
+    uintptr_t fp_read_at;  // where its step found the fp of the next outer frame; 0: that has the same
+    bool uses_fp;
+  };
+
+  uintptr_t Pc(int i) const { return path_.frames[i - 1] & kPcMask; }
+  bool IsAt(int i, uintptr_t pc, uintptr_t fp) const {
+    return Pc(i) == pc && (!fp_matters_[i] || fps_[i] == fp) && count_ + i <= kMaxDepth;
+  }
+  // The words that led to this frame.
+  bool IsUnchanged(int i) const;
+
+  // Of the last walk. The outermost frame is number 1; number 0 ends searches.
+  uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
+  uintptr_t top_ = 0;        // all that it has read lies below
+  uintptr_t end_ = 0;        // where the return address 0 of the outermost frame stands, if it has one
+  uintptr_t sps_[kMaxDepth + 1];
+  uintptr_t fps_[kMaxDepth + 1];
+  uintptr_t fp_read_at_[kMaxDepth + 1];  // where the fp of this frame was found; 0: elsewhere, or nothing depends on it
+  bool fp_matters_[kMaxDepth + 1];
+  StackPath path_;
+
+  // Of the walk that is being made, innermost frame first.
+  uint64_t walked_generation_ = 0;
+  uintptr_t walked_from_ = 0, walked_top_ = 0, walked_end_ = 0;
+  int count_ = 0;
+  int may_join_ =
+      0;  // the innermost frame that the walk has not passed and outside of which nothing has changed; 0: none
+  int joined_ = 0;  // where it came to it
+  bool gave_up_ = false;
+  Frame walked_[kMaxDepth];
+  StackTrace trace_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
