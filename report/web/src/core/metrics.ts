@@ -29,12 +29,12 @@ const help: Record<string, MetricHelp> = {
     when: "The number of calls: temporary objects in a loop show here first.",
   },
   "block/delay": {
-    title: "Time waited for locks",
+    title: "Time waited",
     short: "time waited",
     when: "Start here when threads are slow and processors idle: which code waited, and how long.",
   },
   "block/contentions": {
-    title: "Waits for locks",
+    title: "Waits",
     short: "waits",
     when: "Many short waits that add up to little time now, and to more with more threads.",
   },

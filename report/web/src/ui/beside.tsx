@@ -57,7 +57,7 @@ export function Beside({ app }: { app: App }) {
               </th>
             )}
             {head("self", compared ? "Δ Self" : "Self")}
-            {head("total", compared ? "Δ Total" : "Total")}
+            {waits === null && head("total", compared ? "Δ Total" : "Total")}
           </tr>
         </thead>
         <tbody ref={body} onPointerLeave={() => app.hover.set(null)}>
@@ -76,7 +76,7 @@ export function Beside({ app }: { app: App }) {
               </td>
               {waits !== null && <td class="num">{text(waits.locksOf.get(row.func)?.[part][0] ?? 0)}</td>}
               <td class="num">{text(own(row))}</td>
-              <td class="num muted">{text(all(row))}</td>
+              {waits === null && <td class="num muted">{text(all(row))}</td>}
             </tr>
           ))}
         </tbody>

@@ -7,7 +7,7 @@ import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
 import { rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
-import { heldKinds, lockSide, singleLocks } from "./views/lock_data";
+import { heldKinds, lockedFutexes, lockSide, singleLocks } from "./views/lock_data";
 
 interface Finding {
   title: string;
@@ -31,7 +31,7 @@ function heaviest(app: App): { node: number; share: number } {
 }
 
 /** A name in the one line there is: so long that what is said of it would not be seen, it loses what tells least. */
-const inALine = (name: string): string => (name.length <= 40 ? name : leafName(shortName(name)));
+const inALine = (name: string, most = 40): string => (name.length <= most ? name : leafName(shortName(name)));
 
 function findings(app: App): Finding[] {
   const { model, state } = app;
@@ -52,7 +52,7 @@ function findings(app: App): Finding[] {
       title: "Biggest",
       text: (
         <>
-          <b class="fn-text" title={biggest.name}>{inALine(biggest.name)}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
+          <b class="fn-text" title={biggest.name}>{waits === null ? inALine(biggest.name) : inALine(biggest.name, 24).replace(/^.*::/, "")}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
           <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
           {waits !== null && " for locks"}
           {!negative && `, ${percentText(biggest.value, whole)}`}
@@ -63,8 +63,8 @@ function findings(app: App): Finding[] {
     });
   }
   if (waits !== null) {
-    const rest: [number, string][] = [[waits.events, "for what nobody holds"], [waits.idle, "idle"]];
-    const text = [`${valueText(app, waits.locks)} of it for locks`, ...rest.filter(([value]) => value > 0).map(([value, what]) => `${valueText(app, value)} ${what}`)];
+    const rest: [number, string][] = [[waits.events, "events"], [waits.idle, "idle"]];
+    const text = [`${valueText(app, waits.locks)} locks`, ...rest.filter(([value]) => value > 0).map(([value, what]) => `${valueText(app, value)} ${what}`)];
     found.push({ title: "Waits", text: text.join(", "), open: () => app.set({ view: "functions" }) });
   }
   const { node, share } = heaviest(app);
@@ -89,9 +89,10 @@ function findings(app: App): Finding[] {
       if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
       for (const comment of series.comments) {
         const counted = /^(\S+) delay_ns: (\d+)/.exec(comment);
-        if (counted !== null && heldKinds.test(counted[1]!)) waited += Number(counted[2]);
+        if (counted !== null && counted[1] !== "futex" && heldKinds.test(counted[1]!)) waited += Number(counted[2]);
       }
     }
+    waited += lockedFutexes(app);
     if (waited > 0) {
       found.push({
         title: "Locks",

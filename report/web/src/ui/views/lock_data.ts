@@ -84,6 +84,12 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
 
 export const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
 
+/** What was waited for futexes that are locks: which are is known of samples, not of the counters. */
+export function lockedFutexes({ model, state }: App): number {
+  if (model.labelValues.get("wait")?.includes("futex") !== true) return 0;
+  return valuesFor(model.report, { ...model.choice(state), metric: "block/delay", compare: null, mostRank: 0, labels: [{ key: "wait", text: "futex" }] }).total;
+}
+
 /** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
 export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   const { report } = app.model;
@@ -102,7 +108,7 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
     for (const pair of series.pairs) {
       // Without a holder a pair is the sum of a waiter's side, which stands in the table of that side.
       const lock = series.locks.find(([number]) => number === pair[0]);
-      if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1] });
+      if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1], rank: lock[10] });
     }
   }
   return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] - a.lock[4]), pairs };
@@ -116,12 +122,14 @@ export interface PairOf {
   series: Series;
   pair: LockPair;
   lockName: string;
+  rank: number; // of the lock
 }
 
 export interface WhomRow {
   waiter: number; // functions; −1: not captured
   holder: number;
   lock: string;
+  rank: number; // 0: somebody holds it
   delay: number;
   count: number;
   waitedP99: number; // nanoseconds; −1: not known
@@ -131,9 +139,9 @@ export interface WhomRow {
 /** Pairs by their functions and lock, as `holdfast locks --holder .` prints them. */
 export function whomRows(pairs: PairOf[]): WhomRow[] {
   const rows = new Map<string, WhomRow>();
-  for (const { pair: [, , , contentions, delay, holder, waiter, heldP99, waitedP99], lockName } of pairs) {
+  for (const { pair: [, , , contentions, delay, holder, waiter, heldP99, waitedP99], lockName, rank } of pairs) {
     const key = `${waiter} ${holder} ${lockName}`;
-    const row = rows.get(key) ?? { waiter, holder, lock: lockName, delay: 0, count: 0, waitedP99: -1, heldP99: -1 };
+    const row = rows.get(key) ?? { waiter, holder, lock: lockName, rank, delay: 0, count: 0, waitedP99: -1, heldP99: -1 };
     row.delay += delay;
     row.count += contentions;
     row.waitedP99 = Math.max(row.waitedP99, waitedP99);

@@ -43,7 +43,10 @@ function place(boxes: Map<string, Box>, whole: number): number {
 }
 
 export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRow[]; onOpen: (func: number, kind: "block" | "mutex") => void }) {
-  const rows = all.filter((row) => row.delay > 0).slice(0, 12);
+  // Who wakes a thread up holds nothing: events are drawn only where there is nothing else.
+  const some = all.filter((row) => row.delay > 0);
+  const held = some.filter((row) => row.rank === 0);
+  const rows = (held.length > 0 ? held : some).slice(0, 12);
   const whole = rows.reduce((sum, row) => sum + row.delay, 0);
   if (whole <= 0) return null;
   const nameOf = (func: number) => (func < 0 ? "not captured" : app.model.shortName(func));

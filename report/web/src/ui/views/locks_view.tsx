@@ -20,6 +20,13 @@ function SingleLocks({ app }: { app: App }) {
     );
   return (
     <>
+      {[...new Set(locks.flatMap(({ series }) => [series.names, series.lockNames]))]
+        .filter((text) => text !== "")
+        .map((text) => (
+          <p key={text} class="muted" data-testid="lock-names">
+            {text}
+          </p>
+        ))}
       {whom.length > 0 && (
         <section aria-label="Who waited for whom">
           <h2>Who waited for whom{part}</h2>
@@ -62,13 +69,6 @@ function SingleLocks({ app }: { app: App }) {
       )}
       <section aria-label="Hottest locks">
         <h2>Hottest locks{part}</h2>
-        {[...new Set(locks.flatMap(({ series }) => [series.names, series.lockNames]))]
-          .filter((text) => text !== "")
-          .map((text) => (
-            <p key={text} class="muted" data-testid="lock-names">
-              {text}
-            </p>
-          ))}
         <table class="data" data-testid="lock-list">
           <thead>
             <tr>
@@ -225,6 +225,7 @@ export function LocksView({ app }: { app: App }) {
   const handOff = isPart ? 0 : stated(app, "gap_ns");
   const blamed = handOff > 0 ? stated(app, "delay_ns") || holders.delay : holders.delay;
   const whole = handOff > 0 ? blamed + handOff : held;
+  const withEvents = waiters.locks !== null && held > 1.01 * waiters.locks;
   // A label that only one side has leaves two figures that belong to different samples.
   const both = has("block") && has("mutex") && waiters.delay > 0 && whole > 0 && waiters.ignored.length + holders.ignored.length === 0;
   return (
@@ -232,7 +233,7 @@ export function LocksView({ app }: { app: App }) {
       {both && (
         <p class="lead">
           {handOff > 0 ? "As counted, threads waited " : "Threads waited "}
-          {formatValue(whole, "nanoseconds")} for locks: holders account for <b>{formatPercent(blamed, whole)}</b>
+          {formatValue(whole, "nanoseconds")} for locks{withEvents && ", and for futexes that are events"}: holders account for <b>{formatPercent(blamed, whole)}</b>
           {handOff > 0 && (
             <>
               , the delay from an unlock until the next thread ran for <b>{formatPercent(handOff, whole)}</b>
