@@ -147,10 +147,10 @@ class ReportBuilder {
     std::string sampling, program, pid;
     int64_t period = 0;
     std::vector<std::string> comments, losses;
-    std::string deadlocks;               // in words (report/waiters/stuck.h), of the newest file
-    std::string how_to_name;             // what brings names that are missing, in words
-    std::string how_to_name_locks;       // and of locks without a name
-    std::vector<uint32_t> plumbing;      // functions
+    std::string deadlocks;                          // in words (report/waiters/stuck.h), of the newest file
+    std::string how_to_name;                        // what brings names that are missing, in words
+    std::string how_to_name_locks;                  // and of locks without a name
+    std::vector<uint32_t> plumbing;                 // functions
     absl::flat_hash_map<uint32_t, WaitRank> ranks;  // of rows that are no waits for locks
     std::vector<Lock> locks;
     std::vector<PairOfStacks> pairs;

@@ -1,5 +1,7 @@
 #include "report/push/sender.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -17,6 +19,14 @@ constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000}
 constexpr size_t kMostRefusalsSaid = 20;
 // The server takes nothing that is older than an hour; a minute for clocks that differ.
 constexpr int64_t kOldest = 59 * 60 * kSecond;
+
+// Not std::random_device, which needs glibc 2.36.
+uint32_t Seed() {
+  uint32_t seed = 1;
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+    seed = static_cast<uint32_t>(Clock::now().time_since_epoch().count());
+  return seed;
+}
 
 // "{"code":"invalid_argument","message":"…"}", "429: …" → one line that can be printed.
 std::string WhatItSaid(const Reply& reply) {
@@ -137,7 +147,7 @@ void Sender::SendFirstOf(Spool& spool) {
   }
   if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) {
     SayTrouble(reply, outcome);
-    static thread_local std::minstd_rand random{std::random_device{}()};
+    static thread_local std::minstd_rand random{Seed()};
     const std::lock_guard lock(mutex_);
     ++counts_.failures;
     not_before_ = Clock::now() +

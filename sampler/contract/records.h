@@ -96,7 +96,7 @@ inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTa
 //     main … parse ◄── read … make_string       parent points towards main; a Stack names its innermost node
 //                  ◄── write … reply
 struct Node {
-  Offset parent;      // 0: the outermost node
+  Offset parent;  // 0: the outermost node
   Offset next;  // next node of the same hash head, a newer one; or a NodeBranch. 0 in a node of fewer than kNodeFrames
   TaggedPc frames[];  // innermost first; their number stands in the first one from kNodeCountShift on
 };
