@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 enum { kStep = 64, kMost = 4096, kStackBytes = 256 << 10 };
 
 static char* stack;  // its lowest byte that may be touched
@@ -63,7 +65,12 @@ static void Condition(void) {
 
 static void Pause(void) { usleep(500); }
 static void Hold(void) { pthread_mutex_lock(&mutex); }
-static void ReleaseSoon(void) { Pause(), pthread_mutex_unlock(&mutex); }
+static _Atomic int waiter;  // the thread with little stack, once it goes to what it waits for
+// Once it sleeps there: on a busy machine that takes longer than any pause.
+static void ReleaseSoon(void) {
+  for (int i = 0; i < 4000 && (waiter == 0 || !Sleeps(waiter)); ++i) Pause();
+  Pause(), pthread_mutex_unlock(&mutex);
+}
 static void HoldRw(void) { pthread_rwlock_wrlock(&rwlock); }
 static void ReleaseRwSoon(void) { Pause(), pthread_rwlock_unlock(&rwlock); }
 static void HoldSpin(void) { pthread_spin_init(&spin, 0), pthread_spin_lock(&spin); }
@@ -143,6 +150,7 @@ static void* WithLittle(void* unused) {
   }
   if (chosen->before != NULL && chosen->before != LockLate) chosen->before();
   pthread_barrier_wait(&ready);
+  waiter = gettid();
   if (chosen->before == LockLate) LockLate();
   if (chosen->with_little == Unlock) Pause(), Pause();
   CallWithLittle(chosen->with_little);
@@ -151,7 +159,7 @@ static void* WithLittle(void* unused) {
 
 // The forbidden page lies below the thread's own stack, as its guard does.
 static void RunCase(void) {
-  signalled = 0, word = 0;
+  signalled = 0, word = 0, waiter = 0;
   char* low = mmap(NULL, 4096 + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(low, 4096, PROT_NONE);
   stack = low + 4096;
