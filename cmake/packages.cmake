@@ -3,7 +3,7 @@
 # what an installation does not: it strips, takes symbols apart, and gives every file the same time.
 install(FILES README.md CHANGELOG.md LICENSE SECURITY.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES packaging/holdfast-serve.service DESTINATION lib/systemd/user)
+install(FILES packaging/holdfast-serve.service packaging/holdfast-agent.service DESTINATION lib/systemd/user)
 install(DIRECTORY examples/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 install(FILES packaging/profiled.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
@@ -50,7 +50,7 @@ set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_DEBUG_PACKAGE_SECTION debug)
 # What check-tool and check-binary hold the files to. Debug files of other programs come through libdebuginfod, when asked for.
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_DEPENDS "libc6 (>= 2.35)")
-set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SUGGESTS "libdebuginfod1t64 | libdebuginfod1, graphviz")
+set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SUGGESTS "libdebuginfod1t64 | libdebuginfod1, libcurl4t64 | libcurl4, graphviz")
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_COMPONENT_DEBUG_DEPENDS ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})  # of the same version
 

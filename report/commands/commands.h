@@ -20,7 +20,7 @@ using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
 AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddMemoryCommand,
-    AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddExporterCommand;
+    AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddAgentCommand, AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;

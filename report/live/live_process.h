@@ -18,13 +18,15 @@ namespace holdfast {
 // Names for profiles, kept from one to the next. Any thread: one at a time.
 class Names {
  public:
+  Names() { symbolizer_.BelieveFor(kBelieved); }
   // `now` is of `snapshot`. Lines of source that are not found in time come next time.
   void Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
   // Of addresses as the program sees them; "" where none is known.
   std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
 
  private:
-  std::mutex mutex_;  // guards symbolizer_
+  static constexpr int64_t kBelieved = 1'000'000'000;  // ns before a file is looked at again
+  std::mutex mutex_;                                   // guards symbolizer_
   ModuleSymbolizer symbolizer_;
 };
 

@@ -101,4 +101,11 @@ Profile IncreaseSince(const CumulativeValues& before, const Profile& now) {
   return difference.Take();
 }
 
+bool CountsSomething(const Profile& increase) {
+  for (size_t type = 0; type < increase.sample_types.size(); ++type) {
+    if (IsCounter(increase.strings[increase.sample_types[type].type]) && increase.Total(type) != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace holdfast

@@ -52,6 +52,9 @@ Profile ChangeBetween(const Profile& before, const Profile& now);
 // now as it is. Waits in progress are left out: they are told once, when they are over.
 Profile IncreaseSince(const CumulativeValues& before, const Profile& now);
 
+// Whether any counter of it is more than 0: else it only says what is in use.
+bool CountsSomething(const Profile& increase);
+
 // Of both, the comments are those that hold for a difference: whose it is and how it was sampled. Locations that no sample
 // names are left out.
 

@@ -1,5 +1,10 @@
 #include "report/push/collector.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -56,6 +61,27 @@ std::string KeyOf(const ProcessTable& process) {
 
 }  // namespace
 
+Collector::Watched::Watched(ProcessTable found) : table(std::move(found)) {
+  if (table.pid.has_value()) process = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, *table.pid, 0)));
+}
+
+bool Collector::Watched::HasExited() const {
+  pollfd end = {.fd = process.get(), .events = POLLIN, .revents = 0};
+  return process.valid() && poll(&end, 1, 0) == 1;
+}
+
+Collector::Exits::Exits() : all_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+void Collector::Exits::Watch(const FileDescriptor& process) {
+  epoll_event event = {.events = EPOLLIN, .data = {}};
+  if (process.valid()) epoll_ctl(all_.get(), EPOLL_CTL_ADD, process.get(), &event);
+}
+
+bool Collector::Exits::Any() const {
+  epoll_event event;
+  return epoll_wait(all_.get(), &event, 1, 0) == 1;
+}
+
 void Collector::SayOnce(const std::string& text) {
   if (said_.insert(text).second) Say(text);
 }
@@ -85,7 +111,8 @@ void Collector::Find(const std::vector<std::string>& tables) {
   for (ProcessTable& process : LiveProcesses(choice)) {
     table_folders_.insert(process.folder);
     std::string key = KeyOf(process);
-    watched_.try_emplace(std::move(key), std::move(process));
+    const auto [place, is_new] = watched_.try_emplace(std::move(key), std::move(process));
+    if (is_new) exits_.Watch(place->second.process);
   }
 }
 
@@ -122,13 +149,13 @@ void Collector::Tell(Watched* watched) {
     names_.Give(*snapshot, kind, &made->increase);
     return made;
   });
-  Shrink(watched->spool.get(), options_.max_disk_bytes.value_or(snapshot->max_disk_bytes));
+  max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot->max_disk_bytes);
 }
 
 template <typename Now>
 void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
   ToldProcess next = *told;
-  bool any = false;
+  bool any = false, counts = told->last_entry == 0;  // the first time it is written down in any case
   absl::Status status;
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
     std::optional<NewProfile> made = now(static_cast<ProfileKind>(i), told->kinds[i]);
@@ -136,11 +163,12 @@ void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
     const absl::StatusOr<bool> put = Put(spool, *told, static_cast<ProfileKind>(i), made->increase);
     status = put.status();
     any = any || (put.ok() && *put);
+    counts = counts || CountsSomething(made->increase);
     next.kinds[i] = std::move(made->values);
   }
   if (!status.ok()) {
     spool->Abandon();
-  } else if (any) {
+  } else if (any && counts) {
     status = spool->Commit(&next);
   }
   if (status.ok()) {
@@ -153,6 +181,7 @@ void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
 
 absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase) {
   const ServerProfiles made = ForServer(increase);
+  const bool counts = CountsSomething(increase);
   counts_.cut_stacks += made.cut_stacks;
   counts_.too_large += made.too_large;
   for (const ServerProfiles::Part& part : made.parts) {
@@ -162,43 +191,44 @@ absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, Profi
                           .from_ns = part.time_nanos - increase.duration_nanos,
                           .until_ns = part.time_nanos,
                           .pprof = part.pprof};
-    const absl::Status status = spool->Put(told.process, entry);
+    const absl::Status status = spool->Put(told.process, entry, counts);
     if (!status.ok()) return status;
     ++counts_.profiles;
   }
   return !made.parts.empty();
 }
 
-void Collector::Shrink(Spool* spool, uint64_t max_bytes) {
-  const uint64_t dropped = spool->Shrink(max_bytes);
-  if (dropped == 0) return;
-  counts_.dropped += dropped;
-  SayOnce(fmt::format("{}: what waits there and the profiles have reached --max-disk: the oldest are dropped.",
-                      Printable(spool->out())));
+void Collector::ShrinkSpools() {
+  for (const auto& [spool, max_bytes] : max_bytes_) {
+    const uint64_t dropped = spool->Shrink(max_bytes);
+    if (dropped == 0) continue;
+    counts_.dropped += dropped;
+    SayOnce(fmt::format("{}: what waits there and the profiles have reached --max-disk: the oldest are dropped.",
+                        Printable(spool->out())));
+  }
 }
 
 void Collector::TellAll() {
-  for (auto& [key, watched] : watched_) {
-    watched.ended =
-        watched.table.table.liveness() == Liveness::kDead;  // before it is read: that is its last state then
-    Tell(&watched);
-  }
-  for (const auto& [key, watched] : watched_) {
-    if (watched.ended && watched.spool != nullptr) watched.spool->Finish(watched.told.process);
-  }
-  std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
+  // Looked at before it is read: that is its last state then.
+  TellThose([](Watched& watched) { return watched.table.table.liveness() == Liveness::kDead; }, /*also_living=*/true);
 }
 
 bool Collector::TellEnded() {
+  if (!exits_.Any()) return false;
   const size_t before = watched_.size();
+  TellThose([](Watched& watched) { return watched.HasExited(); }, /*also_living=*/false);
+  return watched_.size() != before;
+}
+
+template <typename HasEnded>
+void Collector::TellThose(HasEnded has_ended, bool also_living) {
   for (auto& [key, watched] : watched_) {
-    watched.ended = watched.table.table.liveness() == Liveness::kDead;
-    if (!watched.ended) continue;
-    Tell(&watched);
-    if (watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+    watched.ended = has_ended(watched);
+    if (watched.ended || also_living) Tell(&watched);
+    if (watched.ended && watched.spool != nullptr) watched.spool->Finish(watched.told.process);
   }
   std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
-  return watched_.size() != before;
+  ShrinkSpools();
 }
 
 void Collector::TellOfEarlier() {
@@ -210,7 +240,7 @@ void Collector::TellOfEarlier() {
 
 // Nobody has made a file of them yet.
 void Collector::TellByTables(Spool* spool) {
-  const std::vector<ToldProcess> all = spool->AllTold();
+  const std::vector<ToldProcess> all = spool->Earlier();
   const auto is_left = [&](const ToldProcess& told) { return !told_here_.contains(told.process); };
   if (std::none_of(all.begin(), all.end(), is_left)) return;
   for (ProcessTable& process : FindTables(options_.choice.tables).tables) {
@@ -232,7 +262,7 @@ void Collector::TellByTables(Spool* spool) {
 }
 
 void Collector::TellByFiles(Spool* spool) {
-  for (ToldProcess& told : spool->AllTold()) {
+  for (ToldProcess& told : spool->Earlier()) {
     if (told_here_.contains(told.process)) continue;
     std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
     bool any = false;

@@ -63,8 +63,22 @@ class Collector {
     ProcessTable table;
     std::shared_ptr<Spool> spool;  // null: not told yet
     ToldProcess told;
+    FileDescriptor process;  // pidfd; invalid where it is out of sight
     bool ended = false;
-    explicit Watched(ProcessTable found) : table(std::move(found)) {}
+    explicit Watched(ProcessTable found);
+    // Told by the kernel alone: an exec is not seen.
+    bool HasExited() const;
+  };
+
+  // Tells whether any of the processes has exited, by one system call.
+  class Exits {
+   public:
+    Exits();
+    void Watch(const FileDescriptor& process);  // until it is closed
+    bool Any() const;
+
+   private:
+    FileDescriptor all_;
   };
 
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
@@ -77,12 +91,16 @@ class Collector {
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
   void BeginByFile(const Profile& profile, ToldProcess* told);
-  void Shrink(Spool* spool, uint64_t max_bytes);
+  template <typename HasEnded>
+  void TellThose(HasEnded has_ended, bool also_living);
+  void ShrinkSpools();
   void SayOnce(const std::string& text);
 
   const Options options_;
   const std::function<void(std::shared_ptr<Spool>)> use_;
   Names names_;
+  Exits exits_;
+  std::map<Spool*, uint64_t> max_bytes_;
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;

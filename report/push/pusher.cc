@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,8 @@
 namespace holdfast {
 namespace {
 
+constexpr int64_t kLookAround = 60 * kSecond;
+constexpr int64_t kSweep = 600 * kSecond;
 constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
 
 // The programs may have begun before us, and have ended by now.
@@ -35,7 +38,8 @@ class NewTables {
     if (!events_.valid()) events_ = FileDescriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     for (const std::string& folder : folders) {
       if (watched_.insert(folder).second) {
-        inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+        tells_all_ =
+            inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0 && tells_all_;
       }
     }
   }
@@ -45,17 +49,27 @@ class NewTables {
     while (read(events_.get(), buffer, sizeof buffer) > 0) any = true;
     return any;
   }
-  std::vector<std::string> folders() const { return {watched_.begin(), watched_.end()}; }
+  bool tells_all() const { return tells_all_; }
+  const std::set<std::string>& folders() const { return watched_; }
 
  private:
   FileDescriptor events_;
   std::set<std::string> watched_;
+  bool tells_all_ = true;
 };
 
 // Whether nobody holds the other end any more.
 bool IsClosed(int pipe) {
   pollfd end = {.fd = pipe, .events = 0, .revents = 0};
   return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+// A table and its process are two for each program.
+void MayOpenManyFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 Collector::Options CollectorOptions(const PushOptions& options, const std::string& url) {
@@ -84,6 +98,7 @@ void SaySummary(const Collector& collector, const Sender& sender, size_t waiting
 }  // namespace
 
 absl::Status Push(const PushOptions& options, HeldSignals& signals) {
+  MayOpenManyFiles();
   absl::StatusOr<std::unique_ptr<PushClient>> client = PushClient::Make(options.server);
   if (!client.ok()) return client.status();
   const std::string url = (*client)->options().url;
@@ -112,19 +127,30 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
     if (options.follow) return IsClosed(STDIN_FILENO) && collector.processes() == 0;
     return options.once || (!options.choice.pids.empty() && options.choice.outs.empty() && collector.processes() == 0);
   };
-  int64_t next = NowNs();
+  int64_t next = NowNs(), next_sweep = next, next_look = next;
+  const auto find_new = [&] { collector.Find({tables.folders().begin(), tables.folders().end()}); };
   const int64_t began = NowNs(CLOCK_REALTIME) - kHeadStart;
   while (true) {
     if (NowNs() >= next) {
-      collector.Find({});
+      // Where they lie is known: what comes there is told. Elsewhere, and where nothing tells, it is looked for.
+      if (NowNs() >= next_look || !tables.tells_all()) {
+        collector.Find({});
+        watch();
+        next_look = NowNs() + kLookAround;
+      } else if (tables.Came()) {
+        find_new();
+      }
       collector.TellAll();
       collector.TellOfEarlier();
-      watch();
+      if (options.sweep && NowNs() >= next_sweep) {
+        options.sweep(tables.folders());
+        next_sweep = NowNs() + kSweep;
+      }
       next += options.every.count();
       if (next < NowNs()) next = NowNs() + options.every.count();  // it was asleep
       sender.Wake();
     } else {
-      if (tables.Came()) collector.Find(tables.folders());
+      if (tables.Came()) find_new();
       if (collector.TellEnded()) sender.Wake();
     }
     if (is_done()) break;

@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,7 +31,9 @@ struct PushOptions {
   // Of an exporter, which holds the other end of our standard input: we end when it has ended, and tell of what ran so
   // shortly that it was never seen from its files.
   bool follow = false;
-  std::chrono::milliseconds linger{10'000};  // at the end, for what still waits
+  // Called with the folders of tables, every ten minutes.
+  std::function<void(const std::set<std::string>&)> sweep;
+  std::chrono::milliseconds linger{10'000};                               // at the end, for what still waits
 };
 
 // Until it is asked to end, or, where processes were named, until these have. Unavailable: something still waits on disk.

@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-constexpr char kEntry[] = "entry", kTold[] = "told", kTemporary[] = ".new";
+constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new";
 
 uint64_t HashOf(std::string_view text) {  // the same in every build
   uint64_t hash = 0xcbf29ce484222325ull;
@@ -75,15 +75,14 @@ std::string ReadFileAt(int folder, const std::string& name) {
 }
 
 std::string NameOf(const Spool::Waiting& entry) {
-  return fmt::format("{:012}.{}.{}", entry.number, entry.process, kEntry);
+  return fmt::format("{:012}.{}.{}", entry.number, entry.process, entry.counts ? kEntry : kStill);
 }
 
 std::optional<Spool::Waiting> ParseEntryName(const std::string& name, uint64_t bytes) {
   const std::vector<std::string_view> parts = Split(name, ".");
-  Spool::Waiting entry{.bytes = bytes};
-  if (parts.size() != 3 || parts[2] != kEntry || !absl::SimpleAtoi(std::string(parts[0]), &entry.number))
-    return std::nullopt;
-  entry.process = std::string(parts[1]);
+  if (parts.size() != 3 || (parts[2] != kEntry && parts[2] != kStill)) return std::nullopt;
+  Spool::Waiting entry{.process = std::string(parts[1]), .bytes = bytes, .counts = parts[2] == kEntry};
+  if (!absl::SimpleAtoi(std::string(parts[0]), &entry.number)) return std::nullopt;
   return entry;
 }
 
@@ -131,19 +130,18 @@ void Spool::ReadWhatIsThere() {
   for (const auto& [process, finished] : finished_) {
     const std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), process + "." + kTold));
     if (told.has_value()) last[process] = told->last_entry;
+    earlier_.insert(process);
     next_number_ = std::max(next_number_, told.has_value() ? told->last_entry + 1 : 1);
   }
   std::sort(entries.begin(), entries.end(), [](const Waiting& a, const Waiting& b) { return a.number < b.number; });
   for (const Waiting& entry : entries) {
     next_number_ = std::max(next_number_, entry.number + 1);
     const auto committed = last.find(entry.process);
-    if (committed == last.end() || entry.number > committed->second) {
+    if (entry.counts && (committed == last.end() || entry.number > committed->second)) {
       unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
-      continue;
+    } else {
+      Add(entry);
     }
-    bytes_ += entry.bytes;
-    ++of_process_[entry.process];
-    waiting_.push_back(entry);
   }
   const int aside = openat(folder_.get(), "aside", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (aside < 0) return;
@@ -156,27 +154,30 @@ void Spool::ReadWhatIsThere() {
   }
 }
 
-std::optional<ToldProcess> Spool::ToldOf(const std::string& process) const {
+std::optional<ToldProcess> Spool::ToldOf(const std::string& process) {
+  {
+    const std::lock_guard lock(mutex_);
+    earlier_.erase(KeyOf(process));
+  }
   std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), KeyOf(process) + "." + kTold));
   if (told.has_value() && told->process != process) return std::nullopt;
   return told;
 }
 
-std::vector<ToldProcess> Spool::AllTold() const {
+std::vector<ToldProcess> Spool::Earlier() const {
   const std::lock_guard lock(mutex_);
   std::vector<ToldProcess> all;
-  for (const auto& [key, finished] : finished_) {
-    if (finished) continue;
+  for (const std::string& key : earlier_) {
     std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), key + "." + kTold));
     if (told.has_value()) all.push_back(*std::move(told));
   }
   return all;
 }
 
-absl::Status Spool::Write(const std::string& name, std::string_view bytes) const {
-  const std::string temporary = name + kTemporary;
+// `under`: another name, until it is whole; or the same, where a half one does no harm.
+absl::Status Spool::Write(const std::string& name, std::string_view bytes, const std::string& under) const {
   const FileDescriptor file(
-      openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+      openat(folder_.get(), under.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   bool whole = file.valid();
   while (whole && !bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
@@ -184,32 +185,42 @@ absl::Status Spool::Write(const std::string& name, std::string_view bytes) const
     whole = written > 0;
     if (whole) bytes.remove_prefix(static_cast<size_t>(written));
   }
-  if (whole && renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) == 0) return absl::OkStatus();
+  if (whole && (under == name || renameat(folder_.get(), under.c_str(), folder_.get(), name.c_str()) == 0)) {
+    return absl::OkStatus();
+  }
   const int error = errno;
-  unlinkat(folder_.get(), temporary.c_str(), 0);
+  unlinkat(folder_.get(), under.c_str(), 0);
   return absl::ErrnoToStatus(error, fmt::format("{}/.push: cannot be written to", Printable(out_)));
 }
 
-absl::Status Spool::Put(const std::string& process, const PushEntry& entry) {
+void Spool::Add(const Waiting& entry) {
+  bytes_ += entry.bytes;
+  ++of_process_[entry.process];
+  waiting_.push_back(entry);
+}
+
+absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool counts) {
   const std::string bytes = EncodeEntry(entry);
   const std::lock_guard lock(mutex_);
-  Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size()};
-  absl::Status status = Write(NameOf(waiting), bytes);
-  if (status.ok()) uncommitted_.push_back(std::move(waiting));
+  const Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size(), .counts = counts};
+  const std::string name = NameOf(waiting);
+  absl::Status status = Write(name, bytes, name);
+  if (!status.ok()) return status;
+  if (counts) {
+    uncommitted_.push_back(waiting);
+  } else {
+    Add(waiting);
+  }
   return status;
 }
 
 absl::Status Spool::Commit(ToldProcess* told) {
   const std::lock_guard lock(mutex_);
-  const std::string key = KeyOf(told->process);
+  const std::string key = KeyOf(told->process), name = key + "." + kTold;
   told->last_entry = next_number_ - 1;
-  absl::Status status = Write(key + "." + kTold, EncodeTold(*told));
+  absl::Status status = Write(name, EncodeTold(*told), name + kTemporary);
   if (!status.ok()) AbandonLocked();
-  for (const Waiting& entry : uncommitted_) {
-    bytes_ += entry.bytes;
-    ++of_process_[entry.process];
-    waiting_.push_back(entry);
-  }
+  for (const Waiting& entry : uncommitted_) Add(entry);
   uncommitted_.clear();
   if (status.ok()) finished_.emplace(key, false);
   return status;
@@ -229,6 +240,7 @@ void Spool::Finish(const std::string& process) {
   const std::lock_guard lock(mutex_);
   const auto found = finished_.find(KeyOf(process));
   if (found == finished_.end()) return;
+  earlier_.erase(found->first);
   found->second = true;
   RemoveToldIfDone(found->first);
 }
@@ -309,7 +321,6 @@ uint64_t Spool::Shrink(uint64_t max_bytes) {
     Remove(waiting_.front());
     ++dropped;
   }
-  profiles_.ForgetListing();
   return dropped;
 }
 

@@ -3,6 +3,7 @@
 //
 //   OUT/.push/<server>/lock                     held by the one pusher of this folder and server; its pid
 //   OUT/.push/<server>/000000000042.<process>.entry   a PushEntry (push_entry.h); sent in the order of their numbers
+//   … .still                                    the same of one that counts nothing: it says what is in use
 //   OUT/.push/<server>/<process>.told           a ToldProcess: what all entries of this process up to its `last_entry` hold
 //   OUT/.push/<server>/aside/<program>.<pid>.<number>.<family>.pb.gz    what the server refused: `holdfast top` reads it
 //
@@ -21,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,12 +45,13 @@ class Spool {
   const OutputFolder& profiles() const { return profiles_; }
 
   // What was told of this process, if anything was.
-  std::optional<ToldProcess> ToldOf(const std::string& process) const;
-  // All that was told of processes that nobody has finished.
-  std::vector<ToldProcess> AllTold() const;
+  std::optional<ToldProcess> ToldOf(const std::string& process);
+  // What an earlier pusher told of processes of which nobody has asked by ToldOf, nor said that they are finished.
+  std::vector<ToldProcess> Earlier() const;
 
   // For the process whose entries are being written; one at a time.
-  absl::Status Put(const std::string& process, const PushEntry& entry);
+  // `counts`: it must not be sent twice, and waits for Commit. What is in use now needs that not.
+  absl::Status Put(const std::string& process, const PushEntry& entry, bool counts = true);
   absl::Status Commit(ToldProcess* told);
   void Abandon();  // instead of Commit
   // It has ended, and nothing more comes.
@@ -58,6 +61,7 @@ class Spool {
     uint64_t number = 0;
     std::string process;  // as in the name
     uint64_t bytes = 0;
+    bool counts = true;
   };
   size_t waiting() const;
   std::optional<std::pair<Waiting, PushEntry>> Front();
@@ -71,7 +75,8 @@ class Spool {
   Spool(std::string out, OutputFolder profiles) : out_(std::move(out)), profiles_(std::move(profiles)) {}
 
   void ReadWhatIsThere();
-  absl::Status Write(const std::string& name, std::string_view bytes) const;
+  absl::Status Write(const std::string& name, std::string_view bytes, const std::string& under) const;
+  void Add(const Waiting& entry);
   void Remove(const Waiting& entry);  // the file; mutex_ is held
   void RemoveToldIfDone(const std::string& process);
   void AbandonLocked();
@@ -85,6 +90,7 @@ class Spool {
   std::vector<Waiting> uncommitted_;
   std::map<std::string, uint64_t> of_process_;  // how many wait
   std::map<std::string, bool> finished_;        // of every process with a `told`
+  std::set<std::string> earlier_;
   std::deque<std::pair<std::string, uint64_t>> set_aside_;
   uint64_t bytes_ = 0, next_number_ = 1;
 };

@@ -58,6 +58,7 @@ constexpr Command kCommands[] = {
     {"doctor", AddDoctorCommand},
     {"serve", AddServeCommand},
     {"push", AddPushCommand},
+    {"agent", AddAgentCommand},
 };
 
 const Command* FindCommand(std::string_view name) {

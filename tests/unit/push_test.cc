@@ -235,6 +235,15 @@ TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
   EXPECT_EQ(spool->Front()->second.pprof, "first");
 }
 
+TEST_F(SpoolTest, WhatIsInUseNeedsNoCommit) {
+  ASSERT_TRUE(Open()->Put("a", SomeEntry("in use"), /*counts=*/false).ok());
+  const auto spool = Open();
+  ASSERT_EQ(spool->waiting(), 1u);
+  EXPECT_EQ(spool->Front()->second.pprof, "in use");
+  spool->Sent(spool->Front()->first);
+  EXPECT_EQ(Open("another")->waiting(), 0u);
+}
+
 TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {
   const auto spool = Open();
   PutWhole(spool.get(), "a", "first");

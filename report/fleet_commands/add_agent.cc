@@ -1,0 +1,87 @@
+#include <memory>
+#include <set>
+#include <string>
+
+#include "report/base/say.h"
+#include "report/base/signals.h"
+#include "report/commands/commands.h"
+#include "report/exporter/sweep_tables.h"
+#include "report/fleet_commands/push_command.h"
+#include "report/fleet_commands/serving.h"
+#include "report/push/pusher.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+namespace {
+
+struct AgentOptions {
+  PushCommand push;
+  ServeOptions serve;
+};
+
+absl::Status RunAgent(AgentOptions* options) {
+  HeldSignals signals;  // before there are threads: none of them takes one
+  if (absl::Status status = TakePushOptions(&options->push); !status.ok()) return status;
+  std::unique_ptr<Serving> serving;
+  if (options->serve.listen != "no") {
+    options->serve.what = options->push.what;
+    options->serve.tables = options->push.tables;
+    options->serve.token_option = "--listen-token-file";
+    absl::StatusOr<std::unique_ptr<Serving>> started = Serving::Start(options->serve);
+    if (!started.ok()) return started.status();
+    serving = *std::move(started);
+  }
+  const auto sweep = [](const std::set<std::string>& folders) {
+    for (const std::string& folder : folders) SweepOldTables(folder);
+  };
+  if (!options->push.push.server.url.empty()) {
+    options->push.push.sweep = sweep;
+    return Push(options->push.push, signals);
+  }
+  do {
+    std::set<std::string> folders(options->push.tables.begin(), options->push.tables.end());
+    if (folders.empty()) {
+      for (const std::string& folder : DefaultTableFolders()) folders.insert(folder);
+    }
+    sweep(folders);
+  } while (!signals.AskedToEnd(600 * 1000));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAgentCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<AgentOptions>();
+  CLI::App* agent = app.add_subcommand("agent", "push, serve and sweep for all programs of this user, as a service");
+  agent->footer(
+      "One process for a machine, or a pod: what `push` and `serve` do, and what programs and exporters that were killed\n"
+      "left in the folders of tables is removed, as each exporter does when it starts.\n"
+      "\n"
+      "  holdfast agent http://pyroscope:4040 --tenant shop       and http://127.0.0.1:6060 answers\n"
+      "  holdfast agent --listen unix:/run/user/1000/holdfast.sock   serves and sweeps, pushes nothing\n"
+      "  holdfast agent http://pyroscope:4040 --listen no\n"
+      "\n"
+      "docs/fleet.md has a unit file, and what a thousand processes cost.");
+  agent->add_option("URL", options->push.push.server.url, "Of the server that takes profiles [default: none are sent]");
+  agent->add_option("PID|DIR", options->push.what,
+                    "Processes, and output folders whose processes are meant [default: all of this user]");
+  agent->add_option("--listen", options->serve.listen, "HOST:PORT or unix:PATH to serve at; no: do not")
+      ->capture_default_str();
+  agent->add_option("--listen-token-file", options->serve.token_file,
+                    "Who asks must know the token in this file; needed beyond this machine");
+  CLI::Option* certificate =
+      agent->add_option("--listen-cert", options->serve.certificate, "Serve by TLS with this certificate chain (PEM)");
+  agent->add_option("--listen-key", options->serve.key, "Its private key (PEM) [default: in the same file]")
+      ->needs(certificate);
+  agent
+      ->add_option("--listen-host", options->serve.hosts,
+                   "A name by which the server may be reached, beside addresses and localhost")
+      ->allow_extra_args(false);
+  AddPushOptions(agent, &options->push);
+  agent->callback([options, invocation] {
+    const absl::Status status = RunAgent(options.get());
+    invocation->exit_code = status.ok() ? kFine : Failed(status);
+  });
+}
+
+}  // namespace holdfast

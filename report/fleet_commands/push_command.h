@@ -1,0 +1,27 @@
+// The options of those commands that push: `push` and `agent`.
+#ifndef HOLDFAST_REPORT_FLEET_COMMANDS_PUSH_COMMAND_H_
+#define HOLDFAST_REPORT_FLEET_COMMANDS_PUSH_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "report/push/pusher.h"
+
+namespace holdfast {
+
+struct PushCommand {
+  PushOptions push;
+  std::string service_name, every = "15s", max_disk, linger = "10s", within = "1m", to = "push";
+  std::vector<std::string> what, tables, labels;
+};
+
+// `command` must live as long as `app`.
+void AddPushOptions(CLI::App* app, PushCommand* command);
+// Checks them, and puts them into `command->push`. The message of an error is complete.
+absl::Status TakePushOptions(PushCommand* command);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_FLEET_COMMANDS_PUSH_COMMAND_H_

@@ -1,0 +1,48 @@
+"""`holdfast agent`: push, serve and sweep in one process."""
+import os
+import unittest
+
+from fleet import FleetTest, eventually
+from pyroscope_stand_in import StandIn
+
+PER_STEP = 100  # blocks of 1,000 bytes
+
+
+class Agent(FleetTest):
+    def agent(self, *arguments):
+        return self.tool("agent", *arguments, "--tables", self.tables)
+
+    def test_pushes_and_serves_and_sweeps(self):
+        server = StandIn(self)
+        left = os.path.join(self.tables, "holdfast.%d.0123456789abcdef.lock" % os.geteuid())  # of an exporter that was killed
+        with open(left, "w"):
+            pass
+        agent = self.agent(server.url, "--every", "100ms", "--listen", "127.0.0.1:0")
+        agent.address = agent.wait_for("listening on ").split("://")[1]
+        agent.wait_for("pushing ")
+        program = self.start()
+        program.step(2)
+        eventually(lambda: server.total("memory", "alloc_objects", leaf="step_allocates") == 2 * PER_STEP, "it is pushed")
+        heap = self.get(agent, "/p/%d/debug/pprof/heap" % program.pid).profile
+        self.assertEqual(heap.sum("alloc_objects", leaf="step_allocates"), 2 * PER_STEP)
+        eventually(lambda: not os.path.exists(left), "it is swept")
+        self.assertEqual(agent.stop(), 0)
+
+    def test_does_only_what_it_is_told(self):
+        left = os.path.join(self.tables, "holdfast.%d.0123456789abcdef.lock" % os.geteuid())
+        with open(left, "w"):
+            pass
+        agent = self.agent("--listen", "no")
+        eventually(lambda: not os.path.exists(left), "it is swept")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(agent.said, [])
+
+    def test_says_what_is_wrong(self):
+        for arguments, text in ((["nowhere"], "no URL"), (["--listen", "0.0.0.0:0"], "--listen-token-file")):
+            ran = self.run_tool("agent", *arguments)
+            self.assertIn(text, ran.stderr)
+            self.assertIn(ran.returncode, (2, 3))
+
+
+if __name__ == "__main__":
+    unittest.main()
