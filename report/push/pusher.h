@@ -33,7 +33,7 @@ struct PushOptions {
   bool follow = false;
   // Called with the folders of tables, every ten minutes.
   std::function<void(const std::set<std::string>&)> sweep;
-  std::chrono::milliseconds linger{10'000};                               // at the end, for what still waits
+  std::chrono::milliseconds linger{10'000};  // at the end, for what still waits
 };
 
 // Until it is asked to end, or, where processes were named, until these have. Unavailable: something still waits on disk.
