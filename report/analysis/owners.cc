@@ -194,7 +194,9 @@ std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
   const auto name = [&](size_t number) -> const std::string& { return stacks_.nodes()[large.nodes()[number]].name; };
   const Branch* best = nullptr;
   size_t best_number = 0;
-  for (const auto& [number, branch] : branches) {
+  for (const auto& entry : branches) {
+    const size_t number = entry.first;  // names of its own: clang 14 hands no others to a lambda
+    const Branch& branch = entry.second;
     if (!IsC(name(number)) || branch.value < 0.75 * total(number)) continue;
     if (best == nullptr ||
         IsLarger(
