@@ -1,4 +1,6 @@
 // Who waits: our own work in it, when it is counted, and places whose stack is known.
+#include <vector>
+
 #include "tests/unit/waits_fixture.h"
 
 namespace holdfast {
@@ -197,9 +199,16 @@ TEST_F(CallSites, AreUnknownWhereAThreadMayNotAskForItsId) {
 }
 
 TEST_F(CallSites, WhereNoStackCouldBeTakenAreNotKnown) {
-  ThreadState others[64] = {};
-  for (ThreadState& other : others) ASSERT_NE(TakeScratch(other), nullptr);
+  std::vector<ThreadState> others(2048);
+  size_t taken = 0;
+  while (taken < others.size() && TakeScratch(others[taken]) != nullptr) ++taken;
+  ASSERT_EQ(taken, 64u + 1024u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(At(WaitKind::kMutex).chance, i == 0 ? 1 : 1.0F / kShare);
+  for (ThreadState& other : others) ReturnScratch(other);
+  // All of them are free again.
+  size_t again = 0;
+  while (again < others.size() && TakeScratch(others[again]) != nullptr) ++again;
+  EXPECT_EQ(again, taken);
   for (ThreadState& other : others) ReturnScratch(other);
 }
 
