@@ -11,6 +11,7 @@
 #include "sampler/heap/heap.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/labels/labels.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/locks/holds.h"
 #include "sampler/locks/waits.h"
@@ -78,6 +79,10 @@ void Release(const void* lock) {
   return ReleaseSlow(lock);
 }
 
+// Nothing of it is undone by what fails: the thread then has the labels that it had.
+uint32_t Label(const char* key, const char* value) { return Ready() ? SetLabel(key, value) : 0; }
+uint32_t Labels(uint32_t labels) { return Ready() ? SetLabels(labels) : 0; }
+
 }  // namespace
 }  // namespace holdfast
 
@@ -91,4 +96,6 @@ constinit const holdfast_functions holdfast_v1 = {
     .lock_wait = holdfast::Wait,
     .lock_wait_end = holdfast::WaitEnd,
     .lock_release = holdfast::Release,
+    .label = holdfast::Label,
+    .set_labels = holdfast::Labels,
 };

@@ -17,8 +17,10 @@
 #include "interpose/locks/mutex.h"
 #include "interpose/locks/straight_on.h"
 #include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/this_thread.h"
 #include "sampler/locks/holds.h"
 #include "sampler/locks/waits.h"
+#include "sampler/stacks/little_stack.h"
 
 namespace holdfast {
 namespace {
@@ -38,7 +40,7 @@ inline int SignalSlowly(const void* condition, bool all, Signal signal) {
   const ConditionWaiters waiters = WaitersOfCondition(condition);
   const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);
   // Its memory is theirs as long as they wait; a waiter that a handler jumped out of may have left it.
-  if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind)) {
+  if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind) && LIKELY(!LittleStackForWait())) {
     const uint64_t asleep = waiters.count - (IsFreeOrOwn(mutex) ? 0 : 1);
     RecordSignal(condition, mutex, all ? asleep : asleep != 0);
   }

@@ -6,11 +6,11 @@
 #include <set>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/analysis/comment_words.h"
 #include "report/base/value_units.h"
 #include "report/pprof/lock_comment_limits.h"
+#include "report/pprof/stack_text.h"
 
 namespace holdfast {
 namespace {
@@ -19,9 +19,7 @@ constexpr int kMostStacks = 100'000;
 
 class ListReader {
  public:
-  explicit ListReader(const Profile& profile) : profile_(profile) {
-    for (uint32_t i = 0; i < profile.locations.size(); ++i) by_address_.emplace(profile.locations[i].address, i);
-  }
+  explicit ListReader(const Profile& profile) : profile_(profile), by_address_(LocationsByAddressOf(profile)) {}
 
   LockList Read() {
     for (const StringId comment : profile_.comments) {
@@ -65,6 +63,7 @@ class ListReader {
     if (known == nullptr) return;
     const std::string_view what = words.Next();
     if (what == "name:") known->name = words.rest();
+    if (what == "member:") known->member = words.rest();
     if (what == "waiting:" && words.Take(&lock.waiting) && words.Is("delay_ns") && words.Take(&lock.waiting_ns)) {
       known->waiting = lock.waiting;
       known->waiting_ns = lock.waiting_ns;
@@ -83,19 +82,18 @@ class ListReader {
       known->block_offset = lock.block_offset;
       known->block_stack = stack;
     }
+    if (what == "frame:" && words.Take(&lock.block_offset) && words.Is("into") && words.Is("it,") &&
+        words.Is("stack") && words.Take(&stack) && stack >= 0) {
+      known->block_offset = lock.block_offset;
+      known->block_stack = stack;
+    }
   }
 
   void ReadStack(CommentWords words) {
     int number = 0;
     if (!words.Take(&number) || number < 0 || number > kMostStacks) return;
     if (list_.stacks.size() <= static_cast<size_t>(number)) list_.stacks.resize(static_cast<size_t>(number) + 1);
-    std::vector<uint32_t>& stack = list_.stacks[static_cast<size_t>(number)];
-    stack.clear();
-    while (!words.empty()) {
-      uint64_t address = 0;
-      if (!words.Take(&address, 16)) return;
-      if (const auto found = by_address_.find(address); found != by_address_.end()) stack.push_back(found->second);
-    }
+    ReadStackText(words.rest(), by_address_, &list_.stacks[static_cast<size_t>(number)]);
   }
 
   void ReadPair(CommentWords words) {
@@ -129,7 +127,7 @@ class ListReader {
 
   const Profile& profile_;
   LockList list_;
-  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  const LocationsByAddress by_address_;
 };
 
 std::string_view NameAt(const Profile& profile, uint32_t location) {
@@ -225,11 +223,11 @@ WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lo
 
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
   if (!lock.name.empty()) return lock.name;
-  if (lock.block_stack != LockList::kUnknown) {
-    return fmt::format("{} into a block of {} from {}", lock.block_offset, FormatSize(lock.block_bytes),
-                       FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing));
-  }
-  return lock.address;
+  if (lock.block_stack == LockList::kUnknown) return lock.address;
+  const std::string function = FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing);
+  if (lock.is_in_frame()) return fmt::format("{} into the frame of {}", lock.block_offset, function);
+  if (!lock.member.empty()) return fmt::format("{} in a block from {}", lock.member, function);
+  return fmt::format("{} into a block of {} from {}", lock.block_offset, FormatSize(lock.block_bytes), function);
 }
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Single locks of a profile, and who waited for whom: what report/export/lock_comments.h describes, read back.
+// Single locks of a profile, and who waited for whom: what report/lock_records/lock_comments.h describes, read back.
 //
 // Comments of a file may be anything: a line that does not have its form is passed over.
 #ifndef HOLDFAST_REPORT_ANALYSIS_LOCK_LIST_H_
@@ -27,11 +27,15 @@ struct LockList {
     int64_t holds = 0, hold_ns = 0;            // hold_ns: how long others waited during them
     int64_t held_ns = 0, longest_held_ns = 0;  // how long they were, as far as somebody waited
     TimeCounts wait_times, hold_times;
-    int64_t waiting = 0, waiting_ns = 0;  // threads that waited at the snapshot, and for how long so far
-    std::string name;                     // of a symbol, "" if none
-    int64_t block_bytes = 0, block_offset = 0;
+    int64_t waiting = 0, waiting_ns = 0;        // threads that waited at the snapshot, and for how long so far
+    std::string name;                           // of a symbol, "" if none
+    int64_t block_bytes = 0, block_offset = 0;  // the block that it lies in; of 0 bytes: the frame of a function
     int block_stack = kUnknown;
+    std::string member;  // of the class that the block is, "Server::mutex_ (server)"; "" if it is not known
     WaitRank rank = WaitRank::kLock;
+
+    bool is_in_block() const { return block_stack != kUnknown && block_bytes != 0; }
+    bool is_in_frame() const { return block_stack != kUnknown && block_bytes == 0; }
   };
   struct Pair {
     int lock = 0;                              // number
@@ -80,7 +84,8 @@ std::string LockKindOf(const LockList::Lock& lock);
 bool IsUnheldKind(std::string_view kind);  // of all of a kind, whatever it is
 WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
-// "queue_mutex (server)", "16 into a block of 64 B from make_queue", else the address.
+// "queue_mutex (server)", "16 into a block of 64 B from make_queue", "Queue::mutex_ (server) in a block from make_queue",
+// "48 into the frame of serve", else the address.
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "report/pprof/lock_comment_limits.h"
+#include "report/pprof/stack_text.h"
 
 namespace holdfast {
 namespace {
@@ -49,21 +50,25 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
   std::map<int, int> numbers;
   for (const LockList::Lock& lock : list.locks) {
     const int block_stack = stack_in_sum(lock.block_stack);
+    // A frame is known only while its thread sleeps, the address always.
+    const bool has_block = lock.is_in_block();
     const std::string which = !lock.name.empty() ? lock.name
-                              : block_stack != LockList::kUnknown
-                                  ? fmt::format("{} {} {}", lock.block_bytes, lock.block_offset, block_stack)
-                                  : lock.address;
-    const std::tuple key(lock.kind, which, lock.name.empty() && block_stack == LockList::kUnknown ? process : "");
+                              : has_block ? fmt::format("{} {} {}", lock.block_bytes, lock.block_offset, block_stack)
+                                          : lock.address;
+    const std::tuple key(lock.kind, which, lock.name.empty() && !has_block ? process : "");
     LockList::Lock& sum = EntryOf(&locks_, key, &sum_.locks);
     if (sum.kind.empty()) {
       sum.number = static_cast<int>(sum_.locks.size());
       sum.kind = lock.kind;
       sum.address = lock.address;
       sum.name = lock.name;
+    }
+    if (sum.block_stack == LockList::kUnknown) {
       sum.block_bytes = lock.block_bytes;
       sum.block_offset = lock.block_offset;
       sum.block_stack = block_stack;
     }
+    if (sum.member.empty()) sum.member = lock.member;
     numbers[lock.number] = sum.number;
     AddTo(&sum.contentions, lock.contentions, sign);
     AddTo(&sum.delay_ns, lock.delay_ns, sign);
@@ -111,15 +116,16 @@ void LockMerger::WriteTo(Profile* profile) {
       add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
                       lock.hold_times.Text()));
     }
-    if (lock.block_stack != LockList::kUnknown) {
+    if (lock.is_in_frame()) {
+      add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, lock.block_stack + 1));
+    } else if (lock.is_in_block()) {
       add(fmt::format(" block: {} bytes, {} into it, stack {}", lock.block_bytes, lock.block_offset,
                       lock.block_stack + 1));
     }
+    if (!lock.member.empty()) add(" member: " + lock.member);
   }
   for (size_t i = 0; i < sum_.stacks.size(); ++i) {
-    std::string text = fmt::format("lock stack {}:", i + 1);
-    for (const uint32_t location : sum_.stacks[i]) text += fmt::format(" 0x{:x}", profile->locations[location].address);
-    profile->AddComment(text);
+    profile->AddComment(fmt::format("lock stack {}:{}", i + 1, StackText(*profile, sum_.stacks[i])));
   }
   std::stable_sort(sum_.pairs.begin(), sum_.pairs.end(),
                    [](const LockList::Pair& a, const LockList::Pair& b) { return a.delay_ns > b.delay_ns; });

@@ -26,7 +26,7 @@ class LockMerger {
   void Add(const Profile& from, const std::string& process) { AddSigned(from, process, 1); }
   // Takes away what an earlier snapshot of the process has. The longest stays: whether it came before is not known.
   void Subtract(const Profile& from, const std::string& process) { AddSigned(from, process, -1); }
-  // The hottest of them, in the form of report/export/lock_comments.h. `profile`: what the merger has made.
+  // The hottest of them, in the form of report/lock_records/lock_comments.h. `profile`: what the merger has made.
   void WriteTo(Profile* profile);
 
  private:

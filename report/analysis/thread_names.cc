@@ -1,11 +1,15 @@
 #include "report/analysis/thread_names.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/comment_words.h"
 #include "report/analysis/waiting_list.h"
+#include "report/pprof/stack_text.h"
 #include "report/profiles/thread_start.h"
 
 namespace holdfast {
@@ -13,10 +17,69 @@ namespace {
 
 constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN, and its end
 constexpr size_t kMostShown = 4;
+constexpr int kMostThreads = 100'000;
+
+// What AddThreadComments wrote.
+void AddNoted(const Profile& profile, ThreadNames* names) {
+  LocationsByAddress by_address;
+  std::map<int, std::string> starts;  // by number of the stack
+  std::vector<std::pair<int, std::string_view>> threads;
+  for (const StringId comment : profile.comments) {
+    std::string_view text = profile.strings[comment];
+    if (!text.starts_with("thread ")) continue;
+    CommentWords words(text.substr(7)), ahead = words;
+    int number = 0, stack = 0;
+    int64_t tid = 0;
+    if (ahead.Is("stack")) {
+      if (!ahead.Take(&number)) continue;
+      if (by_address.empty()) by_address = LocationsByAddressOf(profile);
+      std::vector<uint32_t> frames;
+      ReadStackText(ahead.rest(), by_address, &frames);
+      starts[number] = ThreadStartOf(profile, frames);
+    } else if (words.Take(&number) && words.Is("stack") && words.Take(&stack) && words.Is("tid") && words.Take(&tid) &&
+               words.Is("name") && threads.size() < kMostThreads) {
+      threads.emplace_back(stack, words.rest());
+    }
+  }
+  for (const auto& [stack, name] : threads) {
+    if (const auto start = starts.find(stack); start != starts.end() && !name.empty())
+      (*names)[start->second].emplace(name);
+  }
+}
+
+// "io-" and 31 of "io-31"; all of it and nothing where it does not end with a number.
+std::pair<std::string_view, std::string_view> NumberedName(std::string_view name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  return {name.substr(0, digits), name.substr(digits)};
+}
+
+// "io-0 … io-31" for what differs in its last number only, in the order of the names.
+std::vector<std::string> Grouped(const std::set<std::string>& names) {
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> groups;
+  for (const std::string& name : names) {
+    const auto [stem, number] = NumberedName(name);
+    const auto known =
+        std::find_if(groups.begin(), groups.end(), [&, same = stem](const auto& group) { return group.first == same; });
+    (known != groups.end() ? *known : groups.emplace_back(stem, std::vector<std::string_view>()))
+        .second.push_back(number);
+  }
+  std::vector<std::string> shown;
+  for (auto& [stem, numbers] : groups) {
+    std::sort(numbers.begin(), numbers.end(),
+              [](std::string_view a, std::string_view b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
+    if (numbers.size() < 3) {
+      for (const std::string_view number : numbers) shown.push_back(fmt::format("{}{}", stem, number));
+    } else {
+      shown.push_back(fmt::format("{0}{1} … {0}{2}", stem, numbers.front(), numbers.back()));
+    }
+  }
+  return shown;
+}
 
 }  // namespace
 
 void AddThreadNames(const Profile& profile, ThreadNames* names) {
+  AddNoted(profile, names);
   const std::string_view program = profile.CommentValue("program").substr(0, kMostOfAThread);
   const WaitingList list = ReadWaitingList(profile);
   for (const WaitingList::Wait& wait : list.waits) {
@@ -30,7 +93,7 @@ void AddThreadNames(const Profile& profile, ThreadNames* names) {
 std::string WithThreadNames(const std::string& start, const ThreadNames& names) {
   const auto found = names.find(start);
   if (found == names.end()) return start;
-  std::vector<std::string> shown(found->second.begin(), found->second.end());
+  std::vector<std::string> shown = Grouped(found->second);
   if (shown.size() > kMostShown) {
     const size_t more = shown.size() - kMostShown;
     shown.resize(kMostShown);

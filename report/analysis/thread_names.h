@@ -1,7 +1,8 @@
 // What threads were called (pthread_setname_np), beside the functions that they were started with.
 //
-// Stacks do not say whose they are; what a snapshot says of threads that waited then (waiting_list.h) does, with names. So of a
-// pool of threads that wait for work all names are known, of one that never waits none. Any thread.
+// Stacks do not say whose they are; what a snapshot says of threads that had taken samples (report/export/running_program.h), and
+// of those that waited then (waiting_list.h), does, with names. A thread that began and ended between two snapshots has none.
+// Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_
 #define HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_
 
@@ -18,7 +19,8 @@ using ThreadNames = std::map<std::string, std::set<std::string>>;
 
 void AddThreadNames(const Profile& profile, ThreadNames* names);
 
-// "worker_libevent  (mc-worker, mc-maint)": at most four names; the function alone where none is known.
+// "worker_libevent  (mc-worker, mc-maint)": at most four names; the function alone where none is known. Names that differ in
+// their last number only are one: "io-0 … io-31".
 std::string WithThreadNames(const std::string& start, const ThreadNames& names);
 
 }  // namespace holdfast

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "report/analysis/comment_words.h"
+#include "report/pprof/stack_text.h"
 
 namespace holdfast {
 namespace {
@@ -95,6 +95,8 @@ class ListReader {
     int gone = 0;
     if (what == "does:") {
       thread->does = ahead.rest();
+    } else if (what == "labels:") {
+      thread->labels = ahead.rest();
     } else if (what == "waits:") {
       thread->since_start = ahead.rest() == "since its start";
     } else if (what == "stack:") {
@@ -108,13 +110,8 @@ class ListReader {
 
   void ReadStack(CommentWords words, std::vector<uint32_t>* stack) {
     if (stack == nullptr) return;
-    if (by_address_.empty()) {
-      for (uint32_t i = 0; i < profile_.locations.size(); ++i) by_address_.emplace(profile_.locations[i].address, i);
-    }
-    stack->clear();
-    for (uint64_t address = 0; !words.empty() && words.Take(&address, 16);) {
-      if (const auto found = by_address_.find(address); found != by_address_.end()) stack->push_back(found->second);
-    }
+    if (by_address_.empty()) by_address_ = LocationsByAddressOf(profile_);
+    ReadStackText(words.rest(), by_address_, stack);
   }
 
   void ReadWait(CommentWords words, int index) {
@@ -136,7 +133,7 @@ class ListReader {
 
   const Profile& profile_;
   WaitingList list_;
-  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  LocationsByAddress by_address_;
 };
 
 }  // namespace

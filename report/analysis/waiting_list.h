@@ -1,4 +1,4 @@
-// Who waited when a snapshot was taken, and for whom: what report/export/waiting_comments.h describes, read back.
+// Who waited when a snapshot was taken, and for whom: what report/lock_records/waiting_comments.h describes, read back.
 //
 // Comments of a file may be anything: a line that does not have its form is passed over.
 #ifndef HOLDFAST_REPORT_ANALYSIS_WAITING_LIST_H_
@@ -21,6 +21,7 @@ struct WaitingList {
     bool gone = false;         // it has ended, and holds all the same
     bool since_start = false;  // it has waited for what nobody holds since it was created
     std::string name;
+    std::string labels;    // its own: "kind=write, tenant=acme"
     std::string does;      // of one that does not wait
     int stack = kUnknown;  // then, into `stacks`
     int wait = kUnknown;   // into `waits`: the one that it waits in

@@ -1,5 +1,6 @@
 #include "report/base/value_units.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -132,6 +133,26 @@ std::string FormatRoughTimeNs(int64_t ns) {
   std::string text = fmt::format("{:.1f}", std::round(value / step) * step);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
   return text + std::string(best->name);
+}
+
+std::string FormatDuration(int64_t ns) {
+  constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs, kMinute = 60 * kSecond, kHour = 60 * kMinute,
+                    kDay = 24 * kHour;
+  if (ns < kMs) return FormatTimeNs(std::max<int64_t>(ns, 0));
+  if (ns < kSecond) return fmt::format("{}ms", ns / kMs);
+  // Tenths, cut, so that nothing lasted longer than it did.
+  const auto tenths = [ns](int64_t unit) {
+    const int64_t count = ns / (unit / 10);
+    return count % 10 == 0 ? fmt::format("{}", count / 10) : fmt::format("{}.{}", count / 10, count % 10);
+  };
+  if (ns < kMinute) return tenths(kSecond) + "s";
+  const auto both = [ns](int64_t unit, std::string_view name, int64_t part, std::string_view part_name) {
+    const int64_t rest = ns % unit / part;
+    return fmt::format("{}{}", ns / unit, name) + (rest == 0 ? "" : fmt::format(" {}{}", rest, part_name));
+  };
+  if (ns < kHour) return both(kMinute, "min", kSecond, "s");
+  if (ns < 3 * kDay) return both(kHour, "h", kMinute, "min");
+  return tenths(kDay) + " days";
 }
 
 std::string FormatValue(int64_t value, std::string_view unit, std::string_view output_unit) {

@@ -23,6 +23,9 @@ std::string FormatSize(int64_t bytes);
 std::string FormatTimeNs(int64_t ns);
 // Two digits, for what is not known to more: "1.1ms", "20ms", "210ms"; "-" below 0: not known.
 std::string FormatRoughTimeNs(int64_t ns);
+// How long something lasted or will last, in a sentence: "250ms", "25.1s", "5min 12s", "3h 12min", "4.5 days". A value of a
+// profile is FormatTimeNs's. The page has the same rule (report/web/src/core/units.ts).
+std::string FormatDuration(int64_t ns);
 
 // A value of a profile whose unit is `unit` ("bytes", "nanoseconds", "count", …), in `output_unit`:
 //   "" or "auto"      the largest unit that gives at least 1

@@ -35,6 +35,21 @@ void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns) {
       ->allow_extra_args(false);
   command->parse_complete_callback([patterns] { AddProjectPatterns(".", patterns); });
 }
+void AddFold(CLI::App* command, bool* folds, std::vector<std::string>* patterns, const char* what) {
+  command
+      ->add_option_function<std::string>(
+          "--fold",
+          [folds](const std::string& fold) {
+            if (fold != "none" && fold != "plumbing") {
+              throw CLI::ValidationError("--fold", "\"" + fold + "\" is not none or plumbing");
+            }
+            *folds = fold == "plumbing";
+          },
+          what)
+      ->type_name("WHAT");
+  AddPlumbing(command, patterns);
+}
+
 void AddErrors(CLI::App* command, ViewOptions* options) {
   command->add_flag("--error", options->errors,
                     "Show ± half the 95 % interval of each value, recomputed from the file");
@@ -53,10 +68,17 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
           "--metric,--sample_index,--sample-index", options->metric,
           "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
       ->type_name("NAME");
-  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex or block")->type_name("KIND");
+  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex, block or peak")
+      ->type_name("KIND");
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")
       ->capture_default_str();
+}
+
+void AddPeak(CLI::App* command, ViewOptions* options) {
+  command->add_flag(
+      "--peak", options->peak,
+      "What was in use at the most: of the processes whose files or folders\nare given, the peak profiles");
 }
 
 void AddFilterOptions(CLI::App* command, ViewOptions* options) {

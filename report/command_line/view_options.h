@@ -11,6 +11,7 @@
 namespace holdfast {
 
 void AddFileOptions(CLI::App* command, ViewOptions* options);             // FILE…, --metric, --kind, --unit
+void AddPeak(CLI::App* command, ViewOptions* options);                    // --peak
 void AddFilterOptions(CLI::App* command, ViewOptions* options);           // --focus … --by
 void AddStyleOptions(CLI::App* command, ViewOptions* options);            // --format, --color, --width, --no-pager
 void AddPager(CLI::App* command, bool* pager);                            // --no-pager
@@ -18,8 +19,10 @@ void AddCount(CLI::App* command, size_t* count, const char* what);        // -n;
 void AddOutput(CLI::App* command, std::string* path);                     // -o FILE
 void AddCumulative(CLI::App* command, ViewOptions* options);              // --cum
 void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns);  // --plumbing, and what .holdfast says
-void AddErrors(CLI::App* command, ViewOptions* options);                  // --error
-void AddFraction(CLI::App* command, double* fraction);                    // --nodefraction
+// --fold none or plumbing, with AddPlumbing. `what`: what is left out, for the help.
+void AddFold(CLI::App* command, bool* folds, std::vector<std::string>* patterns, const char* what);
+void AddErrors(CLI::App* command, ViewOptions* options);  // --error
+void AddFraction(CLI::App* command, double* fraction);    // --nodefraction
 
 }  // namespace holdfast
 

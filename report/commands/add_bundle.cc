@@ -17,8 +17,8 @@
 #include "report/commands/commands.h"
 #include "report/dwarf/section.h"
 #include "report/elf/debug_file_finder.h"
-#include "report/export/lock_names.h"
 #include "report/html/html_source.h"
+#include "report/lock_records/lock_names.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/profile_set.h"
 #include "report/symbolize/profile_symbolizer.h"
@@ -112,6 +112,7 @@ int RunBundle(const BundleOptions& options) {
     }
     CompleteLockNames(&*profile, symbolizer.files());
     const SymbolizeReport report = Symbolize(&*profile, symbolizer, {.perf_map = true});
+    CompleteBlockNames(&*profile, symbolizer.files());
     std::string name = file == "-" ? "profile.pb.gz" : std::filesystem::path(file).filename().string();
     for (int i = 2; contents.profiles.contains(name); ++i) name = fmt::format("{}.{}", i, name);
     contents.profiles[name] = EncodePprof(*profile);

@@ -23,6 +23,7 @@ void AddExportCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast export --to csv app.4242.0003.heap.pb.gz > heap.csv                       a row for each sample\n"
       "  holdfast export --to heap -o app.heap app.4242.0003.heap.pb.gz && google-pprof --text app app.heap\n");
   AddFileOptions(command, &options->view);
+  AddPeak(command, &options->view);
   command->add_option("--to", options->to, "folded, speedscope, callgrind, csv or heap (tcmalloc's old text)")
       ->type_name("FORMAT")
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,9 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
         !absl::SimpleAtoi(numbers[1], &options->out_id.inode)) {
       options->out_id = {};
     }
+    // From who started this process, so with no more rights than these. Not for what is started here.
+    if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;
+    unsetenv("HOLDFAST_ON_SNAPSHOT");
     LeaveInheritedBounds();
     BecomeQuiet();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // executed by its descriptor it would be called by that number

@@ -21,6 +21,7 @@ void AddGraphCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast graph app.4242.0003.heap.pb.gz | dot -Tjpg -o heap.jpg\n"
       "  holdfast graph -o heap.callgrind app.4242.0003.heap.pb.gz && kcachegrind heap.callgrind\n");
   AddFileOptions(graph, &options->view);
+  AddPeak(graph, &options->view);
   AddOutput(graph, &options->output);
   graph->add_option("--format", options->format, "dot, svg, png, pdf or callgrind (default: by the ending of -o)")
       ->type_name("FORMAT");

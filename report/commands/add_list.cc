@@ -21,6 +21,7 @@ void AddListCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast list --source-path ~/src/app parse_json app.4242.0003.heap.pb.gz    built elsewhere\n");
   list->add_option("FUNCTION", options->function, "A regular expression for names of functions")->required();
   AddFileOptions(list, &options->view);
+  AddPeak(list, &options->view);
   list->add_option("--source-path,--source_path", options->source_paths,
                    "A folder to look for the source in, also several")
       ->type_name("DIR")

@@ -35,18 +35,8 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("REGEX");
   locks->add_flag("--wide", options->wide, "Whole names, also where a line is then wider than the terminal");
   locks->add_flag("-v,--verbose", options->details, "Under each row its texts in full");
-  locks
-      ->add_option_function<std::string>(
-          "--fold",
-          [options](const std::string& what) {
-            if (what != "none" && what != "plumbing") {
-              throw CLI::ValidationError("--fold", "\"" + what + "\" is not none or plumbing");
-            }
-            options->fold = what == "plumbing";
-          },
-          "plumbing: name the first function that is the user's own, or a library's; none: that which called libc")
-      ->type_name("WHAT");
-  AddPlumbing(locks, &options->plumbing);
+  AddFold(locks, &options->fold, &options->plumbing,
+          "plumbing: name the first function that is the user's own, or a library's; none: that which called libc");
   AddCount(locks, &options->count, "How many lines, 0 = all");
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")

@@ -43,6 +43,12 @@ int64_t InUse(const Snapshot& snapshot) {
   return static_cast<int64_t>(bytes);
 }
 
+// "": only the rows of threads know what is in use (interval 1).
+std::string PeakText(const Snapshot& snapshot, int64_t in_use) {
+  if (!(snapshot.highest_bytes > 0)) return "";
+  return FormatSize(std::max(in_use, static_cast<int64_t>(std::min(snapshot.highest_bytes, 9e18))));
+}
+
 struct LsOptions {
   std::vector<std::string> folders;
   std::string sort = "memory", color = "auto";
@@ -65,7 +71,8 @@ void Sort(const std::string& by, std::vector<Line>* lines) {
   });
 }
 
-TextTable TableOf(const std::string& sorted_by, std::vector<Line> lines) {
+// `has_when`: some process has conditions for extra snapshots.
+TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line> lines) {
   TextTable table;
   const auto title = [&](const char* name, const char* sort) {
     return std::string(name) + (sorted_by == sort ? (sorted_by == "memory" || sorted_by == "age" ? "↓" : "↑") : "");
@@ -76,10 +83,12 @@ TextTable TableOf(const std::string& sorted_by, std::vector<Line> lines) {
                    {"", "HEAP", Column::kRight, 0, 2, kWide},
                    {"", "LOCK", Column::kRight, 0, 2, kWide},
                    {"", title("IN-USE", "memory"), Column::kRight, 0, 2},
+                   {"", "PEAK", Column::kRight, 0, 2, kWide},
                    {"", "TABLE", Column::kRight, 0, 2, kWide},
                    {"", "EXPORTER", Column::kLeft, 0, 2, kRoomy},
                    {"", title("PROGRAM", "program"), Column::kLeft, 0, 2, 0, true},
                    {"", "PROFILES", Column::kLeft, 0, 2, 0, true}};
+  if (has_when) table.columns.push_back({"", "SNAPSHOT-WHEN", Column::kLeft, 0, 2, kWide, true});
   for (Line& line : lines) table.rows.push_back(std::move(line.row));
   return table;
 }
@@ -92,6 +101,8 @@ int RunLs(const LsOptions& options) {
   std::vector<Line> lines;
   std::string dead_out;
   bool corrupt = false;
+  const bool has_when = std::any_of(found.tables.begin(), found.tables.end(),
+                                    [](const ProcessTable& table) { return !table.table.snapshot_when().empty(); });
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
     if (absl::IsAborted(snapshot.status())) {
@@ -114,13 +125,15 @@ int RunLs(const LsOptions& options) {
     line.pid = table.pid.value_or(static_cast<pid_t>(table.table.owner().pid));
     line.program = table.table.program();
     const std::string state = ProcessStateOf(table);
-    for (const std::string& text : {fmt::format("{}", line.pid), state, Age(line.age_ns),
-                                    OrOff(snapshot->heap_intervals.back().interval, FormatSize),
-                                    OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs),
-                                    FormatSize(line.in_use), FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
-                                    std::string(served ? "yes" : "none"), line.program, std::string(table.out())}) {
+    for (const std::string& text :
+         {fmt::format("{}", line.pid), state, Age(line.age_ns),
+          OrOff(snapshot->heap_intervals.back().interval, FormatSize),
+          OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs), FormatSize(line.in_use),
+          PeakText(*snapshot, line.in_use), FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
+          std::string(served ? "yes" : "none"), line.program, std::string(table.out())}) {
       line.row.cells.push_back(Cell::Text(text));
     }
+    if (has_when) line.row.cells.push_back(Cell::Text(table.table.snapshot_when()));
     // What needs a hand stands out.
     line.row.heat = table.liveness == Liveness::kDead && !served ? 0.05 : state == "stopped" ? 0.05 : 0.005;
   }
@@ -129,7 +142,7 @@ int RunLs(const LsOptions& options) {
   int exit_code = kFine;
   if (!none) {
     exit_code = Paged(options.pager, [&](std::ostream& out) {
-      Print(TableOf(options.sort, std::move(lines)), *style, out);
+      Print(TableOf(options.sort, has_when, std::move(lines)), *style, out);
       return kFine;
     });
   }
@@ -151,7 +164,7 @@ void AddLsCommand(CLI::App& app, Invocation* invocation) {
   ls->footer(
       "One line for each table: the process and whether it runs, is stopped, or has ended; the intervals in force (heap:\n"
       "mean bytes, lock: mean time waited between samples); what its heap holds by estimate; what its table takes; whether\n"
-      "an exporter writes its profiles, and into which folder. What holds most comes first; an arrow marks the column that\n"
+      "an exporter writes its profiles, and into which folder; the conditions for extra snapshots, if any. What holds most comes first; an arrow marks the column that\n"
       "the lines are sorted by. Where a terminal is too narrow for all columns, … ends the titles.\n"
       "\n"
       "  holdfast ls\n"

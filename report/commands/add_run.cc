@@ -30,7 +30,9 @@
 #include "report/processes/run_options.h"
 #include "report/table/table_folder.h"
 #include "report/waiters/stuck.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/options.h"
+#include "sampler/contract/triggers.h"
 
 namespace holdfast {
 namespace {
@@ -85,6 +87,10 @@ class ProgramRun {
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
   uint64_t MaxDisk() const;
+  bool Launch() const;
+  // As it was given, or in our own environment.
+  std::string Setting(const char* variable) const;
+  void SayWhatNeverComes() const;
   // As it was given, or in our own environment, for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
 
@@ -182,7 +188,15 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
   }
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
-  if (wants_exporter_ && !LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()) && !options_.quiet) {
+  if (wants_exporter_ && !Setting("HOLDFAST_ON_SNAPSHOT").empty() && !options_.quiet &&
+      ExporterServes(tables_.c_str(), out_.path().c_str(), FolderIdOf(out_.path()))) {
+    Say(
+        fmt::format("{}: another run's exporter writes there, and runs the command of that run, or none, not this "
+                    "--on-snapshot. Give this run a folder of its own (-o).",
+                    out_.path()));
+  }
+  if (!options_.quiet) SayWhatNeverComes();
+  if (wants_exporter_ && !Launch() && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
                     "holdfast collect {}",
@@ -257,17 +271,39 @@ int ProgramRun::StayAsParent() {
   EndLike(status);
 }
 
+// Conditions on what is not sampled.
+void ProgramRun::SayWhatNeverComes() const {
+  const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
+  TriggerList triggers;
+  if (!ParseTriggers(text.c_str(), &triggers)) return;
+  for (int i = 0; i < triggers.count; ++i) {
+    const Trigger& trigger = triggers.all[i];
+    if (trigger.quantity == TriggerQuantity::kResident) continue;
+    const bool of_locks = trigger.quantity == TriggerQuantity::kDelay;
+    if (Setting(of_locks ? "HOLDFAST_LOCK_INTERVAL" : "HOLDFAST_HEAP_INTERVAL") != "0") continue;
+    Say(fmt::format("--snapshot-when {}: never true, as --{}-interval is 0", text.substr(trigger.start, trigger.bytes),
+                    of_locks ? "lock" : "heap"));
+  }
+}
+
+std::string ProgramRun::Setting(const char* variable) const {
+  const auto given = options_.variables.find(variable);
+  return given != options_.variables.end() ? given->second : Variable(variable);
+}
+
+bool ProgramRun::Launch() const {
+  return LaunchExporter(own_path_, out_.path(), tables_, MaxDisk(), Setting("HOLDFAST_ON_SNAPSHOT"));
+}
+
 uint64_t ProgramRun::MaxDisk() const {
-  const auto given = options_.variables.find("HOLDFAST_MAX_DISK");
-  const std::string value = given != options_.variables.end() ? given->second : Variable("HOLDFAST_MAX_DISK");
+  const std::string value = Setting("HOLDFAST_MAX_DISK");
   uint64_t bytes = 0;
   return ParseSize(value.c_str(), &bytes) ? bytes : Options().max_disk_bytes;
 }
 
 std::string ProgramRun::Interval(const char* variable, std::string (*format)(const std::string&),
                                  const std::string& usual) const {
-  const auto given = options_.variables.find(variable);
-  const std::string value = given != options_.variables.end() ? given->second : Variable(variable);
+  const std::string value = Setting(variable);
   return value.empty() ? usual : format(value);
 }
 
@@ -294,8 +330,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
       FormatTimeNs(kDefaultLockIntervalNs));
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
-  const std::vector<TableLeft> left =
-      AwaitProfiles(run, signals, [&] { LaunchExporter(own_path_, out_.path(), tables_, MaxDisk()); });
+  const std::vector<TableLeft> left = AwaitProfiles(run, signals, [&] { Launch(); });
   const size_t alive = StillProfiled(run);
   const std::vector<std::string> names = out_.Names();
   if (!options_.quiet) SayLines(Summary(run, names, left, alive));

@@ -9,13 +9,15 @@
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/say.h"
+#include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
-#include "report/export/lock_names.h"
 #include "report/export/profile_builder.h"
+#include "report/lock_records/lock_names.h"
+#include "report/outside/look_at_waits.h"
 #include "report/processes/find_tables.h"
+#include "report/profiles/plumbing.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/symbolize/profile_symbolizer.h"
-#include "report/table/look_at_waits.h"
 #include "report/table/thread_status.h"
 #include "report/waiters/stuck.h"
 
@@ -25,6 +27,7 @@ namespace {
 struct StuckOptions {
   std::vector<std::string> pids, tables;
   bool children = false, json = false;
+  CallsShown shown;
 };
 
 // Threads that wait for nothing that we know of: what they do may be the answer.
@@ -99,6 +102,9 @@ absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
 }
 
 int RunStuck(const StuckOptions& options) {
+  const Profile none;
+  if (const auto compiles = Plumbing::Make(none, options.shown.plumbing); !compiles.ok())
+    return Failed(compiles.status());
   const absl::StatusOr<std::vector<pid_t>> pids = PidsOf(options);
   if (!pids.ok()) return Failed(pids.status());
   const bool is_one = options.pids.size() == 1 && !options.children;
@@ -123,7 +129,7 @@ int RunStuck(const StuckOptions& options) {
     }
     any = true;
     has_deadlock = has_deadlock || HasDeadlock(asked->process.profile);
-    if (options.json) std::cout << StuckJson(asked->process.profile, pid);
+    if (options.json) std::cout << StuckJson(asked->process.profile, pid, options.shown);
     if (!asked->has_locks) {
       Say(asked->process.name + ": locks are not profiled (--lock-interval 0): holdfast set PID lock-interval=100us");
     }
@@ -131,7 +137,8 @@ int RunStuck(const StuckOptions& options) {
   }
   if (!any) return kCouldNot;
   if (!options.json) {
-    std::cout << (is_one ? StuckText(processes[0].profile, processes[0].name) : StuckTextOfAll(processes));
+    std::cout << (is_one ? StuckText(processes[0].profile, processes[0].name, options.shown)
+                         : StuckTextOfAll(processes, options.shown));
   }
   return has_deadlock ? kFinding : kFine;
 }
@@ -150,6 +157,7 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast stuck 4242                  one screen\n"
       "  holdfast stuck --children 4242       a server of many processes: those that 4242 started, too\n"
       "  holdfast stuck                       every process of yours that is profiled\n"
+      "  holdfast stuck --fold none 4242      with the frames of libc and of locking\n"
       "  holdfast stuck --json 4242           every wait, with whole stacks; a line a process\n"
       "  holdfast stuck 4242 >/dev/null || echo deadlocked\n"
       "\n"
@@ -162,6 +170,8 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
   stuck->add_option("PID", options->pids, "The processes, as holdfast ls shows them [default: all of this user's]");
   stuck->add_flag("--children", options->children, "Also the processes that they started");
   stuck->add_flag("--json", options->json, "All of it, for programs");
+  AddFold(stuck, &options->shown.folds, &options->shown.plumbing,
+          "Which calls are left out: plumbing: standard libraries and locking; none [default: plumbing]");
   stuck->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);
   stuck->callback([options, invocation] { invocation->exit_code = RunStuck(*options); });

@@ -11,7 +11,7 @@
 #include "report/base/say.h"
 #include "report/command_line/help.h"
 #include "report/commands/commands.h"
-#include "report/export/lock_names.h"
+#include "report/lock_records/lock_names.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/profile_set.h"
 #include "report/symbolize/elf_addresses.h"
@@ -81,6 +81,7 @@ class Command {
     if (options_.symbols != "none") CompleteLockNames(&*profile, symbolizer_.files());
     if (options_.symbols == "full") {
       said = SummaryOf(Symbolize(&*profile, symbolizer_, {.lines = true, .perf_map = true}));
+      CompleteBlockNames(&*profile, symbolizer_.files());
     } else if (options_.symbols == "symtab") {
       StripSymbols(&*profile, true);
       said = SummaryOf(Symbolize(&*profile, symbolizer_, {.lines = false, .perf_map = true}));

@@ -20,11 +20,13 @@ void AddTopCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast top app.4242.0003.heap.pb.gz                    memory in use, by the function that holds it\n"
       "  holdfast top --cum --metric alloc_space *.heap.pb.gz     all that was ever allocated, callers first\n"
+      "  holdfast top --peak holdfast.app.4242                    who held it when most was in use\n"
       "  holdfast top --by object --error holdfast.app.4242       which library, and how sure that is\n"
       "  holdfast top --focus json --fold system holdfast.app.4242\n"
       "                                                           only what parsing JSON holds\n"
       "  holdfast top -n 0 --unit bytes app.4242.0003.heap.pb.gz  every function, plain numbers\n");
   AddFileOptions(top, options.get());
+  AddPeak(top, options.get());
   AddCumulative(top, options.get());
   AddCount(top, &options->node_count, "How many functions, 0 = all");
   AddErrors(top, options.get());
@@ -46,6 +48,7 @@ void AddPeekCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast peek '^hashTypeSet$' app.4242.0003.heap.pb.gz\n");
   peek->add_option("FUNCTION", *pattern, "A regular expression for names of functions")->required();
   AddFileOptions(peek, options.get());
+  AddPeak(peek, options.get());
   AddCount(peek, &options->node_count, "How many of the functions that match, 0 = all");
   AddFilterOptions(peek, options.get());
   AddStyleOptions(peek, options.get());

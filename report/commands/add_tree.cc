@@ -14,6 +14,7 @@ namespace {
 void AddOptionsOfTrees(CLI::App* command, TreeOptions* options, bool bottom_up) {
   options->view.node_count = 0;
   AddFileOptions(command, &options->view);
+  AddPeak(command, &options->view);
   if (bottom_up) {
     command->add_option("--of", options->of, "Begin at the functions that match, not at the leaves")
         ->type_name("REGEX");

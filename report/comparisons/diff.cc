@@ -29,7 +29,7 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
   const auto signed_value = [&](int64_t value) { return (value > 0 ? "+" : "") + view.Value(value); };
   const auto labelled = [](const std::string& label) { return label.empty() ? "" : fmt::format("  ({})", label); };
   table.header = {
-      fmt::format("program  {}", view.program),
+      fmt::format("program  {}{}", both->base_program == view.program ? "" : both->base_program + " → ", view.program),
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)),
       fmt::format("base     {}{}", view.Value(base_total), labelled(options.compare.base_label)),
       fmt::format("head     {}{}{}", view.Value(head_total), labelled(options.compare.head_label),

@@ -269,7 +269,10 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   if (!after.ok()) return after.status();
   if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks)))
     return NothingLeft();
-  ProfileDiff both{.view = std::move(after->view), .base_total = before->selected, .head_total = after->selected};
+  ProfileDiff both{.view = std::move(after->view),
+                   .base_program = before->view.program,
+                   .base_total = before->selected,
+                   .head_total = after->selected};
   both.errors_known = before->variances_known && after->variances_known;
   both.variance = std::max(0.0, before->variance + after->variance);
   for (const auto& [key, function] : before->functions) {

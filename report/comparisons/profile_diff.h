@@ -36,6 +36,7 @@ struct Change {
 
 struct ProfileDiff {
   View view;  // of the head, without its profile
+  std::string base_program = "";
   int64_t base_total = 0, head_total = 0;
   double variance = 0;               // of the difference of both totals
   std::vector<Change> changes = {};  // functions that differ, in no order

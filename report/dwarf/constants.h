@@ -22,6 +22,7 @@ enum Tag : uint16_t {
   kTagSubprogram = 0x2e,
   kTagVariable = 0x34,
   kTagVolatileType = 0x35,
+  kTagNamespace = 0x39,
   kTagPartialUnit = 0x3c,
   kTagAtomicType = 0x47,
   kTagCallSite = 0x48,

@@ -54,7 +54,7 @@ bool IsReserved(std::string_view name) {
          (name.starts_with("_") && name.size() > 1 && std::isupper(static_cast<unsigned char>(name[1])) != 0);
 }
 
-class UnitOfVariables {
+class UnitOfTypes {
  public:
   // False: damaged, or too large.
   bool Open(Sections* file, const UnitHeader& header) {
@@ -81,7 +81,54 @@ class UnitOfVariables {
     }
   }
 
+  void FindClasses(std::span<WantedClass> wanted, const IsNamed& is_named) {
+    Cursor cursor(bytes_, unit_->header().first_entry - unit_->header().offset);
+    std::string scope;            // of the entries at hand, "bank::Server"
+    std::vector<size_t> lengths;  // of the scopes around it
+    while (cursor.ok() && !cursor.AtEnd()) {
+      const uint64_t at = cursor.offset();
+      const Abbrev* abbrev = NextEntry(&cursor);
+      if (abbrev == nullptr) {
+        if (!lengths.empty()) {
+          scope.resize(lengths.back());
+          lengths.pop_back();
+        }
+        continue;
+      }
+      if (abbrev->children) lengths.push_back(scope.size());
+      if (!IsClass(abbrev->tag) && abbrev->tag != kTagNamespace) {
+        unit_->abbrevs().SkipEntry(&cursor, *abbrev);
+        continue;
+      }
+      const Entry entry = Read(&cursor, *abbrev);
+      if (!abbrev->children) continue;
+      std::string name = unit_->TextOf(entry.name);
+      if (name.empty() && entry.tag == kTagNamespace) name = "(anonymous namespace)";
+      if (!name.empty()) absl::StrAppend(&scope, scope.empty() ? "" : "::", name);
+      if (IsClass(entry.tag) && !name.empty() && entry.size.has_value())
+        FindIn(at, *entry.size, scope, wanted, is_named);
+    }
+  }
+
  private:
+  // std::make_shared's counts, and those of Rust's Arc.
+  static constexpr uint64_t kCounts = 16;
+
+  static bool IsClass(uint16_t tag) { return tag == kTagStructureType || tag == kTagClassType; }
+
+  void FindIn(uint64_t type, uint64_t size, const std::string& name, std::span<WantedClass> wanted,
+              const IsNamed& is_named) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      for (const uint64_t before : {uint64_t{0}, kCounts}) {
+        if (size + before != wanted[i].size || wanted[i].offset < before || !is_named(i, name)) continue;
+        WantedMember member{.variable = 0, .offset = wanted[i].offset - before};
+        Resolve(type, &member);
+        if (member.is_lock && member.path.starts_with('.'))
+          wanted[i].found.insert(absl::StrCat(name, "::", member.path.substr(1)));
+      }
+    }
+  }
+
   struct Entry {
     uint16_t tag = 0;
     bool has_children = false, is_declaration = false;
@@ -260,13 +307,16 @@ class UnitOfVariables {
       const auto entry = EntryAt(type, &children);
       if (!entry.has_value()) return;
       wanted->is_known = true;
-      if (IsLock(unit_->TextOf(entry->name))) return;
+      if (IsLock(unit_->TextOf(entry->name))) {
+        wanted->is_lock = true;
+        return;
+      }
       if (IsAlias(entry->tag)) {
         type = Target(entry->type);
       } else if (entry->tag == kTagArrayType) {
         type = Target(entry->type);
         if (!AddIndices(DimensionsAt(children), SizeOf(type).value_or(0), &offset, &wanted->path)) return;
-      } else if (entry->tag == kTagStructureType || entry->tag == kTagClassType || entry->tag == kTagUnionType) {
+      } else if (IsClass(entry->tag) || entry->tag == kTagUnionType) {
         if (!entry->has_children) return;
         const auto part = PartAt(children, entry->tag == kTagUnionType, offset);
         if (!part.has_value()) return;
@@ -300,17 +350,34 @@ class UnitOfVariables {
   std::string bytes_;
 };
 
+// Until `add`, which is called with each, returns false.
+template <typename Add>
+void ForEachUnit(Sections* file, const Deadline& deadline, const Add& add) {
+  for (uint64_t at = 0, next = 0; !deadline.Passed(); at = next) {
+    const auto header = ReadUnitHeader(&file->info, at, &next);
+    UnitOfTypes unit;
+    if (header.has_value() && header->type != kUnitSkeleton && unit.Open(file, *header) && !add(&unit)) break;
+    if (next == 0) break;
+  }
+}
+
 }  // namespace
 
 void FindMembers(Sections* file, std::span<WantedMember> wanted, const Deadline& deadline) {
   const auto is_known = [](const WantedMember& one) { return one.is_known; };
-  for (uint64_t at = 0, next = 0; !std::all_of(wanted.begin(), wanted.end(), is_known) && !deadline.Passed();
-       at = next) {
-    const auto header = ReadUnitHeader(&file->info, at, &next);
-    UnitOfVariables unit;
-    if (header.has_value() && header->type != kUnitSkeleton && unit.Open(file, *header)) unit.Find(wanted);
-    if (next == 0) break;
-  }
+  if (wanted.empty()) return;
+  ForEachUnit(file, deadline, [&](UnitOfTypes* unit) {
+    unit->Find(wanted);
+    return !std::all_of(wanted.begin(), wanted.end(), is_known);
+  });
+}
+
+void FindClasses(Sections* file, std::span<WantedClass> wanted, const IsNamed& is_named, const Deadline& deadline) {
+  if (wanted.empty()) return;
+  ForEachUnit(file, deadline, [&](UnitOfTypes* unit) {
+    unit->FindClasses(wanted, is_named);
+    return true;
+  });
 }
 
 }  // namespace holdfast::dwarf

@@ -10,13 +10,15 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/time_budget.h"
-#include "report/export/lock_names.h"
 #include "report/export/without_rights.h"
 #include "report/export/written_files.h"
+#include "report/lock_records/lock_names.h"
+#include "report/memory/account_records.h"
+#include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/pprof.h"
 #include "report/symbolize/profile_symbolizer.h"
-#include "report/table/look_at_waits.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -37,6 +39,17 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   }
   return hash;
 }
+
+// Of what ends as soon, with nearly as much in use as it ever had, the heap profile tells the peak: a build has thousands of them.
+constexpr int64_t kShortLife = kSecond;
+// Of a core, at most one part in so many for accounts of memory: the kernel walks the page tables for one.
+constexpr int64_t kShareOfAccounts = 100;
+// It holds the process's memory map meanwhile, some 15 ms for each GiB, so that its mmap and munmap wait: larger ones are only looked at
+// when somebody asks (holdfast memory PID).
+constexpr uint64_t kMostAccounted = 1 << 30;
+
+// 0, as of a kind that is not there, where nothing was ever in use.
+uint64_t FingerprintOf(const PeakState& peak) { return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns); }
 
 // More than any profile of a table that holds 64 MiB.
 constexpr uint64_t kMostForeignBytes = 64 << 20;
@@ -70,9 +83,9 @@ void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapsh
   }
   const std::vector<std::optional<WrittenFile>> files = ReadWrittenFiles(output, names);
   for (size_t i = 0; i < names.size(); ++i) {
-    const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), names[i].kind);
-    if (kind == std::end(kProfileKindNames) || !files[i].has_value() || files[i]->process != process) continue;
-    kinds_[kind - kProfileKindNames].files.push_back({names[i], files[i]->time_nanos, files[i]->totals});
+    const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), names[i].kind);
+    if (kind == std::end(kFileKindNames) || !files[i].has_value() || files[i]->process != process) continue;
+    kinds_[kind - kFileKindNames].files.push_back({names[i], files[i]->time_nanos, files[i]->totals});
   }
   for (Kind& kind : kinds_) {
     std::sort(kind.files.begin(), kind.files.end(),
@@ -80,7 +93,46 @@ void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapsh
   }
 }
 
-void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, Kind* kind) {
+bool ProcessExporter::WasHigherBefore(const Kind& kind, const Profile& profile) {
+  return !kind.files.empty() && !kind.files.back().totals.empty() &&
+         kind.files.back().totals.back() >= TotalsOf(profile).back();
+}
+
+void ProcessExporter::KeepPeak(Snapshot* snapshot) {
+  if (!snapshot->peak) return;
+  const uint64_t now = peak_.Consider(*snapshot);
+  const PeakState& state = peak_.state();
+  peak_is_told_ =
+      snapshot->wall_ns - snapshot->process.start_wall_ns < kShortLife && now >= state.bytes - state.bytes / 50;
+  for (const PeakHeight& seen : {peak_.height(), PeakHeight{state.bytes, state.wall_ns}}) {
+    const double bytes = static_cast<double>(seen.bytes) / (1 << kAmountFractionBits);
+    if (snapshot->highest_bytes >= bytes) continue;
+    snapshot->highest_bytes = bytes;
+    snapshot->highest_wall_ns = seen.wall_ns;
+  }
+}
+
+void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
+  const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
+  if (start < next_account_ns_ || snapshot.wall_ns - snapshot.process.start_wall_ns < kShortLife) return;
+  const std::optional<pid_t> pid = FindProcess(table_.owner());
+  if (!pid.has_value()) return;
+  if (snapshot.resident_bytes > kMostAccounted) {
+    profile->AddComment("memory left out: it is too large to be looked at each time; holdfast memory PID does");
+    return;
+  }
+  const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, table_);
+  next_account_ns_ = start + kShareOfAccounts * (NowNs(CLOCK_THREAD_CPUTIME_ID) - used);
+  if (!account.ok() || account->total == 0) return;
+  for (const std::string& record : AccountRecords(*account)) profile->AddComment(record);
+}
+
+void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
+  Kind* const kind = &kinds_[index];
+  if (index == kPeakFile) {  // there is one highest state
+    for (; kind->files.size() > 1; kind->files.erase(kind->files.begin())) output.Remove(kind->files.front().name);
+    return;
+  }
   std::vector<int64_t> times;
   for (const Written& file : kind->files) times.push_back(file.time_ns);
   std::vector<size_t> remove = SnapshotsToRemove(times, keep);
@@ -119,54 +171,66 @@ void ProcessExporter::HandOver(EndedFiles* ended) const {
 }
 
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Export(const OutputFolder& output,
-                                                                 ModuleSymbolizer& symbolizer,
-                                                                 const Deadline& lines_by) {
+                                                                 ModuleSymbolizer& symbolizer, const Deadline& lines_by,
+                                                                 const SnapshotOccasion& occasion) {
   const std::optional<TableFile::Rights> rights = table_.ReadWith();
-  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by)
-                            : ExportHere(output, symbolizer, lines_by);
+  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by, occasion)
+                            : ExportHere(output, symbolizer, lines_by, occasion);
 }
 
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const OutputFolder& output,
                                                                      ModuleSymbolizer& symbolizer,
-                                                                     const Deadline& lines_by) {
+                                                                     const Deadline& lines_by,
+                                                                     const SnapshotOccasion& occasion) {
   absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
-  LookAtWaits(table_, &*snapshot);
+  snapshot->reasons = occasion.reasons;
+  if (!occasion.lean) LookAtWaits(table_, &*snapshot);
+  KeepPeak(&*snapshot);
+  program_.Look(table_, &*snapshot);
   keep_ = snapshot->keep;
   tables_max_disk_bytes_ = snapshot->max_disk_bytes;
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(snapshot->process.program);
   name.pid = snapshot->process.pid;
-  for (int i = 0; i < kProfileKinds; ++i) {
-    const auto kind = static_cast<ProfileKind>(i);
+  for (int i = 0; i < kFileKinds; ++i) {
+    const auto kind = i == kPeakFile ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
     Kind& state = kinds_[i];
-    const uint64_t fingerprint = Fingerprint(*snapshot, kind);
-    if ((snapshot->profiles & (1u << i)) == 0 || fingerprint == state.fingerprint) continue;
-    Profile profile = BuildProfile(*snapshot, kind);
+    const uint64_t fingerprint = i == kPeakFile ? FingerprintOf(peak_.state()) : Fingerprint(*snapshot, kind);
+    if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0 || fingerprint == state.fingerprint) continue;
+    if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
+    if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
+    Profile profile = i == kPeakFile ? BuildPeakProfile(*snapshot, peak_.state()) : BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);
-    if (WasWrittenBefore(state, profile)) {
+    if (i == kPeakFile ? WasHigherBefore(state, profile) : WasWrittenBefore(state, profile)) {
       state.fingerprint = fingerprint;
       continue;
     }
-    Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+    if (occasion.lean) {
+      Symbolize(&profile, symbolizer, {.lines = false, .files = false});
+      profile.AddComment("names left out: little memory was left; holdfast symbolize adds them");
+    } else {
+      Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+    }
     if (kind != ProfileKind::kHeap) WriteLockNames(*snapshot, &profile);
+    if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
     if (put_off_ > 0) profile.AddComment(absl::StrCat("snapshots put off: ", put_off_, " (little memory was left)"));
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
-    name.kind = kProfileKindNames[i];
+    name.kind = kFileKindNames[i];
     absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
     if (!got.ok()) {
       ++failed_writes_;
       return got.status();
     }
     name.seq = got->seq;
-    state.fingerprint = fingerprint;
+    if (!occasion.lean) state.fingerprint = fingerprint;
     state.files.push_back({*got, snapshot->wall_ns, {}});
     written.push_back(*std::move(got));
-    Thin(output, snapshot->keep, &state);
+    Thin(output, snapshot->keep, i);
   }
   if (!written.empty()) Shrink(output, geteuid());
   // A wait that goes on lasts until its process is gone.
@@ -184,19 +248,20 @@ struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written;
     uint64_t fingerprint;
-  } kinds[kProfileKinds];
+  } kinds[kFileKinds];
   uint32_t keep;
 };
 
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const TableFile::Rights& rights,
                                                                      const OutputFolder& output,
                                                                      ModuleSymbolizer& symbolizer,
-                                                                     const Deadline& lines_by) {
+                                                                     const Deadline& lines_by,
+                                                                     const SnapshotOccasion& occasion) {
   void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
   const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
                                                                   [](HandedOver* all) { munmap(all, sizeof *all); });
-  std::array<FileDescriptor, kProfileKinds> files;
+  std::array<FileDescriptor, kFileKinds> files;
   std::vector<int> keep = {table_.descriptor()};
   for (FileDescriptor& file : files) {
     file = FileDescriptor(memfd_create("holdfast", MFD_CLOEXEC));
@@ -207,14 +272,14 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const Table
     adopted_ = true;  // what lies in the folder is not for it to see
     const OutputFolder into =
         OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
-          const auto* kind = std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), name.kind);
-          const absl::Status status = write(files[kind - kProfileKindNames].get());
+          const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), name.kind);
+          const absl::Status status = write(files[kind - kFileKindNames].get());
           if (!status.ok()) return status;
-          handed->kinds[kind - kProfileKindNames].written = true;
+          handed->kinds[kind - kFileKindNames].written = true;
           return name;
         });
-    if (!ExportHere(into, symbolizer, lines_by).ok()) return false;
-    for (int i = 0; i < kProfileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+    if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
+    for (int i = 0; i < kFileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
     handed->keep = keep_;
     return true;
   });
@@ -223,10 +288,10 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const Table
   ProfileName name;
   name.program = ProgramForFileName(table_.program());
   name.pid = table_.owner().pid;
-  for (int i = 0; i < kProfileKinds; ++i) {
+  for (int i = 0; i < kFileKinds; ++i) {
     if (!handed->kinds[i].written) continue;
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
-    name.kind = kProfileKindNames[i];
+    name.kind = kFileKindNames[i];
     absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return CopyWhole(files[i].get(), fd); });
     if (!got.ok()) {
       ++failed_writes_;
@@ -236,7 +301,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const Table
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
     kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, rights.user});
     written.push_back(*std::move(got));
-    Thin(output, handed->keep, &kinds_[i]);
+    Thin(output, handed->keep, i);
   }
   if (!written.empty()) Shrink(output, rights.user);
   return written;

@@ -19,10 +19,19 @@
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"
 #include "report/export/program_files.h"
+#include "report/export/running_program.h"
+#include "report/peak/peak_watch.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {
+
+// Why a snapshot is taken, and how much may be done for it.
+struct SnapshotOccasion {
+  std::vector<std::string> reasons;  // Snapshot::reasons; none: its time has come, or somebody asked
+  // Little memory is left: the heap alone, without names. `holdfast symbolize` adds them, and so does the next one.
+  bool lean = false;
+};
 
 class ProcessExporter {
  public:
@@ -44,7 +53,8 @@ class ProcessExporter {
   // Source lines are looked up until `lines_by`: the program may wait for its last files, for 2 s in all. What is not
   // in time is in the next snapshot, or is left to `holdfast symbolize`.
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, ModuleSymbolizer& symbolizer,
-                                                  const Deadline& lines_by = Deadline::In(kLinesTime));
+                                                  const Deadline& lines_by = Deadline::In(kLinesTime),
+                                                  const SnapshotOccasion& occasion = {});
   // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
   absl::Status Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared);
   bool has_files() const;
@@ -52,6 +62,8 @@ class ProcessExporter {
   bool HasNewsSinceItsEnd() const;
   // Told in the next file: a snapshot that was due was not made, for want of memory.
   void PutOff() { ++put_off_; }
+  // Its heap's highest state, to be looked for often while it runs.
+  PeakWatch& peak() { return peak_; }
   // What also may go where the folder is full, of processes that have ended.
   void set_ended(EndedFiles* ended) { ended_ = ended; }
   // The process has ended, and no more files come: all of its may go when others need the room.
@@ -60,9 +72,10 @@ class ProcessExporter {
  private:
   struct HandedOver;
   absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, ModuleSymbolizer& symbolizer,
-                                                      const Deadline& lines_by);
+                                                      const Deadline& lines_by, const SnapshotOccasion& occasion);
   absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
-                                                      ModuleSymbolizer& symbolizer, const Deadline& lines_by);
+                                                      ModuleSymbolizer& symbolizer, const Deadline& lines_by,
+                                                      const SnapshotOccasion& occasion);
   // First of this process, never the newest of a kind; then of processes of `user` that have ended.
   void Shrink(const OutputFolder& output, uid_t user);
 
@@ -81,10 +94,19 @@ class ProcessExporter {
   // Whether an earlier exporter's last file of this kind holds just this: every counter only grows, so equal totals are
   // equal profiles.
   static bool WasWrittenBefore(const Kind& kind, const Profile& profile);
-  void Thin(const OutputFolder& output, uint32_t keep, Kind* kind);
+  // Whether the last file of this kind holds a state in which more was in use.
+  static bool WasHigherBefore(const Kind& kind, const Profile& profile);
+  void KeepPeak(Snapshot* snapshot);
+  // The account of resident memory, where it is cheap enough by now.
+  void AddAccount(const Snapshot& snapshot, Profile* profile);
+  void Thin(const OutputFolder& output, uint32_t keep, int index);
 
   TableFile table_;
-  std::array<Kind, kProfileKinds> kinds_;
+  PeakWatch peak_;
+  RunningProgram program_;
+  std::array<Kind, kFileKinds> kinds_;
+  bool peak_is_told_ = false;
+  int64_t next_account_ns_ = 0;
   bool adopted_ = false;
   std::optional<uint64_t> exported_records_;  // at the orderly end, when nothing waited
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;

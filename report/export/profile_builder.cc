@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -11,9 +12,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
-#include "report/export/lock_comments.h"
+#include "report/export/code_segments.h"
 #include "report/export/profile_comments.h"
-#include "report/export/waiting_comments.h"
+#include "report/export/running_program.h"
+#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/waiting_comments.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -21,6 +24,8 @@ namespace {
 
 // Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
 constexpr uint64_t kLowestCode = 4096;
+// Labels of ours, or of what is made of a profile later: a program's own of that name has `label_` before it.
+constexpr std::string_view kOwnLabels[] = {"bytes", "lock", "wait", "lock_address", "state", "thread"};
 constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
 
 int64_t Rounded(double value) {
@@ -28,87 +33,6 @@ int64_t Rounded(double value) {
   if (value >= 9.2e18) return std::numeric_limits<int64_t>::max();
   return std::llround(value);
 }
-
-// The executable segments of all modules, by tagged address.
-class Segments {
- public:
-  explicit Segments(const Snapshot& snapshot) {
-    for (const ModuleInfo& module : snapshot.modules) {
-      const uint64_t shift = uint64_t{module.tag} << kPcTagShift;
-      const bool main =
-          module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
-      for (const auto& segment : module.segments) {
-        if (segment.start >= segment.end || segment.end > kPcMask) continue;
-        segments_.push_back({segment.start + shift, segment.end + shift, segment.file_offset, module.bias + shift,
-                             &module, main, false});
-      }
-    }
-    std::stable_sort(segments_.begin(), segments_.end(),
-                     [](const ModuleRange& a, const ModuleRange& b) { return a.start < b.start; });
-    // Two modules with one tag at one address: no name is better than a wrong one.
-    for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
-      if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
-      if (segments_[i].end > segments_[widest].end) widest = i;
-    }
-  }
-
-  // The number of the segment that holds `address`, or Profile::kNone.
-  uint32_t Find(uint64_t address) const {
-    auto after = std::upper_bound(segments_.begin(), segments_.end(), address,
-                                  [](uint64_t a, const ModuleRange& segment) { return a < segment.start; });
-    if (after == segments_.begin()) return Profile::kNone;
-    --after;
-    if (address >= after->end || after->ambiguous) return Profile::kNone;
-    return static_cast<uint32_t>(after - segments_.begin());
-  }
-
-  // Whether the address lies in the library that does the profiling: an operator new of ours that calls the real one
-  // stands in the stack, and is none of the program's frames.
-  bool IsOurs(uint64_t address) const {
-    const uint32_t segment = Find(address);
-    return segment != Profile::kNone && segments_[segment].module->path.ends_with("/libholdfast.so");
-  }
-
-  // Makes the mappings, and turns the segment numbers in the locations into mapping indices.
-  void AddMappings(Profile* profile) const {
-    std::vector<bool> used(segments_.size());
-    for (const Profile::Location& location : profile->locations) {
-      if (location.mapping != Profile::kNone) used[location.mapping] = true;
-    }
-    std::vector<uint32_t> index(segments_.size(), Profile::kNone);
-    for (const bool main : {true, false}) {
-      for (size_t i = 0; i < segments_.size(); ++i) {
-        const ModuleRange& segment = segments_[i];
-        if (segment.main != main || (!used[i] && (segment.module->unloaded || segment.ambiguous))) continue;
-        index[i] = static_cast<uint32_t>(profile->mappings.size());
-        profile->mappings.push_back({.start = segment.start,
-                                     .limit = segment.end,
-                                     .offset = segment.offset,
-                                     .file = profile->strings.Intern(WithoutDeleted(segment.module->path)),
-                                     .build_id = profile->strings.Intern(segment.module->build_id),
-                                     .bias = segment.bias,
-                                     .has_bias = true});
-      }
-    }
-    for (Profile::Location& location : profile->locations) {
-      if (location.mapping != Profile::kNone) location.mapping = index[location.mapping];
-    }
-  }
-
- private:
-  struct ModuleRange {
-    uint64_t start, end, offset, bias;
-    const ModuleInfo* module;
-    bool main, ambiguous;
-  };
-
-  static std::string_view WithoutDeleted(std::string_view path) {
-    if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
-    return path;
-  }
-
-  std::vector<ModuleRange> segments_;
-};
 
 // Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
 // between two threads), and collectors tell stacks apart by addresses and labels alone.
@@ -206,6 +130,7 @@ struct Group {
   WaitKind wait;
   uint64_t class_bytes;
   uint16_t lock;
+  uint32_t labels;  // index into Snapshot::label_sets
   bool overflow;
   std::array<double, kRowSums> sums;
   bool waiting = false;       // it still goes on
@@ -216,28 +141,32 @@ struct Group {
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
   const bool by_lock =
       std::any_of(snapshot.rows.begin(), snapshot.rows.end(), [](const RowInfo& row) { return row.lock != 0; });
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t>, size_t> index;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint32_t>, size_t> index;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
     const uint64_t lock = by_lock ? wait.lock : 0;
-    const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock), groups->size());
-    if (added) groups->push_back({stack, wait.kind, 0, 0, false, {}, true, lock});
+    const uint32_t labels = wait.stack != kNoStack ? snapshot.stacks[wait.stack].labels : 0;
+    const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock, labels), groups->size());
+    if (added) groups->push_back({stack, wait.kind, 0, 0, labels, false, {}, true, lock});
     (*groups)[place->second].sums[kContentions] += 1;
     (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
   }
 }
 
-std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, bool only_waiting, StackInterner* stacks) {
+std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
+                             bool only_waiting, StackInterner* stacks) {
   std::vector<Group> groups;
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t>, size_t> index;
-  for (const RowInfo& row : snapshot.rows) {
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t, uint32_t>, size_t> index;
+  for (const RowInfo& row : rows) {
     if (row.profile != kind || only_waiting) continue;
     // Dropped before its stack makes locations: a row without a call or a wait says nothing.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
-    const auto [place, added] = index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock), groups.size());
+    const StackInfo& info = snapshot.stacks[row.stack];
+    const auto [place, added] =
+        index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock, info.labels), groups.size());
     if (added) {
-      groups.push_back({stack, row.wait, row.class_bytes, row.lock, snapshot.stacks[row.stack].overflow, row.sums});
+      groups.push_back({stack, row.wait, row.class_bytes, row.lock, info.labels, info.overflow, row.sums});
       continue;
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
@@ -249,22 +178,26 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, ProfileKind kind, bool on
 class Builder {
  public:
   Builder(const Snapshot& snapshot, ProfileKind kind, bool only_waiting = false)
-      : snapshot_(snapshot), kind_(kind), only_waiting_(only_waiting) {}
+      : snapshot_(snapshot), rows_(snapshot.rows), kind_(kind), only_waiting_(only_waiting) {}
+  // Of what was in use at an earlier moment: `rows` hold nothing else.
+  Builder(const Snapshot& snapshot, std::span<const RowInfo> rows, const PeakState* peak)
+      : snapshot_(snapshot), rows_(rows), kind_(ProfileKind::kHeap), only_waiting_(false), peak_(peak) {}
 
   Profile Build() {
     Describe();
     Segments segments(snapshot_);
     StackInterner stacks(snapshot_, segments, &profile_);
-    for (const Group& group : GroupRows(snapshot_, kind_, only_waiting_, &stacks)) {
+    for (const Group& group : GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks)) {
       if (kind_ == ProfileKind::kHeap) {
         AddHeapSample(group, stacks.Frames(group.stack));
       } else {
         AddLockSample(group, stacks.Frames(group.stack));
       }
     }
-    AddComments(snapshot_, kind_, variances_, full_sums_, &profile_);
+    AddComments(snapshot_, kind_, peak_, variances_, full_sums_, &profile_);
+    const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
+    if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
     if (kind_ != ProfileKind::kHeap && (!profile_.samples.empty() || only_waiting_)) {
-      const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
       AddLockComments(snapshot_, frames, &profile_);
       AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }
@@ -280,10 +213,12 @@ class Builder {
       profile_.sample_types.push_back({Intern(type), Intern(unit)});
     };
     if (kind_ == ProfileKind::kHeap) {
-      add("alloc_objects", "count");
-      add("alloc_space", "bytes");
-      add("inuse_objects", "count");
-      add("inuse_space", "bytes");
+      if (peak_ == nullptr) {
+        add("alloc_objects", "count");
+        add("alloc_space", "bytes");
+      }
+      add(peak_ != nullptr ? "peak_objects" : "inuse_objects", "count");
+      add(peak_ != nullptr ? "peak_space" : "inuse_space", "bytes");
       profile_.period_type = {Intern("space"), Intern("bytes")};
       for (const IntervalChange& change : snapshot_.heap_intervals) {
         if (change.interval != 0)
@@ -296,7 +231,7 @@ class Builder {
       profile_.period = 1;
     }
     profile_.default_sample_type = profile_.sample_types.back().type;
-    profile_.time_nanos = snapshot_.wall_ns;
+    profile_.time_nanos = peak_ != nullptr ? peak_->wall_ns : snapshot_.wall_ns;
     profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
   }
 
@@ -313,13 +248,18 @@ class Builder {
     const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
     const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
     const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
-    const std::array<int64_t, 4> values = {Value(0, sums[kAllocObjects]), Value(1, sums[kAllocSpace]),
-                                           Value(2, objects), Value(3, space)};
-    if (values == std::array<int64_t, 4>{}) return;
-    const Profile::Label label{
-        .key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")};
+    const std::array<int64_t, 4> all = {Value(0, sums[kAllocObjects]), Value(1, sums[kAllocSpace]), Value(2, objects),
+                                        Value(3, space)};
+    if (all == std::array<int64_t, 4>{}) return;
+    const auto values = std::span(all).subspan(peak_ != nullptr ? 2 : 0);
     // All sizes meet in the overflow stack: a size class would be a lie there.
-    profile_.AddSample(frames, values, {&label, group.overflow ? size_t{0} : size_t{1}});
+    labels_.clear();
+    if (!group.overflow) {
+      labels_.push_back(
+          {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
+    }
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
     variances_[0] += sums[kAllocObjectsVariance];
     variances_[1] += sums[kAllocSpaceVariance];
     // What was freed took its own variance away with it.
@@ -330,19 +270,26 @@ class Builder {
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
     const std::array<int64_t, 2> values = {Value(0, group.sums[kContentions]), Value(1, group.sums[kDelay])};
     if (values == std::array<int64_t, 2>{}) return;
-    std::array<Profile::Label, 3> labels;
-    size_t count = 0;
+    labels_.clear();
     if (group.wait != WaitKind::kNone) {
-      labels[count++] = {.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
-                         .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])};
+      labels_.push_back({.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
+                         .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])});
     }
     if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.lock); address != 0) {
-      labels[count++] = {.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))};
+      labels_.push_back({.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))});
     }
-    if (group.waiting) labels[count++] = {.key = Intern("state"), .text = Intern("waiting")};
-    profile_.AddSample(frames, values, {labels.data(), count});
+    if (group.waiting) labels_.push_back({.key = Intern("state"), .text = Intern("waiting")});
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
+  }
+
+  void AddThreadLabels(uint32_t set) {
+    for (const auto& [key, value] : snapshot_.label_sets[set]) {
+      const bool taken = std::find(std::begin(kOwnLabels), std::end(kOwnLabels), key) != std::end(kOwnLabels);
+      labels_.push_back({.key = Intern(taken ? "label_" + key : key), .text = Intern(value)});
+    }
   }
 
   // 0: samples are not kept apart by lock, or it is not known.
@@ -356,10 +303,13 @@ class Builder {
   }
 
   const Snapshot& snapshot_;
+  const std::span<const RowInfo> rows_;
   const ProfileKind kind_;
   const bool only_waiting_;
+  const PeakState* const peak_ = nullptr;
   absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
   Profile profile_;
+  std::vector<Profile::Label> labels_;  // of the sample that is being made
   std::array<double, 4> variances_ = {};
   std::array<uint64_t, 4> totals_ = {};
   uint64_t full_sums_ = 0;
@@ -368,6 +318,23 @@ class Builder {
 }  // namespace
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
+
+Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak) {
+  absl::flat_hash_map<Offset, const RowInfo*> by_place;
+  for (const RowInfo& row : snapshot.rows) by_place.emplace(row.place, &row);
+  std::vector<RowInfo> rows;
+  for (const RowInUse& then : peak.rows) {
+    const auto found = by_place.find(then.row);
+    if (found == by_place.end()) continue;
+    RowInfo& row = rows.emplace_back(*found->second);
+    row.sums = {};
+    row.sums[kAllocObjects] = static_cast<double>(then.objects) / (1 << kCountFractionBits);
+    row.sums[kAllocSpace] = static_cast<double>(then.bytes) / (1 << kAmountFractionBits);
+    row.sums[kAllocObjectsVariance] = then.objects_variance;
+    row.sums[kAllocSpaceVariance] = then.bytes_variance;
+  }
+  return Builder(snapshot, rows, &peak).Build();
+}
 
 Profile BuildWaitingProfile(const Snapshot& snapshot) { return Builder(snapshot, ProfileKind::kBlock, true).Build(); }
 

@@ -1,8 +1,9 @@
-// From a snapshot of the tables to a pprof profile of one kind: heap, mutex or block. No names yet: see
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block or peak. No names yet: see
 // report/symbolize/module_symbolizer.h.
 //
 // What stands in the profile
-//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; peak:
+//                   peak_objects, peak_space
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
 //   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
 //                   wait still goes on, with the time so far; both `lock_address` if asked for
@@ -23,6 +24,7 @@
 
 #include <string>
 
+#include "report/peak/peak_state.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 #include "sampler/contract/layout.h"
@@ -31,8 +33,13 @@ namespace holdfast {
 
 // As in file names and in the comment `kind`.
 inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
+// Of files there is one kind more, made of the heap at an earlier moment.
+inline constexpr int kFileKinds = kProfileKinds + 1, kPeakFile = kProfileKinds;
+inline constexpr const char* kFileKindNames[kFileKinds] = {"heap", "mutex", "block", "peak"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
+// What was in use at an earlier moment, by the stacks of `snapshot`: the kind `peak`.
+Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
 // A block profile of the waits that go on, and nothing else; all of them are in its comments.
 Profile BuildWaitingProfile(const Snapshot& snapshot);
 

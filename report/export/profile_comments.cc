@@ -6,8 +6,8 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "report/export/lock_comments.h"
 #include "report/export/profile_builder.h"
+#include "report/lock_records/lock_comments.h"
 
 namespace holdfast {
 namespace {
@@ -37,9 +37,9 @@ class Comments {
   Profile* profile_;
 };
 
-void AddIdentity(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
+void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comments) {
   const ProcessIdentity& process = snapshot.process;
-  comments->Add("kind", kProfileKindNames[static_cast<int>(kind)]);
+  comments->Add("kind", kind);
   comments->Add("process", ProcessId(process));
   comments->Add("program", process.program);
   comments->Add("executable", process.executable);
@@ -127,6 +127,14 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
                                : "alloc_bytes, but for what each thread allocated since its last sample");
 }
 
+void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comments) {
+  const auto add = [comments](std::string_view key, double bytes, int64_t wall_ns) {
+    comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, TimeText(wall_ns)));
+  };
+  if (snapshot.highest_bytes > 0) add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
+  if (state != nullptr) add("peak stacks", state->estimated_bytes(), state->wall_ns);
+}
+
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
   for (size_t i = 0; i < profile->sample_types.size(); ++i) {
     const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
@@ -148,22 +156,25 @@ void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Comments* comments)
 
 }  // namespace
 
-void AddComments(const Snapshot& snapshot, ProfileKind kind, std::span<const double> variances, uint64_t full_sums,
-                 Profile* profile) {
+void AddComments(const Snapshot& snapshot, ProfileKind kind, const PeakState* peak, std::span<const double> variances,
+                 uint64_t full_sums, Profile* profile) {
   Comments comments(profile);
-  AddIdentity(snapshot, kind, &comments);
+  AddIdentity(snapshot, kFileKindNames[peak != nullptr ? kPeakFile : static_cast<int>(kind)], &comments);
   if (kind == ProfileKind::kHeap) {
     AddIntervals(snapshot.heap_intervals, "bytes", &comments);
   } else {
     AddIntervals(snapshot.lock_intervals, "ns", &comments);
   }
+  for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
   AddCounts(snapshot, kind, &comments);
+  if (kind == ProfileKind::kHeap) AddPeak(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
   AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);
   comments.Add("own table_steps", snapshot.totals.table_steps);
   comments.Add("own memory_probes", snapshot.totals.memory_probes);
+  if (snapshot.resident_bytes != 0) comments.Add("resident_bytes", snapshot.resident_bytes);
 }
 
 }  // namespace holdfast

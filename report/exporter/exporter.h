@@ -38,6 +38,7 @@ struct ExporterOptions {
   pid_t parent = 0;   // stays as long as this process lives, also without a table; 0 = none
   // Cap on the folder, as the user said it to who started the exporter: the tables' own word may be hostile.
   uint64_t max_disk_bytes = 1 << 30;
+  std::string on_snapshot;  // command for each file that is written: snapshot_command.h; "": none
 };
 
 // Serves until nothing is left to do. Ok also when another exporter serves already.

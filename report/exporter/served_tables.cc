@@ -19,6 +19,7 @@
 namespace holdfast {
 namespace {
 
+constexpr size_t kMostAtLimit = 3;          // processes of a control group that comes near its limit
 constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
 // After the orderly end of a process that we cannot see, before its last look.
 constexpr int64_t kUnseenRest = 10 * kSecond;
@@ -142,12 +143,16 @@ bool ServedTables::IsServedElsewhere(const std::string& name) const {
 }
 
 void ServedTables::Add(TableFile table, uid_t user) {
-  auto served = std::make_unique<ServedTable>(
-      ServedTable{.exporter = ProcessExporter(std::move(table), options_.max_disk_bytes), .process = {}, .user = user});
+  auto served = std::make_unique<ServedTable>(ProcessExporter(std::move(table), options_.max_disk_bytes), user);
   const TableFile& added = served->table();
   served->exporter.set_ended(ended_);
   added.SetExporterPid(getpid());
-  if (const auto pid = FindProcess(added.owner()); pid.has_value()) served->process = OpenProcess(*pid);
+  const auto pid = FindProcess(added.owner());
+  if (pid.has_value()) served->process = OpenProcess(*pid);
+  served->exporter.peak().set_process(pid);
+  served->triggers = TriggerWatch(added.snapshot_when(), pid);
+  if (pid.has_value()) served->group = limits_.GroupOf(*pid);
+  next_limit_ns_ = 0;
   // After the process was opened: its pid may come back as another one at any time.
   served->gone = added.liveness() == Liveness::kDead;
   served->next_beat = NowNs() + served->BeatPeriod();  // most processes of a build have ended by then
@@ -190,7 +195,50 @@ void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* outpu
   if (served.user == geteuid() && output != nullptr) users_.Vouch(folder_, *user, *output);
 }
 
-void ServedTables::Wait() const {
+// Fewer of each where there are many: all together take no more than 0.2 % of a core.
+int64_t ServedTables::LookEvery() const {
+  const auto watched = std::count_if(served_.begin(), served_.end(), [](const auto& served) {
+    return (served->table().peak() || served->triggers.is_wanted()) && !served->gone;
+  });
+  constexpr int64_t kOfOne = 500'000;  // 500 times what a look takes
+  return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, kLookAtPeak, kTick);
+}
+
+// Of a group that comes near its limit those that hold most: there is neither time nor memory for all.
+void ServedTables::LookAtLimits(int64_t now_ns) {
+  if (now_ns < next_limit_ns_) return;
+  uint64_t largest = 0;
+  for (const auto& served : served_) {
+    if (!served->gone) largest = std::max(largest, served->table().bytes());
+  }
+  for (const auto& [group, text] : limits_.Look(kLeanSnapshotBytes + 3 * static_cast<int64_t>(largest), now_ns)) {
+    std::vector<ServedTable*> in_it;
+    for (const auto& served : served_) {
+      if (served->group.get() == group && !served->gone) in_it.push_back(served.get());
+    }
+    const auto in_use = [](ServedTable* served) { return served->exporter.peak().in_use().value_or(0); };
+    std::stable_sort(in_it.begin(), in_it.end(), [&](ServedTable* a, ServedTable* b) { return in_use(a) > in_use(b); });
+    if (in_it.size() > kMostAtLimit) in_it.resize(kMostAtLimit);
+    for (ServedTable* served : in_it) served->near_limit = text;
+  }
+  next_limit_ns_ = limits_.NextLookNs(now_ns + kLookAround);
+}
+
+bool ServedTables::LookAtAll() {
+  const int64_t now_ns = NowNs();
+  bool due = false;
+  for (const auto& served : served_) {
+    if (served->gone) continue;
+    PeakWatch& peak = served->exporter.peak();
+    if (served->table().peak() || served->triggers.wants_in_use()) peak.Look(served->table());
+    served->triggers.Look(served->table(), peak.in_use(), now_ns);
+  }
+  LookAtLimits(now_ns);
+  for (const auto& served : served_) due = due || (!served->gone && served->IsExtraDue(now_ns));
+  return due;
+}
+
+void ServedTables::Wait() {
   std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
   if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
   int64_t timeout = served_.empty() && ParentLives() ? kLookAround : kTick;
@@ -199,7 +247,13 @@ void ServedTables::Wait() const {
     if (served->process.valid() && !served->HasEnded()) entries.push_back({served->process.get(), POLLIN, 0});
     if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
   }
-  poll(entries.data(), entries.size(), static_cast<int>(timeout / kMs));
+  const int64_t every = LookEvery(), end = NowNs() + timeout;
+  for (int64_t left = timeout;; left = end - NowNs()) {
+    // A group near its limit is looked at more often.
+    const int64_t wait = std::clamp<int64_t>(std::min(left, next_limit_ns_ - NowNs()), 0, every);
+    const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
+    if (LookAtAll() || notified || left <= wait) return;
+  }
 }
 
 }  // namespace holdfast

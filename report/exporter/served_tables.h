@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/base/file_descriptor.h"
@@ -22,6 +24,8 @@
 #include "report/exporter/served_users.h"
 #include "report/table/process_info.h"
 #include "report/table/table_folder.h"
+#include "report/triggers/limit_watch.h"
+#include "report/triggers/trigger_watch.h"
 
 namespace holdfast {
 
@@ -33,6 +37,8 @@ inline constexpr int64_t kLookAround = kSecond;  // how often all processes and 
 inline constexpr int kFirstSnapshots = 4;
 
 struct ServedTable {
+  ServedTable(ProcessExporter of_table, uid_t its_user) : exporter(std::move(of_table)), user(its_user) {}
+
   ProcessExporter exporter;
   FileDescriptor process;  // pidfd; invalid where the process is out of reach
   int64_t next_snapshot = 0;
@@ -42,18 +48,23 @@ struct ServedTable {
   int failures = 0;
   uint32_t beat = 0;
   int64_t next_beat = 0;
-  bool shared = false;     // in the sum of its program, which is still to be written
-  bool gone = false;       // its process ended or runs another image
-  bool finished = false;   // nothing more to do
-  bool is_new = true;      // nobody has looked whether it wants to be pushed
-  uid_t user = geteuid();  // whose table it is
+  bool shared = false;    // in the sum of its program, which is still to be written
+  bool gone = false;      // its process ended or runs another image
+  bool finished = false;  // nothing more to do
+  bool is_new = true;     // nobody has looked whether it wants to be pushed
+  uid_t user;             // whose table it is
   bool became_another = false;
+  TriggerWatch triggers{"", std::nullopt};
+  std::shared_ptr<LimitedGroup> group;  // of memory; null: not to be seen
+  std::string near_limit;               // a snapshot is due: why; "": none is
 
   const TableFile& table() const { return exporter.table(); }
   // Whether the process ended, as far as it can be reached.
   bool HasEnded() const;
   int64_t BeatPeriod() const;
   int64_t SnapshotPeriod() const;  // until the next one
+  // A snapshot besides those of each interval.
+  bool IsExtraDue(int64_t now_ns) const { return !near_limit.empty() || triggers.IsDue(now_ns); }
 };
 
 class ServedTables {
@@ -70,7 +81,8 @@ class ServedTables {
   void RemoveTable(const ServedTable& served) const;
 
   // Until something happens to the folder or to a process, a snapshot is due, or the next tick.
-  void Wait() const;
+  // Meanwhile it looks at what is in use, and at what else asks for a snapshot.
+  void Wait();
   // True when something happened to a table of this user; others may be busy in the same folder.
   bool TakeNotifications() const;
   bool is_notified() const { return events_.valid(); }
@@ -93,12 +105,18 @@ class ServedTables {
   bool IsServedElsewhere(const std::string& name) const;
   void Add(TableFile table, uid_t user);
   bool ParentLives() const;
+  int64_t LookEvery() const;
+  // True: a snapshot is due.
+  bool LookAtAll();
+  void LookAtLimits(int64_t now_ns);
 
   const ExporterOptions& options_;
   FileDescriptor folder_;
   EndedFiles* ended_;
   FileDescriptor events_;  // inotify; invalid: nothing tells
   FileDescriptor parent_;
+  LimitWatch limits_;
+  int64_t next_limit_ns_ = 0;
   ServedUsers users_;
   const std::string own_prefix_;
   std::vector<std::unique_ptr<ServedTable>> served_;

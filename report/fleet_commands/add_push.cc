@@ -40,7 +40,7 @@ absl::Status PushNow(PushCommand* command) {
 
 void AddPushCommand(CLI::App& app, Invocation* invocation) {
   auto command = std::make_shared<PushCommand>();
-  CLI::App* push = app.add_subcommand("push", "Send what is new in running programs to Pyroscope");
+  CLI::App* push = app.add_subcommand("push", "Send what is new in running programs to Pyroscope or OpenTelemetry");
   push->footer(
       "A process beside the programs, for all that this user has running under the library, or for those named. It sends\n"
       "memory in use as it is; what was allocated, contentions and delays as they came since the last time.\n"
@@ -48,6 +48,7 @@ void AddPushCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast push http://localhost:4040\n"
       "  holdfast push https://profiles.example.org --tenant shop --token-file /etc/holdfast/token 4242\n"
       "  holdfast push http://localhost:4040 /var/tmp/profiles      programs whose profiles go there; what waits there\n"
+      "  holdfast push http://localhost:4318 --to otlp              an OpenTelemetry Collector\n"
       "\n"
       "While the server is away, profiles wait in the programs' output folders, in .push, within --max-disk, and are sent\n"
       "later in order, also by another `holdfast push`; Pyroscope takes none that is older than an hour. What it\n"

@@ -27,7 +27,7 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
       "A server beside the programs, for all that this user has running under the library, or for those named. It reads\n"
       "their tables when somebody asks; the programs take no part in it.\n"
       "\n"
-      "  holdfast serve                                               http://127.0.0.1:6060/ lists them\n"
+      "  holdfast serve                                               http://127.0.0.1:6060/ in a browser: live\n"
       "  go tool pprof http://127.0.0.1:6060/debug/pprof/heap         of the only one; else add ?pid=4242\n"
       "  go tool pprof http://127.0.0.1:6060/p/4242/debug/pprof/mutex?seconds=5\n"
       "  holdfast serve --listen unix:/run/user/1000/holdfast.sock    for this user alone\n"

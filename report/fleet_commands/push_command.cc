@@ -60,7 +60,9 @@ absl::Status TakeNumbers(PushCommand* command) {
 absl::Status TakePushOptions(PushCommand* command) {
   if (absl::Status status = TakeLabels(command); !status.ok()) return status;
   if (absl::Status status = TakeNumbers(command); !status.ok()) return status;
-  command->push.protocol = command->to == "ingest" ? PushProtocol::kIngest : PushProtocol::kPush;
+  command->push.protocol = command->to == "ingest" ? PushProtocol::kIngest
+                           : command->to == "otlp" ? PushProtocol::kOtlp
+                                                   : PushProtocol::kPush;
   absl::StatusOr<ProcessChoice> choice = ChooseProcesses(command->what, command->tables);
   if (!choice.ok()) return choice.status();
   command->push.choice = *std::move(choice);
@@ -72,8 +74,9 @@ void AddPushOptions(CLI::App* push, PushCommand* command) {
       ->type_name("TIME")
       ->capture_default_str()
       ->envname("HOLDFAST_PUSH_EVERY");
-  push->add_option("--to", command->to, "push: Pyroscope 1.0 and newer; ingest: /ingest of older servers")
-      ->check(CLI::IsMember({"push", "ingest"}))
+  push->add_option("--to", command->to,
+                   "push: Pyroscope 1.0 and newer; ingest: /ingest of older servers; otlp: an\nOpenTelemetry Collector")
+      ->check(CLI::IsMember({"push", "ingest", "otlp"}))
       ->type_name("PROTOCOL")
       ->capture_default_str()
       ->envname("HOLDFAST_PUSH_TO");

@@ -1,6 +1,7 @@
 #include "report/growth/growth_answer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fmt/format.h"
 #include "report/base/value_units.h"
@@ -91,11 +92,9 @@ std::string TextOf(const GrowthAnswer& answer) {
 }
 
 std::string HoursText(double hours) {
-  if (hours < 2.0 / 60) return fmt::format("{:.0f} s", hours * 3600);
-  if (hours < 2) return fmt::format("{:.0f} min", hours * 60);
-  if (hours < 72) return fmt::format("{:.1f} h", hours);
-  if (hours < 24 * 730) return fmt::format("{:.0f} days", hours / 24);
-  return "more than two years";
+  constexpr double kTwoYears = 2 * 365 * 24;
+  if (!(hours < kTwoYears)) return "more than two years";
+  return FormatDuration(static_cast<int64_t>(std::round(hours * 36'000)) * 100'000'000);  // not known to more
 }
 
 }  // namespace holdfast

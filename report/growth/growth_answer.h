@@ -33,10 +33,10 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
 
 // What stands before the name of who did most of it: "by", "mostly by"; "" where nobody did half.
 std::string_view WhoseWord(const GrowthAnswer& answer);
-// "growing: 109MiB → 209MiB in 62 s, still rising, mostly by hsetCommand".
+// "growing: 109MiB → 209MiB in 1min 2s, still rising, mostly by hsetCommand".
 std::string TextOf(const GrowthAnswer& answer);
 
-// "62 s", "29 min", "15.1 h", "40 days".
+// FormatDuration, to a tenth of a second; "more than two years" for all beyond.
 std::string HoursText(double hours);
 
 }  // namespace holdfast

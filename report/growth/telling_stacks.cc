@@ -83,8 +83,9 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
     for (std::string& name : names[i]) name = shorten ? shorten(name) : name;
     by_names[names[i]].push_back(i);
   }
-  for (const auto& [shown, rows] : by_names) {
-    for (size_t at = 0; rows.size() > 1 && at < shown.size(); ++at) {
+  for (const auto& same : by_names) {
+    const std::vector<size_t>& rows = same.second;
+    for (size_t at = 0; rows.size() > 1 && at < same.first.size(); ++at) {
       const auto differs = [&](size_t row) { return stacks[row][at] != stacks[rows[0]][at]; };
       if (!std::any_of(rows.begin(), rows.end(), differs)) continue;
       for (const size_t row : rows) names[row][at] = stacks[row][at];

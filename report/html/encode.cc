@@ -226,7 +226,8 @@ std::string ReportBuilder::Encode() {
       const auto rank = series.ranks.find(row);
       PutVarint(static_cast<uint64_t>(rank == series.ranks.end() ? WaitRank::kLock : rank->second), &ranks);
     }
-    sections.push_back(nodes + labels + ranks);
+    nodes.append(labels).append(ranks);
+    sections.push_back(std::move(nodes));
     const Snapshot* previous = nullptr;
     for (const Snapshot& snapshot : series.snapshots) {
       for (size_t m = 0; m < series.metrics.size(); ++m) {

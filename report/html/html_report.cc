@@ -18,6 +18,7 @@
 #include "report/base/progress.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/html/filled_page.h"
 #include "report/html/html_leaks.h"
 #include "report/html/report_builder.h"
 #include "report/html/web_template.h"
@@ -123,8 +124,7 @@ std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, 
 }  // namespace
 
 absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream& err) {
-  const std::string_view page = WebTemplate();
-  if (page.empty()) {
+  if (WebTemplate().empty()) {
     return absl::UnimplementedError(
         "html: this holdfast was built without the report's page (no node at build time, or -DHOLDFAST_WEB=OFF). "
         "Install nodejs and npm and build again, or use holdfast top.");
@@ -145,18 +145,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   const std::string title = MarkupEscaped(data.Title());
   const std::string files = Embedded(data.NewestFiles(), options.max_embedded_bytes, err);
   const std::string encoded = Base64(Deflated(data.Encode()));
-  std::string html;
-  html.reserve(page.size() + encoded.size() + files.size());
-  for (size_t from = 0; from < page.size();) {
-    const size_t mark = std::min(page.find("@@", from), page.size());
-    html += page.substr(from, mark - from);
-    if (mark == page.size()) break;
-    const size_t end = page.find("@@", mark + 2);
-    const std::string_view name = page.substr(mark + 2, end - mark - 2);
-    html += name == "TITLE" ? title : name == "DATA" ? encoded : name == "FILES" ? files : "";
-    from = end + 2;
-  }
-  return html;
+  return FilledPage({.title = title, .data = encoded, .files = files});
 }
 
 absl::Status WriteHtml(const std::string& path, const std::string& html, Readers readers) {

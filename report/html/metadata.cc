@@ -83,12 +83,15 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
           json.Null();
         }
       }
-      json.Close(']').Close('}');
+      json.Close(']');
+      if (snapshot.resident_bytes.has_value()) json.Key("resident").Number(*snapshot.resident_bytes);
+      json.Close('}');
     }
     json.Close(']').Key("comments").Open('[');
     for (const std::string& comment : series.comments) {
       // Single locks stand in tables of their own.
-      if (!comment.starts_with("lock ") && !comment.starts_with("waiting ")) json.String(comment);
+      if (!comment.starts_with("lock ") && !comment.starts_with("waiting ") && !comment.starts_with("thread "))
+        json.String(comment);
     }
     json.Close(']')
         .Key("deadlocks")
@@ -129,7 +132,9 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     for (const auto& [first, text] : source.chunks) json.Number(first).String(text);
     json.Close(']');
   }
-  json.Close(']').Key("growths").Raw(GrowthsAsJson()).Key("sections").Open('[');
+  json.Close(']');
+  if (!waiting_.empty()) json.Key("waiting").Raw(waiting_);
+  json.Key("growths").Raw(GrowthsAsJson()).Key("sections").Open('[');
   for (const size_t length : section_lengths) json.Number(static_cast<int64_t>(length));
   json.Close(']').Close('}');
   return json.text();

@@ -138,6 +138,7 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
   snapshot.file = file.path;
   snapshot.time_nanos = file.time_nanos;
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
+  snapshot.resident_bytes = ResidentBytesOf(profile);
   snapshot.columns.resize(series->metrics.size());
 
   const FilteredStacks stacks = WholeStacksOf(file);
@@ -199,7 +200,10 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
                              Series* series) {
   const Profile& profile = stacks.profile();
   const auto allocated = FindMetric(profile, "alloc_space");
-  const bool all_was_freed = allocated.ok() && profile.Total(series->default_metric) == 0;
+  const size_t in_use = series->default_metric;
+  const bool all_was_freed =
+      allocated.ok() && AllWasFreed(static_cast<double>(profile.Total(in_use)), HalfWidth(profile, in_use).value_or(0),
+                                    static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
   series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
   // A function is plumbing when it is wherever it lies.

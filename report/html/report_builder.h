@@ -35,9 +35,9 @@
 #include "report/analysis/wait_rank.h"
 #include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
+#include "report/pprof/object_names.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/filtered_stacks.h"
-#include "report/profiles/object_names.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
 
@@ -51,6 +51,9 @@ class ReportBuilder {
   // `is_base`: the side to compare with. `newest`: of its process and kind, so far. False: the same snapshot is in it
   // already.
   bool Add(const ProfileFile& file, bool is_base, bool newest);
+
+  // Who waits now, as StuckJson (report/waiters/stuck.h) says it: for a page of a running program.
+  void SetWaiting(std::string json) { waiting_ = std::move(json); }
 
   // Brings the snapshots of one side into the order of the set that they were read from. Returns the files that turned out
   // to be the newest of their series: TakeDetails wants them once more.
@@ -112,6 +115,7 @@ class ReportBuilder {
     std::string file;
     int64_t time_nanos = 0;
     std::vector<std::optional<double>> half_widths;
+    std::optional<int64_t> resident_bytes;
     std::vector<std::vector<int64_t>> columns;  // one for each metric, indexed by row; shorter: zeros
   };
   static constexpr uint32_t kNoFunction = 0xffffffff, kNoFrame = 0xffffffff, kRoot = 0;
@@ -192,6 +196,7 @@ class ReportBuilder {
   std::vector<Series> series_;
   std::vector<SourceText> sources_;
   std::vector<Growths> growths_;
+  std::string waiting_;  // JSON, "" = not known
 };
 
 }  // namespace holdfast

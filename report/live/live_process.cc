@@ -7,8 +7,8 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/time_budget.h"
-#include "report/export/lock_names.h"
 #include "report/export/profile_builder.h"
+#include "report/lock_records/lock_names.h"
 #include "report/processes/installation.h"
 #include "report/symbolize/profile_symbolizer.h"
 
@@ -20,10 +20,13 @@ constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 
 }  // namespace
 
-void Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
+bool Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
   const std::lock_guard lock(mutex_);
-  Symbolize(profile, symbolizer_, {.deadline = Deadline::In(kLiveLinesTime), .perf_map = true});
+  const Deadline deadline = Deadline::In(kLiveLinesTime);
+  Symbolize(profile, symbolizer_, {.deadline = deadline, .perf_map = true});
+  const bool whole = !deadline.Passed();
   if (kind != ProfileKind::kHeap) WriteLockNames(snapshot, profile);
+  return whole;
 }
 
 std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/base/time_budget.h"
 #include "report/pprof/profile.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
@@ -18,15 +19,15 @@ namespace holdfast {
 // Names for profiles, kept from one to the next. Any thread: one at a time.
 class Names {
  public:
-  Names() { symbolizer_.BelieveFor(kBelieved); }
-  // `now` is of `snapshot`. Lines of source that are not found in time come next time.
-  void Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
+  // `believed_ns`: so long after a look at a file it is not looked at again.
+  explicit Names(int64_t believed_ns = kSecond) { symbolizer_.BelieveFor(believed_ns); }
+  // `profile` is of `snapshot`. False: there was not time enough for all lines of source, and next time more are known.
+  bool Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
   // Of addresses as the program sees them; "" where none is known.
   std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
 
  private:
-  static constexpr int64_t kBelieved = 1'000'000'000;  // ns before a file is looked at again
-  std::mutex mutex_;                                   // guards symbolizer_
+  std::mutex mutex_;  // guards symbolizer_
   ModuleSymbolizer symbolizer_;
 };
 

@@ -1,6 +1,7 @@
 #include "report/live/profile_subset.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace holdfast {
@@ -14,6 +15,16 @@ bool HoldsForParts(std::string_view comment) {
   const std::string_view key = comment.substr(0, comment.find(':'));
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with("interval since ") ||
          key.starts_with("no names") || key.starts_with("no lines");
+}
+
+// Pyroscope and Prometheus take letters, digits and underlines, no digit first; a label of the program's own may be called anything.
+std::string ServerLabelName(std::string_view key) {
+  std::string name(key);
+  for (char& c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    if (!letter && (c < '0' || c > '9')) c = '_';
+  }
+  return name.empty() || (name[0] >= '0' && name[0] <= '9') ? "_" + name : name;
 }
 
 }  // namespace
@@ -45,8 +56,11 @@ void ProfileSubset::Add(const Profile& from, const Profile::Sample& sample, std:
   for (const uint32_t frame : from.FramesOf(sample)) frames_.push_back(Location(from, from.locations[frame]));
   labels_.clear();
   for (const Profile::Label& label : from.LabelsOf(sample)) {
-    if (which_labels_ == Labels::kTexts && label.text == 0) continue;
-    labels_.push_back({String(from, label.key), String(from, label.text), label.number, String(from, label.unit)});
+    if ((which_labels_ == Labels::kTexts && label.text == 0) || left_out_.contains(label.key)) continue;
+    const StringId key = which_labels_ == Labels::kTexts
+                             ? made_.strings.Intern(ServerLabelName(from.strings[label.key]))
+                             : String(from, label.key);
+    labels_.push_back({key, String(from, label.text), label.number, String(from, label.unit)});
   }
   made_.AddSample(frames_, values, labels_);
 }

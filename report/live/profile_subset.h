@@ -14,15 +14,19 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "report/pprof/profile.h"
 
 namespace holdfast {
 
 class ProfileSubset {
  public:
-  enum class Labels { kAll, kTexts };  // kTexts: without numeric ones
+  enum class Labels { kAll, kTexts };  // kTexts: without numeric ones, under names that servers take
 
   explicit ProfileSubset(const Profile& now, Labels labels = Labels::kAll);
+
+  // Labels of these names of that profile are left out; of several samples that are equal then, each stays.
+  void LeaveOut(absl::flat_hash_set<StringId> names) { left_out_ = std::move(names); }
 
   // From `before_nanos` to the time of the profile.
   void SetDuration(int64_t before_nanos);
@@ -43,6 +47,7 @@ class ProfileSubset {
   absl::flat_hash_map<std::tuple<StringId, StringId, StringId, int64_t>, uint32_t> functions_;
   std::vector<uint32_t> frames_;
   std::vector<Profile::Label> labels_;
+  absl::flat_hash_set<StringId> left_out_;
 };
 
 }  // namespace holdfast

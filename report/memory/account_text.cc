@@ -38,6 +38,13 @@ struct Line {
   std::string what, more;
 };
 
+// "+1.50MiB", "-12KiB"; "=" where nothing changed.
+std::string Growth(double now, double before) {
+  const int64_t grown = std::llround(now) - std::llround(before);
+  if (grown == 0) return "=";
+  return grown > 0 ? "+" + FormatSize(grown) : "-" + FormatSize(-grown);
+}
+
 std::string Where(const MemoryAccount& account) {
   const std::string heaps = Counted(account.heaps, "mapping");
   const std::string arenas =
@@ -73,20 +80,32 @@ std::vector<Line> LinesOf(const MemoryAccount& account) {
 
 }  // namespace
 
-std::string AccountText(const MemoryAccount& account, const std::string& process) {
+std::string AccountText(const MemoryAccount& account, const std::string& process, const MemoryAccount* first) {
   const auto total = static_cast<int64_t>(account.total);
   std::string text = fmt::format(
       "{}: {} resident{}\n\n", Printable(process), FormatSize(total),
       account.swapped == 0 ? "" : fmt::format(", {} swapped", FormatSize(static_cast<int64_t>(account.swapped))));
   const std::vector<Line> lines = LinesOf(account);
+  // Both know the same of the page table, or lines are not the same.
+  const std::vector<Line> before =
+      first != nullptr && first->has_pages == account.has_pages ? LinesOf(*first) : std::vector<Line>();
+  if (!before.empty()) {
+    text.pop_back();
+    text += fmt::format("  {} since the first snapshot; the fourth column is of each line\n\n",
+                        Growth(static_cast<double>(account.total), static_cast<double>(first->total)));
+  }
   size_t width = 0;
   for (const Line& line : lines) width = std::max(width, line.what.size());
-  for (const Line& line : lines) {
-    if (line.bytes.value < 1 && line.what != "live blocks") continue;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    const double earlier = before.empty() ? 0 : before[i].bytes.value;
+    if (line.bytes.value < 1 && earlier < 1 && line.what != "live blocks") continue;
     const int64_t error = line.bytes.error();
-    text += fmt::format("  {:>10} {:>7}  {:>12}  {:<{}}  {}", Size(line.bytes.value),
+    text += fmt::format("  {:>10} {:>7}  {:>12}  ", Size(line.bytes.value),
                         FormatPercent(std::llround(line.bytes.value), total),
-                        error == 0 ? "" : fmt::format("± {}", FormatSize(error)), line.what, width, line.more);
+                        error == 0 ? "" : fmt::format("± {}", FormatSize(error)));
+    if (!before.empty()) text += fmt::format("{:>11}  ", Growth(line.bytes.value, earlier));
+    text += fmt::format("{:<{}}  {}", line.what, width, line.more);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
   }

@@ -8,8 +8,9 @@
 
 namespace holdfast {
 
-// `process`: "redis-server (pid 4242)". Lines with a newline at their ends.
-std::string AccountText(const MemoryAccount& account, const std::string& process);
+// `process`: "redis-server (pid 4242)". Lines with a newline at their ends. `first`: an earlier account of the same process, beside
+// which each line says how much it grew; null: none.
+std::string AccountText(const MemoryAccount& account, const std::string& process, const MemoryAccount* first = nullptr);
 std::string AccountJson(const MemoryAccount& account, int64_t pid);
 
 }  // namespace holdfast

@@ -49,7 +49,7 @@ void AddSegments(const Reader& reader, const TableHeader& head, std::vector<Live
 
 void AddShadowed(const Reader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
   const auto directory = std::make_unique<ShadowDirectory>();
-  if (!reader.Read(CounterValue(head.shadow), directory.get(), sizeof *directory)) return;
+  if (!reader.Read(CounterValue(head.in_use.shadow), directory.get(), sizeof *directory)) return;
   const auto chunk = std::make_unique<ShadowChunk>();
   for (const std::atomic<uint64_t>& place : directory->chunks) {
     const uint64_t entry = CounterValue(place);

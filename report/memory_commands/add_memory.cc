@@ -1,12 +1,25 @@
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
+#include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/value_units.h"
 #include "report/commands/commands.h"
+#include "report/memory/account_records.h"
 #include "report/memory/account_text.h"
+#include "report/pprof/pprof.h"
 #include "report/processes/find_tables.h"
+#include "report/profiles/profile_set.h"
 #include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"
 
@@ -14,28 +27,117 @@ namespace holdfast {
 namespace {
 
 struct MemoryOptions {
-  std::vector<std::string> pids, tables;
+  std::vector<std::string> of, tables;
   bool json = false;
 };
 
-absl::Status Print(const std::string& text, const MemoryOptions& options) {
+void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first, bool json) {
+  std::cout << (json ? AccountJson(account, pid) : WrappedLines(AccountText(account, name, first), ScreenWidth()));
+}
+
+absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& options) {
   const absl::StatusOr<pid_t> pid = ParsePid(text);
   if (!pid.ok()) return pid.status();
-  if (const absl::Status status = BecomeUserOf(*pid); !status.ok()) return status;
+  if (absl::Status status = BecomeUserOf(*pid); !status.ok()) return status;
   const absl::StatusOr<ProcessTable> process = FindTableOf(*pid, options.tables);
   if (!process.ok()) return process.status();
   const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, process->table);
   if (!account.ok()) return account.status();
-  std::cout << (options.json ? AccountJson(*account, *pid)
-                             : WrappedLines(AccountText(*account, process->Name()), ScreenWidth()));
+  Print(*account, process->Name(), *pid, nullptr, options.json);
   return absl::OkStatus();
+}
+
+struct AccountInFile {
+  std::optional<MemoryAccount> account;
+  int64_t time_ns = 0, pid = 0;
+  bool is_sum = false;  // of several files
+};
+
+absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
+  const auto profile = ReadPprofFile(file.path);
+  if (!profile.ok()) return profile.status();
+  std::vector<std::string_view> comments;
+  for (const StringId comment : profile->comments) comments.push_back(profile->strings[comment]);
+  AccountInFile found{.account = AccountOfRecords(comments), .time_ns = file.time_nanos};
+  found.is_sum = !profile->CommentValue("merged").empty();
+  const std::string_view pid = profile->CommentValue("pid");
+  [[maybe_unused]] const bool said = absl::SimpleAtoi(absl::string_view(pid.data(), pid.size()), &found.pid);
+  return found;
+}
+
+// The account that the newest file holds, beside that of the oldest which has one.
+absl::Status PrintOfGroup(const ProfileGroup& group, bool json) {
+  AccountInFile first, last;
+  size_t newest = group.files.size();
+  while (newest > 0 && !last.account.has_value()) {
+    auto found = ReadAccountIn(group.files[--newest]);
+    if (!found.ok()) return found.status();
+    last = *std::move(found);
+  }
+  if (!last.account.has_value() && last.is_sum) {
+    return absl::NotFoundError(fmt::format(
+        "{}: {} was merged from several files, and has no account of memory. Give those files, or their folder",
+        Printable(group.program), Printable(group.newest().path)));
+  }
+  if (!last.account.has_value()) {
+    return absl::NotFoundError(fmt::format(
+        "{}: no account of its memory in {}: it lived less than a second, had more than 1 GiB resident, or an older "
+        "holdfast wrote that",
+        Printable(group.program), Printable(group.newest().path)));
+  }
+  for (size_t i = 0; i < newest && !first.account.has_value(); ++i) {
+    auto found = ReadAccountIn(group.files[i]);
+    if (!found.ok()) return found.status();
+    first = *std::move(found);
+  }
+  const int64_t before = group.newest().time_nanos - last.time_ns;
+  const std::string name = before <= 0 ? group.program
+                                       : fmt::format("{}, {} before its newest snapshot, which has no account",
+                                                     group.program, FormatDuration(before));
+  Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, json);
+  return absl::OkStatus();
+}
+
+bool IsPid(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 int RunMemory(const MemoryOptions& options) {
   int code = kFine;
-  for (size_t i = 0; i < options.pids.size(); ++i) {
-    if (i > 0 && !options.json) std::cout << "\n";
-    if (const absl::Status status = Print(options.pids[i], options); !status.ok()) code = Failed(status);
+  bool any = false;
+  const auto separate = [&] {
+    if (std::exchange(any, true) && !options.json) std::cout << "\n";
+  };
+  std::vector<std::string> files;
+  for (const std::string& text : options.of) {
+    // A file of that name would have a folder before it, or an ending.
+    if (!IsPid(text)) {
+      if (std::error_code none; text == "-" || std::filesystem::exists(text, none)) {
+        files.push_back(text);
+      } else {
+        code = Failed(absl::InvalidArgumentError(
+            fmt::format("\"{}\" is neither a process id (holdfast ls shows them) nor a profile or a folder of them",
+                        Printable(text))));
+      }
+      continue;
+    }
+    separate();
+    if (const absl::Status status = PrintOfProcess(text, options); !status.ok()) code = Failed(status);
+  }
+  const auto print_files = [&](const std::vector<std::string>& of) {
+    const auto set = ReadProfileSet(of, {.keep = KeepProfiles::kNone, .kind = "heap"});
+    if (!set.ok()) return set.status();
+    for (const std::string& warning : set->warnings) Say(warning);
+    for (const ProfileGroup& group : set->groups) {
+      separate();
+      if (const absl::Status status = PrintOfGroup(group, options.json); !status.ok()) code = Failed(status);
+    }
+    return absl::OkStatus();
+  };
+  if (files.empty() || (files.size() > 1 && print_files(files).ok())) return code;
+  // One of them cannot be read: the others are answered all the same.
+  for (const std::string& file : files) {
+    if (const absl::Status status = print_files({file}); !status.ok()) code = Failed(status);
   }
   return code;
 }
@@ -44,13 +146,14 @@ int RunMemory(const MemoryOptions& options) {
 
 void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<MemoryOptions>();
-  CLI::App* memory =
-      app.add_subcommand("memory", "Where the resident memory of a running program is, to the last byte");
+  CLI::App* memory = app.add_subcommand("memory", "Where the resident memory of a program is, to the last byte");
   memory->footer(
       "For the question after every heap profile: the process has 4 GiB resident, and the profile says 1.5. Every resident\n"
       "byte is in one line, and the lines add up to what the kernel says. The program takes no part in it and is not stopped.\n"
       "\n"
       "  holdfast memory 4242          one screen\n"
+      "  holdfast memory prof          of each process in a folder, as its last heap profile has it: what is there when it is\n"
+      "                                not any more; and how much each line grew since the first one\n"
       "  holdfast memory --json 4242   for programs, a line a process; in bytes\n"
       "\n"
       "  live blocks      what was allocated and not freed, as far as it is resident: estimated from the sampled blocks, whose\n"
@@ -61,7 +164,10 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "                   free or too small to have been sampled (a smaller --heap-interval tells more of them apart)\n"
       "\n"
       "Exit status: 0 fine, 2 wrong usage, 3 it could not be done.");
-  memory->add_option("PID", options->pids, "The processes, as holdfast ls shows them")->required();
+  memory
+      ->add_option("PID|FILES", options->of,
+                   "Processes, as holdfast ls shows them; or heap profiles and folders of them")
+      ->required();
   memory->add_flag("--json", options->json, "All of it, for programs");
   memory->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);

@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/base/say.h"
+#include "report/pprof/object_names.h"
 
 namespace holdfast {
 namespace {
@@ -51,12 +54,25 @@ struct Ways {
   bool can_be_fetched = false;
 };
 
+// dpkg's lists are some megabytes, and a server says the same sentence every second.
+std::string KnownPackageOf(const std::string& path, const std::string& root) {
+  if (!root.empty()) return PackageOfFile(path, root);
+  static constinit std::mutex mutex;  // guards `known`
+  static auto& known = *new std::map<std::string, std::string>;
+  constexpr size_t kMost = 1024;
+  const std::lock_guard lock(mutex);
+  if (known.size() > kMost) known.clear();
+  const auto [place, added] = known.try_emplace(path);
+  if (added) place->second = PackageOfFile(path);
+  return place->second;
+}
+
 Ways WaysTo(const UnnamedCode::Object& object, const std::string& root) {
   Ways ways;
   ways.is_here = HasDebugFile(object.build_id, root);
   if (ways.is_here) return ways;
   const bool has_file = access((root + object.path).c_str(), F_OK) == 0;
-  if (has_file) ways.package = PackageOfFile(object.path, root);
+  if (has_file) ways.package = KnownPackageOf(object.path, root);
   // Servers know what distributions built: what lies here and is of no package is not theirs.
   const bool own_build = has_file && ways.package.empty() && access((root + "/var/lib/dpkg/info").c_str(), F_OK) == 0;
   ways.can_be_fetched = !object.build_id.empty() && !own_build;
@@ -98,7 +114,9 @@ std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::
 
 std::vector<std::string> NamesOf(const std::vector<UnnamedCode::Object>& objects) {
   std::vector<std::string> names;
-  for (const UnnamedCode::Object& object : objects) names.emplace_back(BaseName(object.path));
+  names.reserve(objects.size());
+  for (const UnnamedCode::Object& object : objects)
+    names.emplace_back(object.called.empty() ? BaseName(object.path) : object.called);
   return names;
 }
 
@@ -151,6 +169,7 @@ std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& f
 std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,
                            const std::vector<std::string>& files, std::string_view said, const std::string& root) {
   std::vector<UnnamedCode::Object> objects;
+  const ObjectNames object_names(profile);
   size_t in_files = 0, elsewhere = 0;
   for (const std::string& lock : locks) {
     if (lock.starts_with("0x")) ++elsewhere;
@@ -158,10 +177,11 @@ std::string HowToNameLocks(const Profile& profile, const std::vector<std::string
     const std::string_view file = std::string_view(lock).substr(0, lock.rfind("!0x"));
     for (const Profile::Mapping& mapping : profile.mappings) {
       const std::string_view path = profile.strings[mapping.file];
-      if (BaseName(path) != file) continue;
+      const std::string_view called = object_names.Of(path);
+      if (called != file && BaseName(path) != file) continue;
       ++in_files;
       if (std::none_of(objects.begin(), objects.end(), [&](const auto& object) { return object.path == path; })) {
-        objects.push_back({std::string(path), std::string(profile.strings[mapping.build_id]), 0});
+        objects.push_back({std::string(path), std::string(profile.strings[mapping.build_id]), 0, std::string(called)});
       }
       break;
     }

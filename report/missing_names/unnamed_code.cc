@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "report/pprof/object_names.h"
+
 namespace holdfast {
 namespace {
 
@@ -74,6 +76,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
   UnnamedCode code;
   if (whole == 0 || all < UnnamedCode::kLeastShare * whole) return code;
   code.share = all / whole;
+  const ObjectNames object_names(profile);
   for (size_t i = 0; i < sums.size(); ++i) {
     if (sums[i] <= 0) continue;
     const std::string_view path = profile.strings[profile.mappings[i].file];
@@ -82,8 +85,8 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
     if (known != code.objects.end()) {  // an object has a mapping for each of its segments
       known->share += sums[i] / whole;
     } else {
-      code.objects.push_back(
-          {std::string(path), std::string(profile.strings[profile.mappings[i].build_id]), sums[i] / whole});
+      code.objects.push_back({std::string(path), std::string(profile.strings[profile.mappings[i].build_id]),
+                              sums[i] / whole, std::string(object_names.Of(path))});
     }
   }
   std::stable_sort(code.objects.begin(), code.objects.end(),

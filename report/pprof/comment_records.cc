@@ -33,9 +33,11 @@ bool IsRecord(std::string_view comment) {
   if (comment.starts_with("waiting ")) {
     return NamesOne(comment.substr(8), {"thread ", "stack ", "deadlock ", "not written: ", "unknown: "});
   }
+  if (comment.starts_with("thread ")) return NamesOne(comment.substr(7), {"stack "});
   const std::string_view key = comment.substr(0, comment.find(": "));
   return key == "lock_samples" || key == "own table_steps" || key == "own memory_probes" || IsCounterOfKind(key) ||
-         key == "merged from";
+         key == "resident_bytes" || key == "memory" || key == "memory file" || key == "memory left out" ||
+         key == "object" || key == "merged from";
 }
 
 std::vector<bool> WrittenAsRecords(const Profile& profile) {

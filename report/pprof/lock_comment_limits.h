@@ -1,4 +1,4 @@
-// How many locks the comments of a profile name, and which come last. For who writes them (report/export/lock_comments.h)
+// How many locks the comments of a profile name, and which come last. For who writes them (report/lock_records/lock_comments.h)
 // and who reads them back (report/analysis/lock_list.h).
 #ifndef HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
 #define HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_

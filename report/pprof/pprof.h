@@ -27,6 +27,9 @@ inline constexpr uint64_t kMaxProfileBytes = uint64_t{4} << 30;
 // Writes all of it or fails with the reason, errno's text included; `fd` is neither synced nor closed.
 absl::Status WritePprof(const Profile& profile, int fd);
 std::string EncodePprof(const Profile& profile);
+// The same profile at another time, without packing it again: a gzip file may have several members, and of a number that stands
+// twice protobuf takes the last. `pprof` is what EncodePprof made; some 40 bytes more.
+std::string AtTime(std::string_view pprof, int64_t time_nanos, int64_t duration_nanos);
 
 // `path` "-" is standard input. `max_bytes` is for tests.
 absl::StatusOr<Profile> ReadPprofFile(const std::string& path, uint64_t max_bytes = kMaxProfileBytes);

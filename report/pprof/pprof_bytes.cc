@@ -155,4 +155,13 @@ absl::StatusOr<ByteBuffer> Gunzip(std::string_view packed, std::string_view name
   }
 }
 
+std::string Gzip(std::string_view bytes, int level) {
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(level), libdeflate_free_compressor);
+  if (compressor == nullptr) throw std::bad_alloc();
+  std::string packed(libdeflate_gzip_compress_bound(compressor.get(), bytes.size()), '\0');
+  packed.resize(libdeflate_gzip_compress(compressor.get(), bytes.data(), bytes.size(), packed.data(), packed.size()));
+  return packed;
+}
+
 }  // namespace holdfast

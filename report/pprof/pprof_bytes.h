@@ -1,4 +1,4 @@
-// From a path to the bytes of a profile: reading and unpacking, bounded. Used by the pprof reader only.
+// Between a path and the bytes of a profile: reading and unpacking, bounded; packing what is whole.
 #ifndef HOLDFAST_REPORT_PPROF_PPROF_BYTES_H_
 #define HOLDFAST_REPORT_PPROF_PPROF_BYTES_H_
 
@@ -31,6 +31,10 @@ class ByteBuffer {
 
 // All of a file, pipe or (path "-") standard input. `name` begins the message of an error.
 absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view name, uint64_t max_bytes);
+
+// One member. What is large and comes bit by bit is the writer's.
+inline constexpr int kFastGzip = 1, kStoredGzip = 0;
+std::string Gzip(std::string_view bytes, int level);
 
 inline bool IsGzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 

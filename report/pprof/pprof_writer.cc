@@ -10,6 +10,7 @@
 #include "report/base/utf8.h"
 #include "report/pprof/comment_records.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
 
 namespace holdfast {
@@ -255,6 +256,14 @@ std::string EncodePprof(const Profile& profile) {
   Encoder(profile, &sink).Encode();
   sink.Finish().IgnoreError();  // only memory can be missing, and that throws
   return bytes;
+}
+
+std::string AtTime(std::string_view pprof, int64_t time_nanos, int64_t duration_nanos) {
+  std::string times;
+  protozero::pbf_writer writer(times);
+  writer.add_int64(FieldTag(ProfileField::kTimeNanos), time_nanos);
+  writer.add_int64(FieldTag(ProfileField::kDurationNanos), duration_nanos);
+  return std::string(pprof) + Gzip(times, kStoredGzip);
 }
 
 }  // namespace holdfast

@@ -152,7 +152,7 @@ void OutFolder::RemoveIfEmpty() {
 }
 
 bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes) {
+                    uint64_t max_disk_bytes, const std::string& on_snapshot) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
   const FolderId folder = FolderIdOf(out);
   const std::string id = fmt::format("{}:{}", folder.device, folder.inode);
@@ -166,6 +166,8 @@ bool LaunchExporter(const std::string& own_path, const std::string& out, const s
     if (!variable.starts_with("LD_") && !variable.starts_with("HOLDFAST_")) environment.push_back(*entry);
   }
   environment.push_back("HOLDFAST_ENABLE=0");  // for the library where it is in /etc/ld.so.preload
+  const std::string command = "HOLDFAST_ON_SNAPSHOT=" + on_snapshot;
+  if (!on_snapshot.empty()) environment.push_back(command.c_str());
   environment.push_back(nullptr);
   if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
   constexpr long kMostNs = 2'000'000'000;

@@ -43,9 +43,10 @@ class OutFolder {
 };
 
 // Starts `own_path exporter` as nobody's child (see sampler/spawn/spawn_exporter.h), and waits (2 s at most) until it serves
-// `out`. False: none serves.
+// `out`. False: none serves. `on_snapshot`: the command for each file, "": none; another exporter that serves `out` already
+// does not run it.
 bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes);
+                    uint64_t max_disk_bytes, const std::string& on_snapshot);
 
 }  // namespace holdfast
 

@@ -28,7 +28,8 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kMostMs = 5000;
+// So long where nothing can be written, and while an exporter is at work: a million new stacks on a busy machine take a while.
+constexpr int64_t kMostMs = 5'000, kMostAtWorkMs = 60'000;
 constexpr int64_t kSilentMs = 500;
 constexpr int kStepMs = 10;
 constexpr size_t kMostProcessesShown = 12;
@@ -58,13 +59,14 @@ std::string FromHere(const std::string& path) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
 }
 
-std::string WhyNotWritten(const FinishedRun& run) {
+// Nothing: it can be.
+std::optional<std::string> WhyNotWritable(const FinishedRun& run) {
   if (!run.has_exporter) return "HOLDFAST_EXPORTER=no";
   struct statvfs info;
   if (access(run.out.c_str(), F_OK) != 0) return fmt::format("{} is gone", run.out);
   if (access(run.out.c_str(), W_OK) != 0) return fmt::format("{} cannot be written", run.out);
   if (statvfs(run.out.c_str(), &info) == 0 && info.f_bavail == 0) return fmt::format("no space is left in {}", run.out);
-  return "the exporter did not do it in time";
+  return std::nullopt;
 }
 
 struct ProcessFiles {
@@ -182,14 +184,16 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
     std::vector<TableLeft> left = TablesOf(run, Liveness::kDead);
     const int64_t waited_ms = NowMs() - start_ms;
     const bool comes = !std::all_of(left.begin(), left.end(), [](const TableLeft& table) { return table.is_foreign; });
-    if (!comes || !run.has_exporter || waited_ms > kMostMs) return left;
-    if (!restarted && !ExporterServes(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out))) {
+    if (!comes || !run.has_exporter) return left;
+    const bool served = ExporterServes(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out));
+    if (waited_ms > kMostAtWorkMs || (waited_ms > kMostMs && (!served || WhyNotWritable(run).has_value()))) return left;
+    if (!restarted && !served) {
       restarted = true;
       restart_exporter();
     }
     if (!said && waited_ms > kSilentMs) {
       said = true;
-      Say(fmt::format("writing the last profiles of {}, at most 5 s …", Counted(left.size(), "process", "processes")));
+      Say(fmt::format("writing the last profiles of {} …", Counted(left.size(), "process", "processes")));
     }
     if (signals.AskedToEnd(kStepMs)) return left;
   }
@@ -245,10 +249,10 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   };
   if (!own.empty()) {
     text += fmt::format("holdfast: {} not written as profiles ({}):\n", Counted(own.size(), "table is", "tables are"),
-                        Printable(WhyNotWritten(run)));
+                        Printable(WhyNotWritable(run).value_or("not before run ended")));
     name(own);
     text += fmt::format("holdfast: to make profiles of {}{}:\n", own.size() == 1 ? "it" : "them",
-                        run.has_exporter ? ", once that is mended" : "");
+                        run.has_exporter && WhyNotWritable(run).has_value() ? ", once that is mended" : "");
     text += collect("");
   }
   for (const auto& [user, tables] : foreign) {

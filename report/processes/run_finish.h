@@ -34,9 +34,9 @@ struct TableLeft {
   bool is_foreign = false;  // another user's, and no mark shows that a program of root's became that one: left alone
 };
 
-// Until no table of a dead process with this output folder is left: at most 5 s, less when `signals` says so.
-// Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that was started may be
-// gone. Returns the tables that are left.
+// Until no table of a dead process with this output folder is left: at most 5 s, a minute while an exporter is at work; less
+// when `signals` says so. Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that
+// was started may be gone. Returns the tables that are left.
 std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <iterator>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "report/processes/leave_own_profile.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/options.h"
+#include "sampler/contract/triggers.h"
 
 namespace holdfast {
 namespace {
@@ -85,6 +87,22 @@ Normalized PushUrl(const std::string& value) {
   return Takes(value, "a server's URL, such as http://localhost:4040");
 }
 
+Normalized SnapshotWhen(const std::string& value) {
+  TriggerList triggers;
+  if (!ParseTriggers(value.c_str(), &triggers) || triggers.count == 0 || value.size() != strlen(value.c_str())) {
+    return Takes(value, kTriggersTake);
+  }
+  return value;
+}
+
+Normalized OnSnapshot(const std::string& value) {
+  const size_t last = value.find_last_not_of(" \t");
+  // The file's name comes behind it: behind these it would be a command of its own.
+  const bool is_open = last != std::string::npos && std::string_view("&;|").find(value[last]) == std::string_view::npos;
+  if (is_open && value.size() < kOnSnapshotBytes && value.find('\0') == std::string::npos) return value;
+  return Takes(value, "a command of 1 to 1023 bytes that may have a file's name behind it, such as 'cp -t /backup'");
+}
+
 Normalized Signal(const std::string& value) {
   constexpr std::array<std::string_view, 12> kNames = {"USR1", "USR2", "HUP",    "QUIT", "PROF", "WINCH",
                                                        "URG",  "IO",   "VTALRM", "PWR",  "CONT", "none"};
@@ -133,6 +151,15 @@ const std::vector<Setting>& Settings() {
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
+      {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Keep the state at the most that was in use (.peak.pb.gz)", YesNo},
+      {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
+       "Extra snapshots, 10 at most: inuse>2GiB, rss>80%limit,\n"
+       "growth>100MiB/min, delay>10s/min; may be repeated",
+       SnapshotWhen},
+      {"on-snapshot", "HOLDFAST_ON_SNAPSHOT", "CMD", "none",
+       "Run this for each file that is written, with its name as\n"
+       "the last argument; it is ended after 60s",
+       OnSnapshot},
       {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
       {"push", "HOLDFAST_PUSH", "URL", "none",
        "Send what is new to this Pyroscope, while the program\n"
@@ -198,8 +225,12 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
                                 },
                                 setting.help)
                              ->type_name(setting.type)
-                             ->default_str(setting.usual)
-                             ->take_last();
+                             ->default_str(setting.usual);
+    if (setting.normalize == SnapshotWhen) {
+      added->join(',');
+    } else {
+      added->take_last();
+    }
     if (name == "--heap-interval" || name == "--lock-interval") exact->excludes(added);
   }
   folder("--tables", "--tables", &options->tables, "Where the table files lie: a folder on a tmpfs")

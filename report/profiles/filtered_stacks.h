@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/pprof/object_names.h"
 #include "report/pprof/profile.h"
-#include "report/profiles/object_names.h"
 
 namespace holdfast {
 

@@ -26,6 +26,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "times that a sum had no room for more (292 years of waiting): it stays as it is",
     "waits that no snapshot saw while they lasted: too many threads waited at once",
     "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
+    "labels that became [overflow]: more than 4,032 different sets, or one of more than 512 bytes",
 };
 
 template <typename Number>
@@ -107,6 +108,34 @@ std::string SamplingOf(const Profile& profile) {
     texts = {texts[0], fmt::format("… ({} changes: holdfast info)", texts.size() - 1), texts.back()};
   }
   return fmt::format("{}", fmt::join(texts, ", then "));
+}
+
+std::string PeakOf(const Profile& profile) {
+  struct Moment {
+    std::optional<int64_t> bytes;
+    std::string_view time;
+  };
+  const auto moment = [&profile](std::string_view key) -> Moment {
+    constexpr std::string_view kBetween = " bytes at ";
+    const std::string_view text = profile.CommentValue(key);
+    const size_t at = text.find(kBetween);
+    return at == std::string_view::npos ? Moment{} : Moment{Parse<int64_t>(text), text.substr(at + kBetween.size())};
+  };
+  const Moment highest = moment("peak"), seen = moment("peak stacks");
+  if (!highest.bytes) return "";
+  std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
+  // Less than the promised 2 % below is as good as the same.
+  if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
+    text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
+  return text;
+}
+
+std::optional<int64_t> ResidentBytesOf(const Profile& profile) {
+  const std::string_view text = profile.CommentValue("resident_bytes");
+  int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || bytes < 0) return std::nullopt;
+  return bytes;
 }
 
 std::vector<std::string> LossesOf(const Profile& profile) {

@@ -25,7 +25,13 @@ size_t DefaultMetric(const Profile& profile);
 // profile does not say (written by others).
 std::optional<double> HalfWidth(const Profile& profile, size_t metric);
 
-// "heap", "mutex", "block", from the comment; for files of others the names of the value types.
+// Whether a heap has nothing in use, as far as its samples can tell, of all that was allocated: what was is then the thing to look at.
+// The page has the same rule (report/web/src/core/metrics.ts). `half_width`: of the 95 % interval of what is in use.
+inline bool AllWasFreed(double in_use, double half_width, double allocated) {
+  return allocated > 0 && (in_use == 0 || (in_use <= half_width && in_use < allocated / 100));
+}
+
+// "heap", "mutex", "block", "peak", from the comment; for files of others the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
 
 // The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. With the
@@ -39,6 +45,13 @@ std::vector<Interval> IntervalsOf(const Profile& profile);
 // "every one", "1 in 512KiB", "1 in 10us", "off"; "1 in 512KiB, then every one" when it was changed; "" when the profile
 // does not say.
 std::string SamplingOf(const Profile& profile);
+
+// "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use, and whether the stacks of a peak profile are of another
+// moment. "" when the profile does not say.
+std::string PeakOf(const Profile& profile);
+
+// Of the whole process, when the snapshot was made; nothing where it does not say, as it had ended.
+std::optional<int64_t> ResidentBytesOf(const Profile& profile);
 
 // One entry for each cause of loss: "312 samples: the stack table was full (raise --max-memory)".
 std::vector<std::string> LossesOf(const Profile& profile);

@@ -19,12 +19,13 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kEndings[] = {".pb.gz", ".pb"};
+constexpr std::string_view kPeakKind = "peak";
 
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
 
 // The parts of <program>.<pid>.<sequence>.<kind> from behind; programs have points in their names, too.
 struct NameParts {
-  std::string_view kind;
+  std::string_view process, kind;  // <program>.<pid>
   uint64_t sequence = 0;
 };
 NameParts PartsOf(std::string_view path) {
@@ -40,6 +41,7 @@ NameParts PartsOf(std::string_view path) {
   const std::string_view digits = name.substr(name.rfind('.') + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parts.sequence);
   if (error != std::errc() || end != digits.data() + digits.size()) return {};
+  parts.process = name.substr(0, name.size() - std::min(name.size(), digits.size() + 1));
   return parts;
 }
 
@@ -200,6 +202,41 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
     for (std::string& name : names) found.push_back({std::move(name), true});
   }
   return found;
+}
+
+absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    const auto profile = std::filesystem::is_directory(argument, error) ? Profile() : ReadPprofFile(argument);
+    if (!profile.ok()) return profile.status();
+    const std::string process(profile->CommentValue("process"));
+    if (process.empty() || ProfileKindOf(*profile) == kPeakKind) {
+      files.push_back(argument);
+      continue;
+    }
+    const std::filesystem::path path(argument);
+    uint64_t newest = 0;
+    std::string peak;
+    for (std::filesystem::directory_iterator entry(path.has_parent_path() ? path.parent_path() : ".", error), end;
+         !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      const NameParts parts = PartsOf(name);
+      if (parts.kind != kPeakKind || parts.process != PartsOf(argument).process || parts.sequence <= newest) continue;
+      const auto other = ReadPprofFile(entry->path().string());
+      if (!other.ok() || other->CommentValue("process") != process) continue;
+      newest = parts.sequence;
+      peak = entry->path().string();
+    }
+    if (peak.empty()) {
+      return absl::NotFoundError(fmt::format(
+          "{}: no peak profile of this process beside it (*.{}.pb.gz). Without one its last heap profile is its "
+          "peak, if it was no longer than a second (leave --peak out); or it was run with --peak no.",
+          argument, kPeakKind));
+    }
+    if (std::find(files.begin(), files.end(), peak) == files.end()) files.push_back(peak);
+  }
+  return files;
 }
 
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {

@@ -29,7 +29,7 @@ namespace holdfast {
 
 struct ProfileFile {
   std::string path;  // "-": standard input
-  std::string kind;  // heap, mutex, block; else the names of the value types
+  std::string kind;  // heap, mutex, block, peak; else the names of the value types
   bool kind_stated = false;
   bool from_folder = false;  // found in one that was given, not given by name
   std::string types;         // "alloc_objects/count alloc_space/bytes …"
@@ -90,6 +90,9 @@ struct FoundFile {
 };
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments,
                                                     std::string_view kind = "");
+
+// In the place of each file that is named the newest peak profile of its process, from the same folder; folders stay.
+absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments);
 
 // A named file that cannot be read is an error; one of a folder is a warning (it may be removed while we look).
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
@@ -40,19 +41,31 @@ void DropTailCalls(Profile* profile) {
   }
 }
 
-// By its files, which say themselves whose they are; "": whosever they are.
+// By its files, which say themselves whose they are: those of a program that executes itself are called as of one process.
 std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<OutputFolder::Entry>& files,
                                      const std::string& process, ProfileKind kind) {
-  const OutputFolder::Entry* last = nullptr;
+  std::vector<const OutputFolder::Entry*> newest_first;
   for (const OutputFolder::Entry& file : files) {
-    if (!file.regular || !file.own || file.name.kind != kProfileKindNames[static_cast<int>(kind)]) continue;
-    if (last == nullptr || last->name.seq < file.name.seq) last = &file;
+    const bool of_kind = file.name.kind == kProfileKindNames[static_cast<int>(kind)];
+    if (file.regular && file.own && of_kind) newest_first.push_back(&file);
   }
-  if (last == nullptr) return std::nullopt;
-  absl::StatusOr<Profile> profile = ReadPprofFile(spool.profiles().PathOf(last->name));
-  if (!profile.ok() || (!process.empty() && profile->CommentValue("process") != process)) return std::nullopt;
-  DropTailCalls(&*profile);
-  return *std::move(profile);
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](const auto* a, const auto* b) { return a->name.seq > b->name.seq; });
+  for (const OutputFolder::Entry* file : newest_first) {
+    absl::StatusOr<Profile> profile = ReadPprofFile(spool.profiles().PathOf(file->name));
+    if (!profile.ok() || profile->CommentValue("process") != process) continue;
+    DropTailCalls(&*profile);
+    return *std::move(profile);
+  }
+  return std::nullopt;
+}
+
+// Lines of source that were not found in time: next time they are.
+bool HasMoreToSay(const Profile& profile) {
+  return std::any_of(profile.comments.begin(), profile.comments.end(), [&](StringId comment) {
+    const std::string_view text = profile.strings[comment];
+    return text.starts_with("no lines: ") && text.find(": not in time") != std::string_view::npos;
+  });
 }
 
 std::string KeyOf(const ProcessTable& process) {
@@ -97,6 +110,11 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   std::shared_ptr<Spool>& spool = spools_[out];
   spool = *std::move(opened);
   all_spools_.push_back(spool);
+  if (spool->in_doubt()) {
+    Say(fmt::format(
+        "{}: a push was killed before it had the server's answer. That profile is sent again, under the same id.",
+        Printable(out)));
+  }
   use_(spool);
   return spool;
 }
@@ -138,29 +156,53 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
 }
 
 void Collector::Tell(Watched* watched) {
+  const std::optional<uint64_t> records = watched->table.table.RecordsHash();
+  if (watched->quiet.IsStill(records)) return TellAgain(watched);
   const absl::StatusOr<Snapshot> snapshot = watched->table.table.TakeSnapshot();
   if (!snapshot.ok()) return;  // being made, or damaged: the exporter says so
   if (watched->spool == nullptr && !Begin(watched, *snapshot)) return;
-  TellKinds(watched->spool.get(), &watched->told, [&](ProfileKind kind, const CumulativeValues& told) {
+  watched->quiet.Begin(records);
+  const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
     std::optional<NewProfile> made;
     if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0) return made;
     const Profile now = BuildProfile(*snapshot, kind);
     made = {.increase = IncreaseSince(told, now), .values = CumulativeValues(now)};
     names_.Give(*snapshot, kind, &made->increase);
     return made;
-  });
+  };
+  TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot->max_disk_bytes);
 }
 
+void Collector::TellAgain(Watched* watched) {
+  const int64_t now_ns = NowNs(CLOCK_REALTIME);
+  for (const QuietProcess::Kept& kept : watched->quiet.kept()) {
+    const int64_t duration_ns =
+        std::max<int64_t>(1, now_ns - watched->told.kinds[static_cast<int>(kept.kind)].time_nanos());
+    const ServerProfiles::Part part = {.pprof = AtTime(kept.pprof, now_ns, duration_ns), .time_nanos = now_ns};
+    const absl::Status status =
+        PutOne(watched->spool.get(), watched->told, kept.kind, /*counts=*/false, part, duration_ns);
+    if (!status.ok()) return SayUnwritten(status);
+  }
+  for (CumulativeValues& values : watched->told.kinds) {
+    if (values.time_nanos() != 0) values.set_time_nanos(now_ns);
+  }
+}
+
+void Collector::SayUnwritten(const absl::Status& status) {
+  ++counts_.unwritten;
+  SayOnce(fmt::format("{}. What is new is told later.", std::string(status.message())));
+}
+
 template <typename Now>
-void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
+void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess* quiet) {
   ToldProcess next = *told;
   bool any = false, counts = told->last_entry == 0;  // the first time it is written down in any case
   absl::Status status;
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
     std::optional<NewProfile> made = now(static_cast<ProfileKind>(i), told->kinds[i]);
     if (!made.has_value()) continue;
-    const absl::StatusOr<bool> put = Put(spool, *told, static_cast<ProfileKind>(i), made->increase);
+    const absl::StatusOr<bool> put = Put(spool, *told, static_cast<ProfileKind>(i), made->increase, quiet);
     status = put.status();
     any = any || (put.ok() && *put);
     counts = counts || CountsSomething(made->increase);
@@ -171,31 +213,46 @@ void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now) {
   } else if (any && counts) {
     status = spool->Commit(&next);
   }
-  if (status.ok()) {
-    if (any) *told = std::move(next);
-    return;
-  }
-  ++counts_.unwritten;
-  SayOnce(fmt::format("{}. What is new is told later.", std::string(status.message())));
+  if (!status.ok()) return SayUnwritten(status);
+  if (any) *told = std::move(next);
+  if (quiet != nullptr) quiet->End();
 }
 
-absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase) {
-  const ServerProfiles made = ForServer(increase);
+absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase,
+                                    QuietProcess* quiet) {
+  const ServerProfiles made = ForServer(increase, {.sample_labels = SampleLabelsBeside(told.labels.size())});
   const bool counts = CountsSomething(increase);
+  if (quiet != nullptr) quiet->Keep(kind, made, counts || HasMoreToSay(increase));
   counts_.cut_stacks += made.cut_stacks;
+  counts_.cut_labels += made.cut_labels;
+  if (!made.left_out.empty()) {
+    SayOnce(fmt::format("{}: servers take {} labels a series; of its samples' these are left out: {}.",
+                        Printable(told.program), kMostServerLabels, Printable(absl::StrJoin(made.left_out, ", "))));
+  }
   counts_.too_large += made.too_large;
   for (const ServerProfiles::Part& part : made.parts) {
-    const PushEntry entry{.family = kFamilies[static_cast<int>(kind)],
-                          .labels = told.labels,
-                          .id = RandomUuid(),
-                          .from_ns = part.time_nanos - increase.duration_nanos,
-                          .until_ns = part.time_nanos,
-                          .pprof = part.pprof};
-    const absl::Status status = spool->Put(told.process, entry, counts);
+    const absl::Status status = PutOne(spool, told, kind, counts, part, increase.duration_nanos);
     if (!status.ok()) return status;
-    ++counts_.profiles;
   }
   return !made.parts.empty();
+}
+
+absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, ProfileKind kind, bool counts,
+                               const ServerProfiles::Part& part, int64_t duration_ns) {
+  PushEntry entry{.family = kFamilies[static_cast<int>(kind)],
+                  .labels = told.labels,
+                  .id = RandomUuid(),
+                  .from_ns = part.time_nanos - duration_ns,
+                  .until_ns = part.time_nanos,
+                  .pprof = part.pprof};
+  if (const int64_t later_ns = times_.Take(entry.family, entry.labels, entry.from_ns, entry.until_ns); later_ns != 0) {
+    entry.from_ns += later_ns;
+    entry.until_ns += later_ns;
+    entry.pprof = AtTime(entry.pprof, entry.until_ns, duration_ns);
+  }
+  absl::Status status = spool->Put(told.process, entry, counts);
+  if (status.ok()) ++counts_.profiles;
+  return status;
 }
 
 void Collector::ShrinkSpools() {
@@ -228,6 +285,7 @@ void Collector::TellThose(HasEnded has_ended, bool also_living) {
     if (watched.ended && watched.spool != nullptr) watched.spool->Finish(watched.told.process);
   }
   std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
+  times_.ForgetBefore(NowNs(CLOCK_REALTIME) - 60 * kSecond);
   ShrinkSpools();
 }
 
@@ -288,20 +346,20 @@ void Collector::TellUnseen(int64_t since_ns) {
         files[{file.name.program, file.name.pid}].push_back(std::move(file));
       }
     }
-    for (const auto& [name, of_process] : files) {
-      ToldProcess told;
-      for (int i = 0; i < kProfileKinds && told.process.empty(); ++i) {
-        const std::optional<Profile> any = LastProfileOf(*spool, of_process, "", static_cast<ProfileKind>(i));
-        if (any.has_value()) BeginByFile(*any, &told);
+    for (const auto& [name, of_pid] : files) {
+      for (const OutputFolder::Entry& file : of_pid) {  // the first one of each process
+        ToldProcess told;
+        const absl::StatusOr<Profile> any = ReadPprofFile(spool->profiles().PathOf(file.name));
+        if (any.ok()) BeginByFile(*any, &told);
+        if (told.process.empty()) continue;
+        TellKinds(spool.get(), &told, [&](ProfileKind kind, const CumulativeValues& values) {
+          std::optional<NewProfile> made;
+          const std::optional<Profile> last = LastProfileOf(*spool, of_pid, told.process, kind);
+          if (last.has_value()) made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
+          return made;
+        });
+        spool->Finish(told.process);
       }
-      if (told.process.empty()) continue;
-      TellKinds(spool.get(), &told, [&](ProfileKind kind, const CumulativeValues& values) {
-        std::optional<NewProfile> made;
-        const std::optional<Profile> last = LastProfileOf(*spool, of_process, told.process, kind);
-        if (last.has_value()) made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
-        return made;
-      });
-      spool->Finish(told.process);
     }
   }
 }

@@ -16,6 +16,8 @@
 
 #include "report/live/live_process.h"
 #include "report/push/push_labels.h"
+#include "report/push/quiet_process.h"
+#include "report/push/series_times.h"
 #include "report/push/spool.h"
 #include "report/push/told_process.h"
 
@@ -29,10 +31,10 @@ class Collector {
     std::string server;  // for the spool
     // What one did that began before is told from when it is found.
     int64_t tell_all_begun_after_ns = 0;
-    std::optional<uint64_t> max_disk_bytes;
+    std::optional<uint64_t> max_disk_bytes = {};
   };
   struct Counts {
-    uint64_t profiles = 0, cut_stacks = 0, too_large = 0, dropped = 0, unwritten = 0;
+    uint64_t profiles = 0, cut_stacks = 0, cut_labels = 0, too_large = 0, dropped = 0, unwritten = 0;
   };
 
   // `use` is called for each new spool.
@@ -63,6 +65,7 @@ class Collector {
     ProcessTable table;
     std::shared_ptr<Spool> spool;  // null: not told yet
     ToldProcess told;
+    QuietProcess quiet;
     FileDescriptor process;  // pidfd; invalid where it is out of sight
     bool ended = false;
     explicit Watched(ProcessTable found);
@@ -84,10 +87,14 @@ class Collector {
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
   bool Begin(Watched* watched, const Snapshot& snapshot);
   void Tell(Watched* watched);
+  void TellAgain(Watched* watched);
   // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written.
   template <typename Now>
-  void TellKinds(Spool* spool, ToldProcess* told, Now now);
-  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase);
+  void TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess* quiet = nullptr);
+  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase,
+                           QuietProcess* quiet);
+  absl::Status PutOne(Spool* spool, const ToldProcess& told, ProfileKind kind, bool counts,
+                      const ServerProfiles::Part& part, int64_t duration_ns);
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
   void BeginByFile(const Profile& profile, ToldProcess* told);
@@ -95,11 +102,13 @@ class Collector {
   void TellThose(HasEnded has_ended, bool also_living);
   void ShrinkSpools();
   void SayOnce(const std::string& text);
+  void SayUnwritten(const absl::Status& status);
 
   const Options options_;
   const std::function<void(std::shared_ptr<Spool>)> use_;
   Names names_;
   Exits exits_;
+  SeriesTimes times_;
   std::map<Spool*, uint64_t> max_bytes_;
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder

@@ -91,15 +91,14 @@ PushClient::~PushClient() {
   if (handle_ != nullptr) curl_->cleanup(handle_);
 }
 
-Reply PushClient::Post(const std::string& path, const std::string& content_type, std::string_view body,
-                       const std::atomic<bool>& stop) {
+Reply PushClient::Post(const PushRequest& request, const std::atomic<bool>& stop) {
   Reply reply;
   curl_->reset(handle_);  // the connection stays
   const auto set = [this](CURLoption option, auto value) { curl_->set(handle_, option, value); };
-  set(CURLOPT_URL, (options_.url + path).c_str());
+  set(CURLOPT_URL, (options_.url + request.path).c_str());
   set(CURLOPT_POST, 1L);
-  set(CURLOPT_POSTFIELDS, body.data());
-  set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  set(CURLOPT_POSTFIELDS, request.body.data());
+  set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
   set(CURLOPT_TIMEOUT, static_cast<long>(options_.timeout_s));
@@ -122,7 +121,8 @@ Reply PushClient::Post(const std::string& path, const std::string& content_type,
   std::string user;
   curl_slist* headers = nullptr;
   const auto add = [&](const std::string& line) { headers = curl_->append(headers, line.c_str()); };
-  add("Content-Type: " + content_type);
+  add("Content-Type: " + request.content_type);
+  if (request.is_gzip) add("Content-Encoding: gzip");
   add("Expect:");  // no waiting for a 100
   if (!options_.tenant.empty()) add("X-Scope-OrgID: " + options_.tenant);
   absl::Status secret;
@@ -143,7 +143,9 @@ Reply PushClient::Post(const std::string& path, const std::string& content_type,
   if (!secret.ok()) {
     reply.text = std::string(secret.message());
   } else if (const CURLcode result = curl_->perform(handle_); result != CURLE_OK) {
-    reply = {.text = *error != '\0' ? error : curl_->error_text(result)};
+    curl_off_t sent = 0;
+    curl_->get(handle_, CURLINFO_SIZE_UPLOAD_T, &sent);
+    reply = {.text = *error != '\0' ? error : curl_->error_text(result), .left_us = sent > 0};
   } else {
     long status = 0;
     curl_->get(handle_, CURLINFO_RESPONSE_CODE, &status);

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "report/push/curl.h"
+#include "report/push/push_entry.h"
 
 namespace holdfast {
 
@@ -32,6 +33,7 @@ struct Reply {
   int status = 0;          // 0: no answer
   int retry_after_s = -1;  // -1: it said nothing
   std::string text;        // of the body: the beginning; without an answer: what went wrong
+  bool left_us = false;    // any of the request: without an answer nobody knows whether it arrived
 };
 
 class PushClient {
@@ -41,9 +43,8 @@ class PushClient {
   ~PushClient();
   PushClient(const PushClient&) = delete;
 
-  // `path` begins with '/'. As soon as `stop` is true it is broken off.
-  Reply Post(const std::string& path, const std::string& content_type, std::string_view body,
-             const std::atomic<bool>& stop);
+  // As soon as `stop` is true it is broken off.
+  Reply Post(const PushRequest& request, const std::atomic<bool>& stop);
 
   const ServerOptions& options() const { return options_; }
 

@@ -2,10 +2,16 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+#include <iterator>
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "absl/strings/escaping.h"
 #include "fmt/format.h"
+#include "report/otlp/otlp_request.h"
+#include "report/pprof/pprof.h"
+#include "report/pprof/pprof_bytes.h"
 #include "report/push/label_pairs.h"
 
 namespace holdfast {
@@ -22,6 +28,8 @@ PushRequest ToPush(const PushEntry& entry) {
   protozero::pbf_writer message(request.body);
   protozero::pbf_writer series(message, kSeries);
   AddLabelPair(series, kSeriesLabels, "__name__", entry.family);
+  AddLabelPair(series, kSeriesLabels, "__delta__",
+               "false");  // else Pyroscope 1 takes alloc_* for totals, and subtracts
   for (const auto& [name, value] : entry.labels) AddLabelPair(series, kSeriesLabels, name, value);
   protozero::pbf_writer sample(series, kSamples);
   sample.add_bytes(kRawProfile, entry.pprof.data(), entry.pprof.size());
@@ -29,13 +37,16 @@ PushRequest ToPush(const PushEntry& entry) {
   return request;
 }
 
+bool IsPlain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+         c == '.' || c == '~';
+}
+
 // What stands in a query of a URL.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    escaped += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    escaped += IsPlain(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return escaped;
 }
@@ -58,13 +69,16 @@ std::string_view SampleTypesOf(std::string_view family) {
 PushRequest ToIngest(const PushEntry& entry) {
   std::string service = "unknown", labels;
   for (const auto& [name, value] : entry.labels) {
-    if (name == "service_name") {
-      service = value;
-      continue;
-    }
     std::string plain = value;  // between braces, commas and equals signs there are no quotes
     for (char& c : plain) {
       if (c == ',' || c == '=' || c == '{' || c == '}') c = '_';
+    }
+    if (name == "service_name") {  // the server takes no other letters there
+      for (char& c : plain) {
+        if (!IsPlain(c) || c == '~') c = '_';
+      }
+      service = plain;
+      continue;
     }
     labels += fmt::format("{}{}={}", labels.empty() ? "" : ",", name, plain);
   }
@@ -75,14 +89,44 @@ PushRequest ToIngest(const PushEntry& entry) {
         "Content-Type: application/octet-stream\r\n\r\n{}\r\n",
         boundary, name, file, content);
   };
-  constexpr int64_t kSecondNs = 1'000'000'000;
   return {.path = fmt::format("/ingest?name={}&from={}&until={}&spyName=holdfast",
-                              Escaped(fmt::format("{}{{{}}}", service, labels)), entry.from_ns / kSecondNs,
-                              entry.until_ns / kSecondNs),
+                              Escaped(fmt::format("{}{{{}}}", service, labels)), entry.from_ns, entry.until_ns),
           .content_type = "multipart/form-data; boundary=" + boundary,
           .body = part("profile", "profile.pprof", entry.pprof) +
                   part("sample_type_config", "sample_type_config.json", SampleTypesOf(entry.family)) +
                   fmt::format("--{}--\r\n", boundary)};
+}
+
+// Our labels by OpenTelemetry's names; others, and the user's own, as they are.
+std::string_view AttributeOf(std::string_view label) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"service_name", "service.name"},
+                                                                      {"program", "process.executable.name"},
+                                                                      {"host", "host.name"},
+                                                                      {"pid", "process.pid"},
+                                                                      {"version", "service.version"},
+                                                                      {"build_id", "process.executable.build_id.gnu"},
+                                                                      {"container", "container.id"},
+                                                                      {"pod", "k8s.pod.name"},
+                                                                      {"namespace", "k8s.namespace.name"},
+                                                                      {"node", "k8s.node.name"}};
+  for (const auto& [ours, theirs] : kNames) {
+    if (label == ours) return theirs;
+  }
+  return label;
+}
+
+PushRequest ToOtlp(const PushEntry& entry) {
+  PushRequest request{.path = kOtlpPath, .content_type = kOtlpType, .body = {}, .is_gzip = true};
+  const absl::StatusOr<Profile> profile = DecodePprof(entry.pprof, "entry");
+  const Profile none;
+  OtlpOrigin origin{
+      .attributes = {}, .family = entry.family, .id = {}, .from_ns = entry.from_ns, .until_ns = entry.until_ns};
+  for (const auto& [name, value] : entry.labels) origin.attributes.emplace_back(AttributeOf(name), value);
+  std::string digits;
+  std::copy_if(entry.id.begin(), entry.id.end(), std::back_inserter(digits), [](char c) { return c != '-'; });
+  origin.id = absl::HexStringToBytes(digits);
+  request.body = Gzip(EncodeOtlp(profile.ok() ? *profile : none, origin), kFastGzip);
+  return request;
 }
 
 }  // namespace
@@ -146,7 +190,14 @@ std::string RandomUuid() {
 }
 
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol) {
-  return protocol == PushProtocol::kIngest ? ToIngest(entry) : ToPush(entry);
+  switch (protocol) {
+    case PushProtocol::kIngest:
+      return ToIngest(entry);
+    case PushProtocol::kOtlp:
+      return ToOtlp(entry);
+    default:
+      return ToPush(entry);
+  }
 }
 
 }  // namespace holdfast

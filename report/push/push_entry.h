@@ -32,10 +32,12 @@ std::string RandomUuid();
 enum class PushProtocol {
   kPush,    // push.v1.PusherService/Push, Pyroscope 1.0 and newer
   kIngest,  // /ingest, as before
+  kOtlp,    // OpenTelemetry's, as profiles are from opentelemetry-proto 1.10 on
 };
 
 struct PushRequest {
   std::string path, content_type, body;
+  bool is_gzip = false;  // the body, as Content-Encoding says
 };
 
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol);

@@ -22,8 +22,15 @@ namespace holdfast {
 
 using PushLabel = std::pair<std::string, std::string>;  // name, value
 
-// Of the server's 30 labels a series one is the profile's name, and those of samples (`wait`, `lock`, …) come on top.
+// Pyroscope makes a series of the labels of a process and those of a sample (`wait`, `lock`, the program's own), and refuses a
+// profile where one has more than 30. Three are not ours: the profile's name, `__delta__`, and what /ingest adds.
+inline constexpr size_t kMostServerLabels = 30, kServersOwnLabels = 3;
 inline constexpr size_t kMostUserLabels = 16;
+// How many labels a sample may have beside so many of its process.
+constexpr size_t SampleLabelsBeside(size_t of_process) {
+  constexpr size_t kMost = kMostServerLabels - kServersOwnLabels;
+  return of_process < kMost ? kMost - of_process : 0;
+}
 
 // "team=payments" → a label. The message of an error is complete.
 absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text);

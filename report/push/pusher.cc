@@ -90,6 +90,7 @@ void SaySummary(const Collector& collector, const Sender& sender, size_t waiting
   add(sent.set_aside, "set aside");
   add(counts.dropped, "dropped for want of room");
   add(counts.cut_stacks, "stacks cut at 1,000 frames");
+  add(counts.cut_labels, "samples without some of their labels");
   add(counts.too_large, "samples too large");
   add(waiting, "wait on disk");
   SayLines(text + "\n");

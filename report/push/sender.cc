@@ -10,6 +10,7 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
+#include "report/otlp/otlp_request.h"
 
 namespace holdfast {
 namespace {
@@ -17,8 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000};
 constexpr size_t kMostRefusalsSaid = 20;
+constexpr int kMostIngestTries = 6;  // a minute
 // The server takes nothing that is older than an hour; a minute for clocks that differ.
-constexpr int64_t kOldest = 59 * 60 * kSecond;
+constexpr int64_t kOldest = int64_t{59} * 60 * kSecond;
 
 // Not std::random_device, which needs glibc 2.36.
 uint32_t Seed() {
@@ -136,19 +138,31 @@ void Sender::SendFirstOf(Spool& spool) {
   const auto& [waiting, entry] = *front;
   Reply reply;
   Outcome outcome;
-  if (entry.until_ns < NowNs(CLOCK_REALTIME) - kOldest) {
+  if (protocol_ != PushProtocol::kOtlp && entry.until_ns < NowNs(CLOCK_REALTIME) - kOldest) {
     outcome = Outcome::kRefused;
     reply.text = "it is older than an hour, which the server takes from nobody";
   } else {
-    const PushRequest request = RequestOf(entry, protocol_);
-    reply = client_->Post(request.path, request.content_type, request.body, stop_);
+    reply = client_->Post(RequestOf(entry, protocol_), stop_);
+    if (!reply.left_us && reply.status != 200) spool.NotTaken();
     if (stop_ && reply.status == 0) return;
     outcome = OutcomeOf(reply.status);
+    if (outcome == Outcome::kSent && protocol_ == PushProtocol::kOtlp) {
+      if (std::optional<std::string> why = RejectedByOtlp(reply.text)) {
+        outcome = Outcome::kRefused;
+        reply.text = *std::move(why);
+      }
+    }
   }
+  // There it also says that of an error of its own: it has just begun, or knows no ingester.
+  if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMostIngestTries) {
+    outcome = Outcome::kTryAgain;
+  }
+  if (outcome == Outcome::kSent) spool.Sent(waiting);
   if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) {
     SayTrouble(reply, outcome);
     static thread_local std::minstd_rand random{Seed()};
     const std::lock_guard lock(mutex_);
+    for (const auto& one : spools_) one->WriteDown();
     ++counts_.failures;
     not_before_ = Clock::now() +
                   WaitBeforeTry(tries_++, reply.retry_after_s, std::uniform_real_distribution<double>(0, 1)(random));
@@ -160,9 +174,7 @@ void Sender::SendFirstOf(Spool& spool) {
     Say(fmt::format("{}: takes profiles again, after {} s; sending what waited.", client_->options().url, lasted));
     trouble_.clear();
   }
-  if (outcome == Outcome::kSent) {
-    spool.Sent(waiting);
-  } else {
+  if (outcome == Outcome::kRefused) {
     spool.SetAside(waiting, entry);
     const std::string why = WhatItSaid(reply);
     const std::string known = why.substr(0, 80);  // without what differs from one to the next
@@ -190,10 +202,14 @@ void Sender::SayTrouble(const Reply& reply, Outcome outcome) {
   trouble_ = known;
   std::string advice = "Profiles wait on disk until it does";
   if (outcome == Outcome::kWrongSettings) {
-    advice = reply.status == 404 || reply.status == 405
-                 ? "No Pyroscope of 1.0 or newer answers there: check the URL, or add --to ingest for an older one"
-             : reply.status == 401 || reply.status == 403 ? "Check --token-file, --user-file and --tenant"
-                                                          : "Check the URL and the proxy";
+    advice =
+        reply.status == 404 || reply.status == 405
+            ? (protocol_ == PushProtocol::kOtlp
+                   ? "No collector that takes profiles answers there: check the URL, its pipeline for profiles, and its feature "
+                     "gate service.profilesSupport"
+                   : "No Pyroscope of 1.0 or newer answers there: check the URL, or add --to ingest for an older one")
+        : reply.status == 401 || reply.status == 403 ? "Check --token-file, --user-file and --tenant"
+                                                     : "Check the URL and the proxy";
   }
   Say(fmt::format("{}: does not take profiles ({}). {}; trying again.", client_->options().url, what, advice));
 }

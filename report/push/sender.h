@@ -4,6 +4,7 @@
 //   no answer, 408, 429, 5xx         tried again: after Retry-After, or after 1 s, 2 s … 60 s, each less up to a half, so that
 //                                    a thousand pushers do not come back at once
 //   401, 403, 404, 407, redirections the same: the settings are wrong, not the profile
+//   422 of /ingest                   the same for a minute, as Pyroscope 1 says so of errors of its own, too; then
 //   anything else                    the profile is set aside, and it goes on with the next
 // What happens to it is said once each time that it changes.
 #ifndef HOLDFAST_REPORT_PUSH_SENDER_H_

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -18,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new";
+constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new", kFree[] = "free";
 
 uint64_t HashOf(std::string_view text) {  // the same in every build
   uint64_t hash = 0xcbf29ce484222325ull;
@@ -110,15 +111,27 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const
   if (ftruncate(spool->lock_.get(), 0) != 0 || pwrite(spool->lock_.get(), pid.data(), pid.size(), 0) < 0) {
     return absl::ErrnoToStatus(errno, fmt::format("{}/.push/{}/lock", Printable(out), name));
   }
+  absl::StatusOr<SentNote> note = SentNote::Open(spool->folder_.get(), "sent");
+  if (!note.ok()) {
+    return absl::Status(note.status().code(),
+                        fmt::format("{}/.push/{}/{}", Printable(out), name, std::string(note.status().message())));
+  }
+  spool->note_.emplace(*std::move(note));
   spool->ReadWhatIsThere();
   return spool;
 }
 
+Spool::~Spool() {
+  const std::lock_guard lock(mutex_);
+  WriteDownLocked();
+  for (const std::string& file : free_files_) unlinkat(folder_.get(), file.c_str(), 0);
+}
+
 void Spool::ReadWhatIsThere() {
   std::vector<Waiting> entries;
-  constexpr int64_t kForgotten = 7 * 24 * 3600;  // of a process that ended without a file
+  constexpr int64_t kForgotten = int64_t{7} * 24 * 3600;  // of a process that ended without a file
   ForEachFile(folder_.get(), [&](const std::string& name, uint64_t bytes, int64_t time_s) {
-    if (name.ends_with(kTemporary)) {
+    if (name.ends_with(kTemporary) || name.ends_with(std::string(".") + kFree)) {
       unlinkat(folder_.get(), name.c_str(), 0);
     } else if (std::optional<Waiting> entry = ParseEntryName(name, bytes)) {
       entries.push_back(*std::move(entry));
@@ -137,12 +150,15 @@ void Spool::ReadWhatIsThere() {
   for (const Waiting& entry : entries) {
     next_number_ = std::max(next_number_, entry.number + 1);
     const auto committed = last.find(entry.process);
-    if (entry.counts && (committed == last.end() || entry.number > committed->second)) {
-      unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
-    } else {
+    const bool is_whole = !entry.counts || (committed != last.end() && entry.number <= committed->second);
+    if (is_whole && entry.number != note_->answered()) {
+      in_doubt_ = in_doubt_ || (entry.counts && entry.number == note_->under_way());
       Add(entry);
+    } else {
+      unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
     }
   }
+  next_number_ = std::max({next_number_, note_->answered() + 1, note_->under_way() + 1});
   const int aside = openat(folder_.get(), "aside", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (aside < 0) return;
   aside_ = FileDescriptor(aside);
@@ -174,18 +190,18 @@ std::vector<ToldProcess> Spool::Earlier() const {
   return all;
 }
 
-// `under`: another name, until it is whole; or the same, where a half one does no harm.
-absl::Status Spool::Write(const std::string& name, std::string_view bytes, const std::string& under) const {
-  const FileDescriptor file(
-      openat(folder_.get(), under.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  bool whole = file.valid();
+absl::Status Spool::Write(const std::string& name, std::string_view bytes, const std::string& under) {
+  const FileDescriptor file(openat(folder_.get(), under.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  bool whole = file.valid() && ftruncate(file.get(), static_cast<off_t>(bytes.size())) == 0;
   while (whole && !bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     whole = written > 0;
     if (whole) bytes.remove_prefix(static_cast<size_t>(written));
   }
-  if (whole && (under == name || renameat(folder_.get(), under.c_str(), folder_.get(), name.c_str()) == 0)) {
+  // What stood under that name is written over the next time.
+  if (whole && (renameat2(folder_.get(), under.c_str(), folder_.get(), name.c_str(), RENAME_EXCHANGE) == 0 ||
+                renameat(folder_.get(), under.c_str(), folder_.get(), name.c_str()) == 0)) {
     return absl::OkStatus();
   }
   const int error = errno;
@@ -193,23 +209,71 @@ absl::Status Spool::Write(const std::string& name, std::string_view bytes, const
   return absl::ErrnoToStatus(error, fmt::format("{}/.push: cannot be written to", Printable(out_)));
 }
 
-void Spool::Add(const Waiting& entry) {
+absl::Status Spool::WriteEntryFile(const Waiting& entry, std::string_view bytes) {
+  std::string under = fmt::format("{}.{}", next_free_, kFree);
+  if (free_files_.empty()) {
+    ++next_free_;
+  } else {
+    under = free_files_.back();
+    free_files_.pop_back();
+  }
+  return Write(NameOf(entry), bytes, under);
+}
+
+void Spool::RemoveEntryFile(const Waiting& entry) {
+  const std::string name = NameOf(entry);
+  if (free_files_.size() < kMostFreeFiles) {
+    const std::string free = fmt::format("{}.{}", next_free_++, kFree);
+    if (renameat(folder_.get(), name.c_str(), folder_.get(), free.c_str()) == 0) {
+      free_files_.push_back(free);
+      return;
+    }
+  }
+  unlinkat(folder_.get(), name.c_str(), 0);
+}
+
+void Spool::Add(Waiting entry) {
   bytes_ += entry.bytes;
+  in_memory_ += entry.content.size();
   ++of_process_[entry.process];
-  waiting_.push_back(entry);
+  waiting_.push_back(std::move(entry));
+}
+
+// It stays where it is where it cannot be written.
+bool Spool::WriteEntry(Waiting* entry) {
+  if (!WriteEntryFile(*entry, entry->content).ok()) return false;
+  in_memory_ -= entry->content.size();
+  entry->content = {};
+  return true;
+}
+
+void Spool::WriteDown() {
+  const std::lock_guard lock(mutex_);
+  write_all_ = true;
+  WriteDownLocked();
+}
+
+void Spool::WriteDownLocked() {
+  for (Waiting& entry : waiting_) {
+    if (in_memory_ == 0 || (!entry.content.empty() && !WriteEntry(&entry))) return;
+  }
 }
 
 absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool counts) {
-  const std::string bytes = EncodeEntry(entry);
+  std::string bytes = EncodeEntry(entry);
   const std::lock_guard lock(mutex_);
-  const Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size(), .counts = counts};
-  const std::string name = NameOf(waiting);
-  absl::Status status = Write(name, bytes, name);
+  Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size(), .counts = counts};
+  if (!counts && !write_all_ && in_memory_ + bytes.size() <= kMostInMemory) {
+    waiting.content = std::move(bytes);
+    Add(std::move(waiting));
+    return absl::OkStatus();
+  }
+  absl::Status status = WriteEntryFile(waiting, bytes);
   if (!status.ok()) return status;
   if (counts) {
-    uncommitted_.push_back(waiting);
+    uncommitted_.push_back(std::move(waiting));
   } else {
-    Add(waiting);
+    Add(std::move(waiting));
   }
   return status;
 }
@@ -220,7 +284,7 @@ absl::Status Spool::Commit(ToldProcess* told) {
   told->last_entry = next_number_ - 1;
   absl::Status status = Write(name, EncodeTold(*told), name + kTemporary);
   if (!status.ok()) AbandonLocked();
-  for (const Waiting& entry : uncommitted_) Add(entry);
+  for (Waiting& entry : uncommitted_) Add(std::move(entry));
   uncommitted_.clear();
   if (status.ok()) finished_.emplace(key, false);
   return status;
@@ -248,7 +312,7 @@ void Spool::Finish(const std::string& process) {
 void Spool::RemoveToldIfDone(const std::string& key) {
   const auto found = finished_.find(key);
   if (found == finished_.end() || !found->second || of_process_.contains(key)) return;
-  unlinkat(folder_.get(), (key + "." + kTold).c_str(), 0);
+  for (const char* ending : {"", kTemporary}) unlinkat(folder_.get(), (key + "." + kTold + ending).c_str(), 0);
   finished_.erase(found);
 }
 
@@ -261,7 +325,9 @@ std::optional<std::pair<Spool::Waiting, PushEntry>> Spool::Front() {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
     const Waiting entry = waiting_.front();
-    std::optional<PushEntry> content = DecodeEntry(ReadFileAt(folder_.get(), NameOf(entry)));
+    std::optional<PushEntry> content =
+        DecodeEntry(entry.content.empty() ? ReadFileAt(folder_.get(), NameOf(entry)) : entry.content);
+    note_->Begin(entry.number);
     if (content.has_value()) return std::pair(entry, *std::move(content));
     Remove(entry);  // somebody damaged it, or took it away
   }
@@ -272,8 +338,9 @@ void Spool::Remove(const Waiting& entry) {
   const auto found =
       std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return one.number == entry.number; });
   if (found == waiting_.end()) return;
-  unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
+  if (found->content.empty()) RemoveEntryFile(entry);
   bytes_ -= found->bytes;
+  in_memory_ -= found->content.size();
   const std::string process = found->process;
   waiting_.erase(found);
   if (--of_process_[process] == 0) of_process_.erase(process);
@@ -281,7 +348,9 @@ void Spool::Remove(const Waiting& entry) {
 }
 
 void Spool::Sent(const Waiting& entry) {
+  note_->Done(entry.number);  // first of all: killed behind this line, it is not sent again
   const std::lock_guard lock(mutex_);
+  write_all_ = false;
   Remove(entry);
 }
 

@@ -18,10 +18,10 @@ namespace holdfast {
 
 struct ToldProcess {
   std::string process;  // ProcessId: of this one alone
-  std::string program;
+  std::string program = {};
   uint32_t pid = 0;  // as its files are called
-  std::vector<PushLabel> labels;
-  std::array<CumulativeValues, kProfileKinds> kinds;
+  std::vector<PushLabel> labels = {};
+  std::array<CumulativeValues, kProfileKinds> kinds = {};
   uint64_t last_entry = 0;  // the last of its entries in the spool that these values hold
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
+#include "report/serve/live_page.h"
 #include "report/serve/metrics.h"
 #include "report/serve/pages.h"
 #include "report/serve/targets.h"
@@ -44,7 +45,10 @@ bool LiveService::TakesPost(std::string_view path) {
 
 HttpResponse LiveService::Answer(const HttpRequest& request) {
   const std::string_view path = request.path;
-  if (path == "/") return PageResponse(ProcessesPage(LiveProcesses(choice_)));
+  if (path == "/") {
+    const std::vector<ProcessTable> all = LiveProcesses(choice_);
+    return all.size() == 1 && HasLivePage() ? LivePage(all[0]) : PageResponse(ProcessesPage(all, HasLivePage()));
+  }
   if (path == "/metrics") return Metrics(LiveProcesses(choice_), request.accept);
   if (path == "/targets") return Targets(LiveProcesses(choice_), request.host.empty() ? address_ : request.host);
   if (path == "/debug/pprof") return MovedTo("/debug/pprof/");
@@ -56,6 +60,9 @@ HttpResponse LiveService::Answer(const HttpRequest& request) {
 HttpResponse LiveService::AnswerOf(pid_t pid, std::string_view path, const HttpRequest& request) {
   absl::StatusOr<ProcessTable> process = LiveProcess(choice_, pid);
   if (!process.ok()) return PprofError(404, std::string(process.status().message()));
+  if (path.empty() && HasLivePage()) return MovedTo(fmt::format("/p/{}/", pid));
+  if (path == "/" && HasLivePage()) return LivePage(*process);
+  if (path == "/live" && HasLivePage()) return LiveData(*process, request, feeds_);
   if (path == "/debug/pprof" || path == "/" || path.empty()) return MovedTo(fmt::format("/p/{}/debug/pprof/", pid));
   if (path.starts_with(kPprof)) return pprof_.Answer(*process, path.substr(kPprof.size()), request);
   if (path == "/metrics") {
@@ -81,7 +88,7 @@ HttpResponse LiveService::AnswerOfTheOne(std::string_view name, const HttpReques
     if (program.empty() || process.table.program() == program) meant.push_back(&process);
   }
   if (meant.size() == 1) return pprof_.Answer(*meant[0], name, request);
-  if (name.empty()) return PageResponse(ProcessesPage(all));
+  if (name.empty()) return PageResponse(ProcessesPage(all, HasLivePage()));
   if (meant.empty()) {
     return PprofError(404, program.empty()
                                ? "no process of this user is profiled"

@@ -1,6 +1,7 @@
 // What the server answers, by path:
 //
-//   /                          the processes
+//   /                          the live page of the one process there is, or the list of them
+//   /p/PID/, /p/PID/live       the live page of that one, and what it is fed with (live_page.h)
 //   /debug/pprof/…             of the one process there is, or of the one that pid= or program= names
 //   /p/PID/debug/pprof/…       of that one; /p/PID/metrics
 //   /metrics, /targets         of all
@@ -14,6 +15,7 @@
 
 #include "report/http/http_message.h"
 #include "report/live/live_process.h"
+#include "report/serve/live_feed.h"
 #include "report/serve/pprof_endpoints.h"
 
 namespace holdfast {
@@ -33,6 +35,7 @@ class LiveService {
   const ProcessChoice choice_;
   const std::string address_;  // that we listen at, for who does not say how he reached us
   PprofEndpoints pprof_;
+  LiveFeeds feeds_;
 };
 
 }  // namespace holdfast

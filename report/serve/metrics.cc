@@ -59,6 +59,8 @@ struct Families {
   Family in_use{"holdfast_heap_inuse_bytes", "bytes", "Memory that the heap holds, by estimate.", false};
   Family in_use_error{"holdfast_heap_inuse_error_bytes", "bytes", "Half the width of the 95 % interval of that.",
                       false};
+  Family highest{"holdfast_heap_inuse_highest_bytes", "bytes",
+                 "The most memory that the heap ever held, by estimate; not at interval 1.", false};
   Family objects{"holdfast_heap_inuse_objects", "", "Blocks that the heap holds, by estimate.", false};
   Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory that was allocated since the start.", true};
   Family waits{"holdfast_lock_waits", "", "Waits, by what was waited for.", true};
@@ -71,8 +73,8 @@ struct Families {
   Family server_seconds{"holdfast_serve_cpu_seconds", "seconds", "Processor time of holdfast serve.", true};
 
   std::vector<const Family*> All() const {
-    return {&in_use, &in_use_error, &objects,     &allocated, &waits,   &wait_seconds,
-            &lost,   &exporter,     &own_seconds, &own_bytes, &started, &server_seconds};
+    return {&in_use, &in_use_error, &highest,     &objects,   &allocated, &waits,         &wait_seconds,
+            &lost,   &exporter,     &own_seconds, &own_bytes, &started,   &server_seconds};
   }
 };
 
@@ -86,6 +88,8 @@ void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all)
   }
   all->in_use.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, bytes))));
   all->in_use_error.Add(labels, static_cast<uint64_t>(std::llround(HalfWidthOf(variance))));
+  if (snapshot.highest_bytes > 0)
+    all->highest.Add(labels, static_cast<uint64_t>(std::llround(std::min(snapshot.highest_bytes, 9e18))));
   all->objects.Add(labels, static_cast<uint64_t>(std::llround(std::max(0.0, objects))));
   all->allocated.Add(labels, snapshot.totals.alloc_bytes);
 }

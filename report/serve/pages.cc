@@ -1,11 +1,16 @@
 #include "report/serve/pages.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
+#include "report/base/value_units.h"
 #include "report/live/live_process.h"
 
 namespace holdfast {
@@ -28,17 +33,57 @@ constexpr Entry kEntries[] = {
      -1},
 };
 
-constexpr char kStyle[] =
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:60rem}td,th{padding:.1rem 1rem .1rem 0;text-align:left;"
-    "vertical-align:top}td.count{text-align:right}";
+// The colours are those of the report: report/web/src/styles/base.css.
+constexpr char kStyle[] = R"(
+:root{color-scheme:light dark;--paper:#fbfaf8;--line:#e2ded7;--ink:#211f1b;--soft:#625d54;--accent:#a8520a}
+@media (prefers-color-scheme:dark){:root{--paper:#1a1b1f;--line:#36383f;--ink:#e9e7e3;--soft:#a9abb3;--accent:#f0a95b}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,"Segoe UI","Noto Sans",sans-serif;font-variant-numeric:tabular-nums}
+header{display:flex;gap:9px;align-items:center;padding:10px 16px;border-bottom:1px solid var(--line)}
+header svg{flex:none;fill:var(--accent)}
+h1{margin:0;font-size:15px}
+h2{margin:1.5em 0 .5em;font-size:14px}
+main{max-width:72rem;padding:8px 16px}
+table{width:100%;border-collapse:collapse}
+td,th{padding:6px 16px 6px 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th{color:var(--soft);font-size:12px;font-weight:600}
+.count{text-align:right;white-space:nowrap}
+.wide{width:60%;overflow-wrap:anywhere;color:var(--soft)}
+code{font:12px/1.5 ui-monospace,"DejaVu Sans Mono",monospace}
+a{color:var(--accent)}
+a.program{font-weight:650}
+:focus-visible{outline:2px solid #0b57d0;outline-offset:1px}
+@media (max-width:600px){td.wide,th.wide{display:none}td,th{padding-right:10px}}
+)";
 
 std::string Escaped(std::string_view text) { return MarkupEscaped(RepairUtf8(text)); }
 
 std::string Page(std::string_view title, std::string_view body) {
   return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{}</title>\n<style>{}</style>\n"
-      "</head>\n<body>\n{}</body>\n</html>\n",
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<header><svg width=\"20\" height=\"20\" viewBox=\"0 0 20 "
+      "20\" aria-hidden=\"true\"><rect x=\"1\" y=\"2\" width=\"18\" height=\"4.4\" rx=\"1\"/><rect x=\"1\" y=\"7.8\" "
+      "width=\"12\" height=\"4.4\" rx=\"1\"/><rect x=\"1\" y=\"13.6\" width=\"7\" height=\"4.4\" rx=\"1\"/></svg>"
+      "<h1>{0}</h1></header>\n<main>\n{2}</main>\n</body>\n</html>\n",
       Escaped(title), kStyle, body);
+}
+
+// As it is typed, a part of it where it is long.
+std::string CommandLineShown(const ProcessTable& process) {
+  constexpr size_t kMost = 300;
+  std::string text = process.pid.has_value() ? ReadWhole(fmt::format("/proc/{}/cmdline", *process.pid), 4096) : "";
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  if (text.size() > kMost) text = text.substr(0, kMost) + " …";
+  return Escaped(text);
+}
+
+std::string RunsFor(const ProcessTable& process) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ns = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec - process.table.owner().start_monotonic_ns;
+  return ns > 0 ? FormatDuration(ns - ns % 1'000'000'000) : "";
 }
 
 }  // namespace
@@ -54,7 +99,7 @@ HttpResponse PageResponse(std::string page) {
 
 std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples) {
   std::string body = fmt::format(
-      "<h1>/debug/pprof/</h1>\n<p>{}</p>\n<p>Set debug=1 as a query parameter to export in text format, seconds=N for what "
+      "<p>{}</p>\n<p>Set debug=1 as a query parameter to export in text format, seconds=N for what "
       "changes meanwhile.</p>\n<table>\n<thead><tr><th>Count</th><th>Profile</th></tr></thead>\n",
       Escaped(name));
   std::string about = "<h2>Profile Descriptions</h2>\n<ul>\n";
@@ -68,22 +113,28 @@ std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProf
   return Page("/debug/pprof/", body + "</table>\n" + about + "</ul>\n");
 }
 
-std::string ProcessesPage(const std::vector<ProcessTable>& processes) {
-  std::string body = "<h1>holdfast</h1>\n";
+std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live) {
+  std::string body;
   if (processes.empty()) {
     body += "<p>Nothing of this user is profiled. Start something by: <code>holdfast run -- PROGRAM</code></p>\n";
     return Page("holdfast", body);
   }
-  body += "<table>\n<thead><tr><th>PID</th><th>Program</th><th>Profiles</th></tr></thead>\n";
+  body +=
+      "<table>\n<thead><tr><th scope=\"col\">Program</th><th scope=\"col\" class=\"count\">PID</th><th scope=\"col\" "
+      "class=\"count\">Runs for</th><th scope=\"col\">Profiles</th><th scope=\"col\" class=\"wide\">Command</th></tr>"
+      "</thead>\n<tbody>\n";
+  const auto out = std::back_inserter(body);
   for (const ProcessTable& process : processes) {
     const pid_t pid = PidOf(process);
-    fmt::format_to(std::back_inserter(body),
-                   "<tr><td class=\"count\">{}</td><td>{}</td><td><a href=\"/p/{}/debug/pprof/\">", pid,
-                   Escaped(process.table.program()), pid);
-    fmt::format_to(std::back_inserter(body), "/p/{}/debug/pprof/</a></td></tr>\n", pid);
+    fmt::format_to(out, "<tr><td><a class=\"program\" href=\"/p/{0}/{1}\">{2}</a></td><td class=\"count\">{0}</td>",
+                   pid, live ? "" : "debug/pprof/", Escaped(process.table.program()));
+    fmt::format_to(out, "<td class=\"count\">{}</td><td><a href=\"/p/{}/debug/pprof/\">pprof</a></td>",
+                   RunsFor(process), pid);
+    fmt::format_to(out, "<td class=\"wide\"><code>{}</code></td></tr>\n", CommandLineShown(process));
   }
-  return Page("holdfast",
-              body + "</table>\n<p><a href=\"/metrics\">/metrics</a> · <a href=\"/targets\">/targets</a></p>\n");
+  return Page(
+      "holdfast",
+      body + "</tbody>\n</table>\n<p><a href=\"/metrics\">/metrics</a> · <a href=\"/targets\">/targets</a></p>\n");
 }
 
 }  // namespace holdfast

@@ -16,8 +16,8 @@ namespace holdfast {
 // As Go's index: profiles with their number of samples. `name` of the process.
 std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples);
 
-// The processes, each with what is to be had of it.
-std::string ProcessesPage(const std::vector<ProcessTable>& processes);
+// The processes, each with what is to be had of it. `live`: there are live pages to go to.
+std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live);
 
 // A page as the answer, by a Content-Security-Policy of no script, nothing from elsewhere, in no frame.
 HttpResponse PageResponse(std::string page);

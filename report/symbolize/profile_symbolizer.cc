@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
-#include "report/base/base_name.h"
+#include "report/pprof/object_names.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
 #include "report/symbolize/tail_calls.h"
@@ -51,7 +51,7 @@ void DropUnusedFunctions(Profile* profile) {
 class Symbolization {
  public:
   Symbolization(Profile* profile, ModuleSymbolizer& symbolizer, const SymbolizeOptions& options)
-      : profile_(*profile), symbolizer_(symbolizer), options_(options) {
+      : profile_(*profile), symbolizer_(symbolizer), options_(options), object_names_(*profile) {
     for (uint32_t i = 0; i < profile_.functions.size(); ++i) by_names_.emplace(FunctionKeyOf(profile_.functions[i]), i);
   }
 
@@ -60,7 +60,7 @@ class Symbolization {
       const std::string_view text = profile_.strings[comment];
       return text.starts_with(kNoNames) || text.starts_with(kNoLines) || text.starts_with(kTailCalls);
     });
-    AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
+    if (options_.files) AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
     // By mapping, so that one file at a time is in use.
     std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
     std::vector<uint32_t> outside;
@@ -158,7 +158,7 @@ class Symbolization {
   }
 
   ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
-    if (!path.starts_with('/')) return nullptr;  // [vdso]
+    if (!path.starts_with('/') || !options_.files) return nullptr;  // [vdso]
     auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos);
     if (found.ok() && FitsLayout(mapping, **found)) return *found;
     const std::string why =
@@ -223,9 +223,9 @@ class Symbolization {
     return lines.size() == 1 && IsSynthetic(profile_.strings[profile_.functions[lines[0].function].name]);
   }
 
-  static std::string Synthetic(std::string_view path, uint64_t elf_address) {
-    const std::string_view base = path.empty() ? "[unknown]" : BaseName(path);
-    return fmt::format("{}!0x{:x}", base, elf_address);
+  std::string Synthetic(std::string_view path, uint64_t elf_address) const {
+    const std::string_view object = path.empty() ? "[unknown]" : object_names_.Of(path);
+    return fmt::format("{}!0x{:x}", object, elf_address);
   }
 
   static bool HasPath(const std::vector<std::pair<std::string, std::string>>& list, const std::string& path) {
@@ -243,6 +243,7 @@ class Symbolization {
   Profile& profile_;
   ModuleSymbolizer& symbolizer_;
   const SymbolizeOptions& options_;
+  const ObjectNames object_names_;
   SymbolizeReport report_;
   absl::flat_hash_map<FunctionKey, uint32_t> by_names_;
 };

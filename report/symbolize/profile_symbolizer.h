@@ -24,6 +24,7 @@ struct SymbolizeOptions {
   bool lines = true;                      // names only without
   Deadline deadline = Deadline::Never();  // for lines; names come in any case
   bool perf_map = false;                  // names of JIT code from /tmp/perf-PID.map
+  bool files = true;                      // false: opens none, so that all names are synthetic; next to no memory
 };
 
 struct SymbolizeReport {

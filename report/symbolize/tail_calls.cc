@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -10,8 +9,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "fmt/format.h"
+#include "report/pprof/profile_kind.h"
+#include "report/pprof/stack_text.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/tail_ways.h"
 
@@ -19,6 +19,9 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kLockStack = "lock stack ";
+
+// What the innermost frame of a stack had called: by which it is known what may have been left out there.
+enum class LeafCalls { kAllocation, kWait, kAnything };
 
 class Pass {
  public:
@@ -41,10 +44,10 @@ class Pass {
   }
 
   size_t Run() {
-    const bool is_heap = profile_.CommentValue("kind") == "heap";
+    const LeafCalls calls = IsMemoryKind(profile_.CommentValue("kind")) ? LeafCalls::kAllocation : LeafCalls::kWait;
     std::vector<uint32_t> made;
     for (size_t i = 0; i < profile_.samples.size(); ++i) {
-      if (Complete(profile_.FramesOf(profile_.samples[i]), is_heap, &made)) profile_.SetFrames(i, made);
+      if (Complete(profile_.FramesOf(profile_.samples[i]), calls, &made)) profile_.SetFrames(i, made);
     }
     CompleteLockStacks();
     return profile_.locations.size() - before_;
@@ -115,16 +118,16 @@ class Pass {
   }
 
   // Most stacks stay as they are, after one look at each pair of frames: false.
-  bool Complete(std::span<const uint32_t> frames, bool allocates, std::vector<uint32_t>* made) {
+  bool Complete(std::span<const uint32_t> frames, LeafCalls calls, std::vector<uint32_t>* made) {
     if (frames.empty()) return false;
-    bool lacks = !AtLeaf(frames[0], allocates).empty();
+    bool lacks = !AtLeaf(frames[0], calls).empty();
     for (size_t i = 0; i + 1 < frames.size(); ++i) {
       const uint32_t called = called_[frames[i + 1]];
       if (called == TailWays::kUnknown || called == functions_[frames[i]]) continue;
       lacks = !Between(frames[i + 1], frames[i]).empty() || lacks;
     }
     if (!lacks) return false;
-    *made = AtLeaf(frames[0], allocates);
+    *made = AtLeaf(frames[0], calls);
     for (size_t i = 0; i < frames.size(); ++i) {
       made->push_back(frames[i]);
       if (i + 1 == frames.size()) break;
@@ -143,11 +146,12 @@ class Pass {
   }
 
   // The leaf's call went to what was sampled, or to what left for it.
-  Added AtLeaf(uint32_t leaf, bool allocates) {
-    if (called_[leaf] == TailWays::kUnknown) return {};
-    const auto [place, added] = at_leaf_.try_emplace({called_[leaf], allocates});
+  Added AtLeaf(uint32_t leaf, LeafCalls calls) {
+    if (called_[leaf] == TailWays::kUnknown || calls == LeafCalls::kAnything) return {};
+    const auto [place, added] = at_leaf_.try_emplace({called_[leaf], calls});
     if (added) {
-      place->second = LocationsOf(ways_->WayTo(called_[leaf], allocates ? &IsWrappedAllocation : &IsWrappedWait));
+      place->second = LocationsOf(
+          ways_->WayTo(called_[leaf], calls == LeafCalls::kAllocation ? &IsWrappedAllocation : &IsWrappedWait));
     }
     return place->second;
   }
@@ -178,48 +182,32 @@ class Pass {
   }
 
   void CompleteLockStacks() {
-    const absl::flat_hash_set<std::string_view> of_blocks = StacksOfBlocks();
+    const absl::flat_hash_map<std::string_view, LeafCalls> of_places = StacksOfPlaces();
     std::vector<uint32_t> frames, made;
     for (StringId& comment : profile_.comments) {
       const std::string text(profile_.strings[comment]);
       if (!text.starts_with(kLockStack)) continue;
       const size_t colon = text.find(':');
-      if (colon == std::string::npos || !TakeAddresses(std::string_view(text).substr(colon + 1), &frames)) continue;
-      const bool allocates =
-          of_blocks.contains(std::string_view(text).substr(kLockStack.size(), colon - kLockStack.size()));
-      if (!Complete(frames, allocates, &made)) continue;
-      std::string changed = text.substr(0, colon + 1);
-      for (const uint32_t location : made) changed += fmt::format(" 0x{:x}", profile_.locations[location].address);
-      comment = profile_.strings.Intern(changed);
+      if (colon == std::string::npos || !ReadStackText(std::string_view(text).substr(colon + 1), by_address_, &frames))
+        continue;
+      const auto of_place = of_places.find(std::string_view(text).substr(kLockStack.size(), colon - kLockStack.size()));
+      if (!Complete(frames, of_place == of_places.end() ? LeafCalls::kWait : of_place->second, &made)) continue;
+      comment = profile_.strings.Intern(text.substr(0, colon + 1) + StackText(profile_, made));
     }
   }
 
-  // "lock 1 block: 64 bytes, 16 into it, stack 3": the 3. Those stacks allocate, the others wait or let go.
-  absl::flat_hash_set<std::string_view> StacksOfBlocks() const {
-    absl::flat_hash_set<std::string_view> numbers;
+  // Of "lock 1 block: 64 bytes, 16 into it, stack 3" and "lock 2 frame: 48 into it, stack 5": 3 allocates, and 5 was not sampled but
+  // walked, so that its leaf may call whatever there is. The others wait or let go.
+  absl::flat_hash_map<std::string_view, LeafCalls> StacksOfPlaces() const {
+    absl::flat_hash_map<std::string_view, LeafCalls> numbers;
     for (const StringId comment : profile_.comments) {
       const std::string_view text = profile_.strings[comment];
-      if (text.starts_with("lock ") && text.find(" block: ") != std::string_view::npos) {
-        numbers.insert(text.substr(text.rfind(' ') + 1));
-      }
+      if (!text.starts_with("lock ")) continue;
+      const std::string_view number = text.substr(text.rfind(' ') + 1);
+      if (text.find(" block: ") != std::string_view::npos) numbers.emplace(number, LeafCalls::kAllocation);
+      if (text.find(" frame: ") != std::string_view::npos) numbers.emplace(number, LeafCalls::kAnything);
     }
     return numbers;
-  }
-
-  // " 0x55d2c0901233 0x55d2c0901300": false where one is of no location.
-  bool TakeAddresses(std::string_view text, std::vector<uint32_t>* frames) const {
-    frames->clear();
-    constexpr std::string_view kBefore = " 0x";
-    while (text.starts_with(kBefore)) {
-      text.remove_prefix(kBefore.size());
-      uint64_t address = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), address, 16);
-      const auto found = by_address_.find(address);
-      if (error != std::errc() || found == by_address_.end()) return false;
-      text.remove_prefix(static_cast<size_t>(end - text.data()));
-      frames->push_back(found->second);
-    }
-    return text.empty() && !frames->empty();
   }
 
   Profile& profile_;
@@ -231,14 +219,14 @@ class Pass {
   std::shared_ptr<ModuleSymbolizer::Module> open_;
   std::unique_ptr<TailWays> ways_;
   std::vector<uint32_t> functions_, called_;  // by location
-  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+  LocationsByAddress by_address_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Added> between_;
-  absl::flat_hash_map<std::pair<uint32_t, bool>, Added> at_leaf_;
+  absl::flat_hash_map<std::pair<uint32_t, LeafCalls>, Added> at_leaf_;
 };
 
 bool IsOurs(const Profile& profile) {
   const std::string_view kind = profile.CommentValue("kind");
-  return kind == "heap" || kind == "mutex" || kind == "block";
+  return IsMemoryKind(kind) || IsWaitKind(kind);
 }
 
 }  // namespace

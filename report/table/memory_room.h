@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace holdfast {
 
@@ -19,6 +20,31 @@ struct MemoryRoom {
 
 // What a snapshot takes while it is built, besides a few times its table: names and lines of the program's files.
 inline constexpr int64_t kSnapshotBytes = 24 << 20;
+
+// The levels of a process's control group, found once: their files can be read often. One thread.
+class MemoryLevels {
+ public:
+  // `process`: "self", "4242".
+  explicit MemoryLevels(const std::string& process);
+
+  // Of the level that leaves the least. Nothing where there is no limit.
+  std::optional<MemoryRoom> Room() const;
+  // The same of limits at which the kernel kills ("memory.max", "memory.limit_in_bytes"), not of those at which it only slows
+  // down. What could be taken back is looked up where less than a quarter is left without it.
+  std::optional<MemoryRoom> RoomBeforeKill() const;
+  // The least of these limits; 0: none.
+  int64_t limit_bytes() const;
+  // Which group that is: the same text for processes of the same one.
+  const std::string& name() const { return name_; }
+
+ private:
+  struct Level {
+    std::string folder;
+    bool unified;
+  };
+  std::string name_;
+  std::vector<Level> levels_;
+};
 
 // Of the level that leaves the least. Nothing where there is no limit. `process`: "self", "4242".
 std::optional<MemoryRoom> MemoryRoomOf(const std::string& process);

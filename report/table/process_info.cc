@@ -117,6 +117,13 @@ std::optional<uid_t> UserOfProcess(pid_t pid) {
   return std::nullopt;
 }
 
+std::optional<uint64_t> ResidentBytes(pid_t pid) {
+  const std::vector<std::string> pages = absl::StrSplit(ReadProc(pid, "statm"), ' ');  // all, resident, …
+  uint64_t resident = 0;
+  if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident) || resident == 0) return std::nullopt;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors) {
   constexpr int kMostAncestors = 64;
   const uint64_t space = PidNamespaceOf("self");

@@ -19,6 +19,10 @@ namespace holdfast {
 inline constexpr uid_t kNobody = 65534;  // the user, and group, without rights
 inline constexpr std::string_view kDeletedMark =
     " (deleted)";  // behind a path in /proc: the file was replaced or removed
+inline std::string_view WithoutDeletedMark(std::string_view path) {
+  if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
+  return path;
+}
 
 // What a table says of its process.
 struct TableOwner {
@@ -48,6 +52,9 @@ std::optional<pid_t> FindProcess(const TableOwner& owner);
 // Whether the process that made the table has it mapped, is this user, and was started by one of `ancestors` or is one: told
 // by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
+
+// What of its memory is resident, in bytes, as the kernel counts it: files and shared memory included. Nothing when it is not seen.
+std::optional<uint64_t> ResidentBytes(pid_t pid);
 
 // Whether the process runs, still as the image that made the table, by what /proc says. See also TableFile::liveness.
 Liveness LivenessOf(const TableOwner& owner);

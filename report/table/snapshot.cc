@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/table/label_reader.h"
 #include "report/table/ongoing_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/weight.h"
@@ -97,6 +98,13 @@ class SnapshotReader {
     snapshot->max_memory_bytes = head_->max_memory_bytes;
     snapshot->seed = head_->seed;
     snapshot->keep = head_->keep;
+    snapshot->peak = head_->peak != 0;
+    if (CounterValue(head_->in_use.shadow) == 0) {
+      snapshot->highest_bytes = static_cast<double>(CounterValue(head_->in_use.highest)) / (1 << kAmountFractionBits);
+      snapshot->highest_wall_ns = static_cast<int64_t>(static_cast<uint64_t>(CounterValue(head_->in_use.highest_ns)) -
+                                                       static_cast<uint64_t>(head_->start_monotonic_ns) +
+                                                       static_cast<uint64_t>(head_->start_wall_ns));
+    }
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
     ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);
@@ -183,7 +191,7 @@ class SnapshotReader {
       const uint64_t count = node != nullptr ? node->frames[0] >> kNodeCountShift : 0;
       if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr)
         return Corrupt("bad frame", at);
-      if (info->frames.size() + count > kMaxDepth || frames_left_ < count) return Corrupt("endless stack", offset);
+      if (info->frames.size() + count > kMaxDepth + 1 || frames_left_ < count) return Corrupt("endless stack", offset);
       frames_left_ -= count;
       for (uint64_t i = 0; i < count; ++i) info->frames.push_back(node->frames[i] & kTaggedPcMask);
       at = node->parent;
@@ -200,6 +208,10 @@ class SnapshotReader {
     info.overflow = overflow;
     info.missing = missing;
     if (absl::Status status = ReadFrames(*stack, offset, &info); !status.ok()) return status;
+    if (!info.frames.empty() && IsLabels(info.frames[0])) {
+      info.labels = labels_->Read(static_cast<Offset>(info.frames[0]), &snapshot->label_sets);
+      info.frames.erase(info.frames.begin());
+    }
     const auto index = static_cast<uint32_t>(snapshot->stacks.size());
     snapshot->stacks.push_back(std::move(info));
     for (Offset at = CounterValue(stack->rows); at != 0;) {
@@ -220,6 +232,7 @@ class SnapshotReader {
     }
     RowInfo info{};
     info.stack = stack;
+    info.place = offset;
     info.profile = row.profile;
     info.wait = heap ? WaitKind::kNone : row.wait;
     info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
@@ -278,6 +291,7 @@ class SnapshotReader {
 
   absl::Status ReadStacks(Snapshot* snapshot) {
     times_.emplace(bytes_, limit_);
+    labels_.emplace(bytes_, limit_);
     stacks_left_ = limit_ / sizeof(Stack);
     rows_left_ = limit_ / sizeof(Row);
     Offset next = 0;
@@ -318,6 +332,13 @@ class SnapshotReader {
 
   absl::Status ReadWaits(Snapshot* snapshot) {
     ReadOngoing(bytes_, limit_, stack_of_row_, snapshot);
+    for (const NotedThread& thread : head_->noted_threads) {
+      const uint64_t who = CounterValue(thread.who);
+      const auto stack = stack_of_row_.find(static_cast<Offset>(who >> kNotedRowShift));
+      if (who == 0 || stack == stack_of_row_.end()) continue;
+      snapshot->noted_threads.push_back(
+          {.id = static_cast<uint32_t>(who), .stack = stack->second, .when_ns = CounterValue(thread.when_ns)});
+    }
     return absl::OkStatus();
   }
 
@@ -331,6 +352,7 @@ class SnapshotReader {
   uint64_t limit_ = 0;  // bytes that may hold records
   absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
   std::optional<TimesReader> times_;
+  std::optional<LabelReader> labels_;
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };

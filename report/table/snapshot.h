@@ -38,6 +38,7 @@ struct RowInfo {
   uint16_t lock = 0;                  // LockInfo::number where samples are kept apart by lock; 0 = not
   std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
   uint32_t times = 0xffffffff;        // index into Snapshot::row_times, or kNoIndex
+  Offset place = 0;                   // in the table
 };
 
 // How many waits or holds were how long: TimeBucket and count, where that is not 0. Of rows weighted, in kCountFractionBits.
@@ -46,11 +47,15 @@ struct TimesInfo {
   bool complete = true;  // false: there was no room for all of them
 };
 
+// The labels of a thread (include/holdfast.h): key and value, by key. Valid UTF-8.
+using LabelPairs = std::vector<std::pair<std::string, std::string>>;
+
 struct StackInfo {
   std::vector<TaggedPc> frames;  // leaf first
   bool truncated;
-  bool overflow;  // the stack table was full
-  bool missing;   // no stack could be taken
+  bool overflow;        // the stack table was full
+  bool missing;         // no stack could be taken
+  uint32_t labels = 0;  // index into Snapshot::label_sets
 };
 
 // No value of a profile is larger, nor the sum of a column (292 years): what would be stays there, and false says so.
@@ -71,9 +76,10 @@ struct LockInfo {  // one lock, by its address; exact
   uint64_t held_ns = 0, longest_held_ns = 0;  // see LockRecord
   TimesInfo wait_times = {}, hold_times = {};
   uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;  // threads that wait now, and for how long so far
-  // The live heap sample that it lies in, if there is one.
+  // The live heap sample that it lies in, if there is one; or the frame of a function, of 0 bytes (locks_on_stacks.cc).
   uint64_t block_bytes = 0, block_offset = 0;
-  uint32_t block_stack = kNoStack;  // index into Snapshot::stacks
+  uint32_t block_stack =
+      kNoStack;  // index into Snapshot::stacks: where it was allocated; of a frame, the function first
 };
 
 struct LockPairInfo {       // see LockPairRecord in layout.h
@@ -120,6 +126,14 @@ struct ThreadInfo {
   uint32_t stack = kNoStack;  // index into Snapshot::stacks
 };
 
+// A thread that took a sample (NotedThread in sampler/contract/records.h), and what it is called.
+struct NotedThreadInfo {
+  uint32_t id;     // as the process sees it
+  uint32_t stack;  // index into Snapshot::stacks: of a sample that it took
+  int64_t when_ns;
+  std::string name = {};  // "": not known, or the program's. By RunningProgram (report/export/running_program.h)
+};
+
 // Who got a lock last after a wait for it.
 struct LastGotInfo {
   uint64_t lock;
@@ -140,6 +154,11 @@ struct Snapshot {
   int64_t wall_ns;  // when it was taken
   uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
   uint32_t keep, profiles;
+  bool peak;                              // the state at the most that was in use is wanted
+  std::vector<std::string> reasons = {};  // why it was taken besides those of each interval: "inuse>2GiB at 2.01GiB"
+  // The most that was in use, and when; 0: not known, as at interval 1 only rows are counted.
+  double highest_bytes;
+  int64_t highest_wall_ns;
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
   std::array<uint64_t, kLosses> losses;
   struct Totals {
@@ -154,6 +173,7 @@ struct Snapshot {
   uint32_t exit_request, exported, snapshot_request, snapshot_done, exporter_beat_s;
   uint64_t records_hash = 0;  // of all records, once the program has said that it ends
   std::vector<ModuleInfo> modules;
+  std::vector<LabelPairs> label_sets = {{}};  // the first is empty
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
   std::vector<TimesInfo> row_times;
@@ -163,6 +183,8 @@ struct Snapshot {
   std::vector<OngoingWaitInfo> ongoing;
   std::vector<LastGotInfo> last_got;
   std::vector<ThreadInfo> threads;
+  std::vector<NotedThreadInfo> noted_threads;
+  uint64_t resident_bytes = 0;  // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
       deadlocks;            // threads, each of which waits for the next, and the last for the first
   std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone

@@ -124,7 +124,7 @@ class LockReader {
 
   // The words before each lock: a block that holds it begins at most kLargestShadowed bytes before it.
   void FindInShadow(const LocksByAddress& locks) {
-    const auto* directory = At<ShadowDirectory>(CounterValue(head_.shadow));
+    const auto* directory = At<ShadowDirectory>(CounterValue(head_.in_use.shadow));
     if (directory == nullptr) return;
     for (const auto& [lock, info] : locks) {
       for (uint64_t back = 0; back < kLargestShadowed && back <= lock; back += kShadowGrain) {

@@ -107,6 +107,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   };
   table.out_ = text(offsetof(TableHeader, out), sizeof(TableHeader::out));
   table.program_ = text(offsetof(TableHeader, program), sizeof(TableHeader::program));
+  table.snapshot_when_ = text(offsetof(TableHeader, snapshot_when), sizeof(TableHeader::snapshot_when));
   table.owner_.pid = field(offsetof(TableHeader, pid), uint32_t{0});
   table.owner_.pid_ns = field(offsetof(TableHeader, pid_ns), uint64_t{0});
   table.owner_.start_ticks = field(offsetof(TableHeader, start_ticks), uint64_t{0});
@@ -115,6 +116,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   table.owner_.table_name = name;
   table.snapshot_every_ns_ = field(offsetof(TableHeader, snapshot_every_ns), uint64_t{0});
   table.out_id_ = field(offsetof(TableHeader, out_id), FolderId{});
+  table.peak_ = field(offsetof(TableHeader, peak), uint32_t{0}) == 1;
   table.merge_ = field(offsetof(TableHeader, merge), uint32_t{0}) == 1;
   return table;
 }

@@ -51,6 +51,9 @@ class TableFile {
   FolderId OutIdHere() const;
   const std::string& program() const { return program_; }
   bool merge() const { return merge_; }
+  bool peak() const { return peak_; }  // is wanted
+  // Conditions under which a snapshot is taken besides (sampler/contract/triggers.h); "": none. The program's word.
+  const std::string& snapshot_when() const { return snapshot_when_; }
   uint64_t bytes() const;  // of memory that the file takes
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
   uint64_t inode() const;
@@ -90,10 +93,10 @@ class TableFile {
   absl::StatusOr<FileDescriptor> OpenForWriting() const;
 
   FileDescriptor file_;  // for reading only: one open for writing would look like a mapping
-  std::string name_, out_, program_;
+  std::string name_, out_, program_, snapshot_when_;
   TableOwner owner_;
   FolderId out_id_{};
-  bool merge_ = false;
+  bool merge_ = false, peak_ = false;
   uint64_t snapshot_every_ns_ = 0;
 };
 

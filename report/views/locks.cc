@@ -87,6 +87,8 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   for (const OneProfile& one : profiles) {
     capped = capped || one.list.locks.size() >= kMostLocksWritten;
     for (const LockList::Lock& lock : one.list.locks) {
+      // What only idle threads wait for, and nobody got yet, tells nothing.
+      if (lock.rank == WaitRank::kIdle && lock.contentions == 0) continue;
       locks.emplace_back(&one, &lock);
       everything += static_cast<double>(lock.delay_ns);
     }
@@ -94,6 +96,10 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
     return a.second->rank != b.second->rank ? a.second->rank < b.second->rank : a.second->delay_ns > b.second->delay_ns;
   });
+  if (locks.empty() || locks[0].second->rank != WaitRank::kLock) {
+    table.header.push_back(fmt::format("note     no thread waited for a lock{}",
+                                       locks.empty() ? "" : ": these are waits for what nobody holds"));
+  }
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
     locks.resize(count);
@@ -124,11 +130,12 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   return table;
 }
 
-// Of the pairs in which one side's stack has a function that matches: the other side's functions, by delay.
+// Of the pairs in which one side's stack has a function that matches: the other side's functions.
 TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
   const bool holders = given == LockSide::kHolder;
   struct Sum {
     double contentions = 0, delay_ns = 0;
+    WaitRank rank = WaitRank::kLock;
   };
   std::map<std::tuple<std::string, std::string, std::string>, Sum> sums;
   double everything = 0;
@@ -150,14 +157,17 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
                                    : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)], one.whose.get());
       Sum& sum = sums[{name, FunctionOf(profile, stack, one.whose.get()),
                        LockNameOf(profile, one.list, *lock, one.whose.get())}];
+      sum.rank = lock->rank;
       sum.contentions += pair.contentions;
       sum.delay_ns += pair.delay_ns;
       everything += pair.delay_ns;
     }
   }
   std::vector<std::pair<std::tuple<std::string, std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.second.delay_ns > b.second.delay_ns; });
+  // What somebody holds first, as in the list of locks.
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.rank != b.second.rank ? a.second.rank < b.second.rank : a.second.delay_ns > b.second.delay_ns;
+  });
   TextTable table;
   table.columns = {{"delay_ns", "delay", Column::kRight},
                    {"contentions", "holds", Column::kRight, 0, 2},

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/analysis/lock_merger.h"
 #include "report/analysis/variance.h"
 #include "report/base/atomic_file.h"
@@ -12,6 +14,7 @@
 #include "report/base/progress.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/pprof/object_names.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
@@ -73,21 +76,32 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
   std::set<std::string> processes, intervals;
   std::vector<std::string> programs;
   uint64_t losses[kLosses] = {};
+  std::optional<int64_t> resident = 0;  // of all together, where each is another process and says it
   for (const ProfileFile* file : chosen.files) {
-    processes.insert(file->process);
+    const std::optional<int64_t> of_file = ResidentBytesOf(*file->profile);
+    const bool is_new = processes.insert(file->process).second;
+    resident = resident.has_value() && of_file.has_value() && is_new ? std::optional(WrappedSum(*resident, *of_file))
+                                                                     : std::nullopt;
     if (!file->profile->CommentValue("interval").empty()) {
       for (const Interval& interval : IntervalsOf(*file->profile))
         intervals.insert(fmt::format("{} {}", interval.mean, interval.unit));
     }
     const std::string program(file->profile->CommentValue("program"));
-    if (std::find(programs.begin(), programs.end(), program) == programs.end()) programs.push_back(program);
+    const bool is_known = std::find(programs.begin(), programs.end(), program) != programs.end();
+    if (!program.empty() && !is_known) programs.push_back(program);
     for (int i = 0; i < kLosses; ++i) {
       losses[i] += std::strtoull(
           std::string(file->profile->CommentValue(fmt::format("lost {}", kLossNames[i]))).c_str(), nullptr, 10);
     }
   }
   if (chosen.files[0]->kind_stated) profile.AddComment(one_line("kind: " + chosen.files[0]->kind));
-  if (programs.size() == 1) profile.AddComment(one_line("program: " + programs[0]));
+  constexpr size_t kPrograms = 3;
+  const size_t more = programs.size() - std::min(programs.size(), kPrograms);
+  programs.resize(programs.size() - more);
+  if (!programs.empty()) {
+    profile.AddComment(one_line(
+        fmt::format("program: {}{}", fmt::join(programs, ", "), more == 0 ? "" : fmt::format(" and {} more", more))));
+  }
   // A mean or a sum is no process's; a difference of one process is that process's still.
   if (processes.size() == 1 && options.mode == MergeMode::kDifference) {
     profile.AddComment(one_line("process: " + *processes.begin()));
@@ -114,6 +128,9 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
     profile.AddComment(fmt::format("total {}: {} ± {:.0f}", profile.strings[profile.sample_types[type].type],
                                    profile.Total(type), HalfWidthOf(variance)));
   }
+  for (const ProfileFile* file : chosen.files) ObjectNames(*file->profile).AddTo(&profile);
+  if (resident.has_value() && options.mode == MergeMode::kSum)
+    profile.AddComment(fmt::format("resident_bytes: {}", *resident));
   bool any = false;
   for (int i = 0; i < kLosses; ++i) {
     if (losses[i] == 0) continue;

@@ -18,6 +18,8 @@
 namespace holdfast {
 namespace {
 
+constexpr size_t kPeaksShown = 4;  // each is a line
+
 bool HasMetric(const ProfileFile& file, std::string_view metric) {
   return (" " + file.types).find(fmt::format(" {}/", metric)) != std::string::npos;
 }
@@ -90,11 +92,13 @@ size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t met
   const auto total = [&files](size_t of) {
     int64_t sum = 0;
     for (const ProfileFile* file : files) sum = WrappedSum(sum, file->profile->Total(of));
-    return sum;
+    return static_cast<double>(sum);
   };
+  double variance = 0;
+  for (const ProfileFile* file : files) variance += std::pow(HalfWidth(*file->profile, metric).value_or(0), 2);
   const bool has_it =
       std::all_of(files.begin(), files.end(), [&](const ProfileFile* file) { return file->types == files[0]->types; });
-  if (!allocated.ok() || !has_it || total(metric) != 0 || total(*allocated) == 0) return metric;
+  if (!allocated.ok() || !has_it || !AllWasFreed(total(metric), std::sqrt(variance), total(*allocated))) return metric;
   return *allocated;
 }
 
@@ -155,11 +159,13 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   }
   view.metric = options.metric.empty() ? MetricWithValues(files, *metric) : *metric;
   view.all_was_freed = view.metric != *metric;
+  view.default_metric = *metric;
   view.metric_name = first.strings[first.sample_types[view.metric].type];
   view.unit_name = first.strings[first.sample_types[view.metric].unit];
   if (const auto unit = CheckUnitOf(view); !unit.ok()) return unit;
   if (files[0]->kind_stated) view.kind = files[0]->kind;
-  std::vector<std::string> programs, samplings;
+  std::vector<std::string> samplings;
+  std::vector<std::pair<uint64_t, std::string>> programs;  // by what they have: the largest is named first
   double variance = 0;
   bool stated = true;
   for (const ProfileFile* file : files) {
@@ -167,16 +173,27 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
       return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
                                                     file->path, file->types, files[0]->path, files[0]->types));
     }
-    programs.push_back(file->program);
+    programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
+    if (const auto resident = ResidentBytesOf(*file->profile); resident.has_value() && view.kind == "heap") {
+      ++view.resident_files;
+      view.resident_bytes = WrappedSum(view.resident_bytes, *resident);
+    }
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
+    if (file->kind == "peak" && view.peaks.size() < kPeaksShown) {
+      if (std::string peak = PeakOf(*file->profile); !peak.empty())
+        view.peaks.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, peak) : peak);
+    }
     for (const std::string& loss : LossesOf(*file->profile)) {
       view.losses.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, loss) : loss);
     }
   }
-  view.program = Joined(programs);
+  std::stable_sort(programs.begin(), programs.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> names;
+  for (auto& [total, program] : programs) names.push_back(std::move(program));
+  view.program = Joined(names);
   view.sampling = Joined(samplings);
   if (stated) view.stated_half_width = std::sqrt(variance);
   const bool wants_errors = options.errors || HasFilter(options.stacks) || options.format != "table";
@@ -210,8 +227,10 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
 absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err) {
   if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
   Progress progress("reading profile");
-  auto set = ReadProfileSet(
-      options.files, {.kind = options.kind, .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
+  const auto given = options.peak ? PeakFilesFor(options.files) : options.files;
+  if (!given.ok()) return given.status();
+  auto set = ReadProfileSet(*given, {.kind = options.peak ? "peak" : options.kind,
+                                     .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
   progress.Clear();
   if (!set.ok()) return set.status();
   ThreadNames thread_names;
@@ -252,13 +271,25 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->header.push_back(
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
   if (view.all_was_freed)
-    table->header.push_back("note     nothing is in use any more, so this is all that was allocated (alloc_space)");
+    table->header.push_back(fmt::format(
+        "note     {} in use any more, so this is all that was allocated (alloc_space)",
+        view.profile->Total(view.default_metric) == 0
+            ? "nothing is"
+            : fmt::format("hardly anything is ({})", view.Value(view.profile->Total(view.default_metric)))));
   const auto with_error = [&](int64_t value, std::optional<double> half_width) {
     if (!half_width) return view.Value(value);
     return fmt::format("{} ± {} (95 %)", view.Value(value),
                        view.Value(static_cast<int64_t>(std::min(9e18, std::round(*half_width)))));
   };
   table->header.push_back("total    " + with_error(whole, view.stated_half_width));
+  for (const std::string& peak : view.peaks) table->header.push_back("peak     " + peak);
+  if (view.resident_files > 0 && view.unit_name == "bytes") {
+    table->header.push_back(fmt::format(
+        "resident {}, all that the kernel counts for {}", view.Value(view.resident_bytes),
+        view.files == 1                     ? "the process"
+        : view.files == view.resident_files ? fmt::format("{} processes", view.files)
+                                            : fmt::format("{} of {} processes", view.resident_files, view.files)));
+  }
   std::optional<double> selected_error;
   if (stacks.has_variances()) selected_error = HalfWidthOf(stacks.SelectedVariance(0));
   if (filtered) {
@@ -283,6 +314,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->members.push_back({"total", fmt::format("{}", whole)});
   table->members.push_back(
       {"total_error", view.stated_half_width ? JsonNumber(std::round(*view.stated_half_width)) : "null"});
+  table->members.push_back({"resident", view.resident_files > 0 ? fmt::format("{}", view.resident_bytes) : "null"});
   table->members.push_back({"selected", fmt::format("{}", selected)});
   table->members.push_back({"selected_error", selected_error ? JsonNumber(std::round(*selected_error)) : "null"});
 }

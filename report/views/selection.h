@@ -29,7 +29,8 @@ namespace holdfast {
 
 struct ViewOptions {
   std::vector<std::string> files;  // "-" is standard input; folders are looked through
-  std::string kind = "";           // heap, mutex, block; "" = see above
+  std::string kind = "";           // heap, mutex, block, peak; "" = see above
+  bool peak = false;               // what was in use at the most, of the processes whose files are given
   std::string metric = "";         // "" = the profile's default; of a heap of which nothing is in use, alloc_space
   std::string unit = "auto";
   size_t node_count = 30;  // 0 = all
@@ -47,13 +48,17 @@ struct View {
   std::shared_ptr<const Profile> profile;  // all files, added up
   std::vector<double> variances;           // of `profile`, when they were asked for and are known
   size_t metric = 0;                       // index of the sample type
+  size_t default_metric = 0;               // as the profile says
   bool all_was_freed = false;              // so that what was allocated is shown, as no metric was asked for
   std::string metric_name, unit_name, kind;
-  std::string program, sampling;  // of all files, joined
-  std::vector<std::string> losses;
+  std::string program, sampling;            // of all files, joined; programs with the most first
+  std::vector<std::string> losses, peaks;   // peaks: of a few processes, see PeakOf
   std::optional<double> stated_half_width;  // of the whole total, as the files say
   std::string output_unit;
   size_t files = 0;
+  // Of the processes of a heap whose files say it.
+  size_t resident_files = 0;
+  int64_t resident_bytes = 0;
   // Of a sum of mutex or block profiles: which functions contend for futexes (idle_waits.h).
   std::optional<std::set<std::string>> contends;
   ThreadNames thread_names;  // where rows are threads: of all kinds of profiles that were given

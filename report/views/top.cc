@@ -16,6 +16,7 @@
 #include "report/analysis/owners.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/pprof/profile_kind.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/short_name.h"
 #include "report/views/node_cells.h"
@@ -65,7 +66,7 @@ bool HasThreadLabel(const Profile& profile) {
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
                 std::string_view first_row, TextTable* table) {
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
-  const std::optional<Biggest> biggest = owners.BiggestOf(flat, view.kind == "heap");
+  const std::optional<Biggest> biggest = owners.BiggestOf(flat, IsMemoryKind(view.kind));
   if (biggest.has_value() && (is_part || biggest->name != first_row)) {
     table->header.push_back(
         fmt::format("biggest  {}: {}{}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
@@ -120,8 +121,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
   if (by_label && options.stacks.by == "thread" && style->format == Format::kTable && !HasThreadLabel(*view->profile)) {
     table.header.emplace_back(
-        "threads  by the function that they were started with; in brackets names of those that waited at a snapshot: of others "
-        "there is none in the file");
+        "threads  by the function that they were started with; in brackets what they were called when a snapshot was made");
   }
   if (style->format == Format::kTable) {
     AddMissingNames(*view, options, &*whose, &table);

@@ -21,8 +21,9 @@ std::vector<std::string> CallsOf(const Profile& profile, const std::vector<uint3
       if (line.function == Profile::kNone) continue;
       const std::string_view name = profile.strings[profile.functions[line.function].name];
       if (innermost.empty()) innermost = NameAlone(name);
-      if (plumbing->Holds(line.function, location.mapping) || name.starts_with('[')) continue;
-      std::vector<std::string>& to = IsNameless(name) && !calls.empty() ? nameless : calls;
+      const bool is_plumbing = plumbing != nullptr && plumbing->Holds(line.function, location.mapping);
+      if (is_plumbing || name.starts_with('[')) continue;
+      std::vector<std::string>& to = plumbing != nullptr && IsNameless(name) && !calls.empty() ? nameless : calls;
       std::string short_name = NameAlone(name);
       if (to.empty() || to.back() != short_name) to.push_back(std::move(short_name));
     }
@@ -105,15 +106,6 @@ std::string NameAlone(std::string_view function) {
     if (c == '>' && braces == 0 && angles > 0) --angles;
   }
   return name.empty() ? std::string(function) : name;
-}
-
-std::string ForHowLong(int64_t ns) {
-  constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs, kMinute = 60 * kSecond, kHour = 60 * kMinute;
-  if (ns < kMs) return fmt::format("{} µs", ns / 1000);
-  if (ns < kSecond) return fmt::format("{} ms", ns / kMs);
-  if (ns < kMinute) return fmt::format("{:.1f} s", static_cast<double>(ns / (kSecond / 10)) / 10);
-  if (ns < kHour) return fmt::format("{} min {} s", ns / kMinute, ns % kMinute / kSecond);
-  return fmt::format("{} h {} min", ns / kHour, ns % kHour / kMinute);
 }
 
 std::string Aligned(const std::vector<std::vector<std::string>>& rows) {

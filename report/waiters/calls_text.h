@@ -15,6 +15,7 @@ namespace holdfast {
 // "transfer ← handle ← run": the innermost functions of a stack that are not plumbing (report/profiles/plumbing.h), without
 // their parameters; of plumbing the innermost one where there are no others; "" for no frames at all. Code without a name
 // counts where it is the innermost, or where there is no other: "mariadbd!0xd5b023 ← handler::ha_index_read_map ← …".
+// No `plumbing`: nothing is left out.
 std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
 // The way of a wait whose lock tells nothing: up to 16 of them, of more the ten innermost, "…" and the six outermost.
 std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
@@ -22,8 +23,6 @@ std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, 
 std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t width);
 // "bank::transfer" of "void bank::transfer<int>(Account&, Account&) const".
 std::string NameAlone(std::string_view function);
-// "25.1 s", "250 ms", "5 min 12 s", "3 h 12 min".
-std::string ForHowLong(int64_t ns);
 // Lines of columns as wide as their widest cell; the last one is not filled up.
 std::string Aligned(const std::vector<std::vector<std::string>>& rows);
 

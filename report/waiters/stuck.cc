@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "report/base/printable.h"
+#include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
 #include "report/waiters/calls_text.h"
 #include "report/waiters/stuck_words.h"
@@ -22,7 +23,7 @@ std::string Threads(size_t count, std::string_view does) {
 
 class Stuck {
  public:
-  explicit Stuck(const Profile& profile) : words_(profile), list_(words_.list()) {
+  Stuck(const Profile& profile, const CallsShown& shown) : words_(profile, shown), list_(words_.list()) {
     for (const WaitingList::Wait& wait : list_.waits) ranks_.push_back(words_.RankOf(wait));
   }
 
@@ -63,7 +64,7 @@ class Stuck {
   }
 
   std::string Deadlock(const std::vector<int>& circle) const {
-    const std::string since = ForHowLong(words_.SinceNs(circle));
+    const std::string since = FormatDuration(words_.SinceNs(circle));
     return (circle.size() == 1
                 ? fmt::format("deadlock: 1 thread waits for itself, since {}\n", since)
                 : fmt::format("deadlock: {} threads wait for each other, since {}\n", circle.size(), since)) +
@@ -85,7 +86,7 @@ class Stuck {
       }
       if (at != start || way.empty() || is_sure) continue;
       text += fmt::format("perhaps a deadlock: {} threads wait for locks that each other got last, since {}\n",
-                          way.size(), ForHowLong(words_.SinceNs(way))) +
+                          way.size(), FormatDuration(words_.SinceNs(way))) +
               Rows(way);
     }
     return text;
@@ -119,7 +120,7 @@ class Stuck {
     const int64_t events = std::max<int64_t>(list_.total, static_cast<int64_t>(list_.waits.size())) - held - idle;
     std::string text = held == 0 ? "no thread waits for a lock"
                                  : fmt::format("{} for locks, the longest for {}",
-                                               Threads(static_cast<size_t>(held), "wait"), ForHowLong(longest_ns));
+                                               Threads(static_cast<size_t>(held), "wait"), FormatDuration(longest_ns));
     if (events > 0 || idle == 0) {
       text += fmt::format("; {}{} for what nobody holds", events, held > 0 ? "" : events == 1 ? " waits" : " wait");
     }
@@ -199,7 +200,7 @@ class Stuck {
       }
       text += fmt::format("  {}: {}{}, {}{}\n", WhatIsWaitedFor(group), Threads(group.count, "wait"),
                           group.locks == 1 ? "" : ", one for each", group.count == 1 ? "for " : "the longest for ",
-                          ForHowLong(group.longest->delay_ns));
+                          FormatDuration(group.longest->delay_ns));
       if (const std::string holder = words_.HolderText(*group.longest); !holder.empty())
         text += fmt::format("    {}\n", holder);
       text += Waiters(group);
@@ -224,7 +225,7 @@ class Stuck {
     std::vector<std::string> below;
     for (size_t i = 0; i < ways.size() && i < kMostGroupsShown; ++i) {
       const auto& [way, waits] = ways[i];
-      AddRow({"  " + Who(waits), " " + ForHowLong(waits[0]->delay_ns)}, way, words_.Calls(waits[0]->stack), &rows,
+      AddRow({"  " + Who(waits), " " + FormatDuration(waits[0]->delay_ns)}, way, words_.Calls(waits[0]->stack), &rows,
              &below);
     }
     std::string text = AlignedWith(rows, below);
@@ -272,7 +273,7 @@ class Stuck {
         more += waits.size();
         continue;
       }
-      rows.push_back({Who(waits), " " + ForHowLong(waits[0]->delay_ns), " " + words_.Calls(waits[0]->stack)});
+      rows.push_back({Who(waits), " " + FormatDuration(waits[0]->delay_ns), " " + words_.Calls(waits[0]->stack)});
     }
     if (rows.empty()) return "";
     return fmt::format("\nidle, or a wake-up was lost: {} in {} own loop{}\n", Threads(threads, "wait"),
@@ -315,9 +316,11 @@ class Stuck {
 
 }  // namespace
 
-std::string DeadlockText(const Profile& profile) { return Stuck(profile).Deadlocks(); }
+std::string DeadlockText(const Profile& profile) { return Stuck(profile, {}).Deadlocks(); }
 
-std::string StuckText(const Profile& profile, const std::string& process) { return Stuck(profile).Screen(process); }
+std::string StuckText(const Profile& profile, const std::string& process, const CallsShown& shown) {
+  return Stuck(profile, shown).Screen(process);
+}
 
 bool HasDeadlock(const Profile& profile) { return !ReadWaitingList(profile).deadlocks.empty(); }
 

@@ -1,6 +1,6 @@
 // Who waits for whom, in words: `holdfast stuck`, and the lines that other commands print where there is a deadlock.
 //
-//   deadlock: 2 threads wait for each other, since 25.1 s
+//   deadlock: 2 threads wait for each other, since 25.1s
 //     T2 worker (tid 4711)  holds  accounts_mutex (server)  waits for  audit_mutex (server)     transfer ← handle ← run
 //     T3 worker (tid 4712)  holds  audit_mutex (server)     waits for  accounts_mutex (server)  audit ← handle ← run
 //
@@ -16,11 +16,18 @@
 
 namespace holdfast {
 
+// Which calls stand beside a thread.
+struct CallsShown {
+  std::vector<std::string> plumbing =
+      {};             // patterns of what else is plumbing (report/profiles/plumbing.h), which compile
+  bool folds = true;  // false: plumbing as well
+};
+
 // "" if there is none.
 std::string DeadlockText(const Profile& profile);
 // One screen: deadlocks, locks that somebody waits for, what nobody holds. `process`: "server (pid 4242)".
-std::string StuckText(const Profile& profile, const std::string& process);
-std::string StuckJson(const Profile& profile, int64_t pid);
+std::string StuckText(const Profile& profile, const std::string& process, const CallsShown& shown = {});
+std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& shown = {});  // with whole stacks
 bool HasDeadlock(const Profile& profile);
 
 // Several processes: those in which somebody waits for a lock or in the midst of work as above, one after the other; then what
@@ -32,7 +39,7 @@ struct StuckProcess {
   std::string name;
   Profile profile;
 };
-std::string StuckTextOfAll(const std::vector<StuckProcess>& processes);
+std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const CallsShown& shown = {});
 
 // Of these files, the deadlocks in those that are block profiles; "" if there is none, also for files that cannot be read.
 std::string DeadlocksIn(const std::vector<std::string>& files);

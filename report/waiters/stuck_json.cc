@@ -23,6 +23,7 @@ void AddThread(const StuckWords& words, std::string_view key, int thread, JsonTe
   const WaitingList::Thread& it = words.ThreadAt(thread);
   json->Open('{').Key("tid").Number(it.tid).Key("number").Number(it.number).Key("name").String(it.name);
   if (it.gone) json->Key("ended").Bool(true);
+  if (!it.labels.empty()) json->Key("labels").String(it.labels);
   if (!it.does.empty()) json->Key("does").String(it.does);
   if (it.stack != WaitingList::kUnknown) AddCalls(words, it.stack, json);
   json->Close('}');
@@ -30,8 +31,8 @@ void AddThread(const StuckWords& words, std::string_view key, int thread, JsonTe
 
 }  // namespace
 
-std::string StuckJson(const Profile& profile, int64_t pid) {
-  const StuckWords words(profile);
+std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& shown) {
+  const StuckWords words(profile, shown);
   JsonText json;
   json.Open('{').Key("pid").Number(pid).Key("deadlocks").Open('[');
   for (const std::vector<int>& circle : words.list().deadlocks) {

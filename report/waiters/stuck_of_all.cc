@@ -52,14 +52,14 @@ std::string NamesOf(const std::vector<std::string>& processes) {
 
 }  // namespace
 
-std::string StuckTextOfAll(const std::vector<StuckProcess>& processes) {
+std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const CallsShown& shown) {
   std::string text;
   std::map<std::pair<std::string, std::string>, Alike> all;
   size_t quiet = 0, idle = 0;
   for (const StuckProcess& process : processes) {
-    const StuckWords words(process.profile);
+    const StuckWords words(process.profile, shown);
     if (IsHeldUp(words)) {
-      text += StuckText(process.profile, process.name) + "\n";
+      text += StuckText(process.profile, process.name, shown) + "\n";
       continue;
     }
     ++quiet;

@@ -14,9 +14,10 @@ constexpr int kLongestChain = 4;
 
 }  // namespace
 
-StuckWords::StuckWords(const Profile& profile)
+StuckWords::StuckWords(const Profile& profile, const CallsShown& shown)
     : profile_(profile),
-      whose_(Plumbing::Make(profile, {}).value()),  // without patterns it can't fail
+      whose_(Plumbing::Make(profile, shown.plumbing).value()),  // with patterns that compile it can't fail
+      folds_(shown.folds),
       locks_(ReadLockList(profile, &whose_)),
       list_(ReadWaitingList(profile)) {
   for (const WaitingList::Wait& wait : list_.waits) {
@@ -30,7 +31,8 @@ std::string StuckWords::ThreadName(int thread) const {
   const WaitingList::Thread& it = ThreadAt(thread);
   std::string name = it.number != 0 ? fmt::format("T{}", it.number) : "";
   if (!it.name.empty()) name += (name.empty() ? "" : " ") + Printable(it.name);
-  return name.empty() ? fmt::format("tid {}", it.tid) : fmt::format("{} (tid {})", name, it.tid);
+  const std::string labels = it.labels.empty() ? "" : "; " + Printable(it.labels);
+  return name.empty() ? fmt::format("tid {}{}", it.tid, labels) : fmt::format("{} (tid {}{})", name, it.tid, labels);
 }
 
 std::string StuckWords::LockName(const WaitingList::Wait& wait) const {
@@ -55,11 +57,12 @@ std::string StuckWords::WhatIsWaitedFor(const WaitingList::Wait& wait) const {
 }
 
 std::string StuckWords::Calls(int stack) const {
+  if (!folds_) return Way(stack);
   return stack == WaitingList::kUnknown ? "" : Printable(CallsText(profile_, StackAt(stack), &whose_));
 }
 
 std::string StuckWords::Way(int stack) const {
-  return stack == WaitingList::kUnknown ? "" : Printable(WayText(profile_, StackAt(stack), &whose_));
+  return stack == WaitingList::kUnknown ? "" : Printable(WayText(profile_, StackAt(stack), folds_ ? &whose_ : nullptr));
 }
 
 std::vector<std::string> StuckWords::Functions(int stack) const {

@@ -15,13 +15,14 @@
 #include "report/analysis/waiting_list.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/plumbing.h"
+#include "report/waiters/stuck.h"
 
 namespace holdfast {
 
 class StuckWords {
  public:
   // It outlives this.
-  explicit StuckWords(const Profile& profile);
+  explicit StuckWords(const Profile& profile, const CallsShown& shown = {});
 
   const WaitingList& list() const { return list_; }
   const WaitingList::Thread& ThreadAt(int thread) const { return list_.threads[static_cast<size_t>(thread)]; }
@@ -60,6 +61,7 @@ class StuckWords {
 
   const Profile& profile_;
   mutable Plumbing whose_;
+  const bool folds_;
   const LockList locks_;
   const WaitingList list_;
   std::map<std::pair<std::string_view, std::string_view>, size_t> waiters_;  // by kind and address

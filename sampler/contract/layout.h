@@ -1,7 +1,7 @@
 // The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, hash heads
-//   after the header  records       (records.h) Node, NodeBranch, Stack, Row, Module, LiveLevel, in the order in which they were needed
+//   after the header  records       (records.h) Node, NodeBranch, Stack, Row, Module, LabelSet, LiveLevel, in the order in which they were needed
 //
 // Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
@@ -20,11 +20,12 @@
 
 #include "sampler/contract/ongoing_layout.h"
 #include "sampler/contract/records.h"
+#include "sampler/contract/triggers.h"
 
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 13;
+inline constexpr uint32_t kLayoutVersion = 15;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -79,6 +80,19 @@ struct IntervalChange {
   uint64_t interval;  // bytes or nanoseconds; 0 = off
 };
 
+// What is in use now and was at most: one line for who looks from outside, often. Without blocks of the shadow map: of these only
+// the rows know.
+struct alignas(64) HeapInUse {
+  std::atomic<uint64_t> now;        // estimated bytes, in kAmountFractionBits
+  std::atomic<uint64_t> highest;    // that `now` ever was
+  std::atomic<int64_t> highest_ns;  // when, of CLOCK_MONOTONIC
+  std::atomic<Offset> shadow;       // ShadowDirectory; 0: none
+  // The list of all heap rows, by Row::older: who was there at the last look finds what has come since at its head. Of a race two
+  // that are alike may be in it, of which one is in no stack's list.
+  std::atomic<Offset> newest_row;
+};
+static_assert(sizeof(HeapInUse) == 64);
+
 // Which interval is in force, of `count` that were ever set; 0 if that is no count.
 inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
 
@@ -118,6 +132,8 @@ struct TableHeader {
   std::atomic<int32_t> exporter_pid;
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
 
+  HeapInUse in_use;
+
   // Options, as the target took them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end
   uint64_t max_disk_bytes;
@@ -128,6 +144,7 @@ struct TableHeader {
   uint32_t profiles;  // bit of each ProfileKind
   uint32_t verbose;
   uint32_t merge;  // 1: a process that leaves a single snapshot shares its program's file
+  uint32_t peak;   // 1: the exporter keeps the state at the most that was in use
   std::atomic<uint32_t> heap_interval_count;
   std::atomic<uint32_t> lock_interval_count;
   IntervalChange heap_intervals[kIntervals];  // the newest stands at [count − 1]
@@ -142,12 +159,12 @@ struct TableHeader {
   Offset missing_stack;                              // samples whose stack could not be taken
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;                 // how many have been begun
-  std::atomic<Offset> shadow;                        // ShadowDirectory; 0: none
-  std::atomic<uint32_t> node_count, stack_count, row_count, module_count;
+  std::atomic<uint32_t> node_count, stack_count, module_count;
   std::atomic<uint32_t> lock_count, pair_count, lock_number;
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
   std::atomic<Offset> ongoing_segments[kOngoingSegments];
+  NotedThread noted_threads[kNotedThreads];
 
   // Text, zero-terminated, cut when too long.
   char host[64];
@@ -155,6 +172,7 @@ struct TableHeader {
   char executable[512];
   char out[1024];           // output folder, absolute
   char command_line[2048];  // arguments joined by spaces
+  char snapshot_when[kTriggerTextBytes];
 
   CounterShard counters[kCounterShards];
   LockCounters lock_counters[kCounterShards];

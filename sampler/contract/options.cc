@@ -2,20 +2,13 @@
 
 #include <signal.h>
 
+#include "sampler/contract/quantities.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
+#include "sampler/contract/triggers.h"
 
 namespace holdfast {
 namespace {
-
-struct QuantityUnit {
-  const char* name;
-  uint64_t factor;
-};
-constexpr QuantityUnit kSizeUnits[] = {{"", 1},          {"B", 1},      {"KiB", 1 << 10},  {"MiB", 1 << 20},
-                                       {"GiB", 1 << 30}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
-constexpr QuantityUnit kTimeUnits[] = {
-    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}};
 
 struct SignalName {
   const char* name;
@@ -24,43 +17,6 @@ struct SignalName {
 constexpr SignalName kSignals[] = {{"USR1", SIGUSR1},     {"USR2", SIGUSR2},   {"HUP", SIGHUP},  {"QUIT", SIGQUIT},
                                    {"PROF", SIGPROF},     {"WINCH", SIGWINCH}, {"URG", SIGURG},  {"IO", SIGIO},
                                    {"VTALRM", SIGVTALRM}, {"PWR", SIGPWR},     {"CONT", SIGCONT}};
-
-// Digits with at most one point, then a unit; no sign, no blanks.
-template <size_t N>
-bool ParseQuantity(const char* text, const QuantityUnit (&units)[N], uint64_t* value) {
-  uint64_t whole = 0;
-  uint64_t fraction = 0, scale = 1;
-  const char* at = text;
-  if (*at < '0' || *at > '9') return false;
-  for (; *at >= '0' && *at <= '9'; ++at) {
-    if (whole > (UINT64_MAX - 9) / 10) return false;
-    whole = whole * 10 + static_cast<uint64_t>(*at - '0');
-  }
-  if (*at == '.') {
-    for (++at; *at >= '0' && *at <= '9'; ++at) {
-      if (scale >= 1'000'000) continue;
-      fraction = fraction * 10 + static_cast<uint64_t>(*at - '0');
-      scale *= 10;
-    }
-  }
-  for (const QuantityUnit& unit : units) {
-    if (!TextEquals(at, unit.name)) continue;
-    if (whole > (uint64_t{1} << 62) / unit.factor) return false;
-    *value = whole * unit.factor + fraction * unit.factor / scale;
-    // 0 often means "off": what is only less than the smallest unit is not that.
-    if (*value == 0 && fraction != 0) *value = 1;
-    return true;
-  }
-  return false;
-}
-
-bool ParseCount(const char* text, uint64_t* value) {
-  for (const char* at = text; *at != '\0'; ++at) {
-    if (*at == '.') return false;
-  }
-  constexpr QuantityUnit kNone[] = {{"", 1}};
-  return ParseQuantity(text, kNone, value);
-}
 
 bool ParseYesNo(const char* text, bool* value) {
   const bool yes = TextEquals(text, "yes") || TextEquals(text, "1");
@@ -136,6 +92,9 @@ bool IsKnownVariable(const char* name) {
                                     "CHILDREN",
                                     "MERGE_CHILDREN",
                                     "LOCK_LABEL",
+                                    "PEAK",
+                                    "SNAPSHOT_WHEN",
+                                    "ON_SNAPSHOT",
                                     "SEED",
                                     "ENABLE",
                                     "VERBOSE",
@@ -163,24 +122,18 @@ bool IsKnownVariable(const char* name) {
   return Contains(name, end, "_SERVICE_") || Contains(name, end, "_PORT");
 }
 
-bool ParseSize(const char* text, uint64_t* bytes) { return ParseQuantity(text, kSizeUnits, bytes); }
-
-bool ParseTime(const char* text, uint64_t* ns) {
-  if (TextEquals(text, "0")) {
-    *ns = 0;
-    return true;
-  }
-  return ParseQuantity(text, kTimeUnits, ns);
-}
-
 void ReadOptions(const char* const* environment, Options* options) {
   const char* out = ".";
   constexpr const char kSizeHelp[] = "a size (B, KiB, MiB, GiB, KB, MB, GB)";
   constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
   uint64_t number = 0;
-  bool by_run = false;  // which has named misspelt variables already, once for all its processes
-  for (const char* const* entry = environment; *entry != nullptr; ++entry)
+  bool by_run = false;     // which has named misspelt variables already, once for all its processes
+  bool preloaded = false;  // by a variable
+  for (const char* const* entry = environment; *entry != nullptr; ++entry) {
     by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
+    preloaded = preloaded || (TextStartsWith(*entry, "LD_PRELOAD=") &&
+                              Contains(*entry, *entry + TextLength(*entry), "libholdfast.so"));
+  }
   for (; *environment != nullptr; ++environment) {
     const char* entry = *environment;
     if (TextStartsWith(entry, "XDG_RUNTIME_DIR=")) options->runtime_dir = entry + 16;
@@ -225,6 +178,21 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->children)) takes = "yes or no";
     } else if (is("LOCK_LABEL")) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
+    } else if (is("PEAK")) {
+      if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
+    } else if (is("SNAPSHOT_WHEN")) {
+      TriggerList triggers;
+      if (ParseTriggers(value, &triggers)) {
+        options->snapshot_when = value;
+      } else {
+        takes = kTriggersTake;
+      }
+    } else if (is("ON_SNAPSHOT")) {
+      if (TextLength(value) >= kOnSnapshotBytes) {
+        takes = "a command of at most 1023 bytes";
+      } else if (preloaded && *value != '\0') {
+        options->on_snapshot = entry;
+      }
     } else if (is("REPLAY")) {
       if (!ParseYesNo(value, &options->replay)) takes = "0 or 1";
     } else if (is("SEED")) {
@@ -250,7 +218,7 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (options->exporter && *value != '\0') options->exporter_path = value;
     }
     if (takes != nullptr) {
-      TextBuffer<128> problem;
+      TextBuffer<192> problem;
       ComplainOf(name.text(), value, problem.Add("not ").Add(takes).Add("; the default is used").text());
     } else if (!by_run && !IsKnownVariable(entry)) {
       ComplainOf(name.text(), value, "no such variable, it is ignored; holdfast run --help names them");

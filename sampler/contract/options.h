@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "sampler/contract/layout.h"
+#include "sampler/contract/quantities.h"
 
 namespace holdfast {
 
@@ -16,6 +17,7 @@ namespace holdfast {
 inline constexpr uint64_t kDefaultLockIntervalNs = 100'000;
 inline constexpr uint64_t kDefaultHeapInterval = 512 << 10;
 inline constexpr size_t kLongestPath = 1024;
+inline constexpr size_t kOnSnapshotBytes = 1024;  // of the command, with the zero at its end
 
 struct Options {
   uint64_t heap_interval = kDefaultHeapInterval;
@@ -33,9 +35,15 @@ struct Options {
   bool children = true;
   bool lock_label = false;  // lock samples are kept apart by lock
   bool merge = false;       // HOLDFAST_MERGE_CHILDREN
+  bool peak = true;         // HOLDFAST_PEAK
   bool exporter = true;     // HOLDFAST_EXPORTER=no
   bool replay = true;       // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)
   const char* exporter_path = nullptr;
+  const char* snapshot_when = "";  // triggers.h
+  // "HOLDFAST_ON_SNAPSHOT=COMMAND"; null: none. Only where LD_PRELOAD of the same environment names the library: who could set the one
+  // could have had anything run by the other. Where it comes from /etc/ld.so.preload, an environment that a setuid program
+  // hands on as root may be its user's.
+  const char* on_snapshot = nullptr;
   const char* tables = nullptr;       // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
   char out[kLongestPath] = {};        // absolute
@@ -51,11 +59,6 @@ bool IsKnownVariable(const char* name);
 
 // `path` as it is from now on, wherever the program goes. False: it is longer than `capacity`, and was cut.
 bool CopyAbsolutePath(char* to, size_t capacity, const char* path);
-
-// "512KiB" → 524288; B, KiB, MiB, GiB, KB, MB, GB; no unit = bytes. False: not a size.
-bool ParseSize(const char* text, uint64_t* bytes);
-// "100us" → 100000; ns, us, ms, s, m, h; only 0 may stand without a unit. False: not a time.
-bool ParseTime(const char* text, uint64_t* ns);
 
 }  // namespace holdfast
 

@@ -65,14 +65,15 @@ enum class Loss : uint8_t {
   kSumFull,        // a sum that has no room for more, and stays as it is
   kOngoingFull,    // waits that no snapshot sees while they last: too many threads wait at once
   kTimesFull,      // waits and holds that are in no TimeHistogram: how long those of their lock were is not known
+  kLabelsFull,     // labels of the program's that became `[overflow]`: too many sets, or too long ones
 };
-inline constexpr int kLosses = 13;
+inline constexpr int kLosses = 14;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
     "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
-    "sum-full",          "ongoing-waits-full", "lock-times-full"};
+    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full"};
 
-// Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted.
+// Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted. Its labels are one frame more.
 inline constexpr int kMaxDepth = 256;
 
 // ---- Records ----
@@ -87,6 +88,22 @@ inline constexpr int kTagBits = 11;
 inline constexpr uint16_t kNoModuleTag =
     255;  // a JIT compiler's code, which may lie where a module lies at another time
 inline constexpr bool IsOutsideModules(uint64_t tagged) { return tagged >> kPcTagShift == kNoModuleTag; }
+
+// The labels of the thread that took a sample (include/holdfast.h) stand in its stack as the innermost frame, where no code can be:
+// this bit, and the offset of a LabelSet; 0: there was no room for one. So stacks of different labels are different stacks that
+// share all nodes but the innermost.
+inline constexpr TaggedPc kLabelMark = TaggedPc{1} << 47;
+inline constexpr bool IsLabels(TaggedPc frame) { return (frame & kPcMask) >> 47 != 0; }
+
+// `key` 0 `value` 0, for each label, by key in ascending order; no key twice.
+struct LabelSet {
+  uint16_t bytes;
+  char text[];
+};
+inline constexpr uint32_t kMostLabelSets = 4096;
+inline constexpr uint32_t kMostLabelKey = 64, kMostLabelValue = 128;  // bytes; longer ones are cut
+inline constexpr uint32_t kMostLabelBytes = 512;                      // of a set, zeros included
+inline constexpr char kLabelOverflow[] = "[overflow]";                // a value, or a set, that there was no room for
 
 // Some frames in a tree of calls: stacks that share their outer frames share those nodes. A stack is cut into pieces of
 // kNodeFrames from its outermost frame on; only its innermost piece may hold fewer. 30 frames that differ in the leaf
@@ -179,9 +196,10 @@ struct Row {
   uint16_t
       size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
                    // the lock if they are kept apart (LockRecord::number)
+  Offset older;    // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
   std::atomic<uint64_t> sums[kRowSums];
 };
-static_assert(sizeof(Row) == 72);
+static_assert(sizeof(Row) == 80);
 
 // Threads that may own rows; later ones share.
 inline constexpr uint32_t kMostOwners = 32;
@@ -288,6 +306,16 @@ struct LockPairRecord {
   std::atomic<uint64_t> contentions, delay;
 };
 static_assert(sizeof(LockPairRecord) == 32);
+// A thread that took a sample, so that who looks from outside can call it by its name: the latest of those whose ids are
+// equal in their last bits. `when_ns`: of CLOCK_MONOTONIC; a thread that began later has got the id of one that had ended.
+struct NotedThread {
+  std::atomic<uint64_t> who;  // its id, and from bit 32 on the Row of its sample; 0: nobody, or being written
+  std::atomic<int64_t> when_ns;
+};
+static_assert(sizeof(NotedThread) == 16);
+inline constexpr uint32_t kNotedThreads = 512;
+inline constexpr int kNotedRowShift = 32;
+
 inline constexpr uint32_t kLockHeads = 256;
 inline constexpr uint32_t kPairHeads = 1024;
 inline constexpr uint32_t kMostLocks = 4096;

@@ -4,6 +4,7 @@
 #include "sampler/heap/heap_sums.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/process/exporter_watch.h"
+#include "sampler/process/noted_threads.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/sample_stack.h"
@@ -24,19 +25,20 @@ Row* FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint
 
 // Of the stack that was just walked. `*stack`: 0 where it is not to be remembered.
 Row* FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
-                   Offset* stack) {
+                   TaggedPc labels, Offset* stack) {
   StackPath& path = memory->last().path();
-  if (const WalkMemory::KnownRow* known = memory->FindKnownRow(path.hash(), size_class)) {
+  const uint64_t hash = path.HashWith(labels);
+  if (const WalkMemory::KnownRow* known = memory->FindKnownRow(hash, size_class)) {
     Row* row = table->At<Row>(known->row);
     if (LIKELY(!IsFull(*row))) {
       *stack = known->stack;
       return row;
     }
   }
-  Stack* interned = InternStack(table, &path);
+  Stack* interned = InternStack(table, &path, labels);
   Row* row = FindRowOf(table, thread, interned, size_class);
   *stack = row->owner != 0 ? table->OffsetOf(interned) : 0;
-  if (*stack != 0) memory->RememberRow(path.hash(), size_class, table->OffsetOf(row), *stack);
+  if (*stack != 0) memory->RememberRow(hash, size_class, table->OffsetOf(row), *stack);
   return row;
 }
 
@@ -50,16 +52,19 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
     row = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
     const bool expected = memory->Expects(caller);
+    // Read once: a handler may set others.
+    const uintptr_t label_word = *LabelWord(thread);
+    const TaggedPc labels = LabelFrame(table, LabelsIn(label_word));
     LastWalk& last = memory->last();
     switch (WalkFromLast(table, thread, caller, &last)) {
       case Walked::kLast: {
         Offset stack;
-        row = FindRowOfLast(table, thread, memory, size_class, &stack);
-        if (expected && stack != 0) walk = memory->Keep(caller, stack);
+        row = FindRowOfLast(table, thread, memory, size_class, labels, &stack);
+        if (expected && stack != 0) walk = memory->Keep(caller, stack, label_word);
         break;
       }
       case Walked::kTrace:
-        row = FindRowOf(table, thread, InternStack(table, *last.trace()), size_class);
+        row = FindRowOf(table, thread, InternStack(table, *last.trace(), labels), size_class);
         break;
       case Walked::kMissing:
         row = FindRowOf(table, thread, MissingStack(table), size_class);
@@ -92,7 +97,10 @@ void InsertExact(SharedTable* table, const ThreadState& thread, Row* row, const 
     }
   }
   const int level = InsertLive(table, address, {bytes, table->OffsetOf(row), thread.interval_index});
-  if (level >= 0) return AddToFilter(block, level);
+  if (level >= 0) {
+    if (row->owner != 0) AddInUse(table, bytes << kAmountFractionBits);
+    return AddToFilter(block, level);
+  }
   table->Count(Loss::kLiveTableFull);
   // Its free would never be seen: better a block too few in use than a leak that is none.
   if (row->owner != 0) return AddFreeExact(table, row, bytes);
@@ -105,7 +113,7 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
   // A gap of an earlier interval has run out: its sample weighs what that says.
-  if (thread.interval_index + 1 != exact_interval_count.load(std::memory_order_relaxed)) return false;
+  if (uint32_t{thread.interval_index} + 1 != exact_interval_count.load(std::memory_order_relaxed)) return false;
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   // Before: a handler's own draw, which is muted, is to stand afterwards.
   thread.heap_countdown = thread.heap_gap = 1;
@@ -132,7 +140,10 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
   RecordFree(block);
   InsertExact(recorded, thread, row, block, bytes);
   own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
+  if (own_time.measured()) {
+    NoteThread(recorded, thread, row, true);
+    TendExporter(recorded);
+  }
   Unmute(thread);
   return true;
 }

@@ -5,6 +5,7 @@
 #include "sampler/heap/heap_sums.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
+#include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
@@ -94,7 +95,7 @@ bool HeapEventDue(size_t bytes) {
   gap = CutGap({gap.length - over, gap.is_event}, kLongestGap);
   thread.heap_countdown = thread.heap_gap = gap.length;
   thread.heap_gap_is_event = gap.is_event;
-  thread.interval_index = index;
+  thread.interval_index = static_cast<uint16_t>(index);
   thread.sampled_index = static_cast<uint16_t>(sampled_index);
   // A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
   // program, also one that began switched off. Half of it: a gap begins behind the block that ended the one before. A
@@ -143,6 +144,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const Weight weight = WeightOf(bytes, interval);
   CountAllocation(recorded, thread, bytes);
   AddAlloc(recorded, row, weight);
+  NoteThread(recorded, thread, row, own_time.measured());
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
   const int level =
@@ -179,7 +181,10 @@ void RecordFree(const TakenLive& taken, const void* block) {
   RemoveFromFilter(block);
   DropLive(taken);
   Row* row = recorded->At<Row>(sample.row);
-  if (row->owner != 0) return AddFreeExact(recorded, row, sample.size);
+  if (row->owner != 0) {
+    TakeInUse(recorded, sample.size << kAmountFractionBits);
+    return AddFreeExact(recorded, row, sample.size);
+  }
   AddFree(recorded, row, WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
   CountFree(recorded, thread_state, sample.size);
 }

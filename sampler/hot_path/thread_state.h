@@ -69,7 +69,8 @@ struct ThreadState {
   uint64_t random;         // state of the thread's generator
   StackBounds stack_bounds;
   uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
-  uint32_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
+  uint16_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
+  uint16_t labels;          // the number of its LabelSet (sampler/tables/label_sets.h); 0: none
   uint16_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
   uint16_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
   uint16_t calm_unlocks;   // while some lock is watched: how many more may pass before one has a closer look (see Calm)
@@ -89,6 +90,7 @@ struct ThreadState {
   bool in_operator;        // muted for that call
   uint8_t preparing;       // its part of lock_preparing
   uint8_t stack_floor;     // lowest bits of the page from where on its stack can be used: see little_stack.cc
+  bool noted;              // in TableHeader::noted_threads
   uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;  // which of the heap intervals the sample that is being taken was drawn from
   uint16_t lock_index;     // which of the lock intervals lock_countdown was drawn from
@@ -97,12 +99,26 @@ struct ThreadState {
 };
 static_assert(sizeof(ThreadState) == 256);
 
+// The word in which the labels lie, beside what changes as rarely: what was remembered under other labels does not hold.
+inline uint16_t LabelsIn(uintptr_t label_word) { return static_cast<uint16_t>(label_word >> 48); }
+inline const uintptr_t* LabelWord(const ThreadState& thread) {
+  return reinterpret_cast<const uintptr_t*>(&thread.epoch);
+}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"  // every compiler that builds this has it
+static_assert(offsetof(ThreadState, epoch) % 8 == 0 &&
+              offsetof(ThreadState, labels) == offsetof(ThreadState, epoch) + 6);
+#pragma GCC diagnostic pop
+
 extern HOLDFAST_HIDDEN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 // Marks this thread as inside our own code. Nothing that needs a destructor lives across a call to a real function:
 // set and cleared by hand.
 inline void Mute(ThreadState& thread) { thread.muted = true; }
 inline void Unmute(ThreadState& thread) { thread.muted = false; }
+
+// This thread's id; 0 where it may not ask.
+int ThreadId();
 
 }  // namespace holdfast
 

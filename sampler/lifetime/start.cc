@@ -18,6 +18,8 @@ const char* Kept(const char* text, char (&copy)[kCapacity]) {
 }
 constinit char kept_tables[sizeof TableLocation::folder] = {};
 constinit char kept_runtime_dir[sizeof TableLocation::folder] = {};
+constinit char kept_snapshot_when[kTriggerTextBytes] = {};
+constinit char kept_on_snapshot[sizeof "HOLDFAST_ON_SNAPSHOT=" + kOnSnapshotBytes] = {};
 
 }  // namespace
 
@@ -26,6 +28,8 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   Options& options = process.options;
   options.tables = Kept(options.tables, kept_tables);
   options.runtime_dir = Kept(options.runtime_dir, kept_runtime_dir);
+  options.snapshot_when = Kept(options.snapshot_when, kept_snapshot_when);
+  options.on_snapshot = Kept(options.on_snapshot, kept_on_snapshot);
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) return;

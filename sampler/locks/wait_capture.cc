@@ -5,6 +5,7 @@
 #include "sampler/locks/ongoing_waits.h"
 #include "sampler/locks/wait_internal.h"
 #include "sampler/process/exporter_watch.h"
+#include "sampler/process/noted_threads.h"
 #include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
@@ -18,12 +19,13 @@ bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style,
   return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
 }
 
-// Of this thread, the lock, what it is locked for (one call may lead to several functions), the caller and the height of its
-// stack, never 0. Code without frame pointers has other things in that register.
-uint64_t CallSiteOf(const CallerRegisters& caller, const void* lock, WaitKind kind) {
+// Of this thread and its labels, the lock, what it is locked for (one call may lead to several functions), the caller and the
+// height of its stack, never 0. Code without frame pointers has other things in that register.
+uint64_t CallSiteOf(const CallerRegisters& caller, const ThreadState& thread, const void* lock, WaitKind kind) {
   constexpr uintptr_t kLargestFrame = 65536;
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   uint64_t hash = reinterpret_cast<uintptr_t>(lock) * kFactor ^ static_cast<uint64_t>(ThreadId());
+  hash ^= uint64_t{thread.labels} << 32;
   hash = (hash ^ hash >> 32 ^ caller.pc ^ static_cast<uint64_t>(kind) << 56) * kFactor;
   hash = (hash ^ hash >> 32 ^ caller.sp) * kFactor;
   if (caller.fp - caller.sp < kLargestFrame) hash = (hash ^ hash >> 32 ^ caller.fp) * kFactor;
@@ -71,6 +73,7 @@ void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
     RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   NoteOngoing(recorded, *wait);
+  NoteThread(recorded, thread, wait->row, own_time.measured());
   own_time.Add();
   if (own_time.measured()) TendExporter(recorded);
   Unmute(thread);
@@ -86,7 +89,7 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
     wait->sampled = true;
     return CaptureWait(caller, wait);
   }
-  const uint64_t call_site = CallSiteOf(caller, wait->holder, wait->kind);
+  const uint64_t call_site = CallSiteOf(caller, thread, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), call_site);
   const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;

@@ -312,14 +312,6 @@ void DropWait(LockWait* opaque) {
   if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);
 }
 
-int ThreadId() {
-  ThreadState& thread = thread_state;
-  if (thread.thread_id == 0 && !no_system_calls.load(std::memory_order_relaxed)) {
-    thread.thread_id = static_cast<int>(RawSyscall(SYS_gettid));
-  }
-  return thread.thread_id;
-}
-
 bool CanRead(const void* address) { return PageReadable(reinterpret_cast<uintptr_t>(address)); }
 
 }  // namespace holdfast

@@ -75,8 +75,7 @@ struct ConditionWaiters {
 };
 ConditionWaiters WaitersOfCondition(const void* condition);
 void RecordSignal(const void* condition, const void* mutex, uint64_t woken);
-// This thread's id; 0 where it may not ask. Whether memory can be read.
-int ThreadId();
+// Whether memory can be read.
 bool CanRead(const void* address);
 
 }  // namespace holdfast

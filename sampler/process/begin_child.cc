@@ -11,6 +11,7 @@
 #include "sampler/process/process.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/scratch.h"
+#include "sampler/tables/label_sets.h"
 #include "sampler/tables/shadow_map.h"
 
 namespace holdfast {
@@ -53,6 +54,7 @@ void BeginChild() {
   EndWithoutCounters();
   ResetScratch();
   ForgetModules();
+  ForgetLabelFrames();
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   process.before_table.alloc_bytes = 0;

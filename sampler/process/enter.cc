@@ -80,6 +80,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.preparing = 0;
     thread.tended = static_cast<uint16_t>(thread.random);
     thread.thread_id = 0;
+    thread.noted = false;
     thread.samples = static_cast<uint16_t>(thread.random >> 32);
     thread.interval_index = thread.lock_index = thread.hold_index =
         0;  // a child's own table begins with the interval that was in force

@@ -48,7 +48,8 @@ bool StartExporter() {
   const char* arguments[] = {
       process.exporter, "exporter", "--out",      process.options.out, "--tables", process.location.folder,
       "--out-id",       id.text(),  "--max-disk", max_disk.text(),     nullptr};
-  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named)) process.exporter[0] = '\0';
+  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named, process.options.on_snapshot))
+    process.exporter[0] = '\0';
   return process.exporter[0] != '\0';
 }
 

@@ -26,10 +26,12 @@ constexpr int kMostArguments = 12;
 
 struct Spawn {
   // Copies: in the middle that stays, nothing but this object is left of the program's memory.
-  char text[4096];
+  char text[6144];
   const char* path;
   const char* arguments[kMostArguments + 1];
   const char* const* environment;
+  // Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
+  const char* own_environment[3];
   bool middle_stays;
   bool named_by_others;
   volatile bool failed;
@@ -38,8 +40,6 @@ struct Spawn {
 alignas(16) constinit char middle_stack[kStackBytes];
 alignas(16) constinit char exporter_stack[kStackBytes];
 constinit Spawn spawn{};
-// Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
-constinit const char* const kOwnEnvironment[] = {"HOLDFAST_ENABLE=0", nullptr};
 
 [[noreturn]] void End(int status) {
   while (true) RawSyscall(SYS_exit_group, status);
@@ -113,7 +113,7 @@ void RunMiddle(void*) {
     RawSyscall(SYS_chdir, "/");
     // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
     // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
-    if (spawn.environment == kOwnEnvironment) {
+    if (spawn.environment == spawn.own_environment) {
       KeepOnlyOurs();
     }
   }
@@ -128,7 +128,7 @@ void RunMiddle(void*) {
   End(0);
 }
 
-bool Prepare(const char* path, const char* const* arguments, const char* const* environment) {
+bool Prepare(const char* path, const char* const* arguments, const char* const* environment, const char* variable) {
   if (SyscallFailed(RawSyscall(SYS_faccessat, AT_FDCWD, path, X_OK))) return false;
   size_t used = 0;
   const auto copy = [&used](const char* text) -> const char* {
@@ -144,7 +144,10 @@ bool Prepare(const char* path, const char* const* arguments, const char* const* 
     if (count == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
   }
   spawn.arguments[count] = nullptr;
-  spawn.environment = environment != nullptr ? environment : kOwnEnvironment;
+  spawn.own_environment[0] = "HOLDFAST_ENABLE=0";
+  spawn.own_environment[1] = variable != nullptr ? copy(variable) : nullptr;
+  spawn.own_environment[2] = nullptr;
+  spawn.environment = environment != nullptr ? environment : spawn.own_environment;
   spawn.failed = false;
   return spawn.path != nullptr;
 }
@@ -167,9 +170,9 @@ bool Start() {
 
 }  // namespace
 
-bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
-                   bool named_by_others) {
-  if (!Prepare(path, arguments, environment)) return false;
+bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment, bool named_by_others,
+                   const char* variable) {
+  if (!Prepare(path, arguments, environment, variable)) return false;
   spawn.named_by_others = named_by_others;
   int subreaper = 0;
   RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);

@@ -23,8 +23,9 @@ namespace holdfast {
 // `named_by_others`: the path comes from a variable, which may come from another user: a setuid program hands its
 // environment on to what it starts as root. Then only a file of root's or of this user's own is executed, which others may
 // not write.
+// `variable`: "NAME=VALUE", one more of the environment where that is null; null: none.
 bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
-                   bool named_by_others = false);
+                   bool named_by_others = false, const char* variable = nullptr);
 
 // Whether children of the calling thread are born into another pid namespace than its own (unshare, setns). The first of them
 // is that namespace's process 1: when it ends, no other can ever be started there. False where there is no /proc.

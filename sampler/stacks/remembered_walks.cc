@@ -19,13 +19,14 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
   return made;
 }
 
-RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack) {
-  // Two words a frame, and the last one's: more are counted first.
-  int count = 0;
+RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word) {
+  const bool labels_apart = labels_apart_;
+  // Two words a frame, one less for the outermost, which may have one that ends the walk, and the labels: more are counted first.
+  int count = labels_apart ? 1 : 0;
   if (last_.path().depth * 2 > RememberedWalk::kMost) {
     last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
     if (count > RememberedWalk::kMost) return nullptr;
-    count = 0;
+    count = labels_apart ? 1 : 0;
   }
   const size_t set = SetOf(caller);
   RememberedWalk& walk = sets_[set][oldest_[set]];
@@ -35,7 +36,8 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack) {
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
     walk.words[count++] = {reinterpret_cast<const uintptr_t*>(place), word};
   });
-  if (count == 0) return nullptr;
+  if (count == (labels_apart ? 1 : 0)) return nullptr;
+  if (labels_apart) walk.words[0] = {LabelWord(thread_state), label_word};
   walk.sp = caller.sp;
   walk.fp = caller.fp;
   walk.uses_fp = last_.uses_fp();
@@ -46,7 +48,21 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack) {
   walk.end = walk.words + count;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  // A handler may have set labels in the midst of it.
+  if (UNLIKELY(labels_apart_ != labels_apart)) walk.pc = 0;
   return &walk;
+}
+
+void WalkMemory::KeepLabelsApart() {
+  if (labels_apart_) return;
+  labels_apart_ = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  for (auto& set : sets_) {
+    for (RememberedWalk& walk : set) {
+      if (walk.pc != 0) walk.pc = 0;
+    }
+  }
 }
 
 void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack) {

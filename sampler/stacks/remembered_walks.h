@@ -114,8 +114,12 @@ class WalkMemory {
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
 
-  // Keeps that, which began at `caller` and led to `stack`. Null: it is too long.
-  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack);
+  // Keeps that, which began at `caller` and led to `stack` while LabelWord had this value. Null: it is too long.
+  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
+
+  // Before this thread's labels change for the first time: walks are kept with the word in which they lie, as if they had read it
+  // on the stack, and those of before are forgotten. So a thread without labels pays nothing.
+  void KeepLabelsApart();
 
  private:
   HOLDFAST_HOT static size_t SetOf(const CallerRegisters& caller) {
@@ -131,6 +135,7 @@ class WalkMemory {
   static std::atomic<WalkMemory*> all_[kMostOwners + 1];  // by ThreadState::owner; [0] stays null
 
   RememberedWalk sets_[kWalkSets][kWays];
+  bool labels_apart_;
   uint32_t missed_[kWalkSets];
   uint8_t oldest_[kWalkSets];
   KnownRow known_rows_[kKnownRows];

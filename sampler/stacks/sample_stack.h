@@ -10,6 +10,7 @@
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/scratch.h"
 #include "sampler/stacks/stack_trace.h"
+#include "sampler/tables/label_sets.h"
 #include "sampler/tables/stack_table.h"
 
 namespace holdfast {
@@ -33,7 +34,7 @@ inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerR
   const uintptr_t low = thread.stack_bounds.low;
   CaptureStack(caller, &thread.stack_bounds, trace);
   NoteCapture(table, thread, low, trace->truncated);
-  Stack* stack = InternStack(table, *trace);
+  Stack* stack = InternStack(table, *trace, LabelFrame(table, thread.labels));
   ReturnScratch(thread);
   return stack;
 }

@@ -35,7 +35,7 @@ bool BeginShadow(SharedTable* table) {
   auto* made = table->New<ShadowDirectory>();
   if (made == nullptr) return false;
   Offset none = 0;
-  if (!table->header()->shadow.compare_exchange_strong(none, table->OffsetOf(made), std::memory_order_acq_rel))
+  if (!table->header()->in_use.shadow.compare_exchange_strong(none, table->OffsetOf(made), std::memory_order_acq_rel))
     made = table->At<ShadowDirectory>(none);  // another thread was first
   else
     chunks_made.store(0, std::memory_order_relaxed);

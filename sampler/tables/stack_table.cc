@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "sampler/tables/stack_list.h"
+
 namespace holdfast {
 namespace {
 
@@ -15,10 +17,11 @@ uint64_t Mix(uint64_t x) {
 // `outermost_on`: HashFrame of its innermost frame; 0: it has none.
 uint64_t StackHash(uint64_t outermost_on, bool truncated) { return Mix(outermost_on + (truncated ? 1 : 0)); }
 
-uint64_t HashOf(const StackTrace& trace) {
+// Of its frames, the labels included.
+uint64_t HashOf(const StackTrace& trace, TaggedPc labels) {
   uint64_t hash = 0;
   for (int i = trace.depth; i > 0; --i) hash = HashFrame(hash, trace.frames[i - 1]);
-  return StackHash(hash, trace.truncated);
+  return labels == 0 ? hash : HashFrame(hash, labels);
 }
 
 // Pushes `record` onto the list at `head`, unless `same` finds its equal among those that came since `seen` was the
@@ -95,97 +98,6 @@ class NodeList {
   int length_ = 0;  // since the head, or the last branch
 };
 
-// Walks the list of stacks that one hash leads to, and adds to it at its head. Whoever loses a race for the head looks again,
-// and makes its record anew: there may be a branch by then, and what that leads to has to lie behind it.
-class StackList {
- public:
-  StackList(SharedTable* table, uint64_t hash) : table_(table), hash_(hash) {}
-
-  // Null: it is not there.
-  Stack* Find() {
-    Offset older[kMostBranches], behind = 0;
-    head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
-    bits_ = hash_ / kStackHeads;
-    branches_ = 0;
-    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
-         first_ = head_->load(std::memory_order_acquire)) {
-      auto* branch = table_->At<StackBranch>(first_);
-      behind = branch->next;
-      if (branches_ < kMostBranches) older[branches_] = behind;
-      Enter(branch);
-    }
-    if (Stack* found = FindInTwo(first_, behind)) return found;
-    for (int i = branches_ - 1; i > 0; --i) {
-      if (Stack* found = FindFrom(older[i - 1])) return found;
-    }
-    return nullptr;
-  }
-
-  // After Find, and before the record that is to be added is made.
-  void Branch() {
-    if (length_ < kStackBranchAfter || branches_ == kMostBranches) return;
-    auto* branch = table_->New<StackBranch>();
-    if (branch == nullptr) return;
-    branch->truncated = kIsBranch;
-    branch->next = first_;
-    if (!Publish(branch)) return;  // ours stays unused: a few bytes lost to a race
-    Enter(branch);
-    first_ = 0;
-    length_ = 0;
-  }
-
-  // False: another thread was first, and Find has to look again.
-  bool Push(Stack* stack) {
-    stack->next = first_;
-    return Publish(stack);
-  }
-
- private:
-  static constexpr int kMostBranches = 12;  // one above the other: then all bits of the hash are used
-
-  bool IsBranch(Offset at) const { return at != 0 && table_->At<Stack>(at)->truncated == kIsBranch; }
-  Stack* FindFrom(Offset at) const {
-    while (at != 0) {
-      Stack* stack = table_->At<Stack>(at);
-      if (stack->hash == hash_) return stack;
-      at = stack->next;
-    }
-    return nullptr;
-  }
-  // The innermost list, whose length is noted, and the one behind its branch: side by side, as each step waits for memory.
-  Stack* FindInTwo(Offset at, Offset behind) {
-    for (length_ = 0; at != 0; ++length_) {
-      Stack* stack = table_->At<Stack>(at);
-      if (behind != 0) {
-        Stack* other = table_->At<Stack>(behind);
-        behind = other->next;
-        if (other->hash == hash_) return other;
-      }
-      at = stack->next;
-      if (stack->hash == hash_) return stack;
-    }
-    return FindFrom(behind);
-  }
-  void Enter(StackBranch* branch) {
-    head_ = &branch->heads[bits_ % 16];
-    bits_ /= 16;
-    ++branches_;
-  }
-  // Release: who finds the offset finds the filled record.
-  bool Publish(const void* record) {
-    Offset first = first_;
-    return head_->compare_exchange_strong(first, table_->OffsetOf(record), std::memory_order_release,
-                                          std::memory_order_relaxed);
-  }
-
-  SharedTable* const table_;
-  const uint64_t hash_;
-  uint64_t bits_ = 0;                    // what is left of the hash for branches
-  std::atomic<Offset>* head_ = nullptr;  // of the innermost list, and what it led to when it was searched
-  Offset first_ = 0;
-  int length_ = 0, branches_ = 0;
-};
-
 constexpr int kMostNodes = kMaxDepth / kNodeFrames;
 
 // The hash of each full node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
@@ -237,9 +149,18 @@ Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, uint
   return node;
 }
 
-// The innermost frames of a new stack, fewer than kNodeFrames: a node that no other stack has, so that nobody looks for it.
-Offset LeafNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
-  Node* node = MakeNode(table, parent, frames, count);
+// The innermost frames of a new stack: `count` of them, fewer than kNodeFrames, and its labels. Where they are fewer together, too,
+// they are a node that no other stack has, so that nobody looks for it. 0: the table is full.
+Offset LeafNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count, TaggedPc labels,
+                uint64_t frames_hash) {
+  TaggedPc with_labels[kNodeFrames] = {labels};
+  if (labels != 0) {
+    for (int i = 0; i < count; ++i) with_labels[i + 1] = frames[i];
+    frames = with_labels;
+    ++count;
+  }
+  Node* node = count == kNodeFrames ? InternNode(table, parent, frames, Mix(frames_hash))
+                                    : MakeNode(table, parent, frames, count);
   return node != nullptr ? table->OffsetOf(node) : 0;
 }
 
@@ -252,6 +173,8 @@ Stack* Overflow(SharedTable* table) {
 bool HasNoRoom(SharedTable* table) {
   return UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)));
 }
+
+uint16_t DepthWith(int depth, TaggedPc labels) { return static_cast<uint16_t>(labels == 0 ? depth : depth + 1); }
 
 // After `list` has not found it.
 Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf, uint16_t depth, bool truncated) {
@@ -274,8 +197,8 @@ Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf,
 
 }  // namespace
 
-Stack* InternStack(SharedTable* table, const StackTrace& trace) {
-  const uint64_t hash = HashOf(trace);
+Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels) {
+  const uint64_t frames_hash = HashOf(trace, labels), hash = StackHash(frames_hash, trace.truncated);
   StackList list(table, hash);
   if (Stack* found = list.Find()) return found;
   if (HasNoRoom(table)) return Overflow(table);
@@ -289,13 +212,14 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace) {
     if (node == nullptr) return Overflow(table);
     parent = table->OffsetOf(node);
   }
-  if (left > 0 && (parent = LeafNode(table, parent, trace.frames, left)) == 0) return Overflow(table);
-  return AddStack(table, &list, hash, parent, trace.depth, trace.truncated);
+  if ((left > 0 || labels != 0) && (parent = LeafNode(table, parent, trace.frames, left, labels, frames_hash)) == 0)
+    return Overflow(table);
+  return AddStack(table, &list, hash, parent, DepthWith(trace.depth, labels), trace.truncated);
 }
 
-Stack* InternStack(SharedTable* table, StackPath* path) {
+Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int depth = path->depth;
-  const uint64_t hash = StackHash(path->hash(), false);
+  const uint64_t frames_hash = path->HashWith(labels), hash = StackHash(frames_hash, false);
   StackList list(table, hash);
   if (Stack* found = list.Find()) return found;
   if (HasNoRoom(table)) return Overflow(table);
@@ -315,12 +239,22 @@ Stack* InternStack(SharedTable* table, StackPath* path) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
     path->known_nodes = at / kNodeFrames + 1;
   }
-  if (at < depth && (parent = LeafNode(table, parent, innermost_first(at, depth - at), depth - at)) == 0)
+  if ((at < depth || labels != 0) &&
+      (parent = LeafNode(table, parent, innermost_first(at, depth - at), depth - at, labels, frames_hash)) == 0)
     return Overflow(table);
-  return AddStack(table, &list, hash, parent, static_cast<uint16_t>(depth), false);
+  return AddStack(table, &list, hash, parent, DepthWith(depth, labels), false);
 }
 
 namespace {
+
+void NoteRow(SharedTable* table, Row* row) {
+  std::atomic<Offset>& newest = table->header()->in_use.newest_row;
+  Offset seen = newest.load(std::memory_order_relaxed);
+  do {
+    row->older = seen;
+  } while (
+      !newest.compare_exchange_weak(seen, table->OffsetOf(row), std::memory_order_release, std::memory_order_relaxed));
+}
 
 // Null: the table is full. `mark`: the kind of wait, or the owner.
 Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t size_class) {
@@ -338,9 +272,9 @@ Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_
   row->profile = profile;
   row->owner = mark;
   row->size_class = size_class;
-  Row* published = Publish(table, stack->rows, row, seen, same);
-  if (published == row) table->header()->row_count.fetch_add(1, std::memory_order_relaxed);
-  return published;
+  // First of all: a handler may jump out before the other list has it, which then has no use for it.
+  if (profile == ProfileKind::kHeap) NoteRow(table, row);
+  return Publish(table, stack->rows, row, seen, same);
 }
 
 }  // namespace
@@ -375,6 +309,7 @@ bool MakeSpecialStacks(SharedTable* table) {
     row->next = overflow->rows.load(std::memory_order_relaxed);
     head.overflow_row[kind] = table->OffsetOf(row);
     overflow->rows.store(head.overflow_row[kind], std::memory_order_release);
+    if (row->profile == ProfileKind::kHeap) NoteRow(table, row);
   }
   return true;
 }

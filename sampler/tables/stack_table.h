@@ -26,8 +26,8 @@ struct StackTrace {
   TaggedPc frames[kMaxDepth];
 };
 
-// The stack for `trace`; the overflow stack (counted) when the table is full.
-Stack* InternStack(SharedTable* table, const StackTrace& trace);
+// The stack for `trace`; the overflow stack (counted) when the table is full. `labels`: LabelFrame, which becomes its innermost frame.
+Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels = 0);
 
 // Of a frame and all outer ones.
 inline uint64_t HashFrame(uint64_t outer, TaggedPc frame) {
@@ -43,7 +43,11 @@ struct StackPath {
   uint64_t hashes[kMaxDepth];  // HashFrame
   Offset nodes[kMaxDepth / kNodeFrames];
 
-  uint64_t hash() const { return hashes[depth - 1]; }
+  // With its labels (LabelFrame).
+  uint64_t HashWith(TaggedPc labels) const {
+    const uint64_t of_frames = hashes[depth - 1];
+    return LIKELY(labels == 0) ? of_frames : HashFrame(of_frames, labels);
+  }
   // Leaves the outermost ones.
   void Cut(int frames_left) {
     depth = frames_left;
@@ -58,7 +62,7 @@ struct StackPath {
 static_assert(kMaxDepth % kNodeFrames == 0);
 
 // The same for such a stack, whole and not empty: whose nodes are known afterwards if it was new.
-Stack* InternStack(SharedTable* table, StackPath* path);
+Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels = 0);
 
 // The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
 // the profile's overflow row (counted).

@@ -129,6 +129,7 @@ void FillText(TableHeader& head, const Options& options) {
   }
   CopyText(head.program, sizeof head.program, *name != '\0' ? name : "program");
   CopyText(head.out, sizeof head.out, options.out);
+  CopyText(head.snapshot_when, sizeof head.snapshot_when, options.snapshot_when);
   // As the kernel keeps them; the program may since have written over its own copy.
   const long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
   for (long i = 0; i + 1 < got; ++i) {
@@ -156,6 +157,7 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.seed = options.seed;
   head.out_id = out_id;
   head.merge = options.merge && options.root_pid != static_cast<int>(head.pid);
+  head.peak = options.peak;
   head.keep = options.keep;
   head.profiles = options.profiles;
   head.verbose = options.verbose;

@@ -21,15 +21,16 @@ function madeReport(profile) {
 
 const pictures = [];
 /** One picture. `act` brings the page into the state; `hover` is a place on the flame graph: depth, part of the width. */
-async function picture(name, file, hash, { scheme = "light", width = 1280, height = 800, hover = null } = {}) {
+async function picture(name, file, hash, { scheme = "light", width = 1280, height = 800, hover = null, seconds = 0 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale: "en-GB", timezoneId: "UTC" });
   const page = await context.newPage();
-  await page.goto(`file://${file}${hash}`);
+  await page.goto(`${file.startsWith("http") ? file : `file://${file}`}${hash}`);
   await page.waitForFunction(() => window.holdfastReady !== undefined);
   if (hover !== null) {
     const box = await page.locator("[data-testid=flame-canvas]").boundingBox();
     await page.mouse.move(box.x + box.width * hover[1], box.y + hover[0] * 20 + 10);
   }
+  for (let i = 0; i < seconds; ++i) await page.waitForResponse((answer) => answer.url().includes("/live?"));
   await page.waitForTimeout(200);
   const path = join(images, `report-${name}.png`);
   await page.screenshot({ path });
@@ -40,6 +41,8 @@ async function picture(name, file, hash, { scheme = "light", width = 1280, heigh
 }
 
 const named = (name) => join(reports, `${name}.html`);
+// First, while the program is busy.
+await picture("live", process.env.LIVE, "/#metric=heap/inuse_space&course=1&fold=1", { seconds: 12 });
 await picture("flame", named("redis"), "#fold=1", { hover: [11, 0.35] });
 await picture("locks", named("memcached"), "#metric=block/delay&view=locks", { scheme: "dark", height: 900 });
 await picture("compare", named("compare"), "#fold=1", { hover: [9, 0.6] });

@@ -3,9 +3,11 @@
 
     tests/bench/agent_cost.py [PROCESSES] [SECONDS]       default: 1000 programs, 60 s at an interval of 15 s
 
-Each program is tests/programs/live_steps under the library; each
-second one in ten does a step. Not a test: it prints what it measured.
+Each program is tests/programs/live_steps under the library; each second one in ten does a step. Prints what it measured, as JSON
+that scripts/bench takes: percent of a core once each program is known (first: seconds of processor until then), KiB resident at
+the most, profiles a second.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -27,7 +29,7 @@ def cpu_seconds(pid):
 def memory(pid):
     with open("/proc/%d/status" % pid) as file:
         lines = dict(line.split(":", 1) for line in file)
-    return lines["VmRSS"].strip(), lines["VmHWM"].strip(), lines["RssAnon"].strip()
+    return {name: int(lines[name].split()[0]) for name in ("VmRSS", "VmHWM", "RssAnon")}
 
 
 class Cleanups:
@@ -57,7 +59,10 @@ def main():
         begin = time.monotonic()
         while len({one.labels["pid"] for one in list(server.kept)}) < count and time.monotonic() < begin + 120:
             time.sleep(0.5)
-        print("first round of %d programs: %.1f s of processor" % (len({one.labels["pid"] for one in server.kept}), cpu_seconds(agent.pid)))
+        known = len({one.labels["pid"] for one in server.kept})
+        if known < count:
+            sys.exit("agent_cost: of %d programs %d were told of" % (count, known))
+        first = cpu_seconds(agent.pid)
         before, kept, start = cpu_seconds(agent.pid), len(server.kept), time.monotonic()
         while time.monotonic() < start + seconds:
             for program in programs[::10]:
@@ -65,9 +70,10 @@ def main():
                 program.stdin.flush()
             time.sleep(1)
         took = time.monotonic() - start
-        print("then %.2f %% of a core, over %.0f s; %d profiles, %.1f a second" % (100 * (cpu_seconds(agent.pid) - before) / took, took, len(server.kept) - kept, (len(server.kept) - kept) / took))
-        print("resident, highest, anonymous:", *memory(agent.pid))
-        print("refused:", server.refused[:3])
+        if server.refused:
+            sys.exit("agent_cost: refused: %s" % server.refused[0])
+        percent = 100 * (cpu_seconds(agent.pid) - before) / took
+        print(json.dumps({"programs": count, "seconds": took, "first": first, "percent": percent, "profiles": (len(server.kept) - kept) / took, **memory(agent.pid)}))
     finally:
         if agent is not None:
             agent.terminate()

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <regex>
+#include <set>
 
 #include "tests/support/profiled.h"
 
@@ -84,6 +85,41 @@ TEST_F(Memory, IsOneScreen) {
   EXPECT_THAT(answer.out, ::testing::ContainsRegex(
                               "in use by the heap profile: 44[.0-9]*MiB; 2[34][.0-9]*MiB of it never touched\n"));
   KillAndSettle(&program);
+}
+
+TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
+  Running program(CommandFor(Launch::kRun, {"told_moments"}, {{"heap-interval", "16KiB"}, {"snapshot-every", "1s"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  const auto accounts = [this] {
+    std::set<std::string> all;
+    for (const ProfileName& name : ListProfiles(out())) {
+      if (name.kind == "heap" && Decode(name.path).Comment("memory").has_value()) all.insert(name.path);
+    }
+    return all;
+  };
+  int held = 0;
+  const auto hold = [&](int mebibytes) {
+    held += mebibytes;
+    program.Write("hold " + std::to_string(mebibytes) + "\n");
+    return program.WaitForOutput("done hold " + std::to_string(mebibytes));
+  };
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_TRUE(hold(1));
+    return Eventually([&] { return !accounts().empty(); }, 1);
+  }));
+  const size_t before = accounts().size();
+  ASSERT_TRUE(hold(60));
+  ASSERT_TRUE(Eventually([&] { return accounts().size() > before; })) << AllSummaries();
+  const RunResult r = program.Wait();
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const RunResult answer = RunTool({"memory", "--json", out()});
+  ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_NEAR(Number(answer.out, "live_resident", "value"), held * kMiB,
+              2 * Number(answer.out, "live_resident", "error") + kMiB);
+  EXPECT_GT(Number(answer.out, "files"), 0);
+  const RunResult screen = RunTool({"memory", *accounts().begin(), *accounts().rbegin()});
+  EXPECT_THAT(screen.out, ::testing::ContainsRegex("^told_moments \\(pid [0-9]+\\).* since the first snapshot"));
+  EXPECT_THAT(screen.out, ::testing::ContainsRegex("\\+[56][0-9][.0-9]*MiB  live blocks"));
 }
 
 TEST_F(Memory, SaysWhatIsWrong) {

@@ -1,4 +1,5 @@
 // Go's pprof, the reference consumer, reads every file, and says the same numbers as our own `top`.
+#include <algorithm>
 #include <regex>
 
 #include "tests/support/profiled.h"
@@ -15,14 +16,18 @@ TEST_F(Consumers, GoToolPprofReadsEveryFile) {
         {{"heap-interval", "1"}});
   RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}, {"lock-interval", "0"}});
   const std::vector<ProfileName> names = ListProfiles(out());
-  ASSERT_EQ(names.size(), 6u);  // heap, mutex, block; and three of heap
+  const auto peaks = std::count_if(names.begin(), names.end(), [](const auto& name) { return name.kind == "peak"; });
+  ASSERT_EQ(names.size() - static_cast<size_t>(peaks), 6u);  // heap, mutex, block; and three of heap
   for (const ProfileName& name : names) {
     const RunResult raw = RunGoPprof({"-raw", name.path});
     EXPECT_TRUE(raw.exited(0)) << name.path << raw.Describe();
     EXPECT_NE(raw.out.find("PeriodType: "), std::string::npos) << raw.Describe();
     const RunResult top = RunGoPprof({"-top", name.path});
     EXPECT_TRUE(top.exited(0)) << name.path << top.Describe();
-    EXPECT_NE(top.out.find(name.kind == "heap" ? "Type: inuse_space" : "Type: delay"), std::string::npos) << top.out;
+    const char* type = name.kind == "heap"   ? "Type: inuse_space"
+                       : name.kind == "peak" ? "Type: peak_space"
+                                             : "Type: delay";
+    EXPECT_NE(top.out.find(type), std::string::npos) << top.out;
   }
 }
 
@@ -40,7 +45,7 @@ TEST_F(Consumers, OurTopNamesTheSameFunctions) {
   RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"lock-interval", "1ns"}});
   for (const ProfileName& name : ListProfiles(out())) {
-    if (name.kind == "heap" && name.program != "threads_exact") continue;
+    if (name.kind == "peak" || (name.kind == "heap" && name.program != "threads_exact")) continue;
     const RunResult top = RunTool({"top", name.path});
     EXPECT_TRUE(top.exited(0)) << top.Describe();
     EXPECT_EQ(top.err, "");

@@ -1,7 +1,13 @@
 // The program as PID 1 of a pid namespace, as in a container: restarted three times into one folder, nothing is lost,
-// mixed or overwritten, though every one of them has pid 1.
+// mixed or overwritten, though every one of them has pid 1. And containers that may hardly do anything: a root that is read-only, no
+// /dev/shm, no second process.
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -99,6 +105,108 @@ TEST_F(Containers, APidOneThatReapsSeesNoChildOfOurs) {
   EXPECT_EQ(r.out, bare.out);
   EXPECT_EQ(r.err, bare.err);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
+}
+
+// The program in a mount namespace, after a shell has done there what makes its surroundings poor. $0 is the test's folder.
+class PoorContainers : public Profiled {
+ protected:
+  void SetUp() override {
+    Profiled::SetUp();
+    std::filesystem::create_directories(out());
+    if (!Execute({.argv = {"unshare", "--mount", "true"}}).exited(0))
+      GTEST_SKIP() << "no mount namespace can be made here (it needs root, and a container that allows it)";
+  }
+  RunResult RunAfter(const std::string& preparation, Command command) const {
+    std::vector<std::string> argv = {"unshare", "--mount", "/bin/sh", "-c", preparation + " && exec \"$@\"",
+                                     folder(),  "env"};
+    for (const auto& [name, value] : command.env) argv.push_back(name + "=" + value);
+    command.env.clear();
+    argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+    command.argv = std::move(argv);
+    return Execute(command);
+  }
+  Command Program(const Options& options = {{"heap-interval", "1"}}) const {
+    return CommandFor(Launch::kPreload, {"allocators"}, options);
+  }
+  void ExpectAsBare(const RunResult& r) const {
+    const RunResult bare = Execute(CommandFor(Launch::kBare, {"allocators"}));
+    EXPECT_EQ(r.out, bare.out);
+    EXPECT_EQ(r.err, bare.err);
+    EXPECT_TRUE(r.exited(0)) << r.Describe();
+  }
+  // What lies in the tables becomes files, once no exporter looks after them any more.
+  void Collect() {
+    EXPECT_TRUE(Eventually([&] {
+      const RunResult collected = RunTool({"collect", "-o", out(), tables()});
+      EXPECT_TRUE(collected.exited(0)) << collected.Describe();
+      return Tables().empty();
+    }));
+  }
+};
+
+constexpr const char* kReadOnly = "mount -o remount,bind,ro /";
+
+TEST_F(PoorContainers, OfAReadOnlyRootOnlyTheOutputFolderNeedsToBeWritten) {
+  const RunResult r =
+      RunAfter(std::string("mount --bind \"$0/out\" \"$0/out\" && ") + kReadOnly + " && ! touch \"$0/x\" 2>/dev/null",
+               Program());
+  ExpectAsBare(r);
+  EXPECT_TRUE(Settled());
+  ExpectKnownHeap(r.out);
+}
+
+TEST_F(PoorContainers, WhereNothingButTablesCanBeWrittenTheyAreThereForCollect) {
+  const RunResult r = RunAfter(kReadOnly, Program());
+  ExpectAsBare(r);
+  ASSERT_EQ(Tables().size(), 1u);
+  Collect();
+  ExpectKnownHeap(r.out);
+}
+
+TEST_F(PoorContainers, WhereNothingCanBeWrittenTheProgramRunsOn) {
+  ExpectAsBare(RunAfter(std::string("mount -o remount,bind,ro /dev/shm && ") + kReadOnly, Program()));
+  EXPECT_TRUE(Tables().empty());
+  EXPECT_TRUE(NewestHeap().empty());
+}
+
+constexpr const char* kNoShm =
+    "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && "
+    "mknod -m 666 /dev/urandom c 1 9";
+
+TEST_F(PoorContainers, WithoutDevShmTablesLieInTheRuntimeFolder) {
+  Command command = Program();
+  command.env.erase("HOLDFAST_TABLES");
+  command.env["XDG_RUNTIME_DIR"] = folder() + "/runtime";
+  const RunResult r =
+      RunAfter(std::string(kNoShm) + " && mkdir \"$0/runtime\" && mount -t tmpfs none \"$0/runtime\"", command);
+  ExpectAsBare(r);
+  EXPECT_TRUE(Eventually([&] { return !NewestHeap().empty(); }));
+  ExpectKnownHeap(r.out);
+}
+
+TEST_F(PoorContainers, WithoutDevShmTablesLieInTheOutputFolderWhereThatIsInMemory) {
+  Command command = Program();
+  command.env.erase("HOLDFAST_TABLES");
+  ExpectAsBare(RunAfter(kNoShm, command));
+  EXPECT_TRUE(NewestHeap().empty()) << "on a disk each count would be written there";
+  ASSERT_EQ(mount("out", out().c_str(), "tmpfs", 0, nullptr), 0);
+  const RunResult r = RunAfter(kNoShm, command);
+  ExpectAsBare(r);
+  ExpectKnownHeap(r.out);
+  umount2(out().c_str(), MNT_DETACH);
+}
+
+// No process may be made beside the program: no exporter.
+TEST_F(PoorContainers, WithPidsMaxOf1TheTablesAreThereForCollect) {
+  const std::string group = "/sys/fs/cgroup/pids/holdfast-test." + std::to_string(getpid());
+  if (mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no cgroup can be made in /sys/fs/cgroup/pids";
+  std::ofstream(group + "/pids.max") << "1";
+  const RunResult r = RunAfter("echo $$ > " + group + "/cgroup.procs", Program());
+  EXPECT_TRUE(Eventually([&] { return rmdir(group.c_str()) == 0; }));
+  ExpectAsBare(r);
+  ASSERT_EQ(Tables().size(), 1u);
+  Collect();
+  ExpectKnownHeap(r.out);
 }
 
 }  // namespace

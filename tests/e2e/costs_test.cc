@@ -28,15 +28,19 @@ class Costs : public Profiled {
   static long OwnResidentKiB(pid_t pid) {
     std::ifstream smaps("/proc/" + std::to_string(pid) + "/smaps");
     std::string line, range, name;
-    bool ours = false;
+    bool ours = false, library_ended = false;
     unsigned long last_end = 0, start, end;
     long total = 0, rss;
     while (std::getline(smaps, line)) {
       char rights[8];
       if (std::sscanf(line.c_str(), "%lx-%lx %7s", &start, &end, rights) == 3) {
-        const bool named = line.find("libholdfast.so") != std::string::npos || line.find(".table") != std::string::npos;
+        const bool of_library = line.find("libholdfast.so") != std::string::npos;
         const bool nameless = line.find('/') == std::string::npos && line.find('[') == std::string::npos;
-        ours = named || (nameless && ours && start == last_end) || (nameless && end - start == (4 << 20));
+        // What lies behind the table is the program's: stacks of its threads, which glibc 2.43 does not part by guard pages.
+        const bool zeroed = nameless && library_ended && start == last_end;
+        ours =
+            of_library || line.find(".table") != std::string::npos || zeroed || (nameless && end - start == (4 << 20));
+        library_ended = of_library;
         last_end = end;
       } else if (ours && std::sscanf(line.c_str(), "Rss: %ld", &rss) == 1) {
         total += rss;
@@ -309,9 +313,9 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
 TEST_F(Costs, OwnMemoryOfALargeProfile) {
   Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(program.WaitForOutput("ready", 100));
-  // 16.8 MiB, and what the short way at interval 1 needs: 0.5 of remembered walks, 0.3 of the shadow map, and rows that are a
-  // thread's own beside those of the first sample. 15.6 before lists of more than four stacks branched.
-  EXPECT_LE(OwnResidentKiB(program.pid()), 20 << 10);
+  // 18.5 MiB, 0.5 of it remembered walks and 0.3 the shadow map; 20.7 to 21.7 where more of the threads run beside each other, as
+  // rows belong to threads.
+  EXPECT_LE(OwnResidentKiB(program.pid()), 23 << 10);
   EXPECT_GE(OwnResidentKiB(program.pid()), 10 << 10) << "is all of it found?";
   program.CloseInput();
   program.Wait(100);

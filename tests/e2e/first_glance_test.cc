@@ -118,6 +118,70 @@ TEST_F(FirstGlance, AProgramIsCalledAsItWasStarted) {
   EXPECT_THAT(NewestHeap().at(0).path, HasSubstr("/called-so."));
 }
 
+TEST_F(FirstGlance, CodeWithoutNamesIsOfTheProgramAsItWasStarted) {
+  const std::string program = folder() + "/its-file", link = folder() + "/called-so";
+  std::filesystem::copy_file(ProgramPath("threads_exact"), program);
+  ASSERT_EQ(Execute({.argv = {"strip", program}}).status, 0);
+  std::filesystem::create_symlink(program, link);
+  ASSERT_TRUE(RunAs(Launch::kRun, {link}, {{"heap-interval", "1"}}).exited(0));
+  const std::string merged = folder() + "/merged.pb.gz", stripped = folder() + "/stripped.pb.gz";
+  ASSERT_TRUE(RunTool({"merge", out(), "-o", merged}).exited(0));
+  for (const std::string& from : {out(), merged}) {
+    for (const std::vector<std::string>& view : {std::vector<std::string>{"top", "-n", "0"},
+                                                 {"tree"},
+                                                 {"top", "--by", "object"},
+                                                 {"export", "--to", "folded"}}) {
+      std::vector<std::string> arguments = view;
+      arguments.insert(arguments.end(), {"--metric", "alloc_space", from});
+      const RunResult shown = RunTool(arguments);
+      EXPECT_THAT(shown.out, HasSubstr("called-so")) << from << shown.Describe();
+      // But for the line that says how to name it, which is about the file.
+      std::string text;
+      for (const std::string& line : LinesOf(shown.out)) text += line.starts_with("names ") ? "" : line + "\n";
+      EXPECT_THAT(text, Not(HasSubstr("its-file"))) << from << shown.Describe();
+    }
+  }
+  EXPECT_THAT(RunTool({"top", "-n", "0", "--metric", "alloc_space", out()}).out, HasSubstr("called-so!0x"));
+  EXPECT_THAT(RunGoPprof({"-top", "-sample_index=alloc_space", NewestHeap().at(0).path}).out,
+              HasSubstr("called-so!0x"));
+}
+
+TEST_F(FirstGlance, ThreadsThatOnlyAllocateAreCalledByTheirNames) {
+  Running running(
+      CommandFor(Launch::kPreload, {"named_threads"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));
+  StepThroughSnapshots(&running, 3);
+  const RunResult top = RunTool({"top", "--by", "thread", "--metric", "alloc_space", "--kind", "heap", out()});
+  EXPECT_THAT(top.out, HasSubstr("pool_worker  (io-0 … io-3)")) << top.Describe() << AllSummaries();
+  EXPECT_THAT(top.out, HasSubstr("brief_worker  (brief)")) << top.Describe();  // which ended between snapshots
+  EXPECT_THAT(top.out, HasSubstr("nameless_worker\n")) << top.Describe();
+  // Of other tools' business it is none.
+  EXPECT_THAT(RunGoPprof({"-top", NewestHeap().at(0).path}).out, Not(HasSubstr("io-0")));
+}
+
+TEST_F(FirstGlance, ResidentMemoryStandsBesideTheHeap) {
+  Running running(
+      CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));
+  StepThroughSnapshots(&running, 3);
+  const auto resident_of = [](const std::string& text) {
+    const size_t at = text.find("resident_bytes: ");
+    return at == std::string::npos ? -1 : std::stoll(text.substr(at + 16));
+  };
+  const std::string file = NewestHeap().at(0).path;
+  const int64_t resident = resident_of(RunTool({"info", file}).out);
+  EXPECT_GT(resident, 500 << 10);
+  EXPECT_LT(resident, 100 << 20);
+  const RunResult top = RunTool({"top", file});
+  EXPECT_THAT(top.out, HasSubstr("\nresident ")) << top.Describe();
+  EXPECT_THAT(top.out, HasSubstr("B, all that the kernel counts for the process\n")) << top.Describe();
+  EXPECT_THAT(RunTool({"top", "--format", "json", file}).out, HasSubstr("\"resident\": " + std::to_string(resident)));
+  // Of objects it says nothing.
+  EXPECT_THAT(RunTool({"top", "--metric", "inuse_objects", file}).out, Not(HasSubstr("\nresident ")));
+  // A sum of two processes has both; of two snapshots of one, that of the one that counts.
+  const std::string merged = folder() + "/merged.heap.pb.gz";
+  ASSERT_TRUE(RunTool({"merge", out(), "-o", merged}).exited(0));
+  EXPECT_EQ(resident_of(RunTool({"info", merged}).out), resident);
+}
+
 TEST_F(FirstGlance, EveryViewFitsEveryTerminalAndSaysWhereItIsShortened) {
   ProfileLongNames();
   Running live(

@@ -110,6 +110,8 @@ TEST_F(ScarceRoom, AProgramThatCrashesAndIsRestartedLeavesNoTableBehind) {
     const RunResult r = Execute(CommandFor(Launch::kPreload, {"endings", i % 2 == 0 ? "segv" : "abort"},
                                            {{"heap-interval", "1"}, {"keep", "1"}, {"tables", room_}}));
     ASSERT_FALSE(r.exited(0));
+    // On a busy machine they crash faster than the exporter writes; once a quarter of the room is full, nothing is recorded.
+    ASSERT_TRUE(Eventually([&] { return BytesInTables() <= kRoom / 8; }, 30));
   }
   ExpectQuarterThenNothing(64 << 10);
   EXPECT_EQ(Newest(out(), "heap").size(), static_cast<size_t>(restarts));

@@ -188,6 +188,19 @@ TEST_F(LockList, NamesMembersByTheDebugInformation) {
   EXPECT_THAT(table, Not(HasSubstr("_M_mutex")));
 }
 
+TEST_F(LockList, NamesMembersOfBlocksByTheClassThatAFunctionNames) {
+  const RunResult r = RunAs(Launch::kPreload, {"block_members"}, {{"lock-interval", "1ns"}, {"heap-interval", "1"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::string table = RunTool({"locks", "--wide", out()}).out;
+  EXPECT_THAT(table, HasSubstr("bank::Vault::safes_[2].mutex (block_members) in a block from "));
+  const std::string session = "bank::Session::state_mutex_ (block_members) in a block from ";
+  const size_t first = table.find(session);
+  ASSERT_NE(first, std::string::npos) << table;
+  EXPECT_NE(table.find(session, first + 1), std::string::npos)
+      << "made alone, and with a shared pointer's counts: " << table;
+  EXPECT_THAT(table, Not(HasSubstr("Unrelated")));
+}
+
 TEST_F(LockList, NamesMembersOfStrippedProgramsOnceTheyAreSymbolized) {
   const std::string program = folder() + "/lock_members", debug = folder() + "/debug";
   mkdir(debug.c_str(), 0755);

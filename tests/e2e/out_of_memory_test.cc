@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -92,6 +93,39 @@ TEST_P(OutOfMemory, AProgramThatFitsBareFitsWithSnapshots) {
   ASSERT_EQ(NewestHeap().size(), 1u);
   EXPECT_GE(NewestHeap()[0].CommentNumber("snapshots put off"), 1) << NewestHeap()[0].Summary();
   ExpectAllWhole();
+}
+// Before the killer comes, with the process alive: also where that takes the exporter and the table along (a container).
+TEST_P(OutOfMemory, NearTheLimitASnapshotIsTakenBefore) {
+  rmdir(group().c_str());
+  Limit("268435456");
+  const std::string said = folder() + "/said";
+  const RunResult r = RunAndSettle(InGroup(CommandFor(GetParam(), {"grows_until_killed", "50", said},
+                                                      {{"snapshot-every", "0"}, {"heap-interval", "64KiB"}})));
+  ASSERT_TRUE(r.killed_by(SIGKILL)) << r.Describe();
+  const double held = std::stod(ReadFile(said).substr(5));
+  ASSERT_GT(held, 100 << 20);
+  std::vector<Decoded> before;
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.kind != "heap") continue;
+    Decoded heap = Decode(name.path);
+    EXPECT_EQ(heap.error, "") << name.path;
+    if (heap.Comment("snapshot-when").value_or("").starts_with("memory limit at ")) before.push_back(std::move(heap));
+  }
+  ASSERT_FALSE(before.empty()) << AllSummaries();
+  const auto latest = std::max_element(before.begin(), before.end(),
+                                       [](const Decoded& a, const Decoded& b) { return a.time_nanos < b.time_nanos; });
+  EXPECT_GE(static_cast<double>(latest->Total().at("inuse_space")), 0.85 * held) << latest->Summary();
+  // One for which there was no room for names has them afterwards.
+  Decoded named = *latest;
+  if (latest->Comment("names left out").has_value()) {
+    const RunResult names = RunTool({"symbolize", latest->path, "-o", folder() + "/named.pb.gz"});
+    ASSERT_TRUE(names.exited(0)) << names.Describe();
+    named = Decode(folder() + "/named.pb.gz");
+  }
+  EXPECT_GE(static_cast<double>(named.SumAny("hold_for_ever").at("inuse_space")), 0.85 * held) << named.Summary();
+  // And what it held in the end, as after any other end.
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_GE(static_cast<double>(NewestHeap()[0].Total().at("inuse_space")), 0.9 * held);
 }
 INSTANTIATE_TEST_SUITE_P(BothWays, OutOfMemory, ::testing::Values(Launch::kPreload, Launch::kExec), LaunchName);
 

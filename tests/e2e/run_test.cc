@@ -85,6 +85,28 @@ TEST_F(RunTest, IsNotStoppedByOthersWhoStopTheProgramAlone) {
   EXPECT_TRUE(running.Wait().exited(9));
 }
 
+// A machine that is busy, or a profile that takes long to write: whoever asks for the profiles next finds them.
+TEST_F(RunTest, WaitsForAnExporterThatIsAtWork) {
+  Command command = CommandFor(Launch::kRun, {"/bin/sh", "-c", "echo ready; read line; kill -9 $$"},
+                               {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  ASSERT_TRUE(Eventually([&] { return Exporters().size() == 1; }));
+  const pid_t exporter = Exporters().at(0), program = ChildOf(running.pid());
+  kill(exporter, SIGSTOP);
+  running.Write("\n");
+  ASSERT_TRUE(Eventually([&] { return kill(program, 0) != 0; }));
+  sleep(6);
+  EXPECT_TRUE(ListProfiles(out()).empty());
+  EXPECT_NE(State(running.pid()), 'Z');
+  kill(exporter, SIGCONT);
+  running.CloseInput();
+  const RunResult result = running.Wait();
+  EXPECT_THAT(result.err, HasSubstr("writing the last profiles of 1 process …"));
+  EXPECT_THAT(result.err, HasSubstr(".heap.pb.gz"));
+  EXPECT_FALSE(ListProfiles(out()).empty());
+}
+
 // A terminal of its own: ^C goes to the whole process group, so the program has it without run's help.
 TEST_F(RunTest, TheTerminalsInterruptReachesTheProgramOnce) {
   const Command command = Counting(Launch::kRun);

@@ -57,7 +57,7 @@ TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndSaidFirst) {
   const RunResult answer = Ask(*program, "deadlock: 2");
   EXPECT_TRUE(answer.exited(1)) << answer.Describe();
   EXPECT_THAT(answer.out,
-              ContainsRegex("deadlock: 2 threads wait for each other, since [0-9.]+ m?s\n"
+              ContainsRegex("deadlock: 2 threads wait for each other, since [0-9.]+m?s\n"
                             "  T2 transfers \\(tid [0-9]+\\)  holds  accounts_mutex \\(stuck\\)  waits for  "
                             "audit_mutex \\(stuck\\)     transfer ← run_transfers\n"
                             "  T3 audits \\(tid [0-9]+\\)     holds  audit_mutex \\(stuck\\)     waits for  "
@@ -65,6 +65,14 @@ TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndSaidFirst) {
   const std::string json = Ask(*program, "\"deadlocks\":[{", {"--json"}).out;
   EXPECT_THAT(json, HasSubstr("\"name\":\"transfers\""));
   EXPECT_THAT(json, HasSubstr("\"lock\":\"audit_mutex (stuck)\""));
+
+  // Its own functions as plumbing, and everything.
+  EXPECT_THAT(Ask(*program, "deadlock: 2", {"--plumbing", "^transfer$"}).out, ContainsRegex("   run_transfers\n"));
+  EXPECT_THAT(Ask(*program, "deadlock: 2", {"--fold", "none"}).out,
+              ContainsRegex("transfer ← run_transfers ← .*start_thread"));
+  const RunResult bad = Ask(*program, "", {"--plumbing", "("});
+  EXPECT_TRUE(bad.exited(2)) << bad.Describe();
+  EXPECT_THAT(bad.err, HasSubstr("--plumbing ("));
 
   // So is it in a snapshot, of which every view of it says so first.
   const RunResult dump = RunTool({"dump", "--tables", tables(), std::to_string(program->pid())});
@@ -156,6 +164,24 @@ TEST_F(Stuck, AHolderThatSleepsIsNamedWithWhereItSleeps) {
   EXPECT_THAT(answer.out, ContainsRegex("held by T2 flusher \\(tid [0-9]+\\), which sleeps in clock_nanosleep"));
   EXPECT_THAT(answer.out, HasSubstr("flush_slowly ← hold_for_long"));
   EXPECT_THAT(answer.out, ContainsRegex("worker \\(tid [0-9]+\\) and 7 more .*want_accounts ← wait_for_accounts"));
+  KillAndSettle(program.get());
+}
+
+TEST_F(Stuck, ALockOnAStackIsCalledByTheFunctionItIsLocalTo) {
+  const auto program = Start({"stuck", "locals"});
+  RunResult answer;  // of each thread once it sleeps
+  for (const std::string function : {"keep_jobs", "run_server", "want_requests"}) {
+    answer = Ask(*program, "frame of " + function);
+  }
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out, ContainsRegex("mutex [0-9]+ into the frame of keep_jobs: 1 thread waits"));
+  EXPECT_THAT(answer.out, ContainsRegex("mutex [0-9]+ into the frame of run_server: 2 threads wait"));
+  EXPECT_THAT(answer.out, ContainsRegex("mutex [0-9]+ into the frame of want_requests: 1 thread waits"));
+  ASSERT_TRUE(RunTool({"dump", "--tables", tables(), std::to_string(program->pid())}).exited(0));
+  const RunResult locks = RunTool({"locks", "--wide", out()});
+  EXPECT_THAT(locks.out, ContainsRegex("[0-9]+ into the frame of keep_jobs"));
+  EXPECT_THAT(locks.out, ContainsRegex("[0-9]+ into the frame of run_server"));
+  EXPECT_THAT(locks.out, ContainsRegex("[0-9]+ into the frame of want_requests"));
   KillAndSettle(program.get());
 }
 
@@ -267,7 +293,7 @@ TEST_F(Stuck, AThousandThreadsThatWaitAreAllSeen) {
   const RunResult answer = Ask(*program, "sleeps in pause");
   EXPECT_THAT(answer.out, ContainsRegex("mutex accounts_mutex \\(stuck\\): 1000 threads wait, the longest for "));
   EXPECT_THAT(answer.out, ContainsRegex("held by T1 stuck \\(tid [0-9]+\\), which sleeps in pause"));
-  EXPECT_THAT(answer.out, ContainsRegex("and 999 more +[0-9]+ ms  want_accounts"));
+  EXPECT_THAT(answer.out, ContainsRegex("and 999 more +[0-9.]+m?s  want_accounts"));
   KillAndSettle(program.get());
 }
 

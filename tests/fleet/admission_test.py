@@ -67,8 +67,8 @@ class Admission(FleetTest):
                                       (basic("any:" + token), 200), (basic("any:x"), 401), (basic(token), 401),
                                       ("Basic %%%", 401), ("Digest x", 401)):
             headers = {} if authorization is None else {"Authorization": authorization}
-            for path in (HEAP, "/", "/metrics", "/targets", "/nothing"):
-                if status == 200 and path == "/nothing":
+            for path in (HEAP, "/", "/metrics", "/targets", "/p/1/", "/p/1/live", "/nothing"):
+                if status == 200 and path in ("/p/1/", "/p/1/live", "/nothing"):
                     continue
                 self.assertEqual(self.get(server, path, headers=headers).status, status, (authorization, path))
         self.assertIn("Bearer", self.get(server, HEAP).headers["WWW-Authenticate"])

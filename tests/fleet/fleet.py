@@ -118,6 +118,51 @@ class Tool:
         return self.process.returncode
 
 
+def servers_path(name):
+    """Where scripts/servers puts it."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/deps/servers")
+    return os.path.join(os.path.realpath(os.environ.get("FLEET_SERVERS", here)), name)
+
+
+def servers_tool(name):
+    """A real server, where it has been built; else None."""
+    return servers_path(name) if os.access(servers_path(name), os.X_OK) else None
+
+
+class Server:
+    """A server of others on loopback, which may be killed and started again."""
+
+    def __init__(self, test, arguments, port):
+        self.arguments, self.port, self.process = arguments, port, None
+        self.log = open(os.path.join(test.folder, os.path.basename(arguments[0]) + ".%d.log" % port), "w")
+        test.addCleanup(self.log.close)
+        test.addCleanup(self.kill)
+        self.start()
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            return listener.getsockname()[1]
+
+    def start(self):
+        self.process = subprocess.Popen(self.arguments, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+        eventually(self.answers, "%s answers; it says: %s" % (self.arguments[0], self.log.name))
+
+    def answers(self):
+        if self.process.poll() is not None:
+            with open(self.log.name) as log:
+                raise AssertionError("%s has ended: %s" % (self.arguments[0], log.read()[-2000:]))
+        with socket.socket() as connection:
+            return connection.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("localhost", timeout=PATIENCE)

@@ -106,6 +106,38 @@ class Profiles(PushTest):
         self.assertEqual((second["service_name"], second["pid"]), ("named", "none"))
         self.assertRegex(second["build_id"], "^[0-9a-f]{16,}$")
 
+    def test_more_labels_than_a_series_may_have(self):
+        server = StandIn(self)
+        out = os.path.join(self.folder, "wide")
+        options = ["--heap-interval", "1", "--push", server.url]
+        subprocess.run([TOOL, "run", "-q", "-o", out, *options, "--", os.path.join(PROGRAMS, "labelled"), "wide"], check=True, env=clean_environment())
+        eventually(lambda: server.total("memory", "alloc_space", leaf="serve") == 1000, "all of it is told")
+        self.assertEqual(server.refused, [])
+        labels = {len({**sample.labels, **one.labels}) for one in server.kept for sample in one.profile.samples if sample.stack[0] == "serve"}
+        self.assertEqual(labels, {27})  # and three that are the server's own
+
+    def test_processes_of_one_series_are_told_of_at_different_times(self):
+        server = StandIn(self)
+        programs = [self.start() for _ in range(8)]
+        self.push(server, "--label", "pid=all")
+        for _ in range(3):
+            for program in programs:
+                program.step()
+        for program in programs:
+            program.end()
+        self.expect_all(server, 24)
+        times = [one.profile.time_nanos // 1000000 for one in server.of("memory")]
+        self.assertEqual(len(set(times)), len(times))
+
+    def test_old_servers_that_begin_are_waited_for(self):
+        server = StandIn(self)
+        server.fail = reply(422)
+        self.start().step()
+        pusher = self.push(server, "--to", "ingest")
+        pusher.wait_for("does not take profiles (422")
+        server.fail = None
+        self.expect_all(server, 1)
+
     def test_old_servers_take_it_at_ingest(self):
         server = StandIn(self)
         self.start(env={"OTEL_SERVICE_NAME": "shop"}).step(2)
@@ -341,6 +373,19 @@ class Exporters(PushTest):
             with open(last, "rb") as file:
                 expected = self.flat([Profile(file.read())], column)
             self.assertEqual(self.flat([one.profile for one in server.of(family)], column), expected)
+
+    def test_a_program_that_executes_itself_is_told_of_whole(self):
+        server = StandIn(self)
+        options = ["--tables", self.tables, "--heap-interval", "1", "--push", server.url]
+        subprocess.run([TOOL, "run", "-q", "-o", self.out, *options, "--", os.path.join(PROGRAMS, "exec_itself")], env=clean_environment(), timeout=PATIENCE)
+        eventually(lambda: "sent " in self.log(), "the pusher has ended")
+        expected = {}  # of each process the newest
+        for path in sorted(glob.glob(self.out + "/*.heap.pb.gz")):
+            with open(path, "rb") as file:
+                profile = Profile(file.read())
+            expected[profile.comment("process")] = profile.sum("alloc_space")
+        self.assertGreater(len(expected), 1)
+        self.assertEqual(server.total("memory", "alloc_space"), sum(expected.values()))
 
     def test_a_preloaded_program_needs_no_more_than_a_variable(self):
         server = StandIn(self, tenants=True)

@@ -4,6 +4,7 @@
     server.total("memory", "alloc_space", leaf="step_allocates", service_name="shop")
     server.fail = reply(503)               each request until it is None again; also slow(…), reset()
 
+OTLP's profiles it takes, too, as the profiling SIG's profcheck would: otlp_profiles.py.
 The rules are those of its sources (validation, distributor, pprof, 2.2): mandatory labels, their number, names and lengths; the
 window of time; sizes uncompressed; samples; ids, strings, UTF-8. Like it, it drops numeric labels, zero and negative samples.
 """
@@ -18,6 +19,7 @@ import threading
 import time
 import urllib.parse
 
+import otlp_profiles
 from pprof_reader import Profile, grouped
 
 MIB = 1 << 20
@@ -96,6 +98,7 @@ def reset():
 class StandIn:
     def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False):
         self.fail, self.kept, self.refused, self.failures, self.asked = None, [], [], 0, []
+        self.bodies, self.otlp_answer, self.otlp_orphans = [], b"", True
         self.lock = threading.Lock()
         self.check_authorization, self.max_samples, self.tenants = check_authorization, max_samples, tenants
         server = self
@@ -115,7 +118,7 @@ class StandIn:
                 self.wfile.write(body)
 
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                self.body = body = self.rfile.read(int(self.headers["Content-Length"]))
                 if server.thread is None:  # stopped, but for connections that were open
                     return reset()(self)
                 server.asked.append((self.path, self.headers))
@@ -136,6 +139,13 @@ class StandIn:
                             body = gzip.decompress(body)
                         server.take_push(body)
                         return self.answer(200, b"", {"Content-Type": "application/proto"})
+                    if self.path == "/v1development/profiles":
+                        if self.headers["Content-Type"] != "application/x-protobuf":
+                            return self.answer(415)
+                        if self.headers.get("Content-Encoding", "identity") == "gzip":
+                            body = gzip.decompress(body)
+                        server.take_otlp(body)
+                        return self.answer(200, server.otlp_answer, {"Content-Type": "application/x-protobuf"})
                     if self.path.startswith("/ingest?"):
                         server.take_ingest(urllib.parse.urlsplit(self.path).query, self.headers["Content-Type"], body)
                         return self.answer(200)
@@ -183,12 +193,30 @@ class StandIn:
                 pair = grouped(pair)
                 labels.append((pair.get(1, [b""])[0].decode(), pair.get(2, [b""])[0].decode()))
             check_labels(labels)
+            if dict(labels).get("__delta__") != "false":  # Pyroscope 1 takes it, and subtracts the largest before
+                raise Invalid("alloc_* would be taken for totals since the start")
             for sample in series.get(2, []):
                 sample = grouped(sample)
                 profile = check_profile(sample[1][0], self.max_samples)
-                labels_by_name = dict(labels)
+                for one in profile.samples:  # a series of its own
+                    check_labels(sorted({**one.labels, **dict(labels)}.items()))
+                labels_by_name = {name: value for name, value in labels if name != "__delta__"}
                 with self.lock:
                     self.kept.append(Kept(labels_by_name.pop("__name__"), labels_by_name, profile, sample.get(2, [b""])[0].decode()))
+
+    def take_otlp(self, body):
+        with self.lock:
+            self.bodies.append(body)
+        try:
+            found = otlp_profiles.checked(body, self.otlp_orphans)
+        except (otlp_profiles.Wrong, IndexError, ValueError, KeyError) as error:
+            raise Invalid("malformed profiles: %r" % error)
+        if self.otlp_answer:
+            return
+        with self.lock:
+            for family, attributes, profile, profile_id in found:
+                labels = {otlp_profiles.LABELS.get(name, name): str(value) for name, value in attributes.items()}
+                self.kept.append(Kept(family, labels, profile, profile_id))
 
     def take_ingest(self, query, content_type, body):
         fields = urllib.parse.parse_qs(query, strict_parsing=True)

@@ -1,4 +1,5 @@
 """`holdfast serve`: Go's /debug/pprof, several processes, metrics and targets."""
+import ctypes
 import glob
 import json
 import os
@@ -6,10 +7,11 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import unittest
 
-from fleet import PATIENCE, FleetTest, clean_environment, eventually
+from fleet import PATIENCE, FleetTest, Stepper, clean_environment, eventually
 
 KINDS = {"heap": "step_allocates", "allocs": "step_allocates", "mutex": "step_holds", "block": "step_waits"}
 PER_STEP = 100  # blocks of 1,000 bytes, of which 10 stay
@@ -280,6 +282,8 @@ class Processes(FleetTest):
         server = self.serve()
         self.assertEqual(self.get(server, "/p/%d/debug/pprof/heap" % theirs.pid).status, 404)
         self.assertEqual(self.get(server, "/debug/pprof/heap?pid=%d" % theirs.pid).status, 404)
+        for path in ("/p/%d", "/p/%d/", "/p/%d/live", "/p/%d/live?since=1"):
+            self.assertEqual(self.get(server, path % theirs.pid).status, 404, path)
         self.assertNotIn("theirs", self.get(server, "/").text + self.get(server, "/metrics").text + self.get(server, "/targets").text)
 
     def test_nothing_is_read_while_nobody_asks(self):
@@ -297,6 +301,161 @@ class Processes(FleetTest):
         eventually(all_wait, "every thread of the server waits, none for a time to pass")
         held = [os.readlink(path) for path in glob.glob("/proc/%d/fd/*" % server.process.pid)]
         self.assertFalse([name for name in held if name.endswith(".table")], held)
+
+
+def report_of(answer):
+    """The JSON at the head of what a live page is fed with."""
+    body = answer.body
+    assert body[:4] == b"HFR1", body[:20]
+    return json.loads(body[8 : 8 + int.from_bytes(body[4:8], "little")])
+
+
+class Opened:
+    """How often somebody opened or read a file of a folder, as the kernel tells it."""
+
+    def __init__(self, folder):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = self.libc.inotify_init1(os.O_NONBLOCK)
+        access, opened = 0x1, 0x20
+        assert self.libc.inotify_add_watch(self.fd, folder.encode(), access | opened) >= 0
+
+    def count(self):
+        count = 0
+        while True:
+            try:
+                events = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                return count
+            at = 0
+            while at < len(events):
+                count += 1
+                at += 16 + int.from_bytes(events[at + 12 : at + 16], "little")
+
+    def close(self):
+        os.close(self.fd)
+
+
+class Live(FleetTest):
+    """The live page and what feeds it; tests/web/live_test.mjs looks at it in a browser."""
+
+    def test_the_page_and_its_feed_may_do_what_they_need_and_nothing_else(self):
+        program = self.start()
+        program.step(2)
+        server = self.serve()
+        for path in ("/", "/p/%d/" % program.pid):
+            page = self.get(server, path)
+            self.assertEqual(page.status, 200)
+            self.assertEqual(page.headers["Content-Type"], "text/html; charset=utf-8")
+            self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
+            self.assertEqual(page.headers["Cache-Control"], "no-store")
+            self.assertEqual(page.headers["Cross-Origin-Resource-Policy"], "same-origin")
+            policy = dict(part.strip().split(" ", 1) for part in page.headers["Content-Security-Policy"].split(";"))
+            self.assertEqual(policy["default-src"], "'none'")
+            self.assertEqual(policy["connect-src"], "'self'")
+            self.assertRegex(policy["script-src"], r"^'sha256-[^ ]+' 'sha256-[^ ]+'$")
+            self.assertRegex(policy["style-src"], r"^'sha256-[^ ]+' 'sha256-[^ ]+'$")
+            self.assertEqual((policy["base-uri"], policy["form-action"], policy["frame-ancestors"]), ("'none'", "'none'", "'none'"))
+            self.assertIn('data-live="/p/%d/live"' % program.pid, page.text)
+            self.assertNotIn("@@", page.text)
+        moved = self.get(server, "/p/%d" % program.pid)
+        self.assertEqual((moved.status, moved.headers["Location"]), (301, "/p/%d/" % program.pid))
+        feed = self.get(server, "/p/%d/live" % program.pid)
+        self.assertEqual(feed.headers["Content-Type"], "application/octet-stream")
+        self.assertEqual(feed.headers["X-Content-Type-Options"], "nosniff")
+        self.assertEqual(feed.headers["Cache-Control"], "no-store")
+        self.assertEqual(len(feed.headers.get_all("Cross-Origin-Resource-Policy")), 1)
+        self.assertIsNone(feed.headers["Access-Control-Allow-Origin"])
+        self.assertGreaterEqual(int(feed.headers["Holdfast-Pace"]), 1000)
+
+    def test_the_feed_says_what_the_profiles_say(self):
+        program = self.start()
+        program.step(3)
+        server = self.serve()
+        report = report_of(self.get(server, "/p/%d/live" % program.pid))
+        heap = self.get(server, "/debug/pprof/heap").profile
+        series = {one["kind"]: one for one in report["series"]}
+        self.assertEqual(sorted(series), ["block", "heap", "mutex"])
+        names = [name for name, _ in series["heap"]["metrics"]]
+        for name, total in zip(names, series["heap"]["snapshots"][0]["totals"]):
+            self.assertEqual(total, heap.sum(name), name)
+        self.assertEqual(series["block"]["snapshots"][0]["totals"][0], self.get(server, "/debug/pprof/block").profile.sum("contentions"))
+        self.assertEqual(series["heap"]["pid"], str(program.pid))
+        self.assertEqual(report["sources"], [])  # they may be for this user's eyes only
+
+    def test_what_has_not_changed_is_not_sent_again(self):
+        program = self.start()
+        program.step()
+        server = self.serve()
+        path = "/p/%d/live" % program.pid
+        first = self.get(server, path)
+        version = first.headers["Holdfast-Version"]
+        again = self.get(server, path + "?since=" + version)
+        self.assertEqual((again.status, again.body, again.headers["Holdfast-Version"]), (204, b"", version))
+        self.assertEqual(self.get(server, path + "?since=other").body, first.body)  # within a pace all get the same
+        program.step()
+        changed = eventually(lambda: [answer for answer in [self.get(server, path + "?since=" + version)] if answer.status == 200], "it changes")[0]
+        self.assertNotEqual(changed.headers["Holdfast-Version"], version)
+
+    def test_nothing_is_read_while_nobody_looks(self):
+        program, other = self.start(), self.start(out=self.folder + "/other")
+        program.step()
+        looked = tempfile.mkdtemp(prefix="holdfast-fleet-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, looked, True)
+        watched = Stepper(self, self.out + ".watched", looked)
+        watched.step()
+        server = self.tool("serve", "--listen", "127.0.0.1:0", "--tables", looked)
+        server.address = server.wait_for("listening on ").split("://")[-1]
+        opened = Opened(looked)
+        self.addCleanup(opened.close)
+        self.assertEqual(self.get(server, "/p/%d/live" % watched.pid).status, 200)
+        self.assertGreater(opened.count(), 0)  # it would be seen
+        # Two seconds, as another server counts them: a page would have asked twice.
+        self.assertEqual(self.get(self.serve(), "/p/%d/debug/pprof/heap?seconds=2" % program.pid).status, 200)
+        self.assertEqual(opened.count(), 0)
+        held = [os.readlink(path) for path in glob.glob("/proc/%d/fd/*" % server.process.pid)]
+        self.assertFalse([name for name in held if name.endswith(".table")], held)
+
+    def test_only_to_be_read_and_only_by_who_may(self):
+        program = self.start()
+        program.step()
+        server = self.serve()
+        for path in ("/p/%d/" % program.pid, "/p/%d/live" % program.pid):
+            for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+                self.assertEqual(self.get(server, path, method=method).status, 405, (method, path))
+            head = self.get(server, path, method="HEAD")
+            self.assertEqual((head.status, head.body), (200, b""))
+            for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"},
+                            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}):
+                self.assertEqual(self.get(server, path, headers=headers).status, 403, (headers, path))
+            self.assertEqual(self.get(server, path, headers={"Host": "localhost", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}).status, 200)
+        for path in ("/p/0/", "/p/-1/live", "/p/99999999999999999999/live", "/p/x/live", "/p/1/live", "/p/%d/live/x" % program.pid,
+                     "/p/%d/lives" % program.pid, "/p//live"):
+            self.assertEqual(self.get(server, path).status, 404, path)
+        for since in ("x" * 20000, "%00", "%", "&&&=", "..%2f..%2f"):
+            self.assertEqual(self.get(server, "/p/%d/live?since=%s" % (program.pid, since)).status, 200, since[:20])
+
+    def test_a_name_that_is_markup_stays_text(self):
+        program = self.start("<img src=x onerror=alert(1)>")
+        program.step()
+        server = self.serve()
+        for text in (self.get(server, "/").text, self.get(server, "/p/%d/" % program.pid).text):
+            self.assertNotIn("<img", text)
+        self.start("second").step()
+        text = self.get(server, "/").text
+        self.assertNotIn("<img", text)
+        self.assertIn("&lt;img", text)
+
+    def test_a_program_that_is_stopped_is_looked_at_as_any_other(self):
+        program = self.start()
+        program.step(2)
+        os.kill(program.pid, signal.SIGSTOP)
+        try:
+            server = self.serve()
+            self.assertEqual(self.get(server, "/p/%d/" % program.pid).status, 200)
+            report = report_of(self.get(server, "/p/%d/live" % program.pid))
+            self.assertIn("heap", [one["kind"] for one in report["series"]])
+        finally:
+            os.kill(program.pid, signal.SIGCONT)
 
 
 class Numbers(FleetTest):

@@ -17,9 +17,12 @@ MadeTable& WholeTable() {
   static const bool made = [] {
     table.AddModule("/usr/lib/libmade.so", "0123456789abcdef0123", 0x7000'0000'0000, 0x7000'0010'0000,
                     {{0x7000'0000'1000, 0x7000'0008'0000, 0x1000}});
+    using namespace std::string_literals;
+    const holdfast::TaggedPc labels = table.AddLabels("kind\0write\0tenant\0acme\0"s);
     for (uint64_t i = 1; i < 20; ++i) {
-      const holdfast::Offset stack =
-          table.AddStack({0x7000'0000'1000 + i * 8, 0x7000'0000'2000, 0x7000'0000'3000}, i % 5 == 0);
+      std::vector<holdfast::TaggedPc> frames = {0x7000'0000'1000 + i * 8, 0x7000'0000'2000, 0x7000'0000'3000};
+      if (i % 3 == 0) frames.insert(frames.begin(), labels);
+      const holdfast::Offset stack = table.AddStack(frames, i % 5 == 0);
       table.AddHeapRow(stack, i * 40, i, i / 2);
       table.AddRow(stack, holdfast::ProfileKind::kBlock, holdfast::WaitKind::kMutex, 0, {i << 16, i << 20});
     }

@@ -90,11 +90,15 @@ static void SignalSoon(void) {
 }
 static void* EndsSoon(void* unused) { return Pause(), unused; }
 static void Start(void) { pthread_create(&joined, NULL, EndsSoon, NULL); }
+static _Atomic int sleeper;  // the thread that is to be woken, once it goes to sleep
 static void WaitForSignal(void) {
-  const struct timespec soon = {0, 1};
-  pthread_mutex_lock(&mutex);
-  for (int i = 0; i < 3; ++i) pthread_cond_timedwait(&condition, &mutex, &soon);
-  pthread_mutex_unlock(&mutex);
+  sleeper = gettid();
+  Condition();
+}
+// Once that thread sleeps: a signal that finds somebody takes more stack than one for nobody.
+static void AwaitSleeper(void) {
+  for (int i = 0; i < 4000 && (sleeper == 0 || !Sleeps(sleeper)); ++i) Pause();
+  pthread_mutex_lock(&mutex), signalled = 1, pthread_mutex_unlock(&mutex);
 }
 static void LockLate(void) { pthread_mutex_lock(&mutex); }
 static void Waits(void) { pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex); }
@@ -153,13 +157,14 @@ static void* WithLittle(void* unused) {
   waiter = gettid();
   if (chosen->before == LockLate) LockLate();
   if (chosen->with_little == Unlock) Pause(), Pause();
+  if (chosen->with_little == Signal) AwaitSleeper();
   CallWithLittle(chosen->with_little);
   return unused;
 }
 
 // The forbidden page lies below the thread's own stack, as its guard does.
 static void RunCase(void) {
-  signalled = 0, word = 0, waiter = 0;
+  signalled = 0, word = 0, waiter = 0, sleeper = 0;
   char* low = mmap(NULL, 4096 + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(low, 4096, PROT_NONE);
   stack = low + 4096;

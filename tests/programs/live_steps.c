@@ -1,5 +1,6 @@
 // For each line on standard input: 100 blocks of 1,000 bytes, of which 10 stay, and one wait for a mutex that another thread
-// holds until the waiter sleeps. Answers "done N", ends with the input. For tests of what is read while a program runs.
+// holds until the waiter sleeps. Answers "done N", ends with the input. A line that begins with d is a deadlock of two other
+// threads instead: "stuck" once both sleep in it. For tests of what is read while a program runs.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,6 +33,43 @@ static void* Hold(void* unused) {
   return unused;
 }
 
+static pthread_mutex_t first_mutex = PTHREAD_MUTEX_INITIALIZER, second_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both_hold;
+static atomic_int stuck[2];
+
+KNOWN void takes_second(void) {
+  pthread_mutex_lock(&first_mutex);
+  pthread_barrier_wait(&both_hold);
+  stuck[0] = (int)syscall(SYS_gettid);
+  pthread_mutex_lock(&second_mutex);
+}
+KNOWN void takes_first(void) {
+  pthread_mutex_lock(&second_mutex);
+  pthread_barrier_wait(&both_hold);
+  stuck[1] = (int)syscall(SYS_gettid);
+  pthread_mutex_lock(&first_mutex);
+}
+static void* TakeSecond(void* unused) {
+  takes_second();
+  return unused;
+}
+static void* TakeFirst(void* unused) {
+  takes_first();
+  return unused;
+}
+static void GetStuck(void) {
+  pthread_t threads[2];
+  pthread_barrier_init(&both_hold, NULL, 2);
+  pthread_create(&threads[0], NULL, TakeSecond, NULL);
+  pthread_create(&threads[1], NULL, TakeFirst, NULL);
+  for (int asleep = 0; asleep < 3;) {
+    Sleep(1);
+    asleep = stuck[0] && stuck[1] && Sleeps(stuck[0]) && Sleeps(stuck[1]) ? asleep + 1 : 0;
+  }
+  printf("stuck\n");
+  fflush(stdout);
+}
+
 int main(void) {
   static char line[100];
   int lines = 0;
@@ -41,6 +79,10 @@ int main(void) {
   printf("ready\n");
   fflush(stdout);
   while (fgets(line, sizeof line, stdin)) {
+    if (line[0] == 'd') {
+      GetStuck();
+      continue;
+    }
     for (int i = 0; i < 100; ++i) {
       void* block = step_allocates();
       if (i % 10) free(block);

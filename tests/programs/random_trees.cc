@@ -74,7 +74,7 @@ __attribute__((noinline)) void Deep(Walker* walker, int depth) {
 
 template <int I>
 void Grow(Walker* walker, int depth) {
-  volatile char of_its_own[I % 5 * 16 + 1];
+  [[maybe_unused]] volatile char of_its_own[I % 5 * 16 + 1];
   of_its_own[0] = static_cast<char>(depth);
   // By a frame pointer, as its size is not known.
   if (I % 3 == 0) Use(__builtin_alloca(Next(walker) % 64 + 1));

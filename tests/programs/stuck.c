@@ -4,6 +4,7 @@
 //   three        the same in a circle of three
 //   chain        a reader waits for a writer that waits for a condition that nobody signals
 //   holder       a thread sleeps with a mutex for which 8 others wait
+//   locals       the same twice, with mutexes that are local variables, one of main's and one of a thread's
 //   lost         a condition was signalled before anybody waited for it
 //   robust       a robust mutex: its owner died, the next one does not make it consistent, and others wait
 //   orphan       a plain mutex whose owner died
@@ -156,6 +157,44 @@ static void* wait_at_once(void* unused) {
   want_accounts();
   return unused;
 }
+// What waits for `mutex`, a local variable of its caller's.
+static void* wait_for_local(void* mutex) {
+  Named("waiter");
+  pthread_mutex_lock(mutex);
+  return mutex;
+}
+KEPT static void* keep_jobs(void* unused) {
+  pthread_mutex_t jobs = PTHREAD_MUTEX_INITIALIZER;
+  Named("keeper");
+  pthread_mutex_lock(&jobs);
+  pthread_t waiter;
+  pthread_create(&waiter, NULL, wait_for_local, &jobs);
+  flush_slowly();
+  pthread_mutex_unlock(&jobs);
+  return unused;
+}
+// Left by a tail call, while its caller has a lock of its own.
+KEPT static int leave_for_lock(pthread_mutex_t* mutex) { return pthread_mutex_lock(mutex); }
+KEPT static void* want_requests(void* requests) {
+  pthread_mutex_t answers = PTHREAD_MUTEX_INITIALIZER;
+  Named("asker");
+  pthread_mutex_lock(&answers);
+  pthread_t waiter;
+  pthread_create(&waiter, NULL, wait_for_local, &answers);
+  leave_for_lock(requests);
+  pthread_mutex_unlock(&answers);
+  return requests;
+}
+KEPT static void run_server(void) {
+  pthread_mutex_t requests = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&requests);
+  pthread_t waiter;
+  pthread_create(&waiter, NULL, wait_for_local, &requests);
+  Start(keep_jobs);
+  pthread_create(&waiter, NULL, want_requests, &requests);
+  Stay(5);
+  pthread_mutex_unlock(&requests);
+}
 // It lives on, and waits for nothing more: its wait is over because it says so.
 static atomic_int got;
 static void* want_and_rest(void* unused) {
@@ -262,6 +301,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 8; ++i) Start(wait_for_accounts);
     Stay(9);
   }
+  if (strcmp(how, "locals") == 0) run_server();
   if (strcmp(how, "lost") == 0) {
     pthread_cond_signal(&ready_condition);
     Start(consume);

@@ -176,10 +176,10 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   const LeaksOptions options{.view = {.files = {folder_.path()}}, .limit = "1MB", .all = true};
   const Result leaks = Leaks(options);
   EXPECT_EQ(leaks.exit_code, 1) << leaks.err;
-  EXPECT_THAT(leaks.out, HasSubstr("program  app: 30 snapshots over 29 min\n"));
+  EXPECT_THAT(leaks.out, HasSubstr("program  app: 30 snapshots over 29min\n"));
   EXPECT_THAT(leaks.out, HasSubstr("leaks    1 stack grows all the time\n"));
   // 60,000 bytes an hour; 92,500 in use at the end: (1,000,000 − 92,500) / 60,000 hours.
-  EXPECT_THAT(leaks.out, HasSubstr("limit    976.56KiB in use is reached in 15.1 h\n")) << leaks.out;
+  EXPECT_THAT(leaks.out, HasSubstr("limit    976.56KiB in use is reached in 15h 7min\n")) << leaks.out;
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("\\+58.59KiB +±0 +60 +29.30KiB +30  growing +leak ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("one-off +table ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("plateau +ring ← main"));
@@ -198,9 +198,9 @@ TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
     int rises_from, rises_until, exit_code;
     std::string answer, leaks;
   } cases[] = {
-      {40, 60, 1, "answer   growing: 22MiB → 40MiB in 18 min, still rising, by late\n", "1 stack grows all the time"},
+      {40, 60, 1, "answer   growing: 22MiB → 40MiB in 18min, still rising, by late\n", "1 stack grows all the time"},
       {56, 60, 3,
-       "answer   undecided: 20MiB → 24MiB in 4 min, still rising, by late; another 15 min will tell, or a smaller --heap-interval\n",
+       "answer   undecided: 20MiB → 24MiB in 4min, still rising, by late; another 14min 45s will tell, or a smaller --heap-interval\n",
        "no stack grows surely"},
       {20, 30, 0, "answer   steady: nothing rises all the time\n", "no stack grows all the time"}};
   for (const auto& c : cases) {

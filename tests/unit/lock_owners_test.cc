@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "report/table/look_at_waits.h"
+#include "report/outside/look_at_waits.h"
 #include "report/table/thread_status.h"
 #include "report/waiters/calls_text.h"
 
@@ -120,13 +120,6 @@ TEST(CallsText, NamesStandAlone) {
   EXPECT_EQ(NameAlone("main::{lambda(int)#1}::operator()(int) const"), "main::{lambda(int)#1}::operator()");
   EXPECT_EQ(NameAlone("<stuck::Server as core::ops::Drop>::drop"), "stuck::Server::drop");
   EXPECT_EQ(NameAlone("libx264.so.164!0x2ad64"), "libx264.so.164!0x2ad64");
-}
-
-TEST(CallsText, TimesAreSaidAsPeopleSayThem) {
-  EXPECT_EQ(ForHowLong(250'000'000), "250 ms");
-  EXPECT_EQ(ForHowLong(25'190'000'000), "25.1 s");
-  EXPECT_EQ(ForHowLong(312'000'000'000), "5 min 12 s");
-  EXPECT_EQ(ForHowLong(11'520'000'000'000), "3 h 12 min");
 }
 
 }  // namespace

@@ -67,6 +67,20 @@ class LocksView : public ::testing::Test {
     options.color = "never";
     return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(options, out, err); });
   }
+  std::string Write(const std::string& name, const std::string& process, int64_t time, Profile p) {
+    p.AddComment("process: " + process);
+    p.time_nanos = time;
+    return folder_.Write(name, EncodePprof(p));
+  }
+  // What `locks --format csv` says of the files' sum or difference.
+  std::string Merged(MergeMode mode, const std::vector<std::string>& files) {
+    MergeOptions options{.mode = mode, .output = folder_.path() + "/merged.mutex.pb.gz"};
+    options.view.files = files;
+    const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunMerge(options, out, err); });
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    const LocksOptions locks{.files = {options.output}, .format = "csv", .color = "never"};
+    return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(locks, out, err); }).out;
+  }
   static std::string Golden(const std::string& name) {
     std::ifstream file(HOLDFAST_TESTS "/golden/" + name);
     std::ostringstream text;
@@ -140,22 +154,9 @@ TEST_F(LocksView, PlumbingIsFoldedUnlessAskedFor) {
 
 // The same program twice: a lock with a name is one, an address is another lock in each.
 TEST_F(LocksView, MergeAddsLocksUpAndTheDifferenceTakesThemAway) {
-  const auto write = [&](const std::string& name, const std::string& process, int64_t time, Profile p) {
-    p.AddComment("process: " + process);
-    p.time_nanos = time;
-    return folder_.Write(name, EncodePprof(p));
-  };
-  const auto merged = [&](MergeMode mode, const std::vector<std::string>& files) {
-    MergeOptions options{.mode = mode, .output = folder_.path() + "/merged.mutex.pb.gz"};
-    options.view.files = files;
-    const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunMerge(options, out, err); });
-    EXPECT_EQ(r.exit_code, 0) << r.err;
-    const LocksOptions locks{.files = {options.output}, .format = "csv", .color = "never"};
-    return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(locks, out, err); }).out;
-  };
-  const std::string a = write("a.1.0001.mutex.pb.gz", "h/1/1/1/a", 1000, LockProfile());
-  const std::string b = write("b.2.0001.mutex.pb.gz", "h/1/2/2/b", 1000, LockProfile());
-  const std::string sum = merged(MergeMode::kSum, {a, b});
+  const std::string a = Write("a.1.0001.mutex.pb.gz", "h/1/1/1/a", 1000, LockProfile());
+  const std::string b = Write("b.2.0001.mutex.pb.gz", "h/1/2/2/b", 1000, LockProfile());
+  const std::string sum = Merged(MergeMode::kSum, {a, b});
   EXPECT_NE(sum.find("\nmutex,10000,6000000000,600000,212360,212360,73271475,80000000,5800000000,212360,"),
             std::string::npos)
       << sum;
@@ -169,10 +170,25 @@ TEST_F(LocksView, MergeAddsLocksUpAndTheDifferenceTakesThemAway) {
   later.AddComment(
       "lock 6: mutex 0x7f0000009000 contentions 3 delay_ns 600000 longest_ns 300000 holds 3 hold_ns 500000");
   later.AddComment("lock 6 wait_times: 196608:2 262144:1");
-  const std::string newer = write("a.1.0002.mutex.pb.gz", "h/1/1/1/a", 2000, std::move(later));
-  const std::string difference = merged(MergeMode::kDifference, {a, newer});
+  const std::string newer = Write("a.1.0002.mutex.pb.gz", "h/1/1/1/a", 2000, std::move(later));
+  const std::string difference = Merged(MergeMode::kDifference, {a, newer});
   EXPECT_NE(difference.find("\nmutex,3,600000,200000,212360,300000,300000,300000,"), std::string::npos) << difference;
   EXPECT_EQ(difference.find("rows_mutex"), std::string::npos) << "nobody waited for it in between: " << difference;
+}
+
+// The frame is known only while its thread sleeps: the lock is the same one before and after.
+TEST_F(LocksView, ALockInAFrameIsTheSameWhereItsFrameIsNotKnown) {
+  Profile older = LockProfile(), newer = LockProfile();
+  const std::string lock =
+      "lock 6: mutex 0x7ffc00009000 contentions {} delay_ns {}00000 longest_ns 300000 holds 3 hold_ns 5";
+  older.AddComment(fmt::format(fmt::runtime(lock), 3, 6));
+  newer.AddComment(fmt::format(fmt::runtime(lock), 5, 8));
+  newer.AddComment("lock 6 frame: 48 into it, stack 3");
+  const std::string a = Write("a.1.0001.mutex.pb.gz", "h/1/1/1/a", 1000, std::move(older));
+  const std::string b = Write("a.1.0002.mutex.pb.gz", "h/1/1/1/a", 2000, std::move(newer));
+  const std::string difference = Merged(MergeMode::kDifference, {a, b});
+  EXPECT_NE(difference.find("\nmutex,2,200000,"), std::string::npos) << difference;
+  EXPECT_NE(difference.find("48 into the frame of accept_loop"), std::string::npos) << difference;
 }
 
 TEST_F(LocksView, IdleWaitsComeLastInTop) {

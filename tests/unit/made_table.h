@@ -95,6 +95,14 @@ class MadeTable {
     return offset;
   }
 
+  // "kind\0write\0": the innermost frame of a stack that has these labels.
+  TaggedPc AddLabels(const std::string& text) {
+    const Offset offset = Allocate(sizeof(LabelSet) + text.size());
+    At<LabelSet>(offset).bytes = static_cast<uint16_t>(text.size());
+    memcpy(At<LabelSet>(offset).text, text.data(), text.size());
+    return kLabelMark | offset;
+  }
+
   Offset AddRow(Offset stack, ProfileKind profile, WaitKind wait, int size_class, std::vector<uint64_t> sums) {
     const Offset offset = Allocate(sizeof(Row));
     Row& row = At<Row>(offset);

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "report/missing_names/how_to_name.h"
+#include "report/pprof/object_names.h"
 #include "report/profiles/metric.h"
-#include "report/profiles/object_names.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

@@ -49,6 +49,30 @@ TEST(Options, AMisspeltVariableIsNamed) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(Options, ACommandIsTakenOnlyFromWhomMayPreload) {
+  EXPECT_EQ(Read({"HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);
+  EXPECT_EQ(Read({"LD_PRELOAD=/lib/other.so", "HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);
+  EXPECT_EQ(Read({"XLD_PRELOAD=libholdfast.so", "HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);
+  const char* const preload = "LD_PRELOAD=/lib/other.so:/opt/lib/holdfast/libholdfast.so";
+  EXPECT_STREQ(Read({"HOLDFAST_ON_SNAPSHOT=cp", preload}).on_snapshot, "HOLDFAST_ON_SNAPSHOT=cp");
+  EXPECT_EQ(Read({preload, "HOLDFAST_ON_SNAPSHOT="}).on_snapshot, nullptr);
+  const std::string fits = "HOLDFAST_ON_SNAPSHOT=" + std::string(kOnSnapshotBytes - 1, 'x'), too_long = fits + "x";
+  EXPECT_STREQ(Read({preload, fits.c_str()}).on_snapshot, fits.c_str());
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Read({preload, too_long.c_str()}).on_snapshot, nullptr);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("not a command of at most 1023 bytes"), std::string::npos);
+}
+
+TEST(Options, ConditionsForSnapshotsAreChecked) {
+  EXPECT_STREQ(Read({"HOLDFAST_SNAPSHOT_WHEN=inuse>1GiB, delay>1s/min"}).snapshot_when, "inuse>1GiB, delay>1s/min");
+  ::testing::internal::CaptureStderr();
+  EXPECT_STREQ(Read({"HOLDFAST_SNAPSHOT_WHEN=memory>1GiB"}).snapshot_when, "");
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "holdfast: HOLDFAST_SNAPSHOT_WHEN=memory>1GiB: not conditions such as inuse>2GiB, rss>80%limit, growth>100MiB/min, "
+      "delay>10s/min, at most 8 with commas between; the default is used.\n");
+}
+
 TEST(Options, AnOutputFolderThatIsTooLongIsNotCut) {
   char here[1024];
   ASSERT_NE(getcwd(here, sizeof here), nullptr);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "profile.pb.h"
 #include "report/pprof/comment_records.h"
+#include "report/pprof/stack_text.h"
 #include "report/pprof/time_counts.h"
 #include "sampler/contract/time_buckets.h"
 #include "tests/unit/pprof_fixture.h"
@@ -548,6 +549,25 @@ TEST(PprofHostile, TruncatedAtEveryByte) {
   const std::string packed = EncodePprof(SmallProfile()), plain = Unpack(packed);
   for (size_t i = 0; i < packed.size(); ++i) EXPECT_FALSE(DecodePprof(std::string_view(packed).substr(0, i), "t").ok());
   for (size_t i = 0; i < plain.size(); ++i) (void)DecodePprof(std::string(plain.substr(0, i)), "t").ok();
+}
+
+TEST(StackText, IsReadAsItWasWrittenAndAsFarAsItIsKnown) {
+  const Profile profile = SmallProfile();
+  ASSERT_GE(profile.locations.size(), 2u);
+  const LocationsByAddress locations = LocationsByAddressOf(profile);
+  const std::vector<uint32_t> written = {1, 0};
+  const std::string text = StackText(profile, written);
+  std::vector<uint32_t> read = {7};
+  EXPECT_TRUE(ReadStackText(text, locations, &read)) << text;
+  EXPECT_EQ(read, written);
+  EXPECT_FALSE(ReadStackText(" 0x1" + text, locations, &read));  // of no location
+  EXPECT_EQ(read, written);
+  for (const std::string broken : {" 0xzz", " 0x", "0x123456789012345678", " 12", ""}) {
+    EXPECT_FALSE(ReadStackText(broken, locations, &read)) << broken;
+    EXPECT_TRUE(read.empty()) << broken;
+  }
+  EXPECT_FALSE(ReadStackText(text + " stack", locations, &read));
+  EXPECT_EQ(read, written);
 }
 
 TEST(PprofHostile, FlippedBits) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "report/export/lock_comments.h"
+#include "report/lock_records/lock_comments.h"
 #include "report/pprof/pprof.h"
 
 namespace holdfast {
@@ -177,6 +177,26 @@ TEST(HeapProfile, EqualStacksAndLabelsAreOneSample) {
   const Profile p = BuildProfile(s, ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 1u);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(3, 200, 3, 200));  // 2.7 rounded once
+}
+
+TEST(HeapProfile, StacksOfDifferentLabelsAreDifferentSamples) {
+  Snapshot s = Process();
+  s.label_sets = {{}, {{"bytes", "mine"}, {"tenant", "acme"}}};
+  for (const uint32_t labels : {0u, 1u, 1u}) {
+    const uint32_t stack = AddStack(&s, {kMain + 0x1010});
+    s.stacks[stack].labels = labels;
+    AddHeapRow(&s, stack, 64, {.objects = 1, .space = 60});
+  }
+  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_EQ(p.samples.size(), 2u);
+  EXPECT_EQ(p.LabelsOf(p.samples[0]).size(), 1u);
+  const auto labels = p.LabelsOf(p.samples[1]);
+  ASSERT_EQ(labels.size(), 3u);
+  EXPECT_EQ(ValuesOf(p, 1)[1], 120);
+  EXPECT_EQ(p.strings[labels[1].key], "label_bytes");
+  EXPECT_EQ(p.strings[labels[1].text], "mine");
+  EXPECT_EQ(p.strings[labels[2].key], "tenant");
+  EXPECT_EQ(p.strings[labels[2].text], "acme");
 }
 
 TEST(HeapProfile, RowsOfZerosAndOfOtherKindsAreLeftOut) {

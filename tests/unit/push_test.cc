@@ -1,17 +1,24 @@
 // What `holdfast push` makes of profiles, keeps on disk, and does about answers. How it all works together: tests/fleet.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
+#include "report/otlp/otlp_request.h"
 #include "report/pprof/pprof.h"
 #include "report/push/push_client.h"
 #include "report/push/push_entry.h"
 #include "report/push/push_labels.h"
+#include "report/push/quiet_process.h"
 #include "report/push/sender.h"
+#include "report/push/sent_note.h"
+#include "report/push/series_times.h"
 #include "report/push/server_profile.h"
 #include "report/push/spool.h"
 #include "report/push/told_process.h"
@@ -101,6 +108,49 @@ TEST(ServerProfile, DeepStacksKeepTheirOuterFrames) {
   const auto frames = parts[0].FramesOf(parts[0].samples[0]);
   ASSERT_EQ(frames.size(), 4u);
   EXPECT_EQ(parts[0].locations[frames[0]].address, 0x1000u + 6 * 8);
+}
+
+TEST(ServerProfile, OfTooManyLabelsOursStayAndTheFirstByName) {
+  Profile profile = Heap(0, 1);
+  const auto label = [&](const std::string& name) {
+    return Profile::Label{.key = profile.strings.Intern(name), .text = profile.strings.Intern("1")};
+  };
+  const uint32_t frame = 0;
+  const int64_t values[] = {1, 1};
+  for (const char* last : {"y", "z"}) {  // equal without their last ones
+    const Profile::Label labels[] = {label(last), label("b"), label("wait"), label("a")};
+    profile.AddSample({&frame, 1}, values, labels);
+  }
+  profile.AddSample({&frame, 1}, values, {});
+  const ServerProfiles made = ForServer(profile, {.sample_labels = 3});
+  EXPECT_EQ(made.cut_labels, 2u);
+  EXPECT_THAT(made.left_out, ::testing::ElementsAre("y", "z"));
+  const std::vector<Profile> parts = Decoded(made);
+  ASSERT_THAT(parts, SizeIs(1));
+  ASSERT_THAT(parts[0].samples, SizeIs(2));
+  EXPECT_EQ(parts[0].Total(0), 3);
+  std::set<std::string_view> names;
+  for (const Profile::Label& one : parts[0].LabelsOf(parts[0].samples[0])) names.insert(parts[0].strings[one.key]);
+  EXPECT_THAT(names, ::testing::ElementsAre("a", "b", "wait"));
+  EXPECT_TRUE(ForServer(profile).left_out.empty());
+}
+
+TEST(SampleLabels, AreSoManyThatThoseOfTheProcessHaveRoom) {
+  EXPECT_EQ(SampleLabelsBeside(7), 20u);
+  EXPECT_EQ(SampleLabelsBeside(27), 0u);
+  EXPECT_EQ(SampleLabelsBeside(40), 0u);
+}
+
+TEST(SeriesTimes, NoTwoProfilesOfASeriesHaveTheSameMillisecond) {
+  SeriesTimes times;
+  const std::vector<PushLabel> labels = {{"pid", "all"}}, others = {{"pid", "1"}};
+  EXPECT_EQ(times.Take("memory", labels, 1'500'000, 9'000'000), 0);
+  EXPECT_EQ(times.Take("memory", labels, 3'000'000, 9'999'999), 1'000'000);   // by its end
+  EXPECT_EQ(times.Take("memory", labels, 1'000'000, 20'000'000), 1'000'000);  // by its beginning
+  EXPECT_EQ(times.Take("memory", others, 1'500'000, 9'000'000), 0);
+  EXPECT_EQ(times.Take("block", labels, 1'500'000, 9'000'000), 0);
+  times.ForgetBefore(100'000'000);
+  EXPECT_EQ(times.Take("memory", labels, 1'500'000, 9'000'000), 0);
 }
 
 TEST(Outcome, IsByWhoseFaultItIs) {
@@ -242,6 +292,157 @@ TEST_F(SpoolTest, WhatIsInUseNeedsNoCommit) {
   EXPECT_EQ(spool->Front()->second.pprof, "in use");
   spool->Sent(spool->Front()->first);
   EXPECT_EQ(Open("another")->waiting(), 0u);
+}
+
+TEST_F(SpoolTest, WhatIsInUseIsInMemoryAsLongAsTheServerTakesIt) {
+  const auto spool = Open();
+  const auto files = [&] {
+    return std::count_if(std::filesystem::recursive_directory_iterator(out_),
+                         std::filesystem::recursive_directory_iterator(),
+                         [](const auto& entry) { return entry.path().extension() == ".still"; });
+  };
+  ASSERT_TRUE(spool->Put("a", SomeEntry("first"), /*counts=*/false).ok());
+  EXPECT_EQ(files(), 0);
+  spool->WriteDown();
+  EXPECT_EQ(files(), 1);
+  ASSERT_TRUE(spool->Put("a", SomeEntry("second"), /*counts=*/false).ok());
+  EXPECT_EQ(files(), 2);
+  spool->Sent(spool->Front()->first);
+  ASSERT_TRUE(spool->Put("a", SomeEntry("third"), /*counts=*/false).ok());
+  EXPECT_EQ(files(), 1);
+  spool->Sent(spool->Front()->first);
+  EXPECT_EQ(spool->Front()->second.pprof, "third");
+}
+
+TEST_F(SpoolTest, ManyOfThemAreWrittenDownAllTheSame) {
+  const auto spool = Open();
+  const std::string large(1 << 20, 'x');
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(spool->Put("a", SomeEntry(large), /*counts=*/false).ok());
+  uint64_t on_disk = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
+    if (entry.path().extension() == ".still") on_disk += entry.file_size();
+  }
+  EXPECT_GT(on_disk, 2u << 20);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_EQ(spool->Front()->second.pprof, large);
+    spool->Sent(spool->Front()->first);
+  }
+  EXPECT_EQ(spool->waiting(), 0u);
+}
+
+// As it is left by a pusher that was killed behind the note and before the file was gone.
+TEST_F(SpoolTest, WhatWasNotedAsSentIsNotSentAgain) {
+  std::filesystem::path folder;
+  {
+    const auto spool = Open();
+    PutWhole(spool.get(), "a", "first");
+    PutWhole(spool.get(), "a", "second");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
+      if (entry.path().filename() == "sent") folder = entry.path().parent_path();
+    }
+    const FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY));
+    absl::StatusOr<SentNote> note = SentNote::Open(opened.get(), "sent");
+    ASSERT_TRUE(note.ok());
+    note->Begin(spool->Front()->first.number);
+    note->Done(spool->Front()->first.number);
+  }
+  const auto spool = Open();
+  EXPECT_FALSE(spool->in_doubt());
+  ASSERT_EQ(spool->waiting(), 1u);
+  EXPECT_EQ(spool->Front()->second.pprof, "second");
+}
+
+TEST_F(SpoolTest, WhatWasUnderWayIsSentAgainAndSaid) {
+  {
+    const auto spool = Open();
+    PutWhole(spool.get(), "a", "first");
+    EXPECT_TRUE(spool->Front().has_value());
+  }
+  {
+    const auto spool = Open();
+    EXPECT_TRUE(spool->in_doubt());
+    ASSERT_EQ(spool->waiting(), 1u);
+    EXPECT_TRUE(spool->Front().has_value());
+    spool->NotTaken();
+  }
+  EXPECT_FALSE(Open()->in_doubt());
+}
+
+TEST_F(SpoolTest, NumbersGoOnWhereAllIsSent) {
+  uint64_t number = 0;
+  {
+    const auto spool = Open();
+    PutWhole(spool.get(), "a", "first");
+    number = spool->Front()->first.number;
+    spool->Sent(spool->Front()->first);
+    spool->Finish("a");
+  }
+  const auto spool = Open();
+  PutWhole(spool.get(), "b", "second");
+  EXPECT_GT(spool->Front()->first.number, number);  // else it would pass for sent
+}
+
+TEST_F(SpoolTest, FilesOfWhatWasSentAreUsedAgain) {
+  const auto spool = Open();
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) names.insert(entry.path());
+    return names.size();
+  };
+  PutWhole(spool.get(), "a", std::string(5000, 'x'));
+  spool->Sent(spool->Front()->first);
+  const size_t before = files();
+  for (int i = 0; i < 20; ++i) {
+    PutWhole(spool.get(), "a", "short " + std::to_string(i));
+    EXPECT_EQ(spool->Front()->second.pprof, "short " + std::to_string(i));
+    spool->Sent(spool->Front()->first);
+  }
+  EXPECT_LE(files(), before + 1);  // of `told` there are two by now
+}
+
+TEST(QuietProcess, IsStillAsLongAsItsRecordsAreAndAllOfItIsKept) {
+  const ServerProfiles made = ForServer(Heap(7, 3));
+  QuietProcess quiet;
+  quiet.Begin(11);
+  EXPECT_FALSE(quiet.IsStill(11));  // not told yet
+  quiet.Keep(ProfileKind::kHeap, made, /*may_be_better=*/false);
+  quiet.End();
+  EXPECT_TRUE(quiet.IsStill(11));
+  EXPECT_FALSE(quiet.IsStill(12));
+  EXPECT_FALSE(quiet.IsStill(std::nullopt));
+  EXPECT_THAT(quiet.kept(), SizeIs(1));
+  quiet.Begin(12);
+  quiet.Keep(ProfileKind::kHeap, made, /*may_be_better=*/true);
+  quiet.End();
+  EXPECT_FALSE(quiet.IsStill(12));
+}
+
+TEST(AtTime, IsTheSameProfileLater) {
+  const std::string before = EncodePprof(Heap(7, 3));
+  const absl::StatusOr<Profile> later = DecodePprof(AtTime(before, 42'000'000'000, 5), "later");
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_EQ(later->time_nanos, 42'000'000'000);
+  EXPECT_EQ(later->duration_nanos, 5);
+  EXPECT_EQ(later->Total(0), DecodePprof(before, "before")->Total(0));
+  EXPECT_LT(AtTime(before, INT64_MAX, INT64_MAX).size(), before.size() + 50);
+}
+
+TEST(Otlp, ARequestIsPackedAndForAll) {
+  PushEntry entry = SomeEntry(EncodePprof(Heap(7, 3)));
+  const PushRequest request = RequestOf(entry, PushProtocol::kOtlp);
+  EXPECT_EQ(request.path, "/v1development/profiles");
+  EXPECT_EQ(request.content_type, "application/x-protobuf");
+  EXPECT_TRUE(request.is_gzip);
+  EXPECT_TRUE(request.body.starts_with("\x1f\x8b"));
+  EXPECT_EQ(request.body, RequestOf(entry, PushProtocol::kOtlp).body);
+  EXPECT_FALSE(RequestOf(SomeEntry("no profile"), PushProtocol::kOtlp).body.empty());
+}
+
+TEST(Otlp, WhatWasRejectedIsRead) {
+  EXPECT_FALSE(RejectedByOtlp("").has_value());
+  EXPECT_FALSE(RejectedByOtlp("\xff\xff").has_value());
+  EXPECT_FALSE(RejectedByOtlp(std::string("\x0a\x06\x12\x04warn", 8)).has_value());  // a warning alone
+  EXPECT_EQ(RejectedByOtlp(std::string("\x0a\x07\x08\x02\x12\x03why", 9)), "why");
 }
 
 TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {

@@ -29,7 +29,7 @@ class RememberedWalks : public ::testing::Test {
     caller_ = HOLDFAST_CALLER();
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
     CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
-    return WalkAgain() ? memory_->Keep(caller_, 42) : nullptr;
+    return WalkAgain() ? memory_->Keep(caller_, 42, *LabelWord(thread_state)) : nullptr;
   }
   bool WalkAgain() {
     return CaptureStack(caller_, &thread_state.stack_bounds, memory_->last().trace(), &memory_->last());
@@ -84,6 +84,38 @@ TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
       EXPECT_TRUE(compared) << "frame " << i;
     }
   });
+}
+
+TEST_F(RememberedWalks, NorMayTheLabelsOfItsThread) {
+  Recurse(9, [this] {
+    ASSERT_NE(Walk(), nullptr);
+    memory_->KeepLabelsApart();
+    EXPECT_EQ(memory_->Find(caller_), nullptr) << "it was kept without them";
+    for (const uint16_t labels : {0, 3, 0x8000}) {
+      thread_state.labels = labels;
+      const RememberedWalk* walk = Walk();
+      ASSERT_NE(walk, nullptr);
+      EXPECT_TRUE(walk->Holds(caller_));
+      for (const uint16_t others : {0, 1, 3, 0x8000}) {
+        thread_state.labels = others;
+        EXPECT_EQ(walk->Holds(caller_), others == labels) << labels << " " << others;
+      }
+    }
+    thread_state.labels = 0;
+  });
+}
+
+// Two words a frame and the labels: as many as there is room for, and one more.
+TEST_F(RememberedWalks, WithLabelsTheDeepestHaveRoomForThem) {
+  memory_->KeepLabelsApart();
+  for (int depth = 40; depth < 130; ++depth) {
+    Recurse(depth, [this] {
+      const RememberedWalk* walk = Walk();
+      if (walk == nullptr) return;
+      EXPECT_LE(walk->end - walk->words, RememberedWalk::kMost);
+      EXPECT_TRUE(walk->Holds(caller_));
+    });
+  }
 }
 
 TEST_F(RememberedWalks, ItsStartMayNotBeAnother) {
@@ -154,7 +186,7 @@ TEST_F(RememberedWalks, EachSizeClassHasItsPlaceAndTheNewerOfTwoKeepsIt) {
 TEST_F(RememberedWalks, AKnownRowIsThatOfItsPathSizeClassAndGeneration) {
   Recurse(3, [this] {
     ASSERT_NE(Walk(), nullptr);
-    const uint64_t hash = memory_->last().path().hash();
+    const uint64_t hash = memory_->last().path().HashWith(0);
     EXPECT_EQ(memory_->FindKnownRow(hash, 7), nullptr);
     memory_->RememberRow(hash, 7, 70, 42);
     ASSERT_NE(memory_->FindKnownRow(hash, 7), nullptr);

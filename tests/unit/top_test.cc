@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "fmt/format.h"
 #include "report/analysis/flat_table.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
@@ -140,13 +141,27 @@ TEST(Top, ShowsTheNumberOfFunctionsThatWasAskedFor) {
   EXPECT_THAT(Top({.files = {file}, .node_count = 2}).out, HasSubstr("showing  2 of "));
 }
 
+TEST(Top, WhatSamplesCannotTellFromNothingIsNotCalledInUse) {
+  Folder folder;
+  const auto metric_of = [&](int64_t in_use, int half_width) {
+    Profile p = OfProcess("1", 10, in_use, half_width);
+    const uint32_t frame = 0;
+    p.AddSample({&frame, 1}, std::array<int64_t, 4>{1, 1'000'000, 0, 0}, {});
+    return Top({.files = {Save(folder, fmt::format("{}-{}", in_use, half_width), p)}, .unit = "bytes"}).out;
+  };
+  EXPECT_THAT(metric_of(3000, 30), HasSubstr("metric   inuse_space"));
+  EXPECT_THAT(metric_of(3000, 4000), HasSubstr("metric   alloc_space"));
+  EXPECT_THAT(metric_of(3001, 4000), HasSubstr("note     hardly anything is (3001) in use any more, so this is all"));
+  EXPECT_THAT(metric_of(20'000, 30'000), HasSubstr("metric   inuse_space"));
+}
+
 TEST(Top, DifferentProcessesAddUp) {
   Folder folder;
   const Result top =
       Top({.files = {Save(folder, "a", OfProcess("1", 10, 3000, 30)), Save(folder, "b", OfProcess("2", 10, 4000, 40))},
            .unit = "bytes"});
   EXPECT_THAT(top.out, HasSubstr("total    7000 ± 50 (95 %)"));  // √(30² + 40²)
-  EXPECT_THAT(top.out, HasSubstr("program  app (pid 1), app (pid 2)\n"));
+  EXPECT_THAT(top.out, HasSubstr("program  app (pid 2), app (pid 1)\n"));
   EXPECT_EQ(top.err, "");
 }
 

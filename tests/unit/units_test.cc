@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "report/base/value_units.h"
 
 namespace holdfast {
@@ -60,6 +64,23 @@ TEST(Units, TimesArePrinted) {
   EXPECT_EQ(FormatTimeNs(1500), "1.50us");
   EXPECT_EQ(FormatTimeNs(90'000'000'000), "90s");
   EXPECT_EQ(FormatTimeNs(7'200'000'000'000), "2h");
+}
+
+// The same ones as in tests/web/core_test.mjs.
+TEST(Units, DurationsAreSaidInOneWay) {
+  const std::vector<std::pair<int64_t, std::string>> said = {{0, "0"},
+                                                             {1500, "1.50us"},
+                                                             {250'900'000, "250ms"},
+                                                             {1'000'000'000, "1s"},
+                                                             {25'190'000'000, "25.1s"},
+                                                             {59'990'000'000, "59.9s"},
+                                                             {60'000'000'000, "1min"},
+                                                             {312'000'000'000, "5min 12s"},
+                                                             {11'520'000'000'000, "3h 12min"},
+                                                             {7'200'000'000'000, "2h"},
+                                                             {388'800'000'000'000, "4.5 days"},
+                                                             {31'536'000'000'000'000, "365 days"}};
+  for (const auto& [ns, text] : said) EXPECT_EQ(FormatDuration(ns), text);
 }
 
 TEST(Units, ValuesArePrintedInTheUnitThatWasAskedFor) {

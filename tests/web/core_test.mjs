@@ -219,6 +219,16 @@ const topTotals = (...files) => {
 };
 const pageTotals = (r) => table(core.buildTree(r, core.valuesFor(r, choice).columns, none), r.names);
 
+test("The peak of the one process that is shown, as its files say", () => {
+  const said = (pid, bytes) => ({ pid, samples: shared, comments: [`peak: ${bytes} bytes at 2026-01-02T03:04:05.678Z`] });
+  const one = report([said(1, 123456)]);
+  assert.deepEqual(core.highestPeak(one, () => true), { bytes: 123456, ms: Date.parse("2026-01-02T03:04:05.678Z") });
+  const two = report([said(1, 10), said(2, 20)]);
+  assert.equal(core.highestPeak(two, () => true), null);
+  assert.equal(core.highestPeak(two, (series) => series.pid === "2").bytes, 20);
+  assert.equal(core.highestPeak(report([{ samples: shared }]), () => true), null);
+});
+
 test("The newest of a process is the one of holdfast top, also where the clock was set back", () => {
   const [one, two] = ["one", "two"].map((name) => mkdtempSync(join(folder, name)));
   const put = (where, number, ms, bytes) =>
@@ -382,6 +392,10 @@ test("The call graph: nodes, edges, the heaviest path, a cut", () => {
 
 test("Numbers read as holdfast top prints them", () => {
   assert.deepEqual(["0", "512B", "1KiB", "1.50MiB"], [0, 512, 1024, 1.5 * 2 ** 20].map((v) => core.formatValue(v, "bytes")));
+  const durations = { 0: "0", 0.0015: "1.50us", 250.9: "250ms", 1000: "1s", 25190: "25.1s", 59990: "59.9s", 60000: "1min", 312000: "5min 12s", 11520000: "3h 12min", 7200000: "2h", 388800000: "4.5 days", 31536000000: "365 days" };
+  for (const [ms, said] of Object.entries(durations)) assert.equal(core.formatDuration(Number(ms)), said); // as in units_test.cc
+  // Halves go to the even digit; 447.515 only seems to be one: the double lies below it.
+  assert.deepEqual(["447.51us", "447.52us", "1.12KiB", "1.38KiB"], [447_515, 447_525, 1152, 1408].map((v, i) => core.formatValue(v, i < 2 ? "nanoseconds" : "bytes")));
   assert.deepEqual(["1us", "23.45ms"], [1000, 23_450_000].map((v) => core.formatValue(v, "nanoseconds")));
   assert.deepEqual(["64.12%", "0.62%", "0.062%", "1.38%", "0.1%"], [0.64125, 0.00625, 0.000625, 0.01375, 0.000999].map((v) => core.formatPercent(v * 800, 800)));
   assert.deepEqual(["0%", "100%", "12.34%", "0.012%", "<0.01%"], [0, 1, 0.1234, 0.00012, 0.00001].map((v) => core.formatPercent(v, 1)));

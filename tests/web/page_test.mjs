@@ -835,7 +835,9 @@ test("Addresses that mean nothing here are taken as they come", async () => {
 });
 
 test("axe finds nothing serious, in any view, in light and dark", async () => {
-  const file = report([...growth, { kind: "block", ms: minute(5), samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] }]);
+  const resident = growth.map((one, i) => ({ ...one, comments: [`resident_bytes: ${20_000 + i}`] }));
+  const file = report([...resident, { kind: "block", ms: minute(5), samples: [{ stack: ["main", "victim"], values: [10, 9000], labels: { wait: "mutex" } }] }]);
+  const real = report([...locked.heap, ...locked.mutex, ...locked.block]);
   const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare&compare=time&fn=cache", "flame&compare=time&side=base&course=1", "functions&search=main&focus=main", "flame&search=/[/&fn=gone"];
   for (const colorScheme of ["light", "dark"]) {
     const addresses = views;
@@ -850,6 +852,17 @@ test("axe finds nothing serious, in any view, in light and dark", async () => {
       if (address === "flame") await page.keyboard.press("Escape");
     }
     await close();
+    // Locks that were held, drawn; what lies over the page; on a phone.
+    for (const [width, address, key] of [[1400, "locks"], [1400, "flame", "Shift+F10"], [1400, "flame", "d"], [1400, "functions"], [375, "flame"], [375, "locks"], [375, "functions"], [375, "sandwich&fn=main"]]) {
+      const shown = await open(real, `#view=${address}`, { colorScheme, width });
+      await shown.page.evaluate(axeSource());
+      if (key === "Shift+F10") await shown.page.keyboard.press("ArrowDown");
+      if (key !== undefined) await shown.page.keyboard.press(key);
+      const found = await shown.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+      assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes[0].html} ${v.nodes[0].failureSummary}`), [], `${width} ${address} ${key} ${colorScheme}`);
+      await shown.close();
+    }
   }
 });
 

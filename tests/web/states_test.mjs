@@ -82,6 +82,43 @@ test("A plain click on the timeline clears the range, and makes none", async () 
   await close();
 });
 
+test("Resident memory is drawn beside the heap, with a gap where it is not known, and beside nothing else", async () => {
+  const at = (i, resident) => ({ ...heapAt(i), comments: resident === null ? [] : [`resident_bytes: ${resident}`] });
+  const file = report([at(0, 20_000), at(1, 30_000), at(2, null), at(3, 40_000), at(4, 50_000), blockAt(2), blockAt(4)]);
+  const { page, close, go } = await open(file, "#course=1");
+  const line = page.locator(".plot .line.resident");
+  assert.equal((await line.getAttribute("d")).match(/M/g).length, 2, "two parts, and a gap between them");
+  const box = await page.getByTestId("timeline").boundingBox();
+  await page.mouse.move(box.x + 0.74 * box.width, box.y + 50);
+  assert.match(await page.locator(".plot-value").innerText(), /4\.39KiB[\s\S]*39\.06KiB\s*resident/);
+  await page.mouse.move(box.x + 0.5 * box.width, box.y + 50);
+  assert.doesNotMatch(await page.locator(".plot-value").innerText(), /resident|NaN/);
+  await go("#course=1&metric=heap/alloc_space");
+  assert.equal(await line.count(), 0);
+  await go("#course=1&metric=block/delay");
+  assert.equal(await line.count(), 0);
+  await go("#view=leaks&metric=block/delay");
+  assert.equal(await line.count(), 1, "leaks are of memory, whatever is chosen");
+  await close();
+  const without = await open(mixed(), "#course=1");
+  assert.equal(await without.page.locator(".plot .line.resident").count(), 0);
+  await without.close();
+});
+
+test("Waits for what nobody holds are not called the hottest lock", async () => {
+  const comments = [
+    "lock 1: condition 0x1000 contentions 3 delay_ns 9000 longest_ns 5000 holds 0 hold_ns 0",
+    "lock 2: condition 0x2000 contentions 0 delay_ns 0 longest_ns 0 holds 0 hold_ns 0",
+  ];
+  const samples = [{ stack: ["main", "loop"], values: [3, 9000], labels: { wait: "condition" } }];
+  const { page, close, rows, text } = await open(report([{ kind: "block", samples, comments }]), "#view=locks");
+  assert.doesNotMatch(await text(".summary"), /Hottest/);
+  assert.match(await text(".summary"), /none of it for locks/);
+  await page.getByRole("heading", { name: /No thread waited for a lock/ }).waitFor();
+  assert.equal((await rows("lock-list")).length, 1);
+  await close();
+});
+
 test("Locks of a part: each figure follows the label and the range, or says that it is of the whole run", async () => {
   const comments = [
     "gap_ns: 1000", "delay_ns: 9000",

@@ -1,6 +1,8 @@
 // Begins: the boot script has put `holdfastInflate` there, the tool has put the data into the page.
 import { render } from "preact";
-import { parseReport } from "./core/data";
+import { parseReport, type Report } from "./core/data";
+import { blankPage } from "./ui/live/keep";
+import { Live } from "./ui/live/feed";
 import { Model } from "./ui/model";
 import { Root } from "./ui/app";
 
@@ -13,6 +15,8 @@ declare global {
 }
 
 async function start(): Promise<void> {
+  const feed = document.body.dataset["live"];
+  if (feed !== undefined) return startLive(feed);
   const element = document.getElementById("data")!;
   const bytes = await window.holdfastInflate(window.holdfastBytes(element.textContent!.trim()));
   element.remove();
@@ -24,6 +28,30 @@ async function start(): Promise<void> {
   const app = document.getElementById("app")!;
   app.textContent = "";
   render(<Root model={model} files={files} title={document.title.replace(/ · Holdfast$/, "")} />, app);
+}
+
+/** Draws once there is something to draw: of a program that has just begun, nothing may have been sampled yet. */
+async function startLive(feed: string): Promise<void> {
+  const blank = blankPage();
+  const title = document.title.replace(/ · Holdfast$/, "");
+  const app = document.getElementById("app")!;
+  const starting = document.createElement("p");
+  starting.className = "loading";
+  starting.setAttribute("role", "status");
+  starting.textContent = `${title} …`;
+  app.replaceChildren(starting);
+  let isDrawn = false;
+  let take: (report: Report) => void = () => {};
+  const live = new Live(feed, (report) => {
+    if (isDrawn) return take(report);
+    isDrawn = true;
+    app.textContent = "";
+    render(<Root model={new Model(report)} files={[]} title={title} live={{ live, blank, onReport: (listener) => (take = listener) }} />, app);
+  });
+  live.listen(() => {
+    if (!isDrawn) starting.textContent = live.status.state === "live" ? `${title}: nothing has been sampled so far …` : live.status.text;
+  });
+  live.follow();
 }
 
 start().catch((error: unknown) => {

@@ -201,9 +201,16 @@ def live_samples(results, few, more):
     return found
 
 
+def agent(found):
+    if not found:
+        return []
+    beside = f"agent beside {found['programs']:,} programs, every 15 s"
+    return [*at_most(f"{beside}: processor", 5, found["percent"], "% of a core", 1), *at_most(f"{beside}: memory", 100, found["VmHWM"] * 1024 / 1e6, "MB", 0)]
+
+
 def of_all(results, works):
     """The bounds of whatever was measured. `results`: see results.py."""
     runs = results["runs"]
-    return [*paths(results["paths"]), *resident(results["resident"]), *peaks(results["peaks"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]),
+    return [*paths(results["paths"]), *resident(results["resident"]), *peaks(results["peaks"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]), *agent(results["agent"]),
             *instructions_of_programs(results["instructions"]), *cpu_time(runs, works.programs), *every_allocation(runs),
             *contended(runs, works.contended), *hand_off(runs, works.handed), *samples(results["units"]), *flat(runs, FLAT), *live_samples(runs, *LIVE)]

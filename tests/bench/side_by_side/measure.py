@@ -156,6 +156,7 @@ def measure(results, top, build, configurations, quick, wanted):
                 ("peaks", "resident", lambda: processes.block_peaks(build, compared, scratch, quick)),
                 ("redis memory", "resident", lambda: processes.redis_memory([os.path.join(top, "scripts/memory"), build], 3 if quick else 9)),
                 ("snapshots", "snapshot", lambda: processes.snapshots(build, scratch, *((20_000, 100_000, 8) if quick else ()))),
+                ("agent", "agent", lambda: processes.agent(build, top, seconds=30 if quick else 60)),
                 ("units", "units", lambda: unit_benchmarks(build, quick)),
                 ("paths", "paths", lambda: paths([os.path.join(top, "scripts/fast_path"), build]))):
             if not wanted(asked):

@@ -1,10 +1,12 @@
 """Figures from the tests' programs: resident memory, and what a snapshot of a large profile does to its program."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -131,3 +133,14 @@ def snapshots(build, scratch, stacks=100_000, live=1_000_000, rounds=40):
             twin.dump()
             twins.append(program.ask()["longest_ns"] / 1000)
     return {"stacks": stacks, "live": live, "seconds": seconds, "own": own, "twins": twins, "blocked": blocked}
+
+
+def agent(build, top, programs=1000, seconds=60):
+    """What `holdfast agent` costs beside so many programs, at its interval of 15 s: tests/bench/agent_cost.py."""
+    surroundings = dict(os.environ, HOLDFAST_TOOL=os.path.join(build, "bin/holdfast"), HOLDFAST_PROGRAMS=os.path.join(build, "tests/programs"),
+                        HOLDFAST_LIBRARY=os.path.join(build, "lib/holdfast/libholdfast.so"))
+    command = [sys.executable, "-B", os.path.join(top, "tests/bench/agent_cost.py"), str(programs), str(seconds)]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{command[2]} ended with {done.returncode}: {done.stderr[-300:]}")
+    return json.loads(done.stdout)

@@ -1,14 +1,14 @@
 """All figures of scripts/bench, as they were measured, and how those of a later run take the place of earlier ones.
 
 runs: work → configuration → its rounds. instructions: program → configuration → what callgrind counted. paths, units: name →
-figure. resident, peaks, redis memory, snapshots: see processes.py. dates: work, "PROGRAM, instructions", or one of these names → the
+figure. resident, peaks, redis memory, snapshots, agent: see processes.py. dates: work, "PROGRAM, instructions", or one of these names → the
 day, and the commit. failures: by the same names, what could not be run. machine: where."""
 
 import json
 import os
 
 GROUPS = ("runs", "instructions")  # whose entries are measured one by one
-WHOLE = ("paths", "units", "resident", "peaks", "redis memory", "snapshots")
+WHOLE = ("paths", "units", "resident", "peaks", "redis memory", "snapshots", "agent")
 
 
 def none(machine):

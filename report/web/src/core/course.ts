@@ -1,4 +1,5 @@
-// The course of one function over the snapshots: what all stacks through it had at each moment.
+// What is drawn beside a total over the snapshots: what all stacks through one function had at each moment, and how much memory
+// of the processes was resident.
 import { addColumn, type Report } from "./data";
 import type { Metric } from "./metrics";
 import { isChosen, labelFilter, passes, type LabelChoice } from "./select";
@@ -36,4 +37,22 @@ export function courseOf(report: Report, metric: Metric, choice: { process: stri
     });
   }
   return course;
+}
+
+/** Resident memory of the chosen processes at each moment, as the kernel counted it; NaN where one of them does not say it. Null: none does. */
+export function residentOver(report: Report, metric: Metric, process: string, moments: number[]): number[] | null {
+  const course = new Array<number>(moments.length).fill(0);
+  let any = false;
+  for (const series of report.series) {
+    if (series.kind !== metric.kind || series.base || !isChosen(series, process)) continue;
+    let next = 0; // snapshot
+    moments.forEach((ms, i) => {
+      while (next < series.snapshots.length && series.snapshots[next]!.ms <= ms) ++next;
+      if (next === 0) return; // it had not begun
+      const { resident } = series.snapshots[next - 1]!;
+      any ||= resident !== undefined;
+      course[i]! += resident ?? NaN;
+    });
+  }
+  return any ? course : null;
 }

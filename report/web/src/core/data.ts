@@ -5,12 +5,14 @@
 // rows, kept as bytes until somebody asks (a report of 100 snapshots would otherwise take gigabytes).
 
 import type { Growth, Shape } from "./leaks";
+import type { WaitingNow } from "./waiting";
 
 export interface Snapshot {
   file: string;
   ms: number; // since 1970
   totals: number[];
   halfWidths: (number | null)[]; // half of the 95 % interval of each total
+  resident?: number; // bytes of the whole process, as the kernel counts them; where it is known
 }
 
 export interface Series {
@@ -96,6 +98,7 @@ export interface Report {
   labelSets: Label[][];
   series: Series[];
   growths: Growth[];
+  waiting?: WaitingNow; // of a running program; not there: nobody waits, or nobody asked
   sources: Map<string, Map<number, string>>;
 }
 
@@ -255,6 +258,7 @@ export function parseReport(bytes: Uint8Array): Report {
     ),
     series,
     growths,
+    ...(meta.waiting === undefined ? {} : { waiting: meta.waiting }),
     sources,
   };
 }

@@ -1,6 +1,7 @@
 // Leaks: stacks ranked by the growth of what they hold, as `holdfast leaks` ranks them. Slopes, intervals and shapes come
 // from the tool (report/growth/growth.h), so that there is one rule; here they are only brought together and found in the tree.
 import type { Report } from "./data";
+import { formatDuration } from "./units";
 
 export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
 
@@ -62,6 +63,9 @@ export function findLeaks(growths: Growth[]): Leak[] {
   const low = (leak: Leak) => leak.slope - leak.halfWidth;
   return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));
 }
+
+/** How long growth was seen, as `holdfast leaks` says it: to a tenth of a second. */
+export const hoursText = (hours: number): string => formatDuration(Math.round(hours * 36_000) * 100);
 
 /** By node of the report: 1 where the stack that ends there, without plumbing, is one of `leaks`. */
 export function nodesOf(report: Report, leaks: Leak[]): Uint8Array {

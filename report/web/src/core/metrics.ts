@@ -28,6 +28,16 @@ const help: Record<string, MetricHelp> = {
     short: "allocations",
     when: "The number of calls: temporary objects in a loop show here first.",
   },
+  "peak/peak_space": {
+    title: "Memory at the peak",
+    short: "bytes at the peak",
+    when: "Start here when a process was too large at some moment: what was held when most was in use.",
+  },
+  "peak/peak_objects": {
+    title: "Objects at the peak",
+    short: "objects at the peak",
+    when: "How many blocks were held when most memory was in use.",
+  },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
@@ -56,7 +66,7 @@ export function metricHelp(kind: string, name: string): MetricHelp {
 }
 
 export const kindTitle = (kind: string): string =>
-  ({ heap: "Memory", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
+  ({ heap: "Memory", peak: "Memory at the peak", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
 
 export interface Metric {
   kind: string;
@@ -67,29 +77,41 @@ export interface Metric {
 
 export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
 
+/** Whether it is about blocks and bytes; the others are about waits. */
+export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak";
+
 /** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "block", "mutex"];
+  const order = ["heap", "peak", "block", "mutex"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") });
       }
     }
   }
   return metrics;
 }
 
-/** Whether all that was allocated is freed by now: then what was allocated is what there is to look at. */
-export function allWasFreed(report: Report): boolean {
-  const sum = (name: string): number =>
-    report.series.reduce((all, series) => {
-      const m = series.base || series.kind !== "heap" ? -1 : series.metrics.findIndex(([metric]) => metric === name);
-      return all + (m < 0 ? 0 : series.snapshots[series.snapshots.length - 1]!.totals[m]!);
-    }, 0);
-  return sum("inuse_space") === 0 && sum("alloc_space") > 0;
+/** What is in use of all that was allocated, where that is nothing, as far as samples can tell: then what was allocated is what there is
+    to look at (AllWasFreed in C++). "": something is in use. */
+export function allWasFreed(report: Report): "" | "nothing" | "hardly anything" {
+  const sums = (name: string): [value: number, variance: number] =>
+    report.series.reduce<[number, number]>(
+      ([value, variance], series) => {
+        const m = series.base || series.kind !== "heap" ? -1 : series.metrics.findIndex(([metric]) => metric === name);
+        const newest = series.snapshots[series.snapshots.length - 1]!;
+        return m < 0 ? [value, variance] : [value + newest.totals[m]!, variance + (newest.halfWidths[m] ?? 0) ** 2];
+      },
+      [0, 0],
+    );
+  const [inUse, variance] = sums("inuse_space");
+  const [allocated] = sums("alloc_space");
+  if (allocated === 0) return "";
+  if (inUse === 0) return "nothing";
+  return inUse <= Math.sqrt(variance) && inUse < allocated / 100 ? "hardly anything" : "";
 }
 
 export function defaultMetric(report: Report, kind?: string): string {
@@ -98,7 +120,22 @@ export function defaultMetric(report: Report, kind?: string): string {
   const series = report.series.find((s) => s.kind === first);
   if (series === undefined) return "";
   const name = series.metrics[series.default]![0];
-  return metricKey({ kind: series.kind, name: name === "inuse_space" && allWasFreed(report) ? "alloc_space" : name });
+  return metricKey({ kind: series.kind, name: name === "inuse_space" && allWasFreed(report) !== "" ? "alloc_space" : name });
+}
+
+/** The peak of the process that is shown, from what its files say: `peak: 123 bytes at 2026-01-02T03:04:05.678Z`. Several have none together. */
+export function highestPeak(report: Report, isShown: (series: Series) => boolean): { bytes: number; ms: number } | null {
+  let highest: { bytes: number; ms: number } | null = null;
+  const processes = new Set<string>();
+  for (const series of report.series) {
+    if (series.base || !isMemory(series.kind) || !isShown(series)) continue;
+    processes.add(series.process);
+    for (const comment of series.comments) {
+      const found = /^peak: (\d+) bytes at (\S+)$/.exec(comment);
+      if (found !== null && (highest === null || Number(found[1]) > highest.bytes)) highest = { bytes: Number(found[1]), ms: Date.parse(found[2]!) };
+    }
+  }
+  return processes.size === 1 ? highest : null;
 }
 
 /** Which column of a series a metric is; −1: it has none. */
@@ -108,4 +145,14 @@ export function metricIn(series: Series, metric: { kind: string; name: string })
 
 export function findMetric(report: Report, key: string): Metric | undefined {
   return metricsOf(report).find((metric) => metricKey(metric) === key);
+}
+
+/** The programs of these series, those with the most of a metric first. */
+export function programNames(series: Series[], metric: string): string[] {
+  const newest = (one: Series) => {
+    const m = one.metrics.findIndex(([name]) => name === metric);
+    return m < 0 ? 0 : Math.abs(one.snapshots[one.snapshots.length - 1]!.totals[m]!);
+  };
+  const sorted = [...series].sort((a, b) => newest(b) - newest(a));
+  return [...new Set(sorted.map((one) => one.program || one.snapshots[0]!.file))];
 }

@@ -94,6 +94,18 @@ export interface Names {
   find: (name: string) => number; // −1: not in this report
 }
 
+/** The same choice in a report that has other numbers for functions; what it does not have is left out. */
+export function carried(state: State, from: Names, to: Names): State {
+  if (from === to) return state;
+  const find = (func: number) => (func < 0 ? -1 : to.find(from.of(func)));
+  const path = (funcs: number[]) => {
+    const found = funcs.map(find);
+    const end = found.indexOf(-1);
+    return end < 0 ? found : found.slice(0, end);
+  };
+  return { ...state, zoom: path(state.zoom), pinned: path(state.pinned), selected: find(state.selected) };
+}
+
 // A path of names: "main;std::map<int, int%3b>". What separates them, and the escape itself, are escaped in a name.
 const joined = (names: string[]): string => names.map((name) => name.replace(/[%;]/g, encodeURIComponent)).join(";");
 const split = (text: string): string[] => text.split(";").map(decode);

@@ -16,11 +16,14 @@ const times: [string, number][] = [
   ["h", 3600e9],
 ];
 
-/** value with so many digits behind the point; exact halves go to the even digit, as C++ rounds. */
+/**
+ * value with so many digits behind the point; exact halves go to the even digit, as C++ rounds. value lies exactly between
+ * two of them where value * 2 ** (digits + 1), which loses nothing, is odd; value * 10 ** digits may only seem to.
+ */
 function fixed(value: number, digits: number): string {
-  const scaled = value * 10 ** digits;
-  const below = Math.floor(scaled);
-  return scaled - below === 0.5 ? ((below % 2 === 0 ? below : below + 1) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
+  if (Math.abs(value * 2 ** (digits + 1)) % 2 !== 1) return value.toFixed(digits);
+  const below = Math.floor(value * 10 ** digits);
+  return ((below % 2 === 0 ? below : below + 1) / 10 ** digits).toFixed(digits);
 }
 
 function short(value: number): string {
@@ -67,11 +70,19 @@ export function formatPercent(value: number, total: number): string {
   return String(Number(fixed(percent, percent < 0.1 ? 3 : 2))) + "%";
 }
 
+/** How long something lasted, in a sentence: "250ms", "25.1s", "5min 12s", "3h 12min", "4.5 days" (FormatDuration in C++). */
 export function formatDuration(ms: number): string {
-  const s = Math.abs(ms) / 1000;
-  if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 100) return `${Number(s.toPrecision(3))} s`;
-  if (s < 2 * 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
-  if (s < 48 * 3600) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
-  return `${(s / 86400).toFixed(1)} days`;
+  const [second, minute, hour, day] = [1e3, 60e3, 3600e3, 86400e3];
+  ms = Math.abs(ms);
+  if (ms < 1) return formatValue(ms * 1e6, "nanoseconds");
+  if (ms < second) return `${Math.floor(ms)}ms`;
+  const tenths = (unit: number) => String(Math.floor((ms * 10) / unit) / 10);
+  if (ms < minute) return `${tenths(second)}s`;
+  const both = (unit: number, name: string, part: number, partName: string) => {
+    const rest = Math.floor((ms % unit) / part);
+    return `${Math.floor(ms / unit)}${name}${rest === 0 ? "" : ` ${rest}${partName}`}`;
+  };
+  if (ms < hour) return both(minute, "min", second, "s");
+  if (ms < 3 * day) return both(hour, "h", minute, "min");
+  return `${tenths(day)} days`;
 }

@@ -1,19 +1,24 @@
 // The page: its state and history, its frame (head, timeline, views, inspector), and the keys.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { initialState, toHash, type State } from "../core/state";
+import type { Report } from "../core/data";
+import { carried, initialState, toHash, type State } from "../core/state";
 import { readAddress } from "./address";
 import { Closers, Hover, type App } from "./app_api";
 import { Beside } from "./beside";
 import { CompareControls, CompareView } from "./views/compare_view";
-import { FlameView } from "./flame";
+import { FlameView } from "./views/flame_view";
 import { GraphView } from "./graph_view";
 import { Head } from "./head";
 import { About, Dialog, Help } from "./dialogs";
 import { Inspector } from "./inspector";
+import { keptPage } from "./live/keep";
+import type { Live } from "./live/feed";
+import { LiveBar, WaitingNow } from "./live/live_bar";
 import { onKey, type Page } from "./keys";
+import { kindTitle } from "../core/metrics";
 import { LeaksView } from "./views/leaks_view";
 import { LocksView } from "./views/locks_view";
-import type { Model } from "./model";
+import { Model } from "./model";
 import { SandwichView } from "./sandwich";
 import { SourceView } from "./views/source_view";
 import { Deadlocks, Summary } from "./summary";
@@ -44,13 +49,22 @@ const stored = (): string => {
   }
 };
 
-export function Root({ model, files, title }: { model: Model; files: EmbeddedFile[]; title: string }) {
+/** Of a page that is fed as it goes. */
+export interface LivePage {
+  live: Live;
+  blank: HTMLElement; // the page as it came, to be kept as a file
+  onReport: (take: (report: Report) => void) => void;
+}
+
+export function Root({ model: firstModel, files, title, live = null }: { model: Model; files: EmbeddedFile[]; title: string; live?: LivePage | null }) {
+  const [model, setModel] = useState(firstModel);
+  const models = useRef(firstModel); // the one that is shown
   const initial = useMemo<State>(
     () =>
       model.hasBase ? { ...initialState, compare: { type: "files" }, colour: "diff" } : { ...initialState, colour: model.usualColour() },
     [],
   );
-  const first = useMemo(() => readAddress(location.hash, model, initial), []);
+  const first = useMemo(() => readAddress(location.hash || (document.body.dataset["address"] ?? ""), model, initial), []);
   const [state, setState] = useState<State>(first.state);
   const [missing, setMissing] = useState<string[]>(first.missing);
   const [theme, setTheme] = useState(stored);
@@ -68,19 +82,41 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   const work = useMemo(() => new Work(setWorking), []);
   const alone = (next: State): State => {
     // With a base of other kinds a metric stands alone; the next one may be compared again.
-    const isAlone = next.compare?.type === "files" && !model.baseHas(next);
-    return isAlone ? { ...next, compare: null, colour: next.colour === "diff" ? model.usualColour() : next.colour } : next;
+    const isAlone = next.compare?.type === "files" && !models.current.baseHas(next);
+    return isAlone ? { ...next, compare: null, colour: next.colour === "diff" ? models.current.usualColour() : next.colour } : next;
   };
   /** Shows a state once all that it needs is there; `then` comes with it. */
   const show = useCallback((next: State, then: () => void) => {
     wanted.current = next;
+    const of = models.current;
     const commit = () => {
-      latest.current = next;
-      setState(next);
+      // Another moment may have come meanwhile, with other numbers.
+      wanted.current = latest.current = carried(next, of.names, models.current.names);
+      setState(latest.current);
       then();
     };
-    if (model.isLarge) work.start(model.prepare(alone(next)), commit);
+    if (of.isLarge) work.start(of.prepare(alone(next)), commit);
     else commit();
+  }, []);
+  const quiet = useMemo(() => new Work(() => {}), []);
+  useEffect(() => {
+    live?.onReport((report) => {
+      const next = new Model(report);
+      const commit = () => {
+        const before = models.current;
+        models.current = next;
+        if (before.report.names !== report.names) {
+          latest.current = carried(latest.current, before.names, next.names);
+          wanted.current = carried(wanted.current, before.names, next.names);
+          shared.cursor.func = -1;
+          shared.hover.set(null);
+        }
+        setModel(next);
+        setState(latest.current);
+      };
+      if (next.isLarge) quiet.start(next.prepare(carried(latest.current, models.current.names, next.names)), commit);
+      else commit();
+    });
   }, []);
   const stop = () => {
     if (!work.stop()) return false;
@@ -90,7 +126,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   };
   const set = useCallback((change: Partial<State>, quietly = false) => {
     const next = { ...wanted.current, ...change };
-    const hash = "#" + toHash(next, model.names, initial);
+    const hash = "#" + toHash(next, models.current.names, initial);
     show(next, () => {
       if (hash === location.hash || (hash === "#" && location.hash === "")) return;
       try {
@@ -103,7 +139,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
   }, []);
   useEffect(() => {
     const read = () => {
-      const address = readAddress(location.hash, model, initial);
+      const address = readAddress(location.hash, models.current, initial);
       show(address.state, () => setMissing(address.missing));
     };
     const themed = () => setSystemDark(prefersDark.matches);
@@ -125,9 +161,19 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
     return () => clearTimeout(timer);
   }, [note]);
 
+  const keep = () => {
+    if (live === null) return;
+    const { report } = models.current;
+    const at = new Date(live.live.moments.ms).toISOString().slice(0, 19).replaceAll(":", "-");
+    keptPage(live.blank, report, toHash(latest.current, models.current.names, initial)).then(
+      (html) => download({ name: `${title.replace(/[^\w.-]+/g, "_")}.${at}.html`, bytes: () => new TextEncoder().encode(html) }),
+      (error: unknown) => setNote(`Not kept: ${String(error)}`),
+    );
+  };
+
   const shown = alone(state);
   const isAlone = shown.compare !== state.compare;
-  const app: App = { model, state: shown, initial, dark, set, say: setNote, ...shared };
+  const app: App = { model, state: shown, initial, dark, live: live !== null, set, say: setNote, ...shared };
   const page: Page = {
     focusSearch: () => search.current?.select(),
     toggleHelp: () => setDialog(dialog === "help" ? "" : "help"),
@@ -142,6 +188,7 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
       }
     },
     download: () => {
+      if (live !== null) return setDialog(dialog === "download" ? "" : "download");
       if (files.length === 0) setNote("The profiles are too large to be in this report, or were left out");
       else if (files.length === 1) download(files[0]!);
       else setDialog(dialog === "download" ? "" : "download");
@@ -177,7 +224,8 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
             </button>
           </p>
         )}
-        <Deadlocks app={app} />
+        {live !== null && <LiveBar app={app} live={live.live} keep={keep} />}
+        {model.report.waiting !== undefined || live !== null ? <WaitingNow app={app} live={live?.live ?? null} /> : <Deadlocks app={app} />}
         <Summary app={app} />
         <Timeline app={app} />
         <Tools app={app} />
@@ -210,8 +258,16 @@ export function Root({ model, files, title }: { model: Model; files: EmbeddedFil
       {dialog === "about" && <About app={app} close={() => setDialog("")} />}
       {dialog === "download" && (
         <Dialog title="Download" close={() => setDialog("")} small>
-          <p>The profiles as they were written, for any pprof tool.</p>
+          <p>{live === null ? "The profiles as they were written, for any pprof tool." : "The profiles as they are now, for any pprof tool."}</p>
           <ul class="plain">
+            {live !== null &&
+              [...new Set(model.report.series.map(({ kind }) => kind))].map((kind) => (
+                <li key={kind}>
+                  <a href={`${live.live.base}debug/pprof/${kind}`} download={`${title.replace(/[^\w.-]+/g, "_")}.${kind}.pb.gz`}>
+                    {kindTitle(kind)}
+                  </a>
+                </li>
+              ))}
             {files.map((file) => (
               <li key={file.name}>
                 <button onClick={() => download(file)}>{file.name}</button>

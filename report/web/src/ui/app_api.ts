@@ -10,6 +10,7 @@ export interface App {
   state: State;
   initial: State;
   dark: boolean;
+  live: boolean; // fed as it goes
   /** Goes into the history, so that Back undoes it; `quietly` replaces the present entry. */
   set: (change: Partial<State>, quietly?: boolean) => void;
   say: (text: string) => void; // for screen readers, and as a short note

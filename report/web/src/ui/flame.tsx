@@ -3,11 +3,12 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
 import type { Runs } from "../core/runs";
-import { pathOf, type FlameTree } from "../core/tree";
+import type { FlameTree } from "../core/tree";
 import { ActionCard, ActionMenu } from "./actions";
-import { nameOf, percentText, valueText, type App } from "./app_api";
-import { changeOf, colouring, flameThemes as themes } from "./colours";
-import { HoverBox, rootLabel, Tooltip, Twin } from "./flame_parts";
+import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { colouring, flameThemes as themes } from "./colours";
+import { samePlace, samePlaces } from "./same_place";
+import { heaviestChild, HoverBox, mark, rootLabel, siblingBefore, Tooltip, Twin } from "./flame_parts";
 
 interface Props {
   app: App;
@@ -34,7 +35,13 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const map = useRef<HTMLCanvasElement>(null);
   const drawer = useRef<FlameCanvas | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
-  const [opened, setOpened] = useState<{ tree: FlameTree; nodes: ReadonlySet<number> }>({ tree: full, nodes: new Set() });
+  // A moment of a live page has come since it was drawn: what lies over it goes on at the same frames.
+  const drawn = useRef<{ model: typeof model; full: FlameTree; tree: FlameTree; boxes: Runs | null; zoom: number } | null>(null);
+  const before = drawn.current !== null && drawn.current.model !== model ? drawn.current : null;
+  const goesOn = useRef(false);
+  goesOn.current = before !== null;
+  const [lastOpened, setOpened] = useState<{ tree: FlameTree; nodes: ReadonlySet<number> }>({ tree: full, nodes: new Set() });
+  const opened = before !== null && lastOpened.tree === before.full ? { tree: full, nodes: samePlaces({ tree: before.full, model: before.model }, { tree: full, model }, lastOpened.nodes) } : lastOpened;
   const apart = new Set(opened.tree === full ? opened.nodes : []);
   for (let i = fullZoom; i > 0; i = full.parent[i]!) if (i === fullZoom) apart.add(i);
   const boxes = runs?.(apart) ?? null;
@@ -44,13 +51,29 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const real = (box: number) => (boxes === null ? box : boxes.of[box]!);
   const inRun = (box: number) => (boxes === null ? 1 : boxes.count[box]!);
   const zoomed: Window = { left: tree.x[zoom]!, span: tree.weight[zoom]! };
-  const [moved, setMoved] = useState<{ tree: FlameTree; zoom: number; window: Window } | null>(null);
+  /** The box of the last moment in this one; −1: it is gone. */
+  const boxOn = (box: number): number => {
+    if (before === null || box === 0) return box;
+    const node = samePlace({ tree: before.full, model: before.model }, { tree: full, model }, before.boxes === null ? box : before.boxes.of[box]!);
+    return node === 0 ? -1 : boxes === null ? node : boxes.box[node]!;
+  };
+  /** What belongs to a box of the last moment, or to nothing that is there any more. */
+  const carry = <T extends { tree: FlameTree }>(value: T | null, on: (value: T) => T | null): T | null => (before !== null && value?.tree === before.tree ? on(value) : value);
+  const [lastMoved, setMoved] = useState<{ tree: FlameTree; zoom: number; window: Window } | null>(null);
+  const moved = carry(lastMoved, (value) => {
+    const scale = zoomed.span / (before!.tree.weight[before!.zoom]! || 1);
+    return value.zoom === before!.zoom ? { tree, zoom, window: { left: zoomed.left + (value.window.left - before!.tree.x[before!.zoom]!) * scale, span: value.window.span * scale } } : null;
+  });
   const view = moved !== null && moved.tree === tree && moved.zoom === zoom ? moved.window : zoomed;
   // Each belongs to the tree that it was taken from: a key may bring another one while the mouse lies still.
-  const [hovered, setHover] = useState<{ tree: FlameTree; hit: Hit; x: number; y: number } | null>(null);
-  const [listed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
-  const [over, setOver] = useState<{ tree: FlameTree; kind: "menu" | "card"; box: number; x: number; y: number } | null>(null);
-  const [lastCursor, setCursor] = useState({ tree, node: zoom });
+  const [lastHovered, setHover] = useState<{ tree: FlameTree; hit: Hit; x: number; y: number } | null>(null);
+  const hovered = carry(lastHovered, (value) => (value.hit.small !== null || boxOn(value.hit.node) < 0 ? null : { ...value, tree, hit: { ...value.hit, node: boxOn(value.hit.node) } }));
+  const [lastListed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
+  const listed = carry(lastListed, (value) => ({ tree, nodes: value.nodes.map(boxOn).filter((box) => box > 0) }));
+  const [lastOver, setOver] = useState<{ tree: FlameTree; kind: "menu" | "card"; box: number; x: number; y: number } | null>(null);
+  const over = carry(lastOver, (value) => (boxOn(value.box) < 0 ? null : { ...value, tree, box: boxOn(value.box) }));
+  const [keptCursor, setCursor] = useState({ tree, node: zoom });
+  const lastCursor = carry(keptCursor, (value) => ({ tree, node: boxOn(value.node) < 0 ? zoom : boxOn(value.node) }))!;
   const [lit, setLit] = useState(-1);
   const [focused, setFocused] = useState(false);
   const hover = hovered?.tree === tree ? hovered : null;
@@ -62,7 +85,21 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const compared = state.compare !== null && tree.total.length > 1;
   const drag = useRef<{ x: number; y: number; left: number; top: number; moved: boolean } | null>(null);
 
+  useLayoutEffect(() => {
+    if (before !== null) {
+      setOpened(opened);
+      setMoved(moved);
+      setHover(hovered);
+      setSmall(listed);
+      setOver(over);
+      setCursor(lastCursor);
+      const pointed = app.hover.value;
+      if (hovered !== null && pointed?.by === "graph" && pointed.node > 0) app.hover.set({ ...pointed, func: tree.func[hovered.hit.node]!, node: real(hovered.hit.node) });
+    }
+    drawn.current = { model, full, tree, boxes, zoom };
+  });
   useEffect(() => {
+    if (before !== null) return;
     setSmall(null);
     setHover(null);
     setOver(null);
@@ -77,7 +114,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
     return () => observer.disconnect();
   }, []);
   useEffect(() => app.hover.listen((pointed) => setLit(pointed?.by === "table" ? pointed.func : -1)), [app.hover]);
-  useEffect(() => () => app.hover.set(null), [full]);
+  useEffect(() => () => void (goesOn.current || app.hover.set(null)), [full]);
   const isOver = useRef(false); // now, not when it was drawn last: keys may come faster
   isOver.current = floating !== null || small !== null;
   const close = () => {
@@ -117,7 +154,8 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
       height: shown,
       label: labelOf,
       short: (box) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? `⋯ ${inRun(box)} frames` : sign(box) + model.shortName(tree.func[box]!)),
-      value: (box) => (box === 0 ? "" : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, tree.total[0]![0]!)}`),
+      // In a difference how much it changed: of what is gone the head has nothing.
+      value: (box) => (box === 0 ? "" : state.side === "both" && tree.total.length > 1 ? signedText(app, tree.total[0]![box]! - tree.total[1]![box]!) : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, tree.total[0]![0]!)}`),
       fill: (box) => fill(real(box)),
       plain: (box) => inRun(box) > 1,
       matches: matches === null ? null : (box) => anyOf(box, (func) => matches[func] === 1),
@@ -129,7 +167,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   useLayoutEffect(draw, [draw]);
   useLayoutEffect(() => {
     // A flame graph begins at its foot.
-    if (flame && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
+    if (flame && before === null && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [flame, tree, zoom, size.height]);
 
   // ---- The window: wheel, drag, map ----
@@ -321,56 +359,6 @@ function stop(event: KeyboardEvent, act: () => void): void {
   event.preventDefault();
   event.stopPropagation();
   act();
-}
-
-/** "▲ " before a name, so that a difference is told without its colour. */
-function mark(tree: FlameTree, node: number): string {
-  const change = changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0);
-  return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];
-}
-
-function heaviestChild(tree: FlameTree, node: number): number {
-  let best = node;
-  for (let i = node + 1; i < tree.end[node]!; i = tree.end[i]!) if (best === node || tree.weight[i]! > tree.weight[best]!) best = i;
-  return best;
-}
-
-function siblingBefore(tree: FlameTree, node: number): number {
-  let last = node;
-  for (let i = tree.parent[node]! + 1; i < node; i = tree.end[i]!) last = i;
-  return node === 0 ? 0 : last;
-}
-
-export function FlameView({ app }: { app: App }) {
-  const { model, state } = app;
-  const tree = model.flame(state);
-  const zoom = model.zoomed(state);
-  const open = (node: number) => {
-    if (node === 0) app.set({ zoom: [], selected: -1, pinned: [] });
-    else app.set({ zoom: pathOf(tree, node), selected: tree.func[node]!, pinned: [] });
-  };
-  const pick = (node: number) => {
-    if (node === 0) open(0);
-    else app.set({ selected: tree.func[node]!, pinned: pathOf(tree, node) });
-  };
-  return (
-    <section class="view flame-view" aria-label="Flame graph">
-      {tree.weight[0]! > 0 ? (
-        <FlameGraph
-          app={app}
-          tree={tree}
-          zoom={zoom}
-          flame={state.flame}
-          label="Flame graph"
-          runs={(apart) => model.boxes(state, apart)}
-          onOpen={open}
-          onPick={pick}
-        />
-      ) : (
-        <Nothing app={app} />
-      )}
-    </section>
-  );
 }
 
 /** When there is nothing to draw: why, and the way out. */

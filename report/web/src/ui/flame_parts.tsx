@@ -4,6 +4,7 @@ import { rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
 import { metricHelp } from "../core/metrics";
 import type { FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { changeOf } from "./colours";
 
 /** "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
 export function rootLabel(app: App, tree: FlameTree): string {
@@ -141,3 +142,20 @@ export function Twin({ app, tree, cursor, id, nameOfBox }: { app: App; tree: Fla
   );
 }
 
+/** "▲ " before a name, so that a difference is told without its colour. */
+export function mark(tree: FlameTree, node: number): string {
+  const change = changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0);
+  return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];
+}
+
+export function heaviestChild(tree: FlameTree, node: number): number {
+  let best = node;
+  for (let i = node + 1; i < tree.end[node]!; i = tree.end[i]!) if (best === node || tree.weight[i]! > tree.weight[best]!) best = i;
+  return best;
+}
+
+export function siblingBefore(tree: FlameTree, node: number): number {
+  let last = node;
+  for (let i = tree.parent[node]! + 1; i < node; i = tree.end[i]!) last = i;
+  return node === 0 ? 0 : last;
+}

@@ -30,7 +30,11 @@ export function GraphView({ app }: { app: App }) {
   }, [graph.nodes.length === 0]);
   // All of it, and no larger than it was made for.
   const fitted = Math.min(1, size.width / graph.width, size.height / graph.height) || 1;
-  const [moved, setMoved] = useState<{ graph: unknown; scale: number; x: number; y: number } | null>(null);
+  const [lastMoved, setLastMoved] = useState<{ graph: unknown; model: unknown; scale: number; x: number; y: number } | null>(null);
+  const setMoved = (to: { graph: unknown; scale: number; x: number; y: number } | null) => setLastMoved(to === null ? null : { ...to, model });
+  // The next moment of a live page is looked at as the one before.
+  const moved = lastMoved !== null && lastMoved.model !== model ? { ...lastMoved, graph } : lastMoved;
+  useEffect(() => setLastMoved(moved === null ? null : { ...moved, model }), [model]);
   const isMoved = moved?.graph === graph;
   const { scale, x, y } = isMoved ? moved : { scale: fitted, x: (graph.width - size.width / fitted) / 2, y: 0 };
   const zoom = (by: number, atX = size.width / 2, atY = size.height / 2) => {

@@ -1,6 +1,7 @@
 // Everything about the frame or function that was chosen last, and what can be done with it.
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { shortPath } from "../core/classify";
+import { isMemory } from "../core/metrics";
 import { addChip, nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
 import { useFigures } from "./figures";
 import { otherSide } from "./views/lock_data";
@@ -67,8 +68,9 @@ function Details({ app, func }: { app: App; func: number }) {
       <td class="num muted">{percentText(value, part)}</td>
     </tr>
   );
-  const companionName = { heap: metric.name.replace("_space", "_objects"), block: "contentions", mutex: "contentions" }[metric.kind] ?? "";
-  const amountName = { heap: metric.name.replace("_objects", "_space"), block: "delay", mutex: "delay" }[metric.kind] ?? "";
+  const ofWaits = metric.kind === "block" || metric.kind === "mutex";
+  const companionName = isMemory(metric.kind) ? metric.name.replace("_space", "_objects") : ofWaits ? "contentions" : "";
+  const amountName = isMemory(metric.kind) ? metric.name.replace("_objects", "_space") : ofWaits ? "delay" : "";
   const counted = (nodes: number[], of = model.tree(state)) => ({
     count: companionName === "" ? null : model.companion(state, companionName, nodes, of),
     amount: amountName === "" ? null : model.companion(state, amountName, nodes, of),
@@ -81,19 +83,19 @@ function Details({ app, func }: { app: App; func: number }) {
     total: model.plusMinus(state, places, false),
     self: model.plusMinus(state, model.allPlacesOf(state, func), true),
   }));
-  const amountUnit = metric.kind === "heap" ? "bytes" : "nanoseconds";
+  const amountUnit = isMemory(metric.kind) ? "bytes" : "nanoseconds";
   const countRows = (of: { count: number | null; amount: number | null } | null) =>
     of !== null &&
     of.count !== null &&
     of.amount !== null && (
       <>
         <tr>
-          <th scope="row">{metric.kind === "heap" ? "objects" : "waits"}</th>
+          <th scope="row">{isMemory(metric.kind) ? "objects" : "waits"}</th>
           <td class="num">{grouped(of.count)}</td>
           <td />
         </tr>
         <tr>
-          <th scope="row">{metric.kind === "heap" ? "mean size" : "mean wait"}</th>
+          <th scope="row">{isMemory(metric.kind) ? "mean size" : "mean wait"}</th>
           <td class="num">{of.count > 0 ? formatValue(of.amount / of.count, amountUnit) : "–"}</td>
           <td />
         </tr>

@@ -5,7 +5,7 @@ import type { Report } from "../core/data";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
-import { defaultMetric, findMetric, metricsOf, type Metric } from "../core/metrics";
+import { defaultMetric, findMetric, isMemory, metricsOf, programNames, type Metric } from "../core/metrics";
 import { averagedOver, companionColumn, hasError, isChosen, intervalOf, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
 import { initialState, type Names, type State } from "../core/state";
 import type { Steps } from "../core/steps";
@@ -116,9 +116,9 @@ export class Model {
 
   /** Whose values are shown: "app (pid 42)", or "app and 2 more". */
   programs(state: State): string {
-    const { kind } = this.metric(state);
+    const { kind, name } = this.metric(state);
     const shown = this.report.series.filter((s) => s.kind === kind && !s.base && (state.process === "" || s.process === state.process));
-    const names = [...new Set(shown.map((s) => s.program || s.snapshots[0]!.file))];
+    const names = programNames(shown, name);
     if (names.length === 0) return "all";
     if (names.length > 1) return `${names[0]} and ${names.length - 1} more`;
     const processes = new Set(shown.map((s) => s.process)).size;
@@ -178,7 +178,7 @@ export class Model {
 
   /** Whose most of what is shown is. */
   biggest(state: State): Biggest | null {
-    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.waitTree(state, 0), this.tree(state).total[0]![0]!, this.metric(state).kind === "heap"));
+    return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.waitTree(state, 0), this.tree(state).total[0]![0]!, isMemory(this.metric(state).kind)));
   }
 
   /** Filters, folding and order, as every view of stacks takes them. */

@@ -6,7 +6,7 @@ import { formatValue } from "../core/units";
 
 export interface Line {
   name: string;
-  values: number[];
+  values: number[]; // NaN: not known then; never of the first line
   class: string;
 }
 
@@ -17,6 +17,7 @@ interface Props {
   range: { from: number; to: number }; // milliseconds, −1: open
   onRange: (from: number, to: number) => void;
   open: boolean; // with axes; else a strip
+  spike: { ms: number; value: number } | null; // the highest between two moments, where that is known
 }
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((s) => s * 1000);
@@ -43,7 +44,7 @@ export function clockText(ms: number, withSeconds: boolean): string {
   return new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(withSeconds ? { second: "2-digit" } : {}) });
 }
 
-export function Plot({ moments, lines, unit, range, onRange, open }: Props) {
+export function Plot({ moments, lines, unit, range, onRange, open, spike }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [pointer, setPointer] = useState<number | null>(null); // pixels
@@ -59,15 +60,20 @@ export function Plot({ moments, lines, unit, range, onRange, open }: Props) {
   const height = open ? 128 : 22;
   const inner = Math.max(1, width - left - (open ? 10 : 0));
   const [first, last] = [moments[0]!, moments[moments.length - 1]!];
-  const most = Math.max(...lines.flatMap(({ values }) => values), 0);
-  const least = Math.min(...lines.flatMap(({ values }) => values), 0);
+  const known = lines.flatMap(({ values }) => values).filter((value) => !Number.isNaN(value));
+  const most = Math.max(...known, spike?.value ?? 0, 0);
+  const least = Math.min(...known, 0);
   const x = (ms: number) => left + ((ms - first) / Math.max(1e-9, last - first)) * inner;
   const y = (value: number) => top + (1 - (value - least) / Math.max(1e-9, most - least)) * (height - top - bottom - 2);
   const msAt = (px: number) => first + (Math.max(0, Math.min(inner, px)) / inner) * (last - first);
-  const path = (values: number[]) => values.map((value, i) => `${i === 0 ? "M" : "L"}${x(moments[i]!).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  const step = (values: number[], i: number) => (i === 0 || Number.isNaN(values[i - 1]!) ? "M" : "L"); // a gap where nothing is known
+  const path = (values: number[]) => values.map((value, i) => (Number.isNaN(value) ? "" : `${step(values, i)}${x(moments[i]!).toFixed(1)} ${y(value).toFixed(1)}`)).join("");
 
   const values = lines[0]!.values;
-  const peak = values.indexOf(Math.max(...values));
+  const highest = values.indexOf(Math.max(...values));
+  const isSpike = spike !== null && spike.value > values[highest]!;
+  const peak = isSpike ? spike : { ms: moments[highest]!, value: values[highest]! };
+  const peakX = x(Math.max(first, Math.min(last, peak.ms)));
   const [from, to] = spanOf(moments, range);
   const brushed = range.from >= 0 || range.to >= 0;
   const [shownFrom, shownTo] = drag ?? [x(range.from < 0 ? first : Math.max(first, Math.min(range.from, last))) - left, x(range.to < 0 ? last : Math.max(first, Math.min(range.to, last))) - left];
@@ -111,10 +117,11 @@ export function Plot({ moments, lines, unit, range, onRange, open }: Props) {
           {open && moments.length <= 80 && moments.map((ms, i) => <circle key={ms} class="point" cx={x(ms)} cy={y(values[i]!)} r="2" />)}
           {most > 0 && (
             <g class="peak">
-              <circle cx={x(moments[peak]!)} cy={y(values[peak]!)} r={open ? 3.5 : 2.5} />
+              {isSpike && <path class="grid" d={`M${peakX} ${y(0)}V${y(peak.value)}`} />}
+              <circle cx={peakX} cy={y(peak.value)} r={open ? 3.5 : 2.5} />
               {open && (
-                <text x={Math.max(left + 30, Math.min(left + inner - 40, x(moments[peak]!)))} y={y(values[peak]!) - 6} text-anchor="middle">
-                  peak {formatValue(values[peak]!, unit)}
+                <text x={Math.max(left + 30, Math.min(left + inner - 40, peakX))} y={y(peak.value) - 6} text-anchor="middle">
+                  peak {formatValue(peak.value, unit)}
                 </text>
               )}
             </g>
@@ -151,7 +158,7 @@ export function Plot({ moments, lines, unit, range, onRange, open }: Props) {
       {near >= 0 && (
         <div class="plot-value" role="tooltip" style={{ left: `${Math.max(0, Math.min(width - 190, x(moments[near]!) + 10))}px` }}>
           <b>{formatValue(values[near]!, unit)}</b> {clockText(moments[near]!, true)}
-          {lines.slice(1).map((line) => (
+          {lines.slice(1).filter((line) => !Number.isNaN(line.values[near]!)).map((line) => (
             <span key={line.name} class={line.class}>
               <b>{formatValue(line.values[near]!, unit)}</b> {line.name}
             </span>

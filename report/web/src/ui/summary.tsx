@@ -1,7 +1,7 @@
 // The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
 import { formatSigned, formatValue, grouped } from "../core/units";
 import { leafName, shortName } from "../core/classify";
-import { allWasFreed, metricHelp } from "../core/metrics";
+import { allWasFreed, isMemory, metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
@@ -145,7 +145,7 @@ function growthFinding(app: App): Finding {
 function verbOf(kind: string, name: string): string {
   if (kind === "block") return name === "delay" ? "waits" : "waits often:";
   if (kind === "mutex") return "makes others wait";
-  if (kind === "heap") return name.startsWith("inuse") ? "holds" : "allocates";
+  if (isMemory(kind)) return name.startsWith("alloc") ? "allocates" : "holds";
   return "has";
 }
 
@@ -183,11 +183,11 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
   const waiters = lockSide(app, "block");
   const holders = lockSide(app, "mutex");
   const found: Finding[] = [];
-  const [lock] = singleLocks(app).locks;
+  const lock = singleLocks(app).locks.find(({ lock }) => lock[10] === 0);
   if (lock !== undefined) found.push({ title: "Hottest", text: <><b class="fn-text">{lock.lock[1]}</b>, {formatValue(lock.lock[4], "nanoseconds")}{model.isPart(state) ? ", over the whole run" : ""}</> });
   if (waiters.rows[0] !== undefined) found.push({ title: "Waits most", text: <b class="fn-text">{model.shortName(waiters.rows[0].func)}</b> });
   if (holders.rows[0] !== undefined) found.push({ title: "Makes others wait most", text: <b class="fn-text">{model.shortName(holders.rows[0].func)}</b> });
-  const forLocks = waiters.locks === null ? "" : `, ${formatValue(waiters.locks, "nanoseconds")} of it for locks`;
+  const forLocks = waiters.locks === null ? "" : waiters.locks === 0 ? ", none of it for locks" : `, ${formatValue(waiters.locks, "nanoseconds")} of it for locks`;
   return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited${forLocks}`, found };
 }
 
@@ -237,7 +237,7 @@ export function Summary({ app }: { app: App }) {
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
           {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
-          {metric.name === "alloc_space" && allWasFreed(model.report) && <span>nothing of it is in use any more</span>}
+          {metric.name === "alloc_space" && allWasFreed(model.report) !== "" && <span>{allWasFreed(model.report)} of it is in use any more</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>

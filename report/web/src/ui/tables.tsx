@@ -1,5 +1,6 @@
 // Tables: the flat list of functions, and the top-down and bottom-up trees.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { samePlaces } from "./same_place";
 import { shortPath } from "../core/classify";
 import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";
@@ -151,11 +152,16 @@ const mostChildren = 100;
 
 /** A tree as a table; opens along the heaviest path. */
 export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: FlameTree; label: string; topTotal?: boolean }) {
-  const { state } = app;
-  const [open, setOpen] = useState<Set<number>>(new Set());
-  const [more, setMore] = useState<Set<number>>(new Set());
+  const { model, state } = app;
+  const [shown, setShown] = useState({ tree, model, open: new Set<number>(), more: new Set<number>() });
+  // A moment of a live page has come: what was opened stays open.
+  const isNext = shown.model !== model;
+  const { open, more } = isNext ? { open: samePlaces(shown, { tree, model }, shown.open), more: samePlaces(shown, { tree, model }, shown.more) } : shown;
+  const setOpen = (nodes: Set<number>) => setShown({ tree, model, open: nodes, more });
+  const setMore = (nodes: Set<number>) => setShown({ tree, model, open, more: nodes });
   const { least } = state;
-  useEffect(() => {
+  useLayoutEffect(() => {
+    if (isNext) return setShown({ tree, model, open, more });
     const path = new Set<number>([0]);
     for (let node = 0, steps = 0; steps < 40; ++steps) {
       let best = -1;
@@ -164,8 +170,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
       path.add(best);
       node = best;
     }
-    setOpen(path);
-    setMore(new Set());
+    setShown({ tree, model, open: path, more: new Set() });
   }, [tree]);
   const rows: TreeRow[] = [];
   const visit = (node: number, level: number) => {

@@ -1,9 +1,10 @@
 // The course of the total over the snapshots, a strip until it is wanted larger. A brushed range is what every view shows: a
 // range of time, so that it is the same one in every metric and for every process.
-import { courseOf, nodesThrough } from "../core/course";
-import { spanOf } from "../core/select";
-import { formatDuration } from "../core/units";
-import { metricHelp } from "../core/metrics";
+import { courseOf, nodesThrough, residentOver } from "../core/course";
+import { isChosen, spanOf } from "../core/select";
+import { formatDuration, formatValue } from "../core/units";
+import { findMetric, highestPeak, metricHelp } from "../core/metrics";
+import type { View } from "../core/state";
 import type { App } from "./app_api";
 import { useFigures } from "./figures";
 import { clockText, Plot, type Line } from "./plot";
@@ -29,8 +30,13 @@ function boundsOf(sorted: number[], low: number, high: number): [number, number]
   return [at(Math.ceil(low * sorted.length)), high === 1 ? Infinity : at(Math.ceil(high * sorted.length) - 1)];
 }
 
+/** Leaks and locks are of one metric, whatever is chosen for the other views: its course is drawn there. */
+const metricOfView: Partial<Record<View, [kind: string, metric: string]>> = { leaks: ["heap", "heap/inuse_space"], locks: ["block", "block/delay"] };
+
 export function Timeline({ app }: { app: App }) {
-  const { model, state } = app;
+  const { model } = app;
+  const [kind, own] = metricOfView[app.state.view] ?? ["", ""];
+  const state = own !== "" && model.report.series.some((series) => series.kind === kind && !series.base) ? { ...app.state, metric: own } : app.state;
   const metric = model.metric(state);
   const moments = model.moments(state);
   const totals = model.timeline(state);
@@ -39,10 +45,24 @@ export function Timeline({ app }: { app: App }) {
   const course = useFigures(app, `${metric.kind} ${metric.name} ${func} ${process} ${JSON.stringify(labels)} ${several}`, () =>
     several && func >= 0 ? courseOf(model.report, metric, state, moments, nodesThrough(model.report, func)) : null,
   );
+  const isHeld = metric.name === "inuse_space" || metric.name === "peak_space";
+  const peak = isHeld ? highestPeak(model.report, (series) => isChosen(series, process)) : null;
+  const peakMetric = findMetric(model.report, "peak/peak_space");
+  const peakText =
+    peak === null ? null : peakMetric === undefined || metric.kind === "peak" ? (
+      <span class="timeline-peak"> Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}.</span>
+    ) : (
+      <button class="quiet timeline-peak" data-testid="peak" title="Who held it then" onClick={() => app.set({ metric: "peak/peak_space", from: -1, to: -1 })}>
+        Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}
+      </button>
+    );
   if (!several) {
     return (
       <section class="timeline single" aria-label="Timeline">
-        {moments.length === 1
+        {peakText}
+        {metric.kind === "peak"
+          ? ""
+          : moments.length === 1
           ? `One snapshot, ${clock(moments[0]!)}. Several show a course and growth: run longer, or --snapshot-every 10s.`
           : "No snapshot of this kind."}
       </section>
@@ -64,6 +84,8 @@ export function Timeline({ app }: { app: App }) {
     state.weight === null ? 0 : weights.findIndex(([, low, high]) => String(boundsOf(sorted, low, high)) === String(state.weight));
   const lines: Line[] = [{ name: metricHelp(metric.kind, metric.name).title, values: totals, class: "total" }];
   if (course !== null) lines.push({ name: model.shortName(func), values: course, class: "chosen" });
+  const resident = metric.name === "inuse_space" ? residentOver(model.report, metric, process, moments) : null;
+  if (resident !== null) lines.push({ name: "resident", values: resident, class: "resident" });
   const isBrushed = state.from >= 0 || state.to >= 0;
   return (
     <section class={`timeline ${state.course ? "open" : ""}`} aria-label="Timeline">
@@ -71,7 +93,8 @@ export function Timeline({ app }: { app: App }) {
         <button class="quiet" aria-expanded={state.course} title="The course of the total, large or as a strip (l)" onClick={() => app.set({ course: !state.course })}>
           {state.course ? "▾" : "▸"} Timeline
         </button>
-        <Plot moments={moments} lines={lines} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} />
+        <Plot moments={moments} lines={lines} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
+        {peakText}
         {!state.course && (
           <span class="timeline-text">
             {moments.length} snapshots in {formatDuration(moments[moments.length - 1]! - moments[0]!)}, shown: {meaning}
@@ -89,6 +112,7 @@ export function Timeline({ app }: { app: App }) {
           <b>{metricHelp(metric.kind, metric.name).title}</b> over {moments.length} snapshots in {formatDuration(moments[moments.length - 1]! - moments[0]!)}.{" "}
           Shown: {meaning}.
           {course !== null && <span class="chosen"> {model.shortName(func)} below it.</span>}
+          {resident !== null && <span class="resident"> Dashed: resident memory, all that the kernel counts for the process.</span>}
         </span>
         <label>
           from{" "}

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Compare } from "../../core/select";
 import { nameOf, percentText, signedText, valueText, type App } from "../app_api";
 import type { Change } from "../../core/state";
+import { programNames } from "../../core/metrics";
 import { momentAt } from "../../core/select";
 import { changeOf } from "../colours";
 import { FunctionName } from "../tables";
@@ -94,12 +95,12 @@ export function sideTitles(app: App): { base: string; head: string } {
     const at = (ms: number) => clock(moments[Math.max(0, momentAt(moments, ms))]!);
     return { base: at(state.from < 0 ? moments[0]! : state.from), head: at(state.to < 0 ? moments[moments.length - 1]! : state.to) };
   }
-  const { kind } = model.metric(state);
+  const { kind, name } = model.metric(state);
   const side = (base: boolean) => {
     const shown = model.report.series.filter((series) => series.kind === kind && series.base === base && (base || model.hasProcess(state, series.process)));
     if (shown.length === 0) return "nothing";
     const newest = shown[0]!.snapshots[shown[0]!.snapshots.length - 1]!;
-    const names = [...new Set(shown.map((series) => series.program || newest.file))];
+    const names = programNames(shown, name);
     return `${names[0]}${names.length > 1 ? ` and ${names.length - 1} more` : ""}, ${clock(newest.ms)}`;
   };
   return { base: side(true), head: side(false) };

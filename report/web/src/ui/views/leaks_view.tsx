@@ -1,6 +1,6 @@
 // Stacks ranked by how surely and how fast what they hold grows.
-import { formatDuration, formatSigned, formatValue, grouped } from "../../core/units";
-import { rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { formatSigned, formatValue, grouped } from "../../core/units";
+import { hoursText, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 
 const shapeHelp: Record<Shape, string> = {
@@ -51,7 +51,7 @@ function slopeOfObjects(value: number): string {
   return value < 0 && text !== "0" ? `−${text}` : text;
 }
 
-/** "109 MiB → 209 MiB in 62 s, still rising, mostly by hsetCommand": as `holdfast leaks` says it. */
+/** "109 MiB → 209 MiB in 1min 2s, still rising, mostly by hsetCommand": as `holdfast leaks` says it. */
 export function Rise({ app, growth }: { app: App; growth: Growth }) {
   const { before, hours, largest, by } = growth.answer;
   return (
@@ -59,7 +59,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
       <b>
         {growth.now > before ? `${formatValue(before, "bytes")} → ${formatValue(growth.now, "bytes")}` : `${formatValue(growth.now, "bytes")} in use`}
       </b>
-      {growth.now > before && ` in ${formatDuration(hours * 3600e3)}, still rising`}
+      {growth.now > before && ` in ${hoursText(hours)}, still rising`}
       {by !== "" && (
         <>
           , {by} <b class="fn-text">{app.model.readableName(ownOf(app, largest))}</b>
@@ -74,7 +74,7 @@ function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Gr
     <p class="muted">
       {app.model.report.growths.length > 1 ? <b>{programOf(app, growth.process)}: </b> : "Altogether: "}
       {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope / anHour, "bytes")} ± {formatValue(growth.halfWidth / anHour, "bytes")} {words} ({growth.shape}),{" "}
-      {growth.snapshots} snapshots over {formatDuration(growth.hours * 3600e3)}
+      {growth.snapshots} snapshots over {hoursText(growth.hours)}
     </p>
   );
 }
@@ -84,6 +84,16 @@ const shownOthers = 30;
 export function LeaksView({ app }: { app: App }) {
   const { model, state } = app;
   const growths = model.growths(state);
+  if (app.live) {
+    return (
+      <div class="empty" role="status">
+        <p>
+          <b>What grows is decided over the snapshots that are written: holdfast leaks names it.</b>
+        </p>
+        <p>What has grown since a moment ago, “Compare with a moment ago” shows in every view.</p>
+      </div>
+    );
+  }
   if (growths.length === 0) {
     return (
       <div class="empty" role="status">

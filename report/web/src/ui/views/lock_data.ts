@@ -104,7 +104,8 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   const locks: LockOf[] = [];
   const pairs: PairOf[] = [];
   for (const series of newest.values()) {
-    for (const lock of series.locks) locks.push({ series, lock });
+    // What only idle threads wait for, and nobody got yet, tells nothing.
+    for (const lock of series.locks) if (lock[10] !== 2 || lock[3] > 0) locks.push({ series, lock });
     for (const pair of series.pairs) {
       // Without a holder a pair is the sum of a waiter's side, which stands in the table of that side.
       const lock = series.locks.find(([number]) => number === pair[0]);
@@ -148,7 +149,7 @@ export function whomRows(pairs: PairOf[]): WhomRow[] {
     row.heldP99 = Math.max(row.heldP99, heldP99);
     rows.set(key, row);
   }
-  return [...rows.values()].sort((a, b) => b.delay - a.delay);
+  return [...rows.values()].sort((a, b) => a.rank - b.rank || b.delay - a.delay); // what somebody holds first
 }
 
 /** A number that the newest mutex profiles state beside their samples. */

@@ -18,7 +18,8 @@ interface Box {
 const gap = 8;
 const least = 22;
 const tall = 260;
-const wide = { box: 230, between: 90 };
+const wide = { box: 270, between: 90 };
+const pixels = { character: 7.4, digit: 7.2 }; // of the name, and of the value beside it
 
 /** Boxes of one column, the largest first, no lower than a line of text. */
 function column(rows: WhomRow[], keyOf: (row: WhomRow) => [string, number]): Map<string, Box> {
@@ -78,7 +79,11 @@ export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRo
       { d: band(lock, holder, row.delay, 1), title },
     ];
   });
-  const trim = (text: string) => (text.length > 30 ? `${text.slice(0, 14)}…${text.slice(-15)}` : text);
+  // As much as there is room for beside the value, shortened in the middle.
+  const trim = (text: string, value: string) => {
+    const room = Math.floor((wide.box - 30 - pixels.digit * value.length) / pixels.character);
+    return text.length > room ? `${text.slice(0, Math.ceil((room - 1) / 2))}…${text.slice(text.length - Math.floor((room - 1) / 2))}` : text;
+  };
   return (
     <svg class="whom" width={width} height={height + 26} viewBox={`0 -22 ${width} ${height + 26}`} role="group" aria-label="Who waits for which lock, and who holds it">
       {["waits", "for the lock", "that is held by"].map((text, i) => (
@@ -106,7 +111,7 @@ export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRo
                 <title>{box.func >= 0 ? app.model.report.names[box.func] : box.text}</title>
               </rect>{" "}
               <text x="9" y={box.height / 2 + 4}>
-                {trim(box.text)}
+                {trim(box.text, formatValue(box.size, "nanoseconds"))}
               </text>{" "}
               <text class="value" x={wide.box - 9} y={box.height / 2 + 4} text-anchor="end">
                 {formatValue(box.size, "nanoseconds")}

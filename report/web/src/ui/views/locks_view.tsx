@@ -9,6 +9,7 @@ function SingleLocks({ app }: { app: App }) {
   const { locks, pairs } = singleLocks(app);
   if (locks.length === 0) return null;
   const whom = whomRows(pairs);
+  const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock; what threads waited for that nobody holds";
   // The files list them once, for all of the run.
   const isPart = app.model.isPart(app.state) || app.state.chips.length > 0;
   const part = isPart ? <span class="whole-run">whole run: range, labels and filters do not choose here</span> : null;
@@ -30,7 +31,10 @@ function SingleLocks({ app }: { app: App }) {
       {whom.length > 0 && (
         <section aria-label="Who waited for whom">
           <h2>Who waited for whom{part}</h2>
-          <LockDrawing app={app} rows={whom} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
+          <div class="whom-frame">
+            <LockDrawing app={app} rows={whom} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
+          </div>
+          <div class="table-frame" role="group" tabIndex={0} aria-label="Who waited for whom, as a table">
           <table class="data" data-testid="lock-pairs">
             <thead>
               <tr>
@@ -65,11 +69,13 @@ function SingleLocks({ app }: { app: App }) {
               ))}
             </tbody>
           </table>
+          </div>
         </section>
       )}
-      <section aria-label="Hottest locks">
-        <h2>Hottest locks{part}</h2>
-        <table class="data" data-testid="lock-list">
+      <section aria-label={title}>
+        <h2>{title}{part}</h2>
+        <div class="table-frame" role="group" tabIndex={0} aria-label="Locks, as a table">
+          <table class="data" data-testid="lock-list">
           <thead>
             <tr>
               <th scope="col">Lock</th>
@@ -117,6 +123,7 @@ function SingleLocks({ app }: { app: App }) {
             ))}
           </tbody>
         </table>
+          </div>
       </section>
     </>
   );

@@ -1,0 +1,46 @@
+// What /proc says of a program beside its table, when a snapshot is made: how much of its memory is resident, and what the threads
+// are called that took samples.
+//
+//     HOLDFAST    noted_threads: thread 4713 sampled at this stack, at 12.3 s        ┐
+//     /proc       4713 is called "io-worker", and began at 12.1 s                    ┴►  io-worker
+//
+// Of threads the profile's records say, if they have a name that is not the program's:
+//
+//     thread 3: stack 2 tid 4713 name io-worker
+//     thread stack 2: 0x55d2c0901233 0x55d2c0901300      addresses of locations of this file: the outermost, the last is where it began
+//
+// An id that was given to another thread after the sample is none of that name. What a thread was called stays known once it has
+// ended, as long as the table says nothing else of its id. One thread at a time.
+#ifndef HOLDFAST_REPORT_EXPORT_RUNNING_PROGRAM_H_
+#define HOLDFAST_REPORT_EXPORT_RUNNING_PROGRAM_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "report/lock_records/lock_comments.h"
+#include "report/pprof/profile.h"
+#include "report/table/snapshot.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+
+class RunningProgram {
+ public:
+  // Fills resident_bytes, and names of noted_threads: those that are not the program's own.
+  void Look(const TableFile& table, Snapshot* snapshot);
+
+ private:
+  struct Seen {
+    std::string name;
+    int64_t alive_ns;  // CLOCK_MONOTONIC, when it was last seen alive
+  };
+  std::map<uint32_t, Seen> seen_;  // by id; only of threads that the table notes
+};
+
+// At most so many threads.
+void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most = 256);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_EXPORT_RUNNING_PROGRAM_H_

@@ -1,0 +1,148 @@
+#include "report/exporter/snapshot_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/exporter/resident_memory.h"
+
+namespace holdfast {
+namespace {
+
+constexpr off_t kMostLog = 64 << 10, kRoomForNotes = 4 << 10;
+constexpr const char* kLog = "/.on-snapshot.log";
+constexpr int kMostSignal = 64;
+
+// In the child, before it executes: as a program of the user's that nobody prepared.
+void LeaveExporter(int output) {
+  setsid();
+  for (int number = 1; number <= kMostSignal; ++number) {
+    if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_DFL);
+  }
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null, STDIN_FILENO);
+  dup2(output >= 0 ? output : null, STDOUT_FILENO);
+  dup2(output >= 0 ? output : null, STDERR_FILENO);
+  close_range(STDERR_FILENO + 1, ~0u, 0);
+  SetBadness(kBadnessAtWork);  // it is charged to the program's control group, and goes before the program
+}
+
+}  // namespace
+
+SnapshotCommand::~SnapshotCommand() {
+  if (pid_ != 0) EndAll();
+}
+
+// The command's process is not reaped before, so its number is still that of its own group. What it started and left becomes our
+// child (a subreaper's): else it would come back to a program that takes orphans.
+void SnapshotCommand::EndAll() {
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);  // it may not be in a session of its own yet
+  for (int tries = 0; tries < 1000 && waitpid(-pid_, nullptr, WNOHANG) >= 0; ++tries) poll(nullptr, 0, 1);
+  waitpid(pid_, nullptr, WNOHANG);
+}
+
+void SnapshotCommand::Append(std::string_view text, off_t most) const {
+  const FileDescriptor log(
+      open((out_ + kLog).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+  struct stat info;
+  if (!log.valid() || fstat(log.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) return;
+  if (info.st_size >= most) return;
+  text = text.substr(0, static_cast<size_t>(most - info.st_size));
+  [[maybe_unused]] const ssize_t written = write(log.get(), text.data(), text.size());
+}
+
+void SnapshotCommand::Note(const std::string& line) const {
+  Append(fmt::format("holdfast: --on-snapshot {}: {}\n", command_, line), kMostLog);
+}
+
+// All that has come; what has no room in the log is gone.
+void SnapshotCommand::TakeOutput() const {
+  char buffer[16 << 10];
+  for (int i = 0; i < 64 && output_.valid(); ++i) {
+    const ssize_t got = read(output_.get(), buffer, sizeof buffer);
+    if (got <= 0) return;
+    Append({buffer, static_cast<size_t>(got)}, kMostLog - kRoomForNotes);
+  }
+}
+
+void SnapshotCommand::Add(const std::string& file) {
+  if (command_.empty()) return;
+  if (waiting_.size() < kMostWaiting) {
+    waiting_.push_back(out_ + "/" + file);
+    return;
+  }
+  if (!std::exchange(said_left_out_, true))
+    Note(fmt::format("{} files wait for it already; it is not run for {} and others that come too fast", kMostWaiting,
+                     file));
+}
+
+void SnapshotCommand::Start(int64_t now_ns) {
+  const std::string script = command_ + " \"$@\"";
+  const char* const arguments[] = {"sh", "-c", script.c_str(), "sh", waiting_.front().c_str(), nullptr};
+  int pipe[2] = {-1, -1};
+  if (pipe2(pipe, O_CLOEXEC) == 0) fcntl(pipe[0], F_SETFL, O_NONBLOCK);
+  output_ = FileDescriptor(pipe[0]);
+  const FileDescriptor input(pipe[1]);
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    LeaveExporter(input.get());
+    if (chdir(out_.c_str()) != 0) _exit(126);
+    execv("/bin/sh", const_cast<char* const*>(arguments));
+    _exit(127);
+  }
+  waiting_.pop_front();
+  started_ns_ = now_ns;
+  if (child > 0) {
+    pid_ = child;
+  } else {
+    Ended(127 << 8, false);
+  }
+}
+
+void SnapshotCommand::Ended(int status, bool too_long) {
+  pid_ = 0;
+  TakeOutput();
+  output_.Close();
+  if ((status == 0 && !too_long) || std::exchange(said_failure_, true)) return;
+  const std::string how = too_long              ? fmt::format("killed after {} s", kMostTime / kSecond)
+                          : WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status))
+                                                : fmt::format("exit status {}", WEXITSTATUS(status));
+  Note(how + "; said once");
+}
+
+void SnapshotCommand::Tend(int64_t now_ns) {
+  TakeOutput();
+  siginfo_t info{};
+  const bool ended = pid_ != 0 && waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                     info.si_pid == pid_;
+  if (ended || (pid_ != 0 && now_ns - started_ns_ >= kMostTime)) {
+    EndAll();
+    // As waitpid has it.
+    Ended(info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status, !ended);
+  }
+  if (pid_ == 0 && !waiting_.empty()) Start(now_ns);
+}
+
+void SnapshotCommand::Finish() {
+  const int64_t end_ns = NowNs() + kMostTimeAtEnd;
+  for (int64_t now_ns = NowNs(); now_ns < end_ns; now_ns = NowNs()) {
+    Tend(now_ns);
+    if (pid_ == 0 && waiting_.empty()) return;
+    poll(nullptr, 0, 10);
+  }
+  if (!waiting_.empty()) Note(fmt::format("not run for {} files that were left at the end", waiting_.size()));
+  waiting_.clear();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,224 @@
+#include "report/lock_records/lock_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/time_budget.h"
+#include "report/dwarf/members.h"
+#include "report/elf/debug_file.h"
+#include "report/elf/demangle.h"
+#include "report/elf/elf_file.h"
+#include "report/lock_records/block_members.h"
+#include "report/lock_records/lock_comments.h"
+#include "report/pprof/object_names.h"
+#include "report/symbolize/mapping_layout.h"
+#include "report/table/process_info.h"
+
+namespace holdfast {
+namespace {
+
+struct WantedName {
+  uint64_t elf_address;
+  size_t number;            // of the lock; when names are added later, of the comment
+  std::string name;         // mangled
+  uint64_t offset;          // into the symbol
+  uint64_t size = 0;        // of the symbol
+  std::string member = {};  // of it, as report/dwarf/members.h says
+  bool has_member = false;  // known, though it may be the whole
+};
+
+constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20, kMostUnpacked = uint64_t{256} << 20;
+constexpr size_t kMostName = 4096;
+// Of a snapshot; 10 MB of debug information are walked in it.
+constexpr std::chrono::milliseconds kMembersTime{50};
+
+void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
+  for (const Elf64_Shdr& section : elf.sections()) {
+    if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
+    const auto table = elf.SymbolsOf(section, kMostSymbolBytes);
+    if (!table) continue;
+    for (const Elf64_Sym& symbol : table->symbols) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
+      for (WantedName& one : *wanted) {
+        if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
+        const std::string name = elf.TextAt(*table->names, symbol.st_name, kMostName);
+        if (name.empty()) continue;
+        one.name = name.substr(0, name.find('@', 1));
+        one.offset = one.elf_address - symbol.st_value;
+        one.size = symbol.st_size;
+      }
+    }
+  }
+}
+
+// By the debug information of the file with these symbols. What is no larger than a lock is one.
+void FindMembersOf(dwarf::Sections* sections, const Deadline& deadline, std::vector<WantedName>* wanted) {
+  constexpr uint64_t kLargestLock = 56;  // pthread_rwlock_t
+  std::vector<dwarf::WantedMember> members;
+  for (const WantedName& one : *wanted) {
+    if (!one.name.empty() && !one.has_member && one.size > kLargestLock)
+      members.push_back({.variable = one.elf_address - one.offset, .offset = one.offset});
+  }
+  if (members.empty()) return;
+  dwarf::FindMembers(sections, members, deadline);
+  for (WantedName& one : *wanted) {
+    for (const dwarf::WantedMember& member : members) {
+      if (!member.is_known || member.variable + member.offset != one.elf_address) continue;
+      one.has_member = true;
+      one.member = member.path;
+    }
+  }
+}
+
+// Only where the file has this build id.
+bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
+  const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
+  if (elf == nullptr || !elf->is_readable() || elf->BuildId() != build_id) return false;
+  FindNames(*elf, wanted);
+  return true;
+}
+
+// Only a regular file: the path comes from a table that anyone of the same user may have written.
+void FindNamesAt(const std::string& path, std::string_view build_id, const Deadline& deadline,
+                 std::vector<WantedName>* wanted) {
+  if (!path.starts_with('/')) return;
+  auto fd = OpenRegular(path);
+  if (!fd.ok() || !FindNamesIn(fd->get(), build_id, wanted)) return;
+  const auto file = OpenDebugFile(*std::move(fd), kMostUnpacked);
+  if (file.ok() && (*file)->has_lines()) FindMembersOf(&(*file)->sections, deadline, wanted);
+}
+
+// Where the file itself has debug information.
+std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profile::Mapping& mapping,
+                                             uint64_t most_unpacked) {
+  const std::string path(profile.strings[mapping.file]);
+  if (!path.starts_with('/')) return nullptr;
+  auto fd = OpenRegular(path);
+  if (!fd.ok()) return nullptr;
+  auto file = OpenDebugFile(*std::move(fd), most_unpacked);
+  if (!file.ok() || !(*file)->has_lines() || (*file)->build_id != profile.strings[mapping.build_id]) return nullptr;
+  return SectionsOf(*std::move(file));
+}
+
+std::string LastingName(const WantedName& one, std::string_view path, const ObjectNames& object_names) {
+  path = WithoutDeletedMark(path);
+  const std::string_view object = object_names.Of(path);
+  if (one.name.empty()) return fmt::format("{}!0x{:x}", object, one.elf_address);
+  const std::string demangled = Demangle(one.name);
+  const std::string place = one.has_member ? one.member : one.offset == 0 ? "" : fmt::format("+{}", one.offset);
+  return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, place, object);
+}
+
+bool HasNameless(const std::vector<WantedName>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [](const WantedName& one) { return one.name.empty(); });
+}
+
+// "lock 3 name: server!0x4a080" → where the name begins, and the address; nothing for other comments.
+struct UnnamedLock {
+  size_t begin;
+  std::string file;
+  uint64_t elf_address;
+};
+std::optional<UnnamedLock> UnnamedLockIn(std::string_view comment) {
+  constexpr std::string_view kName = " name: ";
+  const size_t name = comment.find(kName);
+  if (!comment.starts_with("lock ") || name == std::string_view::npos ||
+      comment.find_first_not_of("0123456789", 5) != name || !IsSynthetic(comment)) {
+    return std::nullopt;
+  }
+  UnnamedLock lock{.begin = name + kName.size(), .file = "", .elf_address = 0};
+  const size_t mark = comment.rfind("!0x");
+  if (mark < lock.begin) return std::nullopt;
+  lock.file = comment.substr(lock.begin, mark - lock.begin);
+  const std::string_view digits = comment.substr(mark + 3);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), lock.elf_address, 16);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return lock;
+}
+
+}  // namespace
+
+void WriteLockNames(const Snapshot& snapshot, Profile* profile) {
+  const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
+  const ObjectNames object_names(*profile);
+  std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
+  for (size_t i = 0; i < locks.size(); ++i) {
+    if (locks[i]->block_stack != kNoStack) continue;
+    for (const ModuleInfo& module : snapshot.modules) {
+      if (module.unloaded || locks[i]->address < module.start || locks[i]->address >= module.end) continue;
+      by_module[&module].push_back({locks[i]->address - module.bias, i + 1, "", 0});
+      break;
+    }
+  }
+  for (auto& [module, wanted] : by_module) {
+    FindNamesAt(module->path, module->build_id, Deadline::In(kMembersTime), &wanted);
+    if (!module->path.starts_with('/')) continue;
+    for (const WantedName& one : wanted) {
+      profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path, object_names)));
+    }
+  }
+  NameMembersOfBlocks(
+      profile, [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, kMostUnpacked); },
+      Deadline::In(kMembersTime));
+}
+
+void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
+  const ObjectNames object_names(*profile);
+  std::map<std::string, std::vector<WantedName>> by_file;
+  for (size_t i = 0; i < profile->comments.size(); ++i) {
+    if (auto lock = UnnamedLockIn(profile->strings[profile->comments[i]])) {
+      by_file[lock->file].push_back({lock->elf_address, i, "", 0});
+    }
+  }
+  for (auto& [file, wanted] : by_file) {
+    const auto is_it = [&, name = file](const Profile::Mapping& mapping) {
+      const std::string_view path = profile->strings[mapping.file];
+      return object_names.Of(path) == name || BaseName(path) == name;  // the latter: as earlier versions wrote it
+    };
+    const auto mapping = std::find_if(profile->mappings.begin(), profile->mappings.end(), is_it);
+    if (mapping == profile->mappings.end()) continue;
+    const std::string path(profile->strings[mapping->file]), build_id(profile->strings[mapping->build_id]);
+    // Two files of one name: which of them is meant is not known.
+    if (std::any_of(mapping, profile->mappings.end(), [&](const Profile::Mapping& other) {
+          return is_it(other) && profile->strings[other.build_id] != build_id;
+        })) {
+      continue;
+    }
+    FindNamesAt(path, build_id, Deadline::Never(), &wanted);
+    if (HasNameless(wanted) && !build_id.empty()) {
+      if (const auto found = files.Find(path, build_id, nullptr); found.ok()) {
+        FindNamesIn(found->file->fd.get(), build_id, &wanted);
+        FindMembersOf(&found->file->sections, Deadline::Never(), &wanted);
+      }
+    }
+    for (const WantedName& one : wanted) {
+      if (one.name.empty()) continue;
+      const std::string_view comment = profile->strings[profile->comments[one.number]];
+      const std::string text =
+          fmt::format("{}{}", comment.substr(0, UnnamedLockIn(comment)->begin), LastingName(one, path, object_names));
+      profile->comments[one.number] = profile->strings.Intern(text);
+    }
+  }
+}
+
+void CompleteBlockNames(Profile* profile, DebugFileFinder& files) {
+  const auto open = [&](const Profile::Mapping& mapping) -> std::shared_ptr<dwarf::Sections> {
+    if (auto own = OwnSections(*profile, mapping, files.max_unpacked()); own != nullptr) return own;
+    const std::string path(profile->strings[mapping.file]), build_id(profile->strings[mapping.build_id]);
+    if (build_id.empty()) return nullptr;
+    auto found = files.Find(path, build_id, nullptr);
+    return found.ok() && found->file->has_lines() ? SectionsOf(std::move(found->file)) : nullptr;
+  };
+  NameMembersOfBlocks(profile, open, Deadline::Never());
+}
+
+}  // namespace holdfast

@@ -1,0 +1,272 @@
+#include "report/outside/look_at_waits.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "report/outside/modules_of_process.h"
+#include "report/outside/outside_stack.h"
+#include "report/table/ongoing_reader.h"
+#include "report/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+bool IsRwlock(WaitKind kind) { return kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite; }
+bool SaysWhoHolds(WaitKind kind) { return kind == WaitKind::kMutex || IsRwlock(kind); }
+
+// The id of the thread in whose block (struct pthread of glibc) `address` lies; 0: in none. A block begins with its own address,
+// which is there twice, and has the id at the same place in all versions from 2.36 to 2.43, which were tried.
+uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
+  constexpr uint64_t kLargestBlock = 4096, kAlignment = 64, kSelf = 0x10, kId = 0x2d0;
+  const uint64_t highest = address / kAlignment * kAlignment;
+  for (uint64_t block = highest; block + kLargestBlock > highest && block <= highest; block -= kAlignment) {
+    uint64_t head[3];
+    if (!memory.Read(block, head, sizeof head)) return 0;
+    if (head[0] != block || head[kSelf / sizeof(uint64_t)] != block) continue;
+    uint32_t id = 0;
+    return memory.Read(block + kId, &id, sizeof id) ? id : 0;
+  }
+  return 0;
+}
+
+class Look {
+ public:
+  Look(const TableFile& table, Snapshot* snapshot) : table_(table), snapshot_(*snapshot) {}
+
+  void Run(size_t others) {
+    const TableOwner& owner = table_.owner();
+    pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
+    if (pid_.has_value()) memory_.emplace(*pid_);
+    if (memory_.has_value() && memory_->is_denied()) {
+      snapshot_.cannot_look = WhyNoLook(LookRightsFor(*pid_), *pid_);
+    }
+    if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
+    for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
+    if (!alive_.empty()) {
+      std::erase_if(snapshot_.ongoing, [this](const OngoingWaitInfo& wait) {
+        return wait.thread_id != 0 && !place_.contains(wait.thread_id);
+      });
+    }
+    for (uint32_t i = 0; i < snapshot_.ongoing.size(); ++i) AddWaiter(i);
+    for (OngoingWaitInfo& wait : snapshot_.ongoing) FindHolder(&wait);
+    CountWaitersOfLocks(&snapshot_);  // some wait for another lock than they seemed to, or are gone
+    FindDeadlocks();
+    for (const auto& [thread, id] : alive_) {
+      if (others == 0) break;
+      if (index_.contains(id)) continue;
+      Thread(id);
+      --others;
+    }
+    for (ThreadInfo& thread : snapshot_.threads) {
+      thread.since_start = WaitsSinceStart(thread);
+      Describe(&thread);
+    }
+  }
+
+ private:
+  uint32_t Thread(uint32_t id) {
+    const auto [found, added] = index_.emplace(id, static_cast<uint32_t>(snapshot_.threads.size()));
+    if (!added && id != 0) return found->second;
+    ThreadInfo thread;
+    thread.id = id;
+    if (const auto place = place_.find(id); place != place_.end()) {
+      thread.number = static_cast<uint32_t>(place->second + 1);
+      thread.name = ThreadName(*pid_, alive_[place->second].first);
+    } else {
+      thread.gone = !alive_.empty() && id != 0;
+    }
+    snapshot_.threads.push_back(std::move(thread));
+    return static_cast<uint32_t>(snapshot_.threads.size() - 1);
+  }
+
+  // The later of two waits of one thread: a signal handler's, in the midst of the other.
+  void AddWaiter(uint32_t index) {
+    ThreadInfo& thread = snapshot_.threads[Thread(snapshot_.ongoing[index].thread_id)];
+    if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
+      thread.wait = index;
+  }
+
+  std::optional<BlockedCall> CallOf(uint32_t thread_id) const {
+    const auto place = place_.find(thread_id);
+    return place == place_.end() ? std::nullopt : BlockedCallOf(*pid_, alive_[place->second].first);
+  }
+
+  bool ReadLock(uint64_t address, char (&bytes)[kLockBytes]) {
+    // A mutex may lie at the end of a page, and it is the shorter one.
+    return memory_.has_value() &&
+           (memory_->Read(address, bytes, kLockBytes) || memory_->Read(address, bytes, sizeof(pthread_mutex_t)));
+  }
+
+  void FindHolder(OngoingWaitInfo* wait) {
+    if (wait->kind == WaitKind::kCondition && wait->mutex != 0) FindWokenWaiter(wait);
+    if (wait->kind == WaitKind::kJoin) return FindJoined(wait);
+    if (!SaysWhoHolds(wait->kind)) return FindLast(wait);
+    char bytes[kLockBytes] = {};
+    if (ReadLock(wait->lock, bytes)) {
+      const LockState state = StateOfLock(wait->kind, bytes);
+      wait->owner_died = state.owner_died;
+      wait->readers = state.readers;
+      wait->source = state.owner != 0     ? OngoingWaitInfo::kNow
+                     : state.readers != 0 ? OngoingWaitInfo::kReaders
+                                          : OngoingWaitInfo::kFree;
+      if (state.owner != 0) wait->holder = Thread(state.owner);
+    } else if (wait->noted_holder != 0) {
+      wait->source = OngoingWaitInfo::kAtStart;
+      wait->holder = Thread(wait->noted_holder);
+    }
+  }
+
+  // Signalled, and still in the same call of the program: it sleeps for the mutex.
+  void FindWokenWaiter(OngoingWaitInfo* wait) const {
+    const std::optional<BlockedCall> call = CallOf(wait->thread_id);
+    if (!call.has_value() || call->number != SYS_futex || call->arguments[0] != wait->mutex) return;
+    wait->kind = WaitKind::kMutex;
+    wait->lock = wait->mutex;
+  }
+
+  // glibc sleeps until the thread's id in the thread's own block is no longer what the call says; since 2.43 until another word
+  // of that block says that it has ended.
+  void FindJoined(OngoingWaitInfo* wait) {
+    const std::optional<BlockedCall> call = CallOf(wait->thread_id);
+    if (!call.has_value() || call->number != SYS_futex) return;
+    auto id = static_cast<uint32_t>(call->arguments[2]);
+    if (!place_.contains(id) && memory_.has_value()) id = ThreadOfBlock(*memory_, call->arguments[0]);
+    if (!place_.contains(id)) return;
+    wait->holder = Thread(id);
+    wait->source = OngoingWaitInfo::kNow;
+  }
+
+  void FindLast(OngoingWaitInfo* wait) {
+    // What is woken is not held, but for futexes, which may be locks.
+    if (wait->lock == 0 || !KeepsNoHolder(wait->kind)) return;
+    const LastGotInfo* last = nullptr;
+    for (const LastGotInfo& got : snapshot_.last_got) {
+      if (got.lock == wait->lock && (last == nullptr || got.end_ns > last->end_ns)) last = &got;
+    }
+    // Whoever got it last and waits for it again does not have it.
+    if (last == nullptr || last->thread_id == wait->thread_id) return;
+    if (!alive_.empty() && !place_.contains(last->thread_id)) return;
+    wait->holder = Thread(last->thread_id);
+    wait->source = OngoingWaitInfo::kLastGot;
+  }
+
+  // Whether it is so for sure: by what the lock says, while all of them sleep. Of a process that cannot be looked into, by
+  // what it said last.
+  bool IsSure(const OngoingWaitInfo& wait) const {
+    return wait.source == OngoingWaitInfo::kNow || wait.source == OngoingWaitInfo::kAtStart;
+  }
+
+  void FindDeadlocks() {
+    std::vector<uint32_t> waits_for(snapshot_.threads.size(), kNoIndex);
+    for (size_t i = 0; i < waits_for.size(); ++i) {
+      const uint32_t wait = snapshot_.threads[i].wait;
+      if (wait != kNoIndex && IsSure(snapshot_.ongoing[wait])) waits_for[i] = snapshot_.ongoing[wait].holder;
+    }
+    for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
+      const bool still_waits = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
+        const OngoingWaitInfo& wait = snapshot_.ongoing[snapshot_.threads[thread].wait];
+        return table_.OngoingOwnerAt(wait.place) == wait.owner;
+      });
+      if (!still_waits) continue;
+      const auto is_older = [this](uint32_t a, uint32_t b) {
+        return snapshot_.threads[a].number < snapshot_.threads[b].number;
+      };
+      std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
+      snapshot_.deadlocks.push_back(std::move(circle));
+    }
+  }
+
+  // As far as it matters: whether the thread is idle (report/analysis/wait_rank.h).
+  bool WaitsSinceStart(const ThreadInfo& thread) const {
+    constexpr int64_t kSoon = 100'000'000;  // ns; /proc tells hundredths of a second
+    const auto place = place_.find(thread.id);
+    if (thread.wait == kNoIndex || place == place_.end()) return false;
+    const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
+    if (SaysWhoHolds(wait.kind) || wait.kind == WaitKind::kSpin) return false;
+    const std::optional<int64_t> began = ThreadBegan(*pid_, alive_[place->second].first);
+    return began.has_value() && wait.start_ns - *began < kSoon;
+  }
+
+  void Describe(ThreadInfo* thread) {
+    const auto place = place_.find(thread->id);
+    if (thread->wait != kNoIndex || place == place_.end()) return;
+    const pid_t id = alive_[place->second].first;
+    const std::optional<BlockedCall> call = BlockedCallOf(*pid_, id);
+    thread->doing = WhatThreadDoes(*pid_, id, call);
+    if (!call.has_value()) return;
+    if (!std::exchange(knows_modules_, true)) AddModulesOf(*pid_, *memory_, &snapshot_.modules);
+    StackInfo stack = stacks_.Walk(*memory_, snapshot_.modules, call->pc, call->sp);
+    if (stack.frames.empty()) return;
+    thread->stack = static_cast<uint32_t>(snapshot_.stacks.size());
+    snapshot_.stacks.push_back(std::move(stack));
+  }
+
+  const TableFile& table_;
+  Snapshot& snapshot_;
+  std::optional<pid_t> pid_;
+  std::optional<ProcessMemory> memory_;
+  std::vector<std::pair<pid_t, uint32_t>> alive_;  // by age: as we see them, as the process does
+  absl::flat_hash_map<uint32_t, size_t> place_;    // id as the process sees it → place there
+  absl::flat_hash_map<uint32_t, uint32_t> index_;  // → Snapshot::threads
+  OutsideStacks stacks_;
+  bool knows_modules_ = false;
+};
+
+}  // namespace
+
+LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
+  LockState state;
+  if (IsRwlock(kind)) {
+    pthread_rwlock_t lock;
+    memcpy(&lock, bytes, sizeof lock);
+    constexpr int kReaderShift = 3;
+    state.owner = static_cast<uint32_t>(lock.__data.__cur_writer);
+    state.readers = state.owner != 0 ? 0 : lock.__data.__readers >> kReaderShift;
+    return state;
+  }
+  pthread_mutex_t mutex;
+  memcpy(&mutex, bytes, sizeof mutex);
+  constexpr int kRobust = 0x10, kInherits = 0x20;
+  const auto word = static_cast<uint32_t>(mutex.__data.__lock);
+  if ((mutex.__data.__kind & (kRobust | kInherits)) == 0) {
+    state.owner = word == 0 ? 0 : static_cast<uint32_t>(mutex.__data.__owner);
+    return state;
+  }
+  state.owner = word & FUTEX_TID_MASK;
+  // glibc writes a number that is no thread's until the new owner says that all is well again.
+  constexpr int kInconsistent = 0x7fffffff;
+  state.owner_died = (word & FUTEX_OWNER_DIED) != 0 || mutex.__data.__owner >= kInconsistent - 1;
+  return state;
+}
+
+std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_for) {
+  std::vector<std::vector<uint32_t>> circles;
+  std::vector<uint32_t> seen(waits_for.size(), kNoIndex);  // from which start
+  for (uint32_t start = 0; start < waits_for.size(); ++start) {
+    uint32_t at = start;
+    while (at != kNoIndex && seen[at] == kNoIndex) {
+      seen[at] = start;
+      at = waits_for[at];
+    }
+    if (at == kNoIndex || seen[at] != start) continue;
+    std::vector<uint32_t> circle = {at};
+    for (uint32_t next = waits_for[at]; next != at; next = waits_for[next]) circle.push_back(next);
+    circles.push_back(std::move(circle));
+  }
+  return circles;
+}
+
+void LookAtWaits(const TableFile& table, Snapshot* snapshot, size_t others) {
+  if (!snapshot->ongoing.empty() || others > 0) Look(table, snapshot).Run(others);
+  FindLocksOnStacks(table, snapshot);
+}
+
+}  // namespace holdfast

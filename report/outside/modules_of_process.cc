@@ -1,0 +1,95 @@
+#include "report/outside/modules_of_process.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "report/base/file_descriptor.h"
+#include "report/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kPage = 4096, kMostNotes = 1 << 16;
+constexpr uint16_t kMostHeaders = 64;
+
+std::string BuildIdIn(const std::string& notes) {
+  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+    Elf64_Nhdr head;
+    memcpy(&head, notes.data() + at, sizeof head);
+    const uint64_t name = at + sizeof head, text = name + (uint64_t{head.n_namesz} + 3) / 4 * 4;
+    const uint64_t end = text + (uint64_t{head.n_descsz} + 3) / 4 * 4;
+    if (end > notes.size()) return "";
+    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && notes.compare(name, 3, "GNU") == 0) {
+      std::string id;
+      for (uint64_t i = 0; i < head.n_descsz; ++i)
+        absl::StrAppendFormat(&id, "%02x", static_cast<unsigned char>(notes[text + i]));
+      return id;
+    }
+    at = end;
+  }
+  return "";
+}
+
+// `start`: where a file's first bytes are mapped. No segments: it is no module.
+ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
+  ModuleInfo module{};
+  Elf64_Ehdr head;
+  if (!memory.Read(start, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0 || head.e_phnum > kMostHeaders) {
+    return module;
+  }
+  std::vector<Elf64_Phdr> headers(head.e_phnum);
+  if (!memory.Read(start + head.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr))) return module;
+  const auto first = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.p_type == PT_LOAD; });
+  if (first == headers.end()) return module;
+  module.path = std::move(path);
+  module.start = start;
+  module.bias = start - first->p_vaddr / kPage * kPage;
+  for (const Elf64_Phdr& header : headers) {
+    const uint64_t from = module.bias + header.p_vaddr;
+    if (header.p_type == PT_NOTE && header.p_filesz <= kMostNotes && module.build_id.empty()) {
+      std::string notes(header.p_filesz, '\0');
+      if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes);
+    }
+    if (header.p_type != PT_LOAD || header.p_memsz > kPcMask) continue;
+    const uint64_t page = from / kPage * kPage, end = (from + header.p_memsz + kPage - 1) / kPage * kPage;
+    module.end = std::max(module.end, end);
+    if ((header.p_flags & PF_X) != 0) {
+      const uint64_t code_end = (from + header.p_filesz + kPage - 1) / kPage * kPage;
+      module.segments.push_back({page, code_end, header.p_offset - (from - page)});
+    }
+  }
+  return module;
+}
+
+}  // namespace
+
+void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
+  const std::string map = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
+  for (const absl::string_view line : absl::StrSplit(map, '\n')) {
+    // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
+    const size_t path = line.find('/');
+    const std::vector<absl::string_view> words = absl::StrSplit(line.substr(0, path), ' ', absl::SkipEmpty());
+    uint64_t start = 0;
+    if (path == absl::string_view::npos || words.size() < 5 || words[2] != "00000000" || words[1][0] != 'r' ||
+        !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start)) {
+      continue;
+    }
+    const bool is_known = std::any_of(modules->begin(), modules->end(), [start](const ModuleInfo& module) {
+      return !module.unloaded && start >= module.start && start < module.end;
+    });
+    if (is_known) continue;
+    ModuleInfo module = ModuleAt(memory, start, std::string(line.substr(path)));
+    if (!module.segments.empty() && module.end > module.start) modules->push_back(std::move(module));
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,233 @@
+#include "report/outside/outside_stack.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "report/table/thread_status.h"
+#include "sampler/unwind/unwind_cfi.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved, not used
+constexpr uint64_t kMostTables = uint64_t{128} << 20;  // bytes of one module's tables that are copied
+constexpr uint64_t kMostHeaders = 64;
+constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
+constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargestStack = uint64_t{64} << 20;
+
+bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
+  return !module.unloaded && std::any_of(module.segments.begin(), module.segments.end(),
+                                         [pc](const auto& segment) { return pc >= segment.start && pc < segment.end; });
+}
+
+const ModuleInfo* ModuleOf(const std::vector<ModuleInfo>& modules, uint64_t pc) {
+  const auto found = std::find_if(modules.begin(), modules.end(), [pc](const auto& m) { return HoldsCode(m, pc); });
+  return found == modules.end() ? nullptr : &*found;
+}
+
+// call rel32, or call through a register or memory: what ends before a return address.
+bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
+  unsigned char code[7];
+  if (!memory.Read(pc - sizeof code, code, sizeof code)) return false;
+  const auto is_indirect = [&](size_t length) { return code[7 - length] == 0xff && (code[8 - length] >> 3 & 7) == 2; };
+  return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
+}
+
+// What the call before `to`, the return address of whoever called the function at `pc`, says: what lies on the stack of
+// earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
+enum class Call { kHere, kPerhaps, kElsewhere };
+Call CallBefore(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
+  constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
+  unsigned char call[5], stub[8];
+  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return Call::kPerhaps;
+  int32_t distance;
+  memcpy(&distance, call + 1, sizeof distance);
+  const uint64_t target = to + static_cast<uint64_t>(static_cast<int64_t>(distance));
+  if (target <= pc && pc - target < kLargestFunction)
+    return pc - target < kUsualFunction ? Call::kHere : Call::kPerhaps;
+  if (!memory.Read(target, stub, sizeof stub)) return Call::kElsewhere;
+  const size_t at = stub[0] == 0xf3 && stub[1] == 0x0f ? 4 : 0;  // endbr64
+  const bool is_plt = (stub[at] == 0xff && stub[at + 1] == 0x25) || (stub[at] == 0xf2 && stub[at + 1] == 0xff) ||
+                      stub[at] == 0x68;  // jmp *, bnd jmp *, push
+  return is_plt ? Call::kPerhaps : Call::kElsewhere;
+}
+
+class Walker {
+ public:
+  Walker(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc, uint64_t sp)
+      : memory_(memory), modules_(modules), pc_(pc), sp_(sp), first_sp_(sp) {}
+
+  uint64_t pc() const { return pc_; }
+  uint64_t sp() const { return sp_; }
+
+  // To the caller. False: the way is not known, or this was the outermost frame (`at_end`).
+  bool Step(UnwindRow row, bool* at_end) {
+    switch (row.kind()) {
+      case UnwindRow::kEnd:
+        *at_end = true;
+        return false;
+      case UnwindRow::kStep:
+        return StepByRow(row);
+      case UnwindRow::kFramePointer:
+        return FindFrame() && ReturnTo(*fp_ + 16, Word(*fp_));
+      default:
+        return false;
+    }
+  }
+
+ private:
+  std::optional<uint64_t> Word(uint64_t address) const {
+    uint64_t word = 0;
+    return memory_.Read(address, &word, sizeof word) ? std::optional(word) : std::nullopt;
+  }
+
+  bool StepByRow(UnwindRow row) {
+    if (row.from_fp() && !FindFrame()) return false;
+    std::optional<uint64_t> cfa = (row.from_fp() ? *fp_ : sp_) + static_cast<uint64_t>(row.cfa_offset());
+    if (row.loaded()) cfa = Word(*cfa);
+    if (!cfa.has_value()) return false;
+    *cfa += static_cast<uint64_t>(row.loaded() ? row.add() : 0);
+    const auto offset = static_cast<uint64_t>(row.fp_offset());
+    std::optional<uint64_t> fp = fp_;
+    if (row.fp_rule() == UnwindRow::kAtCfa) fp = Word(*cfa + offset);
+    if (row.fp_rule() == UnwindRow::kAtFp) fp = fp_.has_value() ? Word(*fp_ + offset) : std::nullopt;
+    if (row.fp_rule() == UnwindRow::kAtSp) fp = Word(sp_ + offset);
+    return ReturnTo(*cfa, fp);
+  }
+
+  bool ReturnTo(uint64_t cfa, std::optional<uint64_t> fp) {
+    const std::optional<uint64_t> pc = Word(cfa - 8);
+    if (!pc.has_value() || *pc == 0) return false;
+    pc_ = *pc;
+    fp_ = fp;
+    return Rise(cfa);
+  }
+
+  bool Rise(uint64_t sp) {
+    const bool rises = sp > sp_ && sp - first_sp_ < kLargestStack;
+    sp_ = sp;
+    return rises;
+  }
+
+  bool FindFrame() {
+    if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
+    // To the end of the page at least: main's stack may end there.
+    std::vector<uint64_t> words((kFarthestFrame + kPage) / sizeof(uint64_t));
+    const size_t rest_of_page = kPage - sp_ % kPage;
+    size_t more = kFarthestFrame;
+    while (!memory_.Read(sp_, words.data(), rest_of_page + more)) {
+      if (more == 0) return false;
+      more = more > kPage ? more / 2 : 0;
+    }
+    const size_t bytes = rest_of_page + more;
+    std::optional<uint64_t> first, likely;
+    for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
+      const uint64_t at = sp_ + i * sizeof(uint64_t);
+      if (words[i] <= at || words[i] - at > kLargestStack) continue;
+      if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
+      const Call call = CallBefore(memory_, words[i + 1], pc_);
+      if (call == Call::kHere && at - sp_ < kUsualFrame) {
+        fp_ = at;
+        return true;
+      }
+      if (!first.has_value()) first = at;
+      if (!likely.has_value() && call != Call::kElsewhere) likely = at;
+      if (at - sp_ >= kUsualFrame && likely.has_value()) break;
+    }
+    fp_ = likely.has_value() ? likely : first;  // elsewhere: by a tail call, perhaps
+    return first.has_value();
+  }
+
+  const ProcessMemory& memory_;
+  const std::vector<ModuleInfo>& modules_;
+  uint64_t pc_, sp_;
+  const uint64_t first_sp_;
+  std::optional<uint64_t> fp_;
+};
+
+}  // namespace
+
+// The headers and the unwind tables of a module at their places, everything else zero.
+class OutsideStacks::Image {
+ public:
+  Image(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {
+    const uint64_t bytes = module.end - module.start;
+    if (module.end <= module.start || bytes > kMostImage) return;
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return;
+    memory_ = static_cast<char*>(mapped);
+    bytes_ = bytes;
+    Elf64_Ehdr head;
+    if (!memory.Read(module.start, &head, sizeof head) || head.e_phentsize != sizeof(Elf64_Phdr) ||
+        head.e_phnum > kMostHeaders) {
+      return;
+    }
+    std::vector<Elf64_Phdr> headers(head.e_phnum);
+    if (!memory.Read(module.start + head.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr))) return;
+    const auto tables = std::find_if(headers.begin(), headers.end(),
+                                     [](const Elf64_Phdr& header) { return header.p_type == PT_GNU_EH_FRAME; });
+    if (tables == headers.end()) return;
+    for (const Elf64_Phdr& header : headers) {
+      if (header.p_type != PT_LOAD || tables->p_vaddr - header.p_vaddr >= header.p_filesz) continue;
+      const uint64_t offset = module.bias + header.p_vaddr - module.start;
+      if (offset >= bytes_ || header.p_filesz > std::min(kMostTables, bytes_ - offset)) return;
+      if (!memory.Read(module.start + offset, memory_ + offset, header.p_filesz)) return;
+      tables_ = memory_ + (module.bias + tables->p_vaddr - module.start);
+    }
+  }
+  ~Image() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+  }
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  uint64_t start() const { return start_; }
+  UnwindRow RowAt(uint64_t pc) const {
+    const auto base = reinterpret_cast<uintptr_t>(memory_);
+    return BuildUnwindRow(tables_, {base, base + bytes_}, base + (pc - start_));
+  }
+
+ private:
+  uint64_t start_;
+  char* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  const char* tables_ = nullptr;
+};
+
+OutsideStacks::OutsideStacks() = default;
+OutsideStacks::~OutsideStacks() = default;
+
+const OutsideStacks::Image* OutsideStacks::ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules,
+                                                   uint64_t pc) {
+  const ModuleInfo* module = ModuleOf(modules, pc);
+  if (module == nullptr) return nullptr;
+  for (const auto& image : images_) {
+    if (image->start() == module->start) return image.get();
+  }
+  return images_.emplace_back(std::make_unique<Image>(memory, *module)).get();
+}
+
+StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc,
+                              uint64_t sp, std::vector<uint64_t>* ends) {
+  StackInfo stack{};
+  Walker walker(memory, modules, pc, sp);
+  bool at_end = false;
+  while (stack.frames.size() < kMaxDepth) {
+    const ModuleInfo* module = ModuleOf(modules, walker.pc() - 1);
+    const uint64_t tag = module != nullptr ? module->tag : uint64_t{kNoModuleTag};
+    stack.frames.push_back((walker.pc() & kPcMask) | tag << kPcTagShift);
+    const Image* image = ImageOf(memory, modules, walker.pc() - 1);
+    if (image == nullptr || !walker.Step(image->RowAt(walker.pc() - 1), &at_end)) break;
+    if (ends != nullptr) ends->push_back(walker.sp());
+  }
+  stack.truncated = !at_end;
+  return stack;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,87 @@
+#include "report/peak/heap_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "report/peak/table_pages.h"
+#include "report/table/snapshot_locks.h"
+
+namespace holdfast {
+namespace {
+
+// Rows that lie no further apart are read together: a read takes what copying some KiB does.
+constexpr uint64_t kGap = 4 << 10, kRun = 32 << 10;
+
+float Variance(uint64_t allocated, uint64_t freed) {
+  const double left = std::bit_cast<double>(allocated) - std::bit_cast<double>(freed);
+  return left > 0 && left < 1e300 ? static_cast<float>(std::min(left, 3e38)) : 0;  // also false for NaN
+}
+
+// What an addition between our two reads of a row leaves: never less than none.
+uint64_t Left(uint64_t allocated, uint64_t freed) { return allocated > freed ? allocated - freed : 0; }
+
+RowInUse InUse(const Row& row, Offset place) {
+  const auto sum = [&row](int i) { return CounterValue(row.sums[i]); };
+  RowInUse in_use{};
+  in_use.row = place;
+  if (row.owner != 0) {
+    in_use.objects = Left(sum(kAllocObjects), sum(kFreeObjects) + sum(kFreeObjectsByOthers));
+    in_use.bytes = Left(sum(kAllocSpace), sum(kFreeSpace) + sum(kFreeSpaceByOthers));
+  } else {
+    in_use.objects = Left(sum(kAllocObjects), sum(kFreeObjects));
+    in_use.bytes = Left(sum(kAllocSpace), sum(kFreeSpace));
+    in_use.objects_variance = Variance(sum(kAllocObjectsVariance), sum(kFreeObjectsVariance));
+    in_use.bytes_variance = Variance(sum(kAllocSpaceVariance), sum(kFreeSpaceVariance));
+  }
+  return in_use;
+}
+
+}  // namespace
+
+bool HeapRows::Follow(int table, Offset newest) {
+  if (newest == newest_) return true;
+  TablePages pages(table);
+  if (!pages.ok()) return false;
+  const size_t before = places_.size();
+  size_t left = pages.size() / sizeof(Row) - std::min<size_t>(before, pages.size() / sizeof(Row));
+  for (Offset at = newest; at != newest_ && at != 0 && left > 0; --left) {
+    const Row* row = pages.At<Row>(at);
+    if (row == nullptr) break;
+    places_.push_back(at);
+    at = row->older;
+  }
+  newest_ = newest;
+  const auto come = places_.begin() + static_cast<ptrdiff_t>(before);
+  std::sort(come, places_.end());
+  std::inplace_merge(places_.begin(), come, places_.end());
+  places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
+  return true;
+}
+
+bool HeapRows::Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const {
+  rows->clear();
+  *bytes = 0;
+  char buffer[kRun];
+  for (size_t first = 0, last; first < places_.size(); first = last) {
+    const uint64_t start = uint64_t{places_[first]} * kUnit;
+    uint64_t end = start + sizeof(Row);
+    for (last = first + 1; last < places_.size(); ++last) {
+      const uint64_t next = uint64_t{places_[last]} * kUnit;
+      if (next > end + kGap || next + sizeof(Row) > start + kRun) break;
+      end = next + sizeof(Row);
+    }
+    if (!ReadTable(table, buffer, start, end - start)) return false;
+    for (size_t i = first; i < last; ++i) {
+      Row row;
+      memcpy(static_cast<void*>(&row), buffer + (uint64_t{places_[i]} * kUnit - start), sizeof row);
+      const RowInUse in_use = InUse(row, places_[i]);
+      if (in_use.bytes == 0 && in_use.objects == 0) continue;
+      rows->push_back(in_use);
+      *bytes += in_use.bytes;
+    }
+  }
+  return true;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,67 @@
+// Labels of threads, as they lie in a table that may say anything.
+#ifndef HOLDFAST_REPORT_TABLE_LABEL_READER_H_
+#define HOLDFAST_REPORT_TABLE_LABEL_READER_H_
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "report/base/utf8.h"
+#include "report/table/snapshot.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// `limit`: as many bytes may hold records.
+class LabelReader {
+ public:
+  LabelReader(const char* bytes, uint64_t limit) : bytes_(bytes), limit_(limit) {}
+
+  // The LabelSet at `offset`, as an index into `sets`, to which it is added once. What cannot be read is `labels=[overflow]`, as
+  // what had no room: labels are no reason to refuse a table.
+  uint32_t Read(Offset offset, std::vector<LabelPairs>* sets);
+
+ private:
+  LabelPairs PairsAt(Offset offset) const;
+
+  const char* bytes_;
+  uint64_t limit_;
+  absl::flat_hash_map<Offset, uint32_t> known_;
+};
+
+inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) {
+  if (const auto found = known_.find(offset); found != known_.end()) return found->second;
+  // No honest table has more.
+  LabelPairs pairs = known_.size() <= kMostLabelSets ? PairsAt(offset) : LabelPairs{};
+  if (pairs.empty()) {
+    offset = 0;
+    pairs = {{"labels", kLabelOverflow}};
+  }
+  const auto [place, added] = known_.emplace(offset, static_cast<uint32_t>(sets->size()));
+  if (added) sets->push_back(std::move(pairs));
+  return place->second;
+}
+
+// Empty: there is none.
+inline LabelPairs LabelReader::PairsAt(Offset offset) const {
+  const uint64_t start = uint64_t{offset} * kUnit;
+  if (start < sizeof(TableHeader) || start > limit_ || sizeof(LabelSet) > limit_ - start) return {};
+  const auto* set = reinterpret_cast<const LabelSet*>(bytes_ + start);
+  if (set->bytes > kMostLabelBytes || set->bytes > limit_ - start - sizeof(LabelSet)) return {};
+  LabelPairs pairs;
+  std::string_view left(set->text, set->bytes);
+  while (!left.empty()) {
+    const size_t key = left.find('\0');
+    const size_t value = key != std::string_view::npos ? left.find('\0', key + 1) : std::string_view::npos;
+    if (value == std::string_view::npos || key == 0) return {};
+    pairs.emplace_back(RepairUtf8(left.substr(0, key)), RepairUtf8(left.substr(key + 1, value - key - 1)));
+    left.remove_prefix(value + 1);
+  }
+  return pairs;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_LABEL_READER_H_

@@ -1,0 +1,56 @@
+#include "report/triggers/trigger_state.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "report/base/value_units.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kSlots = 64;      // of a window: it is so exact
+constexpr double kStillTrue = 0.95;  // of `above`
+
+int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
+
+}  // namespace
+
+TriggerState::TriggerState(const Trigger& trigger, const char* text)
+    : trigger_(trigger), text_(text + trigger.start, trigger.bytes) {}
+
+uint64_t TriggerState::WithinWindow(uint64_t value, int64_t now_ns) {
+  const auto within = static_cast<int64_t>(trigger_.within_ns), slot = within / static_cast<int64_t>(kSlots);
+  while (!window_.empty() && window_.front().start_ns < now_ns - within) window_.pop_front();
+  if (window_.empty() || now_ns - window_.back().start_ns >= slot) {
+    window_.push_back({now_ns, value});
+  } else {
+    window_.back().least = std::min(window_.back().least, value);
+  }
+  uint64_t least = value;
+  for (const Slot& of : window_) least = std::min(least, of.least);
+  return value - least;
+}
+
+bool TriggerState::Look(uint64_t value, uint64_t limit, int64_t now_ns) {
+  value_ = trigger_.within_ns != 0 ? WithinWindow(value, now_ns) : value;
+  limit_ = limit;
+  auto above = static_cast<double>(trigger_.above);
+  if (trigger_.of_limit != 0) {
+    if (limit == 0) return is_true_ = false;
+    above = static_cast<double>(limit) * trigger_.of_limit / 10'000;
+  }
+  const auto now = static_cast<double>(value_);
+  const bool was_true = is_true_;
+  is_true_ = was_true ? now >= above * kStillTrue : now > above;
+  return is_true_ && !was_true;
+}
+
+std::string TriggerState::Reason() const {
+  const bool is_time = trigger_.quantity == TriggerQuantity::kDelay;
+  std::string reason =
+      fmt::format("{} at {}", text_, is_time ? FormatTimeNs(Signed(value_)) : FormatSize(Signed(value_)));
+  if (trigger_.of_limit != 0) reason += fmt::format(" of {}", FormatSize(Signed(limit_)));
+  return reason;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,126 @@
+// A page that is fed as it goes: asks the server for the next moment, once a pace, as long as somebody looks. What is over stays on the
+// page: the program's end, a server that has gone, a PID that another program has by now.
+import { parseReport, type Report } from "../../core/data";
+import { Moments } from "../../core/moments";
+
+export type LiveState = "starting" | "live" | "paused" | "gone" | "ended" | "other" | "refused";
+
+export interface LiveStatus {
+  state: LiveState;
+  text: string; // in words
+}
+
+const leastPace = 1000; // milliseconds
+const longestRetry = 30_000;
+
+export class Live {
+  readonly moments = new Moments();
+  status: LiveStatus = { state: "starting", text: "Reading the program …" };
+  private paused = false;
+  private version = "";
+  private pace = leastPace;
+  private failures = 0;
+  private due = 0; // when the next question may be asked, of performance.now()
+  private timer = 0;
+  private asking: AbortController | null = null;
+  private receivedAt = 0;
+  private readonly listeners = new Set<() => void>();
+
+  /** `feed`: a path of the server. `onReport`: a moment more is there. */
+  constructor(
+    readonly feed: string,
+    private readonly onReport: (report: Report) => void,
+  ) {
+    document.addEventListener("visibilitychange", () => this.follow());
+    window.addEventListener("pageshow", () => this.follow());
+  }
+
+  /** "/p/4242/" */
+  get base(): string {
+    return this.feed.slice(0, this.feed.lastIndexOf("/") + 1);
+  }
+
+  get isPaused(): boolean {
+    return this.paused;
+  }
+  get isOver(): boolean {
+    return ["ended", "other"].includes(this.status.state);
+  }
+
+  /** Milliseconds since the server was read last. */
+  get age(): number {
+    return this.receivedAt === 0 ? 0 : performance.now() - this.receivedAt;
+  }
+
+  listen(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  pause(paused: boolean): void {
+    this.paused = paused;
+    if (!this.isOver) this.say(paused ? "paused" : "live", paused ? "Paused" : "Live");
+    this.follow();
+  }
+
+  /** Asks, waits, or does neither: whatever fits by now. */
+  follow(): void {
+    clearTimeout(this.timer);
+    if (this.paused || this.isOver || document.visibilityState !== "visible") {
+      this.asking?.abort();
+      this.asking = null;
+      return;
+    }
+    if (this.asking !== null) return;
+    const wait = this.due - performance.now();
+    if (wait > 0) this.timer = window.setTimeout(() => this.follow(), wait);
+    else void this.ask();
+  }
+
+  private async ask(): Promise<void> {
+    const asking = (this.asking = new AbortController());
+    const begin = performance.now();
+    try {
+      await this.take(await fetch(`${this.feed}?since=${this.version}`, { cache: "no-store", signal: asking.signal, redirect: "error" }), asking);
+    } catch (error) {
+      if (asking.signal.aborted) return;
+      ++this.failures;
+      const retry = Math.min(longestRetry, leastPace * 2 ** (this.failures - 1));
+      this.due = performance.now() + retry;
+      this.say("gone", `The server does not answer (${error instanceof TypeError ? "no connection" : String(error)}). What is shown is ${this.moments.ms < 0 ? "nothing yet" : "the last it said"}; asked again every ${Math.round(retry / 1000)} s`);
+    }
+    if (this.asking !== asking) return;
+    this.asking = null;
+    if (this.failures === 0) this.due = Math.max(begin + this.pace, performance.now() + 50);
+    this.follow();
+  }
+
+  private async take(answer: Response, asking: AbortController): Promise<void> {
+    const bytes = answer.status === 200 ? new Uint8Array(await answer.arrayBuffer()) : null;
+    if (asking.signal.aborted) return;
+    if (answer.status === 404) return this.say("ended", "The program has ended. This is the last that was seen of it");
+    if (answer.status === 401 || answer.status === 403) throw new Error(`it asks for a token or refuses: ${answer.status}`);
+    if (bytes === null && answer.status !== 204) throw new Error(`status ${answer.status}`);
+    this.pace = Math.max(leastPace, Number(answer.headers.get("Holdfast-Pace")) || 0);
+    const since = this.age;
+    this.failures = 0;
+    this.receivedAt = performance.now();
+    if (bytes === null) {
+      this.moments.repeat(Math.round(this.moments.ms + since));
+    } else {
+      const report = parseReport(bytes);
+      const process = report.series[0]?.process ?? "";
+      const ours = this.moments.process;
+      if (ours !== "" && process !== "" && process !== ours) return this.say("other", "This PID is another program's by now. This is the last that was seen of the one before; load the page again for the new one");
+      this.version = answer.headers.get("Holdfast-Version") ?? "";
+      this.moments.add(report);
+    }
+    this.say("live", this.pace > leastPace ? `Live, every ${(this.pace / 1000).toFixed(1)} s: reading it takes so long` : "Live");
+    if (this.moments.ms >= 0) this.onReport(this.moments.report());
+  }
+
+  private say(state: LiveState, text: string): void {
+    this.status = { state, text };
+    for (const listener of this.listeners) listener();
+  }
+}

@@ -1,0 +1,147 @@
+// What a live page has above the report: whether it is fed, and who waits now.
+import { useEffect, useState } from "preact/hooks";
+import { threadName, waitingSummary, type WaitingThread } from "../../core/waiting";
+import { formatDuration, formatRough } from "../../core/units";
+import type { App } from "../app_api";
+import type { Live } from "./feed";
+import { clockText } from "../plot";
+
+/** Draws again whenever the feed says something. */
+export function useLive(live: Live): void {
+  const [, draw] = useState(0);
+  useEffect(() => live.listen(() => draw((count) => count + 1)), [live]);
+}
+
+const agoText = (ms: number): string => `${formatDuration(Math.max(1000, Math.round(ms / 1000) * 1000))} ago`;
+
+export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () => void }) {
+  useLive(live);
+  const { model, state } = app;
+  const { status } = live;
+  const moments = model.moments(state);
+  const now = moments[moments.length - 1] ?? 0;
+  const compared = state.compare?.type === "time";
+  const stop = () => app.set({ compare: null, from: -1, colour: state.colour === "diff" ? app.initial.colour : state.colour });
+  const compare = (from: number) => app.set({ compare: { type: "time" }, from, to: -1, mean: false, weight: null, colour: "diff", zoom: [] });
+  // Ten seconds, or what there is: soon enough to see what a click has done.
+  const before = [...moments].reverse().find((ms) => ms <= now - 10_000) ?? moments[0];
+  const base = compared && state.from >= 0 ? [...moments].reverse().find((ms) => ms <= state.from) ?? moments[0] : undefined;
+  return (
+    <section class={`live-bar ${status.state}`} aria-label="Live">
+      <span class="live-state" data-testid="live-state" data-state={status.state}>
+        <i aria-hidden="true" />
+        <span role="status">{status.text}</span>
+      </span>
+      <button aria-pressed={live.isPaused} disabled={live.isOver} onClick={() => live.pause(!live.isPaused)}>
+        {live.isPaused ? "Resume" : "Pause"}
+      </button>
+      {compared ? (
+        <>
+          <button aria-pressed={true} onClick={stop}>
+            Stop comparing
+          </button>
+          <label>
+            with{" "}
+            <select value={String(base)} onChange={(event) => compare(Number(event.currentTarget.value))} data-testid="live-base">
+              {moments.slice(0, -1).reverse().map((ms) => (
+                <option key={ms} value={String(ms)}>
+                  {clockText(ms, true)}, {agoText(now - ms)}
+                </option>
+              ))}
+            </select>
+          </label>
+        </>
+      ) : (
+        <button disabled={moments.length < 2} onClick={() => compare(before!)} title="What has changed since: every view shows the difference, and goes on">
+          Compare with a moment ago
+        </button>
+      )}
+      <button onClick={keep} title="All that this page has seen so far, as a report that opens alone">
+        Keep as a file
+      </button>
+      <a href="/">All programs</a>
+    </section>
+  );
+}
+
+function Calls({ app, stack }: { app: App; stack: string[] }) {
+  const { model } = app;
+  const { functionPlumbing } = model.report;
+  const known = stack.map((name) => ({ name, func: model.names.find(name) }));
+  const own = known.filter(({ func }) => func < 0 || functionPlumbing[func] === 0);
+  return (
+    <>
+      {(own.length > 0 ? own : known.slice(0, 1)).slice(0, 3).map(({ name, func }, i) => (
+        <>
+          {i > 0 && <span class="muted"> ← </span>}
+          {func < 0 ? (
+            <span class="fn-text">{name}</span>
+          ) : (
+            <button class="fn" title={name} onClick={() => app.set({ metric: "block/delay", selected: func, zoom: [], view: "sandwich" })}>
+              {model.shortName(func)}
+            </button>
+          )}
+        </>
+      ))}
+    </>
+  );
+}
+
+function heldBy(holder: WaitingThread | null, known: string, readers: number): string {
+  if (readers > 0) return `${readers} reader${readers === 1 ? "" : "s"}`;
+  if (holder === null) return known === "free" ? "nobody" : "";
+  return `${threadName(holder)}${holder.ended === true ? ", which has ended" : holder.does ? `, ${holder.does}` : ""}${known === "last to get it" ? " (last to get it)" : known === "when the wait began" ? " (then)" : ""}`;
+}
+
+const mostShown = 6;
+
+/** Deadlocks first, then the longest waits. What changes every second is read by who looks; a deadlock is said once. */
+export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
+  const summary = waitingSummary(app.model.report.waiting);
+  const { deadlocks, waited, idle } = summary;
+  const held = waited.filter(({ isHeld }) => isHeld);
+  const behind = held.reduce((sum, one) => sum + one.behind, 0);
+  const text =
+    behind > 0
+      ? `${behind} ${behind === 1 ? "thread waits" : "threads wait"} for locks, the longest for ${formatRough(held[0]!.longest)}`
+      : deadlocks.length > 0 ? "" : "no thread waits for a lock";
+  const rest = [waited.length > held.length ? `${waited.length - held.length} for what nobody holds` : "", idle > 0 ? `${idle} idle` : ""].filter((part) => part !== "");
+  const said = deadlocks.map(({ threads }) => `Deadlock: ${threads.map(({ thread, holds, waitsFor }) => `${threadName(thread)} holds ${holds} and waits for ${waitsFor}`).join("; ")}`).join(". ");
+  return (
+    <section class={`waiting-now ${deadlocks.length > 0 ? "deadlocked" : behind > 0 ? "some" : ""}`} aria-label="Waiting now" data-testid="waiting-now">
+      {live !== null && (
+        <p class="visually-hidden" aria-live="polite">
+          {said}
+        </p>
+      )}
+      {deadlocks.map(({ since, threads }) => (
+        <div class="deadlock" key={threads.map(({ thread }) => thread.tid).join()} data-testid="deadlock">
+          <p>
+            <b>Deadlock</b>: {threads.length === 1 ? "a thread waits for itself" : `${threads.length} threads wait for each other`}, since {formatRough(since)}
+          </p>
+          <ul>
+            {threads.slice(0, 8).map(({ thread, holds, waitsFor, stack }) => (
+              <li key={thread.tid}>
+                <b>{threadName(thread)}</b> holds <b>{holds}</b>, waits for <b>{waitsFor}</b> in <Calls app={app} stack={stack} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+      <p class="waiting-head">
+        <b>Waiting now</b> {[text, ...rest].filter((part) => part !== "").join("; ") || "nothing else"}
+      </p>
+      {waited.length > 0 && (
+        <ul class="waited">
+          {waited.slice(0, mostShown).map(({ kind, lock, longest, behind, stack, holder, known, readers, isHeld }) => (
+            <li key={`${kind} ${lock}`} class={isHeld ? "" : "muted"}>
+              <b>{lock === "" ? kind : lock}</b> <span class="muted">{lock === "" ? "" : kind}</span> {formatRough(longest)}, {behind} behind
+              {heldBy(holder, known, readers) !== "" && <>, held by {heldBy(holder, known, readers)}</>}: <Calls app={app} stack={stack} />
+            </li>
+          ))}
+          {waited.length > mostShown && <li class="muted">and {waited.length - mostShown} more: holdfast stuck names all</li>}
+        </ul>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,40 @@
+#include "sampler/labels/labels.h"
+
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/remembered_walks.h"
+#include "sampler/tables/label_sets.h"
+
+namespace holdfast {
+namespace {
+
+// False: a handler of this thread has changed them meanwhile.
+bool Replace(ThreadState& thread, uint16_t before, uint16_t after) {
+  // Before the labels change: what was remembered holds for those alone. A child of fork may take another thread's memory for its
+  // own here, whose walks are forgotten in any case.
+  if (WalkMemory* memory = WalkMemory::Of(thread)) memory->KeepLabelsApart();
+  return __atomic_compare_exchange_n(&thread.labels, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+LabelsNumber SetLabel(const char* key, const char* value) {
+  ThreadState& thread = thread_state;
+  while (true) {
+    const uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
+    if (LittleStackLeft(kStackForRecord)) return before;
+    const uint16_t after = WithLabel(before, key, value);
+    if (after == before || Replace(thread, before, after)) return before;
+  }
+}
+
+LabelsNumber SetLabels(LabelsNumber labels) {
+  ThreadState& thread = thread_state;
+  while (true) {
+    const uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
+    if (!IsLabelSet(labels) || labels == before || Replace(thread, before, static_cast<uint16_t>(labels)))
+      return before;
+  }
+}
+
+}  // namespace holdfast

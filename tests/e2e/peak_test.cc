@@ -1,0 +1,188 @@
+// The state at the most that was in use: its height, its time and its stacks, kept from outside.
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kMiB = 1 << 20;
+// A machine under test is busy: a peak that lasts 100 ms is promised to be seen by an exporter that may run.
+constexpr const char* kLong = "400";
+
+class Peak : public Profiled {
+ protected:
+  struct Case {
+    std::string interval, block;
+  };
+  static std::vector<Case> Cases() { return {{"1", "65536"}, {"1", "1024"}, {"64KiB", "8192"}, {"512KiB", "65536"}}; }
+
+  RunResult RunPeaks(Launch launch, const Case& of, const char* burst = "0", Options more = {}) {
+    more.insert({{"heap-interval", of.interval}, {"seed", "7"}, {"snapshot-every", "0"}, {"lock-interval", "0"}});
+    Command command = CommandFor(launch, {"two_peaks", kLong, of.block, burst}, more);
+    command.input = "\n";
+    return RunAndSettle(command);
+  }
+  Decoded OnlyPeak() const {
+    const std::vector<Decoded> all = Newest(out(), "peak");
+    EXPECT_EQ(all.size(), 1u) << AllSummaries();
+    return all.empty() ? Decoded{} : all[0];
+  }
+  // "peak: 123 bytes at 2026-01-02T03:04:05.678Z": nanoseconds of the wall clock.
+  static double TimeOf(const Decoded& profile, const std::string& key) {
+    const std::string text = profile.Comment(key).value_or("");
+    std::smatch found;
+    if (!std::regex_search(text, found, std::regex(" at (.*)T(.*)\\.([0-9]{3})Z$"))) return -1;
+    tm time{};
+    const std::string date = found[1].str() + " " + found[2].str();
+    strptime(date.c_str(), "%Y-%m-%d %H:%M:%S", &time);
+    return static_cast<double>(timegm(&time)) * 1e9 + std::stod(found[3]) * 1e6;
+  }
+  static std::vector<double> SaidTimes(const std::string& output) {
+    std::vector<double> times;
+    std::istringstream lines(output);
+    for (std::string word; lines >> word;) {
+      if (word != "at") continue;
+      lines >> word;
+      times.push_back(std::stod(word));
+    }
+    return times;
+  }
+  // As the program says, by function and together.
+  static void ExpectSecondPeak(const Decoded& profile, const std::string& output, double relative) {
+    double together = 0;
+    std::istringstream lines(output);
+    std::set<std::string> seen;  // two programs may have said the same
+    for (std::string word; lines >> word;) {
+      if (word != "peak") continue;
+      std::string function;
+      double objects, bytes;
+      lines >> function >> objects >> bytes;
+      if (!seen.insert(function).second) continue;
+      const Values got = profile.SumAny(function);
+      if (!got.contains("peak_space")) {
+        ADD_FAILURE() << function << " is not in it: " << profile.Summary();
+        continue;
+      }
+      EXPECT_NEAR(static_cast<double>(got.at("peak_space")), bytes, relative * bytes) << function;
+      EXPECT_NEAR(static_cast<double>(got.at("peak_objects")), objects, relative * objects) << function;
+      together += bytes;
+    }
+    EXPECT_GT(together, 0) << output;
+    const double error = std::sqrt(profile.VarianceOf("peak_space"));
+    EXPECT_NEAR(static_cast<double>(profile.Total().at("peak_space")), together, 4 * error + 0.02 * together);
+    EXPECT_NEAR(static_cast<double>(profile.CommentNumber("peak")), together, 4 * error + 0.02 * together);
+    for (const char* other : {"hold_first", "hold_burst", "hold_last"}) EXPECT_FALSE(profile.Names(other)) << other;
+  }
+};
+
+// 4 standard errors; of 20 MiB and more in 512 KiB samples one is at most a sixth.
+double Relative(const std::string& interval) {
+  return interval == "1"       ? 0.02
+         : interval == "64KiB" ? 4 * std::sqrt(0.0625 / 10) + 0.02
+                               : 4 * std::sqrt(0.5 / 10) + 0.02;
+}
+
+TEST_F(Peak, IsWhatWasInUseWhenMostWas) {
+  for (const Case& of : Cases()) {
+    SCOPED_TRACE(of.interval + " " + of.block);
+    std::filesystem::remove_all(out());
+    const RunResult result = RunPeaks(Launch::kRun, of);
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    const Decoded profile = OnlyPeak();
+    EXPECT_EQ(profile.error, "");
+    EXPECT_EQ(profile.types, (std::vector<std::string>{"peak_objects/count", "peak_space/bytes"}));
+    EXPECT_EQ(profile.default_type, "peak_space");
+    ExpectSecondPeak(profile, result.out, Relative(of.interval));
+    EXPECT_TRUE(profile.Names("leave_for_malloc"))
+        << "what left by a tail call, as in a heap profile: " << profile.Summary();
+    // From a sample's distance before it was all there.
+    const std::vector<double> times = SaidTimes(result.out);
+    ASSERT_EQ(times.size(), 2u) << result.out;
+    for (const char* key : {"peak", "peak stacks"}) {
+      EXPECT_GE(TimeOf(profile, key), times[0] - 2e6) << key;
+      EXPECT_LE(TimeOf(profile, key), times[1] + 2e6) << key;
+    }
+    EXPECT_EQ(Newest(out(), "heap").at(0).Comment("peak"), profile.Comment("peak"));
+  }
+}
+
+TEST_F(Peak, AnInstantIsKnownByItsHeightAndItIsSaidWhoseStacksThoseAre) {
+  const RunResult result = RunPeaks(Launch::kPreload, {"64KiB", "65536"}, "1");
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  const Decoded profile = OnlyPeak();
+  const std::vector<double> times = SaidTimes(result.out);
+  ASSERT_EQ(times.size(), 4u);
+  EXPECT_NEAR(static_cast<double>(profile.CommentNumber("peak")), 110 * kMiB, 0.1 * 110 * kMiB);
+  EXPECT_GE(TimeOf(profile, "peak"), times[0] - 2e6);
+  EXPECT_LE(TimeOf(profile, "peak"), times[1] + 2e6);
+  const RunResult top = RunTool({"top", "--peak", out()});
+  ASSERT_TRUE(top.exited(0)) << top.Describe();
+  if (profile.CommentNumber("peak stacks") < 0.98 * static_cast<double>(profile.CommentNumber("peak"))) {
+    EXPECT_THAT(top.out, HasSubstr(", too short to be seen; these stacks: "));
+  }
+}
+
+TEST_F(Peak, IsThereAfterSigkill) {
+  for (const char* interval : {"1", "512KiB"}) {
+    SCOPED_TRACE(interval);
+    std::filesystem::remove_all(out());
+    Running program(CommandFor(Launch::kPreload, {"two_peaks", kLong, "65536", "0"},
+                               {{"heap-interval", interval}, {"seed", "7"}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(program.WaitForOutput("ready"));
+    program.Signal(SIGKILL);
+    const RunResult result = program.Wait();
+    ASSERT_TRUE(Settled());
+    ExpectSecondPeak(OnlyPeak(), result.out, Relative(interval));
+  }
+}
+
+TEST_F(Peak, ThereIsOneFileAndItIsTheHighest) {
+  const RunResult result = RunPeaks(Launch::kRun, {"1", "65536"}, "0", {{"snapshot-every", "100ms"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  const std::vector<ProfileName> files = ListProfiles(out());
+  EXPECT_EQ(std::count_if(files.begin(), files.end(), [](const auto& file) { return file.kind == "peak"; }), 1);
+  ExpectSecondPeak(OnlyPeak(), result.out, 0.02);
+}
+
+TEST_F(Peak, NoMeansNone) {
+  const RunResult result = RunPeaks(Launch::kRun, {"1", "65536"}, "0", {{"peak", "no"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_TRUE(Newest(out(), "peak").empty());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const RunResult top = RunTool({"top", "--peak", NewestHeap()[0].path});
+  EXPECT_TRUE(top.exited(3)) << top.Describe();
+  EXPECT_THAT(top.err, HasSubstr("no peak profile of this process beside it"));
+}
+
+// What is forked, and what is executed in the place of another program.
+TEST_F(Peak, EachProcessHasItsOwn) {
+  const std::string program = ProgramPath("two_peaks") + " " + kLong + " 65536 0 </dev/null";
+  const RunResult result = RunAs(Launch::kRun, {"/bin/sh", "-c", program + "; exec " + program},
+                                 {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  std::vector<std::string> heaps;
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.program == "two_peaks" && name.kind == "heap") heaps.push_back(name.path);
+    if (name.program == "two_peaks" && name.kind == "peak") ExpectSecondPeak(Decode(name.path), result.out, 0.02);
+  }
+  // Named by a heap profile: of that process alone.
+  ASSERT_EQ(heaps.size(), 2u) << result.Describe();
+  const RunResult top = RunTool({"top", "--peak", "--unit", "MiB", heaps[0]});
+  ASSERT_TRUE(top.exited(0)) << top.Describe();
+  EXPECT_THAT(top.out, ::testing::ContainsRegex("total +70[.0-9]*MiB"));
+  EXPECT_THAT(top.out, ::testing::ContainsRegex("60[.0-9]*MiB.*hold_second"));
+  EXPECT_THAT(top.out, ::testing::ContainsRegex("peak +70[.0-9]*MiB at 2"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing

@@ -1,0 +1,14 @@
+/* All of include/holdfast.h, for whoever compiles C of 1989 or C++ of 1998 with every warning an error. */
+#include <holdfast.h>
+
+void all_of_it(void);
+void all_of_it(void) {
+  struct holdfast_wait wait;
+  holdfast_set_labels(holdfast_label("key", "value"));
+  holdfast_snapshot();
+  holdfast_alloc(&wait, sizeof wait);
+  holdfast_free(&wait);
+  holdfast_lock_wait(&wait, &wait);
+  holdfast_lock_wait_end(&wait, 1);
+  holdfast_lock_release(&wait);
+}

@@ -1,0 +1,84 @@
+// The account of memory as records of a profile: what is written is read back; what others wrote does no harm.
+#include "report/memory/account_records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/memory/account_text.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::HasSubstr;
+
+MemoryAccount Account() {
+  MemoryAccount account;
+  account.total = 252'706'816;
+  account.allocator = 218'652'672;
+  account.files = 8'703'180;
+  account.rest = 25'000'000;
+  account.swapped = 4096;
+  account.arenas = 11;
+  account.threads = 3;
+  account.live = {.value = 94'969'856, .variance = 4.75e13};
+  account.in_use = {.value = 95'811'000, .variance = 4.8e13};
+  account.allocator_name = "glibc";
+  for (int i = 0; i < 20; ++i) account.by_file.emplace_back("lib with blank " + std::to_string(i) + ".so", 100 - i);
+  return account;
+}
+
+std::optional<MemoryAccount> Back(const std::vector<std::string>& records) {
+  return AccountOfRecords({records.begin(), records.end()});
+}
+
+TEST(AccountRecords, ComeBackAsTheyWere) {
+  const MemoryAccount account = Account();
+  std::vector<std::string> records = AccountRecords(account);
+  EXPECT_EQ(records.size(), 1 + kMostAccountFiles);
+  records.insert(records.begin(), {"kind: heap", "memory limit: 3", "resident_bytes: 1"});
+  const std::optional<MemoryAccount> back = Back(records);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(AccountText(*back, "server (pid 1)"), AccountText(account, "server (pid 1)"));
+  EXPECT_EQ(back->by_file[1].first, "lib with blank 1.so");
+  EXPECT_EQ(back->threads, 3u);
+}
+
+TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {
+  MemoryAccount account = Account();
+  account.has_pages = false;
+  const auto back = Back(AccountRecords(account));
+  ASSERT_TRUE(back.has_value());
+  EXPECT_FALSE(back->has_pages);
+  EXPECT_EQ(AccountText(*back, "x"), AccountText(account, "x"));
+}
+
+TEST(AccountRecords, WhatMakesNoSenseIsPassedOver) {
+  EXPECT_FALSE(Back({}).has_value());
+  EXPECT_FALSE(Back({"memory file: 12 x"}).has_value());
+  const auto back = Back({"memory: total 12 total -3 live nan live_variance -1 in_use 1e300 new 5 odd",
+                          "memory file: x y", "memory file: 7"});
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->total, 12u);
+  EXPECT_EQ(back->live.value, 0);
+  EXPECT_EQ(back->live.variance, 0);
+  EXPECT_EQ(back->in_use.value, 0);
+  ASSERT_EQ(back->by_file.size(), 1u);
+  EXPECT_EQ(back->by_file[0].first, "");
+}
+
+TEST(AccountText, SaysHowMuchEachLineGrew) {
+  MemoryAccount first = Account(), last = Account();
+  last.total += 10 << 20;
+  last.files += 12 << 20;
+  last.rest -= 2 << 20;
+  last.shared = 3 << 20;
+  const std::string text = AccountText(last, "server (pid 1)", &first);
+  EXPECT_THAT(text, HasSubstr("resident, 4KiB swapped\n  +10MiB since the first snapshot"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\\+12MiB  files"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("-2MiB  the rest"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\\+3MiB  shared memory"));
+  EXPECT_THAT(text, ::testing::ContainsRegex(" =  live blocks"));
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,159 @@
+#include "report/peak/peak_watch.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "report/peak/heap_rows.h"
+#include "tests/unit/fake_target.h"
+#include "tests/unit/made_table.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::MadeTable;
+using testing::TablesFolder;
+
+class PeakTest : public ::testing::Test {
+ protected:
+  TableFile Write() {
+    table_.WriteTo(folder_.File(kName));
+    return TableFile::Open(OpenFolder(folder_.path()).value(), kName).value();
+  }
+  // `allocated` blocks of 100 bytes at `stack`, the row's own.
+  Offset AddRow(Offset stack, uint64_t allocated, uint64_t freed) {
+    const Offset row = table_.AddHeapRow(stack, 100, allocated, freed);
+    table_.At<Row>(row).older = table_.head().in_use.newest_row;
+    table_.head().in_use.newest_row = row;
+    return row;
+  }
+  void SetInUse(uint64_t bytes) { table_.head().in_use.now = bytes << kAmountFractionBits; }
+  // After the time that reading the rows once costs, so often the next one waits.
+  static void LookWhenItMay(const TableFile& file, PeakWatch* watch) {
+    const PeakState before = watch->state();
+    for (int i = 0; i < 200 && watch->state().bytes == before.bytes; ++i) {
+      usleep(5000);
+      watch->Look(file);
+    }
+  }
+  static std::vector<std::pair<Offset, uint64_t>> BytesOf(const PeakState& state) {
+    std::vector<std::pair<Offset, uint64_t>> rows;
+    for (const RowInUse& row : state.rows) rows.emplace_back(row.row, row.bytes >> kAmountFractionBits);
+    return rows;
+  }
+
+  static constexpr char kName[] = "holdfast.0.4242.1.0000000000000001.table";
+  MadeTable table_;
+  TablesFolder folder_;
+};
+
+TEST_F(PeakTest, HeapRowsOfAllStacksAreFoundAndNoOthers) {
+  const Offset one = table_.AddStack({0x1000}), two = table_.AddStack({0x2000}), missing = table_.MakeStack({});
+  table_.head().missing_stack = missing;
+  const Offset first = AddRow(one, 5, 2), second = AddRow(two, 7, 0), none = AddRow(two, 4, 4),
+               third = AddRow(missing, 1, 0);
+  table_.AddRow(one, ProfileKind::kBlock, WaitKind::kMutex, 0, {1 << 20, 1 << 20});
+  const Offset fourth = AddRow(two, 9, 0);
+  table_.At<Row>(fourth).owner = 1;
+  table_.At<Row>(fourth).sums[kFreeObjectsByOthers] = uint64_t{2} << kCountFractionBits;
+  table_.At<Row>(fourth).sums[kFreeSpaceByOthers] = uint64_t{200} << kAmountFractionBits;
+  const TableFile file = Write();
+  HeapRows rows;
+  std::vector<RowInUse> in_use;
+  uint64_t bytes;
+  ASSERT_TRUE(rows.Follow(file.descriptor(), table_.head().in_use.newest_row));
+  ASSERT_TRUE(rows.Read(file.descriptor(), &in_use, &bytes));
+  EXPECT_EQ(bytes >> kAmountFractionBits, 300u + 700 + 100 + 700);
+  PeakState state;
+  state.rows = in_use;
+  EXPECT_THAT(BytesOf(state), ElementsAre(std::pair(first, 300), std::pair(second, 700), std::pair(third, 100),
+                                          std::pair(fourth, 700)));
+  EXPECT_NE(none, 0u);
+}
+
+TEST_F(PeakTest, RowsThatCameAreAddedToThoseThatWereFound) {
+  const Offset stack = table_.AddStack({0x1000});
+  AddRow(stack, 1, 0);
+  HeapRows rows;
+  std::vector<RowInUse> in_use;
+  uint64_t bytes;
+  ASSERT_TRUE(rows.Follow(Write().descriptor(), table_.head().in_use.newest_row));
+  ASSERT_TRUE(rows.Read(Write().descriptor(), &in_use, &bytes));
+  EXPECT_EQ(in_use.size(), 1u);
+  AddRow(stack, 2, 0);
+  AddRow(stack, 3, 0);
+  ASSERT_TRUE(rows.Follow(Write().descriptor(), table_.head().in_use.newest_row));
+  ASSERT_TRUE(rows.Read(Write().descriptor(), &in_use, &bytes));
+  EXPECT_EQ(in_use.size(), 3u);
+}
+
+TEST_F(PeakTest, TheHighestStateIsKeptAndALowerOneIsNot) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset row = AddRow(stack, 50, 0);
+  SetInUse(5000);
+  PeakWatch watch;
+  watch.Look(Write());
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 5000)));
+  table_.At<Row>(row).sums[kAllocSpace] = uint64_t{9000} << kAmountFractionBits;
+  SetInUse(9000);
+  LookWhenItMay(Write(), &watch);
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 9000)));
+  table_.At<Row>(row).sums[kFreeSpace] = uint64_t{4000} << kAmountFractionBits;
+  SetInUse(5000);
+  const TableFile file = Write();
+  for (int i = 0; i < 20; ++i) watch.Look(file);
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 9000)));
+}
+
+TEST_F(PeakTest, WhereOnlyRowsKnowTheyAreReadAtEachLook) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset row = AddRow(stack, 50, 0);
+  table_.At<Row>(row).owner = 3;
+  table_.head().in_use.shadow = 12345;  // nobody follows it
+  PeakWatch watch;
+  watch.Look(Write());
+  EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 5000u);
+  table_.At<Row>(row).sums[kAllocSpace] = uint64_t{9000} << kAmountFractionBits;
+  LookWhenItMay(Write(), &watch);
+  EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 9000u);
+}
+
+TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset row = AddRow(stack, 50, 20);
+  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  PeakWatch watch;
+  watch.Consider(*snapshot);
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 3000)));
+  EXPECT_EQ(watch.state().wall_ns, 77);
+}
+
+TEST_F(PeakTest, ATableThatLiesIsReadToAnEnd) {
+  std::vector<Offset> stacks;
+  for (uint64_t i = 0; i < 200; ++i) stacks.push_back(table_.AddStack({0x1000 + i * 16}));
+  for (const Offset stack : stacks) AddRow(stack, 5, 2);
+  std::mt19937_64 random(1);
+  char* const bytes = reinterpret_cast<char*>(&table_.head());
+  const std::string honest(bytes, table_.size());
+  for (int round = 0; round < 500; ++round) {
+    memcpy(bytes, honest.data(), honest.size());
+    for (int i = 0; i < 20; ++i) {
+      // Records, or the line that is looked at.
+      const uint64_t line = offsetof(TableHeader, in_use);
+      const uint64_t at = i % 4 == 0 ? line + random() % sizeof(HeapInUse)
+                                     : sizeof(TableHeader) + random() % (honest.size() - sizeof(TableHeader));
+      const uint64_t value = random() % 2 == 0 ? random() : stacks[random() % stacks.size()];
+      memcpy(bytes + at / 4 * 4, &value, 4);
+    }
+    SetInUse(random() >> 8);
+    PeakWatch().Look(Write());
+  }
+  table_.head().used = table_.head().backed = 0xffffffff;
+  PeakWatch().Look(Write());
+}
+
+}  // namespace
+}  // namespace holdfast
