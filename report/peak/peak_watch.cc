@@ -70,7 +70,12 @@ void PeakWatch::Look(const TableFile& table) {
   if (read && by_rows) {
     in_use_ = next_.bytes;
     Raise(next_.bytes, next_.wall_ns);
-    RaiseByLargeBlocks(in_use, next_.bytes - std::min(next_.bytes, now), start);
+    // Large blocks that came while the rows were read are in `now` of before, in that of behind, or in both: never small ones.
+    HeapInUse behind;
+    if (ReadTable(table.descriptor(), &behind, offsetof(TableHeader, in_use), sizeof behind)) {
+      const uint64_t large = std::max(now, CounterValue(behind.now));
+      RaiseByLargeBlocks(behind, next_.bytes - std::min(next_.bytes, large), NowNs());
+    }
   }
   if (read && next_.bytes > state_.bytes) {
     std::swap(state_, next_);

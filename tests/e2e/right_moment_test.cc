@@ -210,8 +210,8 @@ TEST_F(SnapshotCommands, NoneForAnotherUsersProgram) {
   ASSERT_LT(own, heaps.size()) << AllSummaries();
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
   for (const Decoded& heap : heaps) {
-    if (!heap.Names("allocates_as_root"))
-      EXPECT_THAT(Lines(list), ::testing::Not(::testing::Contains(HasSubstr(heap.path))));
+    if (heap.Names("allocates_as_root")) continue;
+    EXPECT_THAT(Lines(list), ::testing::Not(::testing::Contains(HasSubstr(heap.path))));
   }
 }
 
