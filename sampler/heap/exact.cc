@@ -25,9 +25,9 @@ Row* FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint
 
 // Of the stack that was just walked. `*stack`: 0 where it is not to be remembered.
 Row* FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
-                   TaggedPc labels, Offset* stack) {
+                   TaggedPc labels, Offset* stack, uint64_t* path_hash) {
   StackPath& path = memory->last().path();
-  const uint64_t hash = path.HashWith(labels);
+  const uint64_t hash = *path_hash = path.HashWith(labels);
   if (const WalkMemory::KnownRow* known = memory->FindKnownRow(hash, size_class)) {
     Row* row = table->At<Row>(known->row);
     if (LIKELY(!IsFull(*row))) {
@@ -51,7 +51,6 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
     if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
     row = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
-    const bool expected = memory->Expects(caller);
     // Read once: a handler may set others.
     const uintptr_t label_word = *LabelWord(thread);
     const TaggedPc labels = LabelFrame(table, LabelsIn(label_word));
@@ -59,8 +58,9 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
     switch (WalkFromLast(table, thread, caller, &last)) {
       case Walked::kLast: {
         Offset stack;
-        row = FindRowOfLast(table, thread, memory, size_class, labels, &stack);
-        if (expected && stack != 0) walk = memory->Keep(caller, stack, label_word);
+        uint64_t path_hash;
+        row = FindRowOfLast(table, thread, memory, size_class, labels, &stack, &path_hash);
+        if (stack != 0 && memory->Expects(caller, path_hash)) walk = memory->Keep(caller, stack, label_word);
         break;
       }
       case Walked::kTrace:

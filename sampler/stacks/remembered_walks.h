@@ -10,7 +10,7 @@
 //                                                  └ …
 //
 // 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
-// stack that reached the outermost frame; and only when a second walk in a row began there, as most that come once never come
+// stack that reached the outermost frame; and only when the same path was walked there not long before, as most that come once never come
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
@@ -74,7 +74,7 @@ static_assert(sizeof(RememberedWalk) == 2048);
 // What one thread remembers.
 class WalkMemory {
  public:
-  static constexpr int kWalkSets = 128, kWays = 2, kKnownRows = 4096;
+  static constexpr int kWalkSets = 128, kWays = 2, kMissed = 4, kKnownRows = 4096;
 
   // The calling thread's; null: it has none, at least not yet.
   HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
@@ -90,12 +90,16 @@ class WalkMemory {
     return set[1].Holds(caller) ? &set[1] : nullptr;
   }
 
-  // After Find has found none: whether the walk that follows is worth remembering.
-  bool Expects(const CallerRegisters& caller) {
+  // After Find has found none, and the walk led to the path of this hash: whether the walk is worth remembering.
+  bool Expects(const CallerRegisters& caller, uint64_t path_hash) {
     const auto set = SetOf(caller);
-    const auto now = static_cast<uint32_t>(caller.pc ^ caller.sp << 16);
-    if (missed_[set] == now) return true;
-    missed_[set] = now;
+    const auto now = static_cast<uint32_t>(path_hash ^ path_hash >> 32 ^ caller.sp << 16);
+    uint32_t(&missed)[kMissed] = missed_[set];
+    for (const uint32_t before : missed) {
+      if (before == now) return true;
+    }
+    for (int i = kMissed - 1; i > 0; --i) missed[i] = missed[i - 1];
+    missed[0] = now;
     return false;
   }
 
@@ -136,7 +140,7 @@ class WalkMemory {
 
   RememberedWalk sets_[kWalkSets][kWays];
   bool labels_apart_;
-  uint32_t missed_[kWalkSets];
+  uint32_t missed_[kWalkSets][kMissed];  // newest first
   uint8_t oldest_[kWalkSets];
   KnownRow known_rows_[kKnownRows];
   LastWalk last_;

@@ -146,11 +146,16 @@ TEST_F(RememberedWalks, RowsThatWereForgottenForgetIt) {
   });
 }
 
-TEST_F(RememberedWalks, OnlyTheSecondWalkInARowIsExpected) {
+TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
   const CallerRegisters one{0x1000, 0x7000, 0}, other{0x2000, 0x7000, 0};
-  EXPECT_FALSE(memory_->Expects(one));
-  EXPECT_TRUE(memory_->Expects(one));
-  EXPECT_FALSE(memory_->Expects(other));
+  const uint64_t path = 0x0123456789abcdef, other_path = 0x1123456789abcdef;
+  EXPECT_FALSE(memory_->Expects(one, path));
+  EXPECT_TRUE(memory_->Expects(one, path));
+  EXPECT_FALSE(memory_->Expects(one, other_path)) << "recursion comes back to a place by many paths";
+  EXPECT_FALSE(memory_->Expects(other, path));
+  EXPECT_TRUE(memory_->Expects(one, other_path)) << "two in turn";
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_FALSE(memory_->Expects(one, i << 20));
+  EXPECT_FALSE(memory_->Expects(one, path));
 }
 
 TEST_F(RememberedWalks, ADeepStackIsNotKept) {
