@@ -175,12 +175,44 @@ class Account {
 };
 
 // A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap.
-bool IsArena(const MemoryMapping& mapping, const ProcessMemory& memory) {
+bool IsArena(uint64_t start, const ProcessMemory& memory) {
   constexpr uint64_t kLargestHead = 256;
   uint64_t arena = 0;
-  return IsPrivateMemory(mapping) && mapping.start % kArena == 0 && mapping.end - mapping.start <= kArena &&
-         memory.Read(mapping.start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
+  return memory.Read(start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
          arena % kArena < kLargestHead;
+}
+
+// Of `mapping` what lies from `start` to `end`, by its pages.
+MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
+  MemoryMapping part = mapping;
+  part.start = start;
+  part.end = end;
+  const PageTable::Share share = pages->Of(start, end - start);
+  part.resident = share.resident;
+  part.swapped = share.swapped;
+  part.huge = std::min(mapping.huge, share.resident);
+  return part;
+}
+
+// Finds the heaps of arenas, and makes each a mapping of its own: the kernel joins neighbours, of which one may be a thread's stack.
+void FindArenas(const ProcessMemory& memory, PageTable* pages, AccountInput* input) {
+  std::vector<MemoryMapping> mappings;
+  for (MemoryMapping& rest : input->mappings) {
+    const uint64_t end = rest.end;
+    for (uint64_t at = (rest.start + kArena - 1) / kArena * kArena; IsPrivateMemory(rest) && at < end; at += kArena) {
+      if (!IsArena(at, memory)) continue;
+      if (at != rest.start) {
+        if (pages->is_denied()) break;
+        mappings.push_back(PartOf(rest, rest.start, at, pages));
+        const uint64_t huge = rest.huge - std::min(rest.huge, mappings.back().huge);
+        rest = PartOf(rest, at, end, pages);
+        rest.huge = huge;
+      }
+      input->arenas.insert(at);
+    }
+    mappings.push_back(std::move(rest));
+  }
+  input->mappings = std::move(mappings);
 }
 
 }  // namespace
@@ -189,7 +221,7 @@ int64_t Estimate::error() const { return std::llround(kSigmas * std::sqrt(varian
 
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages) { return Account(input).Sum(pages); }
 
-absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table) {
+absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std::optional<FreeMemory>* free) {
   AccountInput input;
   input.table_name = table.name();
   absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
@@ -202,11 +234,20 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table) {
   if (!mappings.ok()) return mappings.status();
   input.mappings = *std::move(mappings);
   const ProcessMemory memory(pid);
-  for (const MemoryMapping& mapping : input.mappings) {
-    if (IsArena(mapping, memory)) input.arenas.insert(mapping.start);
-  }
   PageTable pages(pid);
-  return AccountOf(input, &pages);
+  FindArenas(memory, &pages, &input);
+  MemoryAccount account = AccountOf(input, &pages);
+  if (free != nullptr && account.has_pages && !memory.is_denied() &&
+      (account.allocator_name == kGlibc || account.allocator_name.empty())) {
+    const auto read = [&memory](uint64_t address, void* to, size_t bytes) { return memory.Read(address, to, bytes); };
+    const FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
+    // Where no sampled block lives, the heads of the chunks say whose they are.
+    if (found.all() > 0 && found.unread < found.all()) {
+      account.allocator_name = kGlibc;
+      *free = found;
+    }
+  }
+  return account;
 }
 
 }  // namespace holdfast

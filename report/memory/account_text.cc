@@ -13,6 +13,11 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kFilesShown = 3;
+constexpr int64_t kPage = 4096;
+// Free memory is spoken of from here on: so much, and one part in so many of what is resident.
+constexpr int64_t kLeastFree = 1 << 20;
+constexpr uint64_t kNotable = 20;
+constexpr uint64_t kFewArenas = 2;
 
 std::string Size(double bytes) { return FormatSize(std::llround(bytes)); }
 std::string WithError(const Estimate& estimate) {
@@ -121,7 +126,28 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
   return text;
 }
 
-std::string AccountJson(const MemoryAccount& account, int64_t pid) {
+std::string FreeMemoryText(const FreeMemory& free, uint64_t resident) {
+  const auto all = static_cast<int64_t>(free.all());
+  if (all < kLeastFree || free.all() < resident / kNotable) return "";
+  std::string text = fmt::format("\n  of it glibc has {} free:\n", FormatSize(all));
+  const auto line = [&text](uint64_t bytes, std::string_view what) {
+    if (bytes >= kPage) text += fmt::format("  {:>10}  {}\n", FormatSize(static_cast<int64_t>(bytes)), what);
+  };
+  line(free.pages, "in whole pages between blocks: malloc_trim(0) gives them back");
+  line(free.main_top,
+       "behind the last block of the main heap: malloc_trim(0) gives it back, and free() above M_TRIM_THRESHOLD");
+  line(free.tops, "behind the last blocks of other arenas: kept until these are freed");
+  line(free.pieces,
+       fmt::format("in {} pieces that share their pages with blocks: no call gives these back", free.piece_count));
+  line(free.unread, "changed while it was read: not known whether free");
+  if (free.arenas > kFewArenas && free.in_arenas > free.all() / 2) {
+    text += fmt::format("  {} of it in {} arenas beside the main one. MALLOC_ARENA_MAX=2 lets threads share arenas\n",
+                        FormatSize(static_cast<int64_t>(free.in_arenas)), free.arenas);
+  }
+  return text;
+}
+
+std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMemory* free) {
   JsonText json;
   const auto number = [&json](std::string_view key, double value) { json.Key(key).Number(std::llround(value)); };
   const auto estimate = [&](std::string_view key, const Estimate& of) {
@@ -147,6 +173,18 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid) {
   number("stacks", static_cast<double>(account.stacks));
   number("own", static_cast<double>(account.own));
   estimate("rest", Rest(account));
+  if (free != nullptr) {
+    json.Key("glibc_free").Open('{');
+    number("pages", static_cast<double>(free->pages));
+    number("main_top", static_cast<double>(free->main_top));
+    number("tops", static_cast<double>(free->tops));
+    number("pieces", static_cast<double>(free->pieces));
+    number("piece_count", static_cast<double>(free->piece_count));
+    number("arenas", static_cast<double>(free->arenas));
+    number("in_arenas", static_cast<double>(free->in_arenas));
+    number("unread", static_cast<double>(free->unread));
+    json.Close('}');
+  }
   json.Key("by_file").Open('[');
   for (const auto& [file, bytes] : account.by_file) {
     json.Open('{').Key("file").String(file);

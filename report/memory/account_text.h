@@ -11,7 +11,10 @@ namespace holdfast {
 // `process`: "redis-server (pid 4242)". Lines with a newline at their ends. `first`: an earlier account of the same process, beside
 // which each line says how much it grew; null: none.
 std::string AccountText(const MemoryAccount& account, const std::string& process, const MemoryAccount* first = nullptr);
-std::string AccountJson(const MemoryAccount& account, int64_t pid);
+// What the allocator's free memory is, and what would give it back; "" where there is little of it. `resident`: of the process.
+std::string FreeMemoryText(const FreeMemory& free, uint64_t resident);
+// `free`: null where it is not known.
+std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMemory* free = nullptr);
 
 }  // namespace holdfast
 

@@ -31,8 +31,14 @@ struct MemoryOptions {
   bool json = false;
 };
 
-void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first, bool json) {
-  std::cout << (json ? AccountJson(account, pid) : WrappedLines(AccountText(account, name, first), ScreenWidth()));
+void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first,
+           const FreeMemory* free, bool json) {
+  if (json) {
+    std::cout << AccountJson(account, pid, free);
+    return;
+  }
+  const std::string more = free != nullptr ? FreeMemoryText(*free, account.total) : "";
+  std::cout << WrappedLines(AccountText(account, name, first) + more, ScreenWidth());
 }
 
 absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& options) {
@@ -41,9 +47,10 @@ absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& option
   if (absl::Status status = BecomeUserOf(*pid); !status.ok()) return status;
   const absl::StatusOr<ProcessTable> process = FindTableOf(*pid, options.tables);
   if (!process.ok()) return process.status();
-  const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, process->table);
+  std::optional<FreeMemory> free;
+  const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, process->table, &free);
   if (!account.ok()) return account.status();
-  Print(*account, process->Name(), *pid, nullptr, options.json);
+  Print(*account, process->Name(), *pid, nullptr, free.has_value() ? &*free : nullptr, options.json);
   return absl::OkStatus();
 }
 
@@ -94,7 +101,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, bool json) {
   const std::string name = before <= 0 ? group.program
                                        : fmt::format("{}, {} before its newest snapshot, which has no account",
                                                      group.program, FormatDuration(before));
-  Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, json);
+  Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
   return absl::OkStatus();
 }
 
@@ -160,6 +167,7 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "                   pages are looked up in the page table; ± is the 95 % interval\n"
       "  allocator beyond free blocks, headers, rounding: what is resident of the allocator's mappings, less the live blocks.\n"
       "                   Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas\n"
+      "                   Of a running process below it: what of that glibc has free, and what would give it back\n"
       "  the rest         mappings without a name in which no sampled block lies: the program's own, or an allocator's that are\n"
       "                   free or too small to have been sampled (a smaller --heap-interval tells more of them apart)\n"
       "\n"

@@ -122,6 +122,46 @@ TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
   EXPECT_THAT(screen.out, ::testing::ContainsRegex("\\+[56][0-9][.0-9]*MiB  live blocks"));
 }
 
+// The program's own malloc says how much is free, and malloc_trim how much of that goes back.
+TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
+  struct Case {
+    std::vector<std::string> arguments;
+    double pages, pieces;  // MiB
+  };
+  const std::vector<Case> cases = {{{"pieces"}, 0, 19}, {{"pages"}, 35.2, 2.5}, {{"arenas", "6"}, 6 * 35.2, 6 * 2.5}};
+  for (const Case& of : cases) {
+    SCOPED_TRACE(of.arguments[0]);
+    std::vector<std::string> command = {"holds_free_memory"};
+    command.insert(command.end(), of.arguments.begin(), of.arguments.end());
+    Running program(CommandFor(Launch::kPreload, command, {{"heap-interval", "512KiB"}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(program.WaitForOutput("ready"));
+    const RunResult answer = Ask(program, {"--json"}), screen = Ask(program);
+    ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+    const auto free = [&](const std::string& part) { return Number(answer.out, "glibc_free", part); };
+    EXPECT_EQ(free("unread"), 0);
+    EXPECT_NEAR(free("pages"), of.pages * kMiB, 0.03 * of.pages * kMiB + 0.3 * kMiB);
+    EXPECT_NEAR(free("pieces"), of.pieces * kMiB, 0.2 * of.pieces * kMiB + 0.3 * kMiB);
+    EXPECT_THAT(screen.out, HasSubstr("of it glibc has "));
+    if (of.arguments[0] == "pieces") {
+      EXPECT_THAT(screen.out, ::testing::ContainsRegex("in [12][0-9]{4} pieces that share"));
+    } else {
+      EXPECT_THAT(screen.out, HasSubstr("whole pages between blocks: malloc_trim(0) gives them back"));
+    }
+    EXPECT_EQ(free("arenas"), of.arguments.size() > 1 ? 6 : 0);
+    if (of.arguments.size() > 1) {
+      EXPECT_THAT(screen.out, HasSubstr("in 6 arenas beside the main one. MALLOC_ARENA_MAX=2"));
+      EXPECT_NEAR(free("in_arenas"), (of.pages + of.pieces) * kMiB + free("tops"), 0.05 * of.pages * kMiB);
+    }
+    program.Write("\n");
+    const RunResult r = program.Wait();
+    ASSERT_NE(r.out.find("trimmed "), std::string::npos) << r.Describe();
+    const double said = std::stod(r.out.substr(r.out.find("mallinfo ") + 9));
+    EXPECT_NEAR(free("pages") + free("pieces") + free("main_top") + free("tops"), said, 0.03 * said + kMiB);
+    const double trimmed = std::stod(r.out.substr(r.out.find("trimmed ") + 8));
+    EXPECT_NEAR(trimmed, free("pages") + free("main_top"), 0.03 * trimmed + 0.3 * kMiB) << answer.out;
+  }
+}
+
 TEST_F(Memory, SaysWhatIsWrong) {
   const RunResult nobody = RunTool({"memory", "--tables", tables(), "1"});
   EXPECT_TRUE(nobody.exited(3)) << nobody.Describe();
