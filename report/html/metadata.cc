@@ -85,6 +85,14 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       }
       json.Close(']');
       if (snapshot.resident_bytes.has_value()) json.Key("resident").Number(*snapshot.resident_bytes);
+      if (!snapshot.account.empty()) {
+        json.Key("account").Open('[');
+        for (const AccountLine& line : snapshot.account) {
+          json.Open('[').String(line.what).Number(std::llround(line.bytes.value)).Number(line.bytes.error());
+          json.String(line.more).Close(']');
+        }
+        json.Close(']');
+      }
       json.Close('}');
     }
     json.Close(']').Key("comments").Open('[');

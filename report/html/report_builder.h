@@ -35,6 +35,7 @@
 #include "report/analysis/wait_rank.h"
 #include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
+#include "report/memory/account_text.h"
 #include "report/pprof/object_names.h"
 #include "report/pprof/profile.h"
 #include "report/profiles/filtered_stacks.h"
@@ -116,6 +117,7 @@ class ReportBuilder {
     int64_t time_nanos = 0;
     std::vector<std::optional<double>> half_widths;
     std::optional<int64_t> resident_bytes;
+    std::vector<AccountLine> account;           // of all that was resident; empty: the file has none
     std::vector<std::vector<int64_t>> columns;  // one for each metric, indexed by row; shorter: zeros
   };
   static constexpr uint32_t kNoFunction = 0xffffffff, kNoFrame = 0xffffffff, kRoot = 0;

@@ -56,7 +56,7 @@ struct AccountInput {
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages);
 
 // Of a running process that has this table. `free`: what glibc has free, where its malloc is in use; that reads all of its heaps
-// (0.3 s a GiB). Null: not asked for.
+// (0.5 s a GiB). Null: not asked for.
 absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std::optional<FreeMemory>* free = nullptr);
 
 }  // namespace holdfast

@@ -38,11 +38,6 @@ Estimate Rest(const MemoryAccount& account) {
   return {.value = static_cast<double>(account.rest), .variance = account.rest_variance};
 }
 
-struct Line {
-  Estimate bytes;
-  std::string what, more;
-};
-
 // "+1.50MiB", "-12KiB"; "=" where nothing changed.
 std::string Growth(double now, double before) {
   const int64_t grown = std::llround(now) - std::llround(before);
@@ -66,9 +61,11 @@ std::string LargestFiles(const MemoryAccount& account) {
   return text + (account.by_file.size() > kFilesShown ? ", …" : "");
 }
 
-std::vector<Line> LinesOf(const MemoryAccount& account) {
+}  // namespace
+
+std::vector<AccountLine> AccountLines(const MemoryAccount& account) {
   const auto counted = [](uint64_t bytes) { return Estimate{.value = static_cast<double>(bytes), .variance = 0}; };
-  std::vector<Line> lines;
+  std::vector<AccountLine> lines;
   if (account.has_pages) {
     lines.push_back({account.live, "live blocks", "allocated and not freed"});
     lines.push_back({Beyond(account), "allocator beyond", Where(account)});
@@ -83,26 +80,24 @@ std::vector<Line> LinesOf(const MemoryAccount& account) {
   return lines;
 }
 
-}  // namespace
-
 std::string AccountText(const MemoryAccount& account, const std::string& process, const MemoryAccount* first) {
   const auto total = static_cast<int64_t>(account.total);
   std::string text = fmt::format(
       "{}: {} resident{}\n\n", Printable(process), FormatSize(total),
       account.swapped == 0 ? "" : fmt::format(", {} swapped", FormatSize(static_cast<int64_t>(account.swapped))));
-  const std::vector<Line> lines = LinesOf(account);
+  const std::vector<AccountLine> lines = AccountLines(account);
   // Both know the same of the page table, or lines are not the same.
-  const std::vector<Line> before =
-      first != nullptr && first->has_pages == account.has_pages ? LinesOf(*first) : std::vector<Line>();
+  const std::vector<AccountLine> before =
+      first != nullptr && first->has_pages == account.has_pages ? AccountLines(*first) : std::vector<AccountLine>();
   if (!before.empty()) {
     text.pop_back();
     text += fmt::format("  {} since the first snapshot; the fourth column is of each line\n\n",
                         Growth(static_cast<double>(account.total), static_cast<double>(first->total)));
   }
   size_t width = 0;
-  for (const Line& line : lines) width = std::max(width, line.what.size());
+  for (const AccountLine& line : lines) width = std::max(width, line.what.size());
   for (size_t i = 0; i < lines.size(); ++i) {
-    const Line& line = lines[i];
+    const AccountLine& line = lines[i];
     const double earlier = before.empty() ? 0 : before[i].bytes.value;
     if (line.bytes.value < 1 && earlier < 1 && line.what != "live blocks") continue;
     const int64_t error = line.bytes.error();

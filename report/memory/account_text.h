@@ -3,10 +3,18 @@
 #define HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "report/memory/account.h"
 
 namespace holdfast {
+
+// A line of the account: "live blocks", its bytes, and what there is to say of it ("glibc: 6 mappings, …"). They add up.
+struct AccountLine {
+  Estimate bytes;
+  std::string what, more;
+};
+std::vector<AccountLine> AccountLines(const MemoryAccount& account);
 
 // `process`: "redis-server (pid 4242)". Lines with a newline at their ends. `first`: an earlier account of the same process, beside
 // which each line says how much it grew; null: none.

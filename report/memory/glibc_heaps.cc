@@ -14,8 +14,8 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kInUse = 1, kFlags = 7;  // PREV_INUSE: of the chunk before
 // Of a free chunk, that malloc_trim keeps: two sizes, and the links to its neighbours.
 constexpr uint64_t kFreeHead = 48;
-constexpr int kTrusted = 16;                    // so many heads that make sense, one behind the other
-constexpr uint64_t kLargestSearch = 16 << 20;   // for the next one
+constexpr int kTrusted = 16;                     // so many heads that make sense, one behind the other
+constexpr uint64_t kLargestSearch = 16 << 20;    // for the next one
 constexpr uint64_t kLargestArenaHead = 8 << 10;  // heap_info and malloc_state
 
 // What stands at the start of a heap that is not the main one.
@@ -137,8 +137,8 @@ FreeMemory FreeInGlibcHeaps(const std::vector<MemoryMapping>& mappings, const st
   for (const uint64_t heap : heaps) {
     HeapHead head;
     if (!read(heap, &head, sizeof head)) continue;
-    const auto mapping = std::find_if(mappings.begin(), mappings.end(),
-                                      [heap](const MemoryMapping& of) { return of.start == heap; });
+    const auto mapping =
+        std::find_if(mappings.begin(), mappings.end(), [heap](const MemoryMapping& of) { return of.start == heap; });
     if (mapping == mappings.end()) continue;
     arenas.insert(head.arena);
     const uint64_t heap_end = heap + std::min(head.bytes, mapping->end - heap);

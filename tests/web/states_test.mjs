@@ -331,3 +331,27 @@ test("Focus keeps stacks; there is no second button that does the same", async (
   assert.match(await hash(), /focus==parse_json&hide=apply/);
   await close();
 });
+
+test("Memory: where all of it was, over time and line by line, as the profiles have it", async () => {
+  const MiB = 1 << 20;
+  const account = (i, total, allocator) =>
+    `memory: total ${total * MiB} allocator ${allocator * MiB} files ${8 * MiB} shared 0 stacks ${MiB} own ${MiB} rest ${(total - allocator - 10) * MiB} live ${(allocator - 20) * MiB} live_variance 0 pages 1 heaps 3 arenas 2 threads 4 sampled 9 name glibc`;
+  const at = (i, total, allocator) => ({ ...heapAt(i), comments: total === 0 ? [] : [account(i, total, allocator), `memory file: ${5 * MiB} libbig.so`] });
+  const file = report([at(0, 100, 60), at(1, 120, 75), at(2, 0, 0), at(3, 200, 150)]);
+  const { page, close, go, text } = await open(file, "#view=memory");
+  const row = (what) => page.locator(".account-lines tr", { has: page.getByRole("rowheader", { name: what }) }).innerText();
+  assert.match(await text(".memory-view"), /200MiB resident at [\s\S]*\+100MiB in 3min/);
+  assert.match(await row("live blocks"), /130MiB\s+65%\s+\+90MiB/);
+  assert.match(await row("allocator beyond"), /20MiB\s+10%\s+glibc: 3 mappings, 2 of arenas/);
+  assert.match(await row("files"), /8MiB\s+4%\s+libbig\.so 5MiB/);
+  assert.match(await row("the rest"), /40MiB\s+20%\s+\+10MiB/);
+  assert.equal(await page.locator(".bands .band").count(), 6, "a line that is nothing has none");
+  await go(`#view=memory&range=-1:${minute(2)}`);
+  assert.match(await text(".memory-view"), /120MiB resident at [\s\S]*\+20MiB in 1min/, "the newest one that has an account");
+  await go(`#view=memory&range=${minute(1)}:-1`);
+  assert.match(await text(".memory-view"), /\+80MiB in 2min/);
+  await close();
+  const without = await open(mixed(), "#view=memory");
+  assert.match(await without.text("#view"), /No snapshot here has an account/);
+  await without.close();
+});

@@ -13,7 +13,11 @@ export interface Snapshot {
   totals: number[];
   halfWidths: (number | null)[]; // half of the 95 % interval of each total
   resident?: number; // bytes of the whole process, as the kernel counts them; where it is known
+  account?: AccountLine[]; // where all of it was (report/memory/account.h)
 }
+
+/** ± half of the 95 % interval; the lines add up to what was resident. */
+export type AccountLine = [what: string, bytes: number, error: number, more: string];
 
 export interface Series {
   base: boolean;

@@ -1,4 +1,5 @@
 // The whole core, for its unit tests.
+export * from "./account";
 export * from "./classify";
 export * from "./course";
 export * from "./data";

@@ -3,7 +3,7 @@
 // another, or that it cannot: numbers of functions differ from report to report.
 import type { Compare, LabelChoice } from "./select";
 
-export const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare"] as const;
+export const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare", "memory"] as const;
 export type View = (typeof views)[number];
 export const colourModes = ["package", "origin", "function", "diff", "cause"] as const;
 export type ColourMode = (typeof colourModes)[number];

@@ -18,6 +18,7 @@ import { onKey, type Page } from "./keys";
 import { kindTitle } from "../core/metrics";
 import { LeaksView } from "./views/leaks_view";
 import { LocksView } from "./views/locks_view";
+import { MemoryView } from "./views/memory_view";
 import { Model } from "./model";
 import { SandwichView } from "./sandwich";
 import { SourceView } from "./views/source_view";
@@ -210,7 +211,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
     return () => window.removeEventListener("keydown", listen);
   }, []);
 
-  const hasSideBySide = !["locks", "leaks", "graph"].includes(state.view) || state.selected >= 0;
+  const hasSideBySide = !["locks", "leaks", "memory", "graph"].includes(state.view) || state.selected >= 0;
   const isFlame = state.view === "flame";
   return (
     <>
@@ -300,6 +301,8 @@ function ViewOf({ app }: { app: App }) {
       return <LeaksView app={app} />;
     case "locks":
       return <LocksView app={app} />;
+    case "memory":
+      return <MemoryView app={app} />;
     case "compare":
       return <CompareView app={app} />;
   }

@@ -31,6 +31,7 @@ export const viewTitles: Record<View, string> = {
   source: "Source",
   leaks: "Leaks",
   locks: "Locks",
+  memory: "Memory",
   compare: "Compare",
 };
 
@@ -68,7 +69,7 @@ const metricBy = (by: number) => (app: App) => {
 
 export const keys: Key[] = [
   { keys: ["/"], text: "search", act: (_, page) => page.focusSearch() },
-  ...views.map((view, i) => ({ keys: [String((i + 1) % 10)], text: viewTitles[view], act: (app: App) => app.set({ view }) })),
+  ...views.map((view, i) => ({ keys: [i < 10 ? String((i + 1) % 10) : "A"], text: viewTitles[view], act: (app: App) => app.set({ view }) })),
   { keys: ["m"], text: "next metric", act: metricBy(1) },
   { keys: ["M"], text: "metric before", act: metricBy(-1) },
   { keys: ["f"], text: "focus: only stacks through the chosen function", act: withSelected((app, name) => addChip(app, "focus", name)) },

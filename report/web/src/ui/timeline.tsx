@@ -31,7 +31,7 @@ function boundsOf(sorted: number[], low: number, high: number): [number, number]
 }
 
 /** Leaks and locks are of one metric, whatever is chosen for the other views: its course is drawn there. */
-const metricOfView: Partial<Record<View, [kind: string, metric: string]>> = { leaks: ["heap", "heap/inuse_space"], locks: ["block", "block/delay"] };
+const metricOfView: Partial<Record<View, [kind: string, metric: string]>> = { leaks: ["heap", "heap/inuse_space"], locks: ["block", "block/delay"], memory: ["heap", "heap/inuse_space"] };
 
 export function Timeline({ app }: { app: App }) {
   const { model } = app;

@@ -95,7 +95,7 @@ function Tabs({ app }: { app: App }) {
           aria-selected={state.view === view}
           aria-controls="view"
           tabIndex={state.view === view ? 0 : -1}
-          title={`${viewTitles[view]} (${(i + 1) % 10})`}
+          title={`${viewTitles[view]} (${i < 10 ? (i + 1) % 10 : "A"})`}
           onClick={() => set({ view })}
           onKeyDown={(event) => {
             const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
