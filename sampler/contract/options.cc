@@ -25,6 +25,18 @@ bool ParseYesNo(const char* text, bool* value) {
   return true;
 }
 
+bool ParseLifetimes(const char* text, Lifetimes* value) {
+  bool yes = false;
+  if (TextEquals(text, "auto")) {
+    *value = Lifetimes::kUnlessShort;
+  } else if (ParseYesNo(text, &yes)) {
+    *value = yes ? Lifetimes::kYes : Lifetimes::kNo;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool ParseSignal(const char* text, int* number) {
   const char* name = TextStartsWith(text, "SIG") ? text + 3 : text;
   if (TextEquals(name, "none") || TextEquals(name, "")) {
@@ -93,6 +105,7 @@ bool IsKnownVariable(const char* name) {
                                     "MERGE_CHILDREN",
                                     "LOCK_LABEL",
                                     "PEAK",
+                                    "LIFETIMES",
                                     "SNAPSHOT_WHEN",
                                     "ON_SNAPSHOT",
                                     "SEED",
@@ -180,6 +193,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
     } else if (is("PEAK")) {
       if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
+    } else if (is("LIFETIMES")) {
+      if (!ParseLifetimes(value, &options->lifetimes)) takes = "yes, no or auto";
     } else if (is("SNAPSHOT_WHEN")) {
       TriggerList triggers;
       if (ParseTriggers(value, &triggers)) {
