@@ -73,7 +73,7 @@ void AddAge(SharedTable* table, Row* row, const LiveSample& sample, bool realloc
   AddTo(table, &cell->objects, weight.count);
   AddTo(table, &cell->bytes, weight.amount);
   AddDouble(&cell->ages_ns, static_cast<double>(age) * static_cast<double>(weight.count) / (1 << kCountFractionBits));
-  AddDouble(&cell->variance, weight.count_variance);
+  if (sample.beside_shadow == 0) AddDouble(&cell->variance, weight.count_variance);
 }
 
 Row* AgedRowOf(SharedTable* table, Row* own) {

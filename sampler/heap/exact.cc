@@ -166,7 +166,7 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
   }
   own_time.Add();
   if (own_time.measured()) {
-    NoteThread(recorded, thread, row, true);
+    NoteThread(recorded, thread, row, own_time.start_ns());
     TendExporter(recorded);
   }
   Unmute(thread);

@@ -147,7 +147,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const Weight weight = WeightOf(bytes, interval);
   CountAllocation(recorded, thread, bytes);
   AddAlloc(recorded, row, weight);
-  NoteThread(recorded, thread, row, own_time.measured());
+  NoteThread(recorded, thread, row, own_time.start_ns());
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
   const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block),

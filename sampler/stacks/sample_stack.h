@@ -66,6 +66,7 @@ class OwnTime {
   }
   // Whether this is one of them; the others need no clock.
   bool measured() const { return counter_ != nullptr; }
+  int64_t start_ns() const { return start_ns_; }  // 0: not measured
   // Whether it is one of those in kAgedOneIn whose age is taken where every allocation is recorded.
   bool is_aged() const { return is_aged_; }
   void Add() const {
