@@ -58,9 +58,8 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
 }
 
 bool WantsLifetimes(const Snapshot& snapshot) {
-  return snapshot.lifetimes == Lifetimes::kYes ||
-         (snapshot.lifetimes == Lifetimes::kUnlessShort &&
-          snapshot.wall_ns - snapshot.process.start_wall_ns >= kShortLife);
+  return snapshot.lifetimes == Lifetimes::kYes || (snapshot.lifetimes == Lifetimes::kUnlessShort &&
+                                                   snapshot.wall_ns - snapshot.process.start_wall_ns >= kShortLife);
 }
 
 // 0, as of a kind that is not there, where nothing was ever in use.

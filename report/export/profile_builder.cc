@@ -93,7 +93,8 @@ class Builder {
         AddLockSample(group, stacks.Frames(group.stack));
       }
     }
-    AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_, full_sums_, &profile_);
+    AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_, full_sums_,
+                &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
     if (kind_ != ProfileKind::kHeap && (!profile_.samples.empty() || only_waiting_)) {

@@ -136,11 +136,11 @@ void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comment
 }
 
 void AddAges(const Snapshot& snapshot, Comments* comments) {
-  const std::string drawn =
-      fmt::format("of one block in {} of up to {} bytes, chosen at random; of each larger one", kAgedOneIn,
-                  kLargestShadowed);
+  const std::string drawn = fmt::format("of one block in {} of up to {} bytes, chosen at random; of each larger one",
+                                        kAgedOneIn, kLargestShadowed);
   comments->Add("ages known", snapshot.ages_are_drawn ? drawn : "of each block that was sampled");
-  comments->Add("not in freed_objects, freed_space, lifetime", "blocks that still live; alive_space has their age so far");
+  comments->Add("not in freed_objects, freed_space, lifetime",
+                "blocks that still live; alive_space has their age so far");
 }
 
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {

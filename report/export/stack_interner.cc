@@ -22,8 +22,8 @@ int64_t Rounded(double value) {
 void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profile::Label>* labels) {
   for (const auto& [key, value] : set) {
     const bool taken = std::find(std::begin(kOwnLabels), std::end(kOwnLabels), key) != std::end(kOwnLabels);
-    labels->push_back({.key = profile->strings.Intern(taken ? "label_" + key : key),
-                       .text = profile->strings.Intern(value)});
+    labels->push_back(
+        {.key = profile->strings.Intern(taken ? "label_" + key : key), .text = profile->strings.Intern(value)});
   }
 }
 

@@ -83,7 +83,9 @@ Normalized YesNo(const std::string& value) {
 }
 
 Normalized YesNoAuto(const std::string& value) {
-  return value == "auto" || YesNo(value).ok() ? value : Takes(value, "yes, no or auto");
+  if (value == "auto") return value;
+  const Normalized known = YesNo(value);
+  return known.ok() ? known : Takes(value, "yes, no or auto");
 }
 
 Normalized PushUrl(const std::string& value) {

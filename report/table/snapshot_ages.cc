@@ -40,10 +40,7 @@ absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* sna
     info.objects = static_cast<double>(CounterValue(cell->objects)) / (1 << kCountFractionBits);
     info.bytes = static_cast<double>(CounterValue(cell->bytes)) / (1 << kAmountFractionBits);
     info.ages_ns = FromBits(CounterValue(cell->ages_ns));
-    // Of a row of threads' own beside the drawn ones are large blocks, each of which has its age known.
-    info.variance = is_drawn && info.bytes <= info.objects * static_cast<double>(kLargestShadowed)
-                        ? info.objects * (kAgedOneIn - 1)
-                        : FromBits(CounterValue(cell->variance));
+    info.variance = FromBits(CounterValue(cell->variance));
     at = cell->next;
     if (!(info.objects > 0)) continue;
     snapshot->ages_are_drawn |= is_drawn && info.variance > 0;
@@ -74,8 +71,7 @@ void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of
       const Weight weight = WeightOf(sample.size, head.heap_intervals[sample.interval_index].interval,
                                      sample.beside_shadow != 0 ? 1.0 / kAgedOneIn : 1);
       const int size_class = SizeClass(sample.size);
-      const auto [place, added] =
-          index.emplace(std::tuple(stack->second, bucket, size_class), snapshot->alive.size());
+      const auto [place, added] = index.emplace(std::tuple(stack->second, bucket, size_class), snapshot->alive.size());
       if (added) {
         snapshot->alive.push_back(
             {.stack = stack->second, .bucket = bucket, .class_bytes = SizeClassUpperEdge(size_class)});

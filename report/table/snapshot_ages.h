@@ -11,8 +11,7 @@ namespace holdfast {
 class AgesReader {
  public:
   // `bytes`: the table, of which the first `limit` may hold records.
-  AgesReader(const char* bytes, uint64_t limit)
-      : bytes_(bytes), limit_(limit), cells_left_(limit / sizeof(AgeCell)) {}
+  AgesReader(const char* bytes, uint64_t limit) : bytes_(bytes), limit_(limit), cells_left_(limit / sizeof(AgeCell)) {}
 
   // The cells of a row that is no thread's own.
   absl::Status ReadCells(const Row& row, uint32_t stack, Snapshot* snapshot);

@@ -91,37 +91,14 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {"OUT",
-                                    "HEAP_INTERVAL",
-                                    "LOCK_INTERVAL",
-                                    "SNAPSHOT_EVERY",
-                                    "KEEP",
-                                    "MAX_DISK",
-                                    "MAX_MEMORY",
-                                    "TABLES",
-                                    "PROFILES",
-                                    "SIGNAL",
-                                    "CHILDREN",
-                                    "MERGE_CHILDREN",
-                                    "LOCK_LABEL",
-                                    "PEAK",
-                                    "LIFETIMES",
-                                    "SNAPSHOT_WHEN",
-                                    "ON_SNAPSHOT",
-                                    "SEED",
-                                    "ENABLE",
-                                    "VERBOSE",
-                                    "ROOT",
-                                    "EXPORTER",
-                                    "REPLAY",
-                                    "PUSH",
-                                    "PUSH_EVERY",
-                                    "PUSH_TO",
-                                    "PUSH_SERVICE_NAME",
-                                    "PUSH_TENANT",
-                                    "PUSH_USER_FILE",
-                                    "PUSH_TOKEN_FILE",
-                                    "PUSH_CA"};
+  constexpr const char* kNames[] = {
+      "OUT",           "HEAP_INTERVAL",     "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
+      "MAX_DISK",      "MAX_MEMORY",        "TABLES",        "PROFILES",       "SIGNAL",
+      "CHILDREN",      "MERGE_CHILDREN",    "LOCK_LABEL",    "PEAK",           "LIFETIMES",
+      "SNAPSHOT_WHEN", "ON_SNAPSHOT",       "SEED",          "ENABLE",         "VERBOSE",
+      "ROOT",          "EXPORTER",          "REPLAY",        "PUSH",           "PUSH_EVERY",
+      "PUSH_TO",       "PUSH_SERVICE_NAME", "PUSH_TENANT",   "PUSH_USER_FILE", "PUSH_TOKEN_FILE",
+      "PUSH_CA"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;

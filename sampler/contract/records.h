@@ -272,8 +272,7 @@ struct AgeCell {
   FreedBy freed_by;
   uint16_t none;
   std::atomic<uint64_t> objects, bytes;     // fixed point, as in rows
-  // Bits of a double: Σ age/p; of the objects Σ (1−p)/p², but for rows of kAgedOwner, where that is objects · (kAgedOneIn − 1).
-  std::atomic<uint64_t> ages_ns, variance;
+  std::atomic<uint64_t> ages_ns, variance;  // bits of a double: Σ age/p; of the objects Σ (1−p)/p²
 };
 static_assert(sizeof(AgeCell) == 40);
 inline constexpr uint32_t kAgedOneIn = 256;

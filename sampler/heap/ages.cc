@@ -39,8 +39,8 @@ AgeCell* CellOf(SharedTable* table, std::atomic<Offset>* cells, uint8_t bucket, 
   do {
     made->next = seen;
     // Release: who finds the cell finds it whole.
-  } while (!cells->compare_exchange_weak(seen, table->OffsetOf(made), std::memory_order_release,
-                                         std::memory_order_acquire));
+  } while (
+      !cells->compare_exchange_weak(seen, table->OffsetOf(made), std::memory_order_release, std::memory_order_acquire));
   return made;
 }
 
@@ -73,7 +73,7 @@ void AddAge(SharedTable* table, Row* row, const LiveSample& sample, bool realloc
   AddTo(table, &cell->objects, weight.count);
   AddTo(table, &cell->bytes, weight.amount);
   AddDouble(&cell->ages_ns, static_cast<double>(age) * static_cast<double>(weight.count) / (1 << kCountFractionBits));
-  if (sample.beside_shadow == 0) AddDouble(&cell->variance, weight.count_variance);
+  AddDouble(&cell->variance, weight.count_variance);
 }
 
 Row* AgedRowOf(SharedTable* table, Row* own) {

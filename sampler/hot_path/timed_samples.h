@@ -40,7 +40,9 @@ inline uint64_t DrawTimed(ThreadState& thread) {
 }
 
 // Something was allocated that is no sample.
-inline void NoteOtherAllocation(ThreadState& thread) { thread.samples = static_cast<uint16_t>(thread.samples + (1 << 13)); }
+inline void NoteOtherAllocation(ThreadState& thread) {
+  thread.samples = static_cast<uint16_t>(thread.samples + (1 << 13));
+}
 
 }  // namespace holdfast
 

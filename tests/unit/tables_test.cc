@@ -382,7 +382,8 @@ TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
   std::vector<std::thread> threads;
   for (uintptr_t t = 0; t < 4; ++t) {
     threads.emplace_back([=] {
-      for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, (t * kBlocks + i) * 16, {.size = t, .row = 1}), 0);
+      for (uintptr_t i = 1; i <= kBlocks; ++i)
+        ASSERT_GE(InsertLive(table, (t * kBlocks + i) * 16, {.size = t, .row = 1}), 0);
     });
   }
   for (auto& thread : threads) thread.join();
