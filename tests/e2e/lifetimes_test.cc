@@ -93,9 +93,15 @@ class LifetimesTest : public Profiled {
       EXPECT_GE(found.youngest, of.least_ns) << "an upper edge";
       EXPECT_LE(found.oldest, std::max(1000.0, 2.5 * of.most_ns)) << "an upper edge: at most 2.5 times the lower one";
       const auto objects = [&found](const char* how) { return found.freed.contains(how) ? found.freed.at(how) : 0; };
-      if (of.how == "temporary") EXPECT_EQ(objects("temporary"), found.objects);
-      if (of.how == "same") EXPECT_EQ(objects("same thread"), found.objects);
-      if (of.how == "other") EXPECT_EQ(objects("other thread"), found.objects);
+      if (of.how == "temporary") {
+        EXPECT_EQ(objects("temporary"), found.objects);
+      }
+      if (of.how == "same") {
+        EXPECT_EQ(objects("same thread"), found.objects);
+      }
+      if (of.how == "other") {
+        EXPECT_EQ(objects("other thread"), found.objects);
+      }
       if (of.how == "pairs") {
         EXPECT_EQ(objects("other thread"), 0);
         EXPECT_NEAR(objects("same thread"), of.blocks / 2, 4 * error / std::sqrt(2) + 1);
@@ -134,7 +140,9 @@ TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
     const Decoded profile = Only();
     const double chance = every ? 1.0 / 256 : Chance(512 * 1024);
     ExpectKnownAges(profile, WhatItSaid(result.out), chance);
-    if (every) EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 256"));
+    if (every) {
+      EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 256"));
+    }
     objects += static_cast<double>(profile.Total().at("freed_objects"));
     expected += 4 * 40000;
     variance += 4 * 40000 * (1 - chance) / chance;
@@ -146,9 +154,10 @@ TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
 
 // Where no walk is remembered each block has a slot of its own, and its age.
 TEST_F(LifetimesTest, AtInterval1WithoutTheShortWayEachIsKnown) {
-  setenv("HOLDFAST_REPLAY", "0", 1);
-  const RunResult result = Run("1", 1, {"400", "3", "300"});
-  unsetenv("HOLDFAST_REPLAY");
+  Command command = CommandFor(Launch::kPreload, {"known_lifetimes", "400", "3", "300"},
+                               {{"heap-interval", "1"}, {"lock-interval", "0"}, {"lifetimes", "yes"}});
+  command.env["HOLDFAST_REPLAY"] = "0";
+  const RunResult result = RunAndSettle(command);
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   ExpectKnownAges(Only(), WhatItSaid(result.out), 1);
 }
@@ -164,8 +173,13 @@ TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
 
 TEST_F(LifetimesTest, AShortProcessLeavesNoneUnlessAsked) {
   ASSERT_TRUE(Run("1KiB", 1, {"400", "1", "300"}, {{"lifetimes", "auto"}}).exited(0));
-  EXPECT_TRUE(Newest(out(), "lifetimes").empty()) << AllSummaries();
-  EXPECT_THAT(RunTool({"lifetimes", out()}).err, HasSubstr("--lifetimes yes"));
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  // On a busy machine it may have lasted a second.
+  if (std::stod(NewestHeap()[0].Comment("elapsed").value_or("9")) < 1) {
+    EXPECT_TRUE(Newest(out(), "lifetimes").empty()) << AllSummaries();
+    EXPECT_THAT(RunTool({"lifetimes", out()}).err, HasSubstr("--lifetimes yes"));
+  }
+  std::filesystem::remove_all(out());
   ASSERT_TRUE(Run("1KiB", 1, {"400", "1100", "300"}, {{"lifetimes", "no"}}).exited(0));
   EXPECT_TRUE(Newest(out(), "lifetimes").empty()) << AllSummaries();
 }

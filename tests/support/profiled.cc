@@ -122,7 +122,8 @@ Command Profiled::CommandFor(Launch launch, std::vector<std::string> argv, const
   Options all = options;
   all.emplace("out", out());
   all.emplace("tables", tables());
-  all.emplace("lifetimes", "no");  // of a process that lasts a second there would be a file more: lifetimes_test asks for it
+  all.emplace("lifetimes",
+              "no");  // of a process that lasts a second there would be a file more: lifetimes_test asks for it
   switch (launch) {
     case Launch::kBare:
       command.argv = argv;

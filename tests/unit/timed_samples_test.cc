@@ -1,10 +1,11 @@
 // Ages: their buckets, and which samples are timed.
+#include "sampler/hot_path/timed_samples.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "sampler/contract/age_buckets.h"
-#include "sampler/hot_path/timed_samples.h"
 
 namespace holdfast {
 namespace {
