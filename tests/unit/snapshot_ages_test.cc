@@ -23,13 +23,13 @@ void ExpectCorrupt(MadeTable& table, const std::string& what) {
 
 Offset AddCell(MadeTable* table, Offset row, uint8_t bucket, FreedBy freed_by, uint64_t blocks) {
   const Offset at = table->Allocate(sizeof(AgeCell));
-  auto* cell = table->At<AgeCell>(at);
-  cell->next = table->At<Row>(row).ages;
-  cell->bucket = bucket;
-  cell->freed_by = freed_by;
-  cell->objects = blocks << kCountFractionBits;
-  cell->bytes = (blocks * 100) << kAmountFractionBits;
-  cell->ages_ns = std::bit_cast<uint64_t>(2000.0 * static_cast<double>(blocks));
+  auto& cell = table->At<AgeCell>(at);
+  cell.next = table->At<Row>(row).ages;
+  cell.bucket = bucket;
+  cell.freed_by = freed_by;
+  cell.objects = blocks << kCountFractionBits;
+  cell.bytes = (blocks * 100) << kAmountFractionBits;
+  cell.ages_ns = std::bit_cast<uint64_t>(2000.0 * static_cast<double>(blocks));
   table->At<Row>(row).ages = at;
   return at;
 }
