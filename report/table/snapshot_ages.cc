@@ -28,7 +28,6 @@ const T* AgesReader::At(Offset offset, uint64_t bytes) const {
 }
 
 absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* snapshot) {
-  const bool is_drawn = row.owner == kAgedOwner;
   for (Offset at = CounterValue(row.ages); at != 0;) {
     const auto* cell = At<AgeCell>(at);
     if (cell == nullptr || cells_left_ == 0 || cell->bucket >= kAgeBuckets ||
@@ -43,7 +42,6 @@ absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* sna
     info.variance = FromBits(CounterValue(cell->variance));
     at = cell->next;
     if (!(info.objects > 0)) continue;
-    snapshot->ages_are_drawn |= is_drawn && info.variance > 0;
     snapshot->ages.push_back(info);
   }
   return absl::OkStatus();
@@ -54,6 +52,8 @@ void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
   // By the wall clock, as of the snapshot: who reads a table of a process that has ended later asks how old they were then.
   const int64_t now = snapshot->wall_ns - head.start_wall_ns + head.start_monotonic_ns;
+  // Also where none of them was.
+  snapshot->ages_are_drawn = CounterValue(head.in_use.shadow) != 0;
   absl::flat_hash_map<std::tuple<uint32_t, int, int>, size_t> index;
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
     const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
@@ -79,7 +79,6 @@ void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of
       AliveInfo& info = snapshot->alive[place->second];
       info.bytes += static_cast<double>(weight.amount) / (1 << kAmountFractionBits);
       info.variance += weight.amount_variance;
-      snapshot->ages_are_drawn |= sample.beside_shadow != 0;
     }
   }
 }
