@@ -83,9 +83,9 @@ class LifetimesTest : public Profiled {
       SCOPED_TRACE(of.function);
       const Found found = FindIn(profile, of.function);
       const double error = std::sqrt(of.blocks * (1 - chance) / chance);
-      // 4 standard errors, of normal numbers 1 in 16,000; a few hundred are looked at. Seeds are fixed.
-      EXPECT_NEAR(found.objects, of.blocks, 4 * error + 1);
-      EXPECT_NEAR(found.space, of.bytes, (4 * error + 1) * of.bytes / of.blocks);
+      // 5 standard errors, of normal numbers 1 in 1.7 million; a few hundred are looked at. Seeds are fixed, what libc allocates is not.
+      EXPECT_NEAR(found.objects, of.blocks, 5 * error + 1);
+      EXPECT_NEAR(found.space, of.bytes, (5 * error + 1) * of.bytes / of.blocks);
       if (found.objects == 0) continue;
       const double mean = found.lifetime / found.objects;
       EXPECT_GE(mean, of.least_ns);
@@ -104,13 +104,13 @@ class LifetimesTest : public Profiled {
       }
       if (of.how == "pairs") {
         EXPECT_EQ(objects("other thread"), 0);
-        EXPECT_NEAR(objects("same thread"), of.blocks / 2, 4 * error / std::sqrt(2) + 1);
+        EXPECT_NEAR(objects("same thread"), of.blocks / 2, 5 * error / std::sqrt(2) + 1);
       }
     }
     const Found kept = FindIn(profile, "kept");
     const double each = said.lived[0].bytes / said.lived[0].blocks, blocks = said.kept_bytes / each;
     EXPECT_EQ(kept.objects, 0);
-    EXPECT_NEAR(kept.alive, said.kept_bytes, (4 * std::sqrt(blocks * (1 - chance) / chance) + 1) * each);
+    EXPECT_NEAR(kept.alive, said.kept_bytes, (5 * std::sqrt(blocks * (1 - chance) / chance) + 1) * each);
   }
 };
 
