@@ -102,7 +102,7 @@ __attribute__((noinline)) void* ReallocPerhapsTaken(void* block, size_t bytes) {
   if (moved == nullptr && bytes != 0) {
     PutBackSample(old, block);
   } else if (old.sampled()) {
-    RecordFree(old, block);
+    RecordFree(old, block, true);
   }
   return moved;
 }
@@ -137,7 +137,7 @@ __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
   void* moved;
   if (LIKELY(old.found())) {
     moved = real.realloc(block, bytes);
-    moved != nullptr || bytes == 0 ? old.Freed() : old.Stays();
+    moved != nullptr || bytes == 0 ? old.Freed(block, true) : old.Stays();
   } else {
     moved = ReallocReal(block, bytes);
   }

@@ -1,7 +1,9 @@
 #include "report/analysis/variance.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "report/profiles/metric.h"
@@ -36,6 +38,34 @@ std::optional<double> IntervalOf(const Profile& profile) {
   return largest >= 1 ? std::optional<double>(static_cast<double>(largest)) : std::nullopt;
 }
 
+// A lifetimes profile at interval 1: the ages of one small block in so many are known, of larger ones all.
+struct Drawn {
+  double one_in, up_to;
+};
+std::optional<Drawn> DrawnOf(const Profile& profile) {
+  Drawn drawn{};
+  const std::string text(profile.CommentValue("ages known"));
+  if (std::sscanf(text.c_str(), "of one block in %lf of up to %lf bytes", &drawn.one_in, &drawn.up_to) != 2)
+    return std::nullopt;
+  return drawn.one_in >= 1 && drawn.one_in < 1e6 ? std::optional(drawn) : std::nullopt;
+}
+
+double ChanceOf(double size, double interval, const std::optional<Drawn>& drawn) {
+  const double sampled = interval <= 1 ? 1 : -std::expm1(-std::max(1.0, size) / interval);
+  return drawn && size <= drawn->up_to ? sampled / drawn->one_in : sampled;
+}
+
+// The places of the two sample types that such a profile has besides; 0: it is none.
+struct Alive {
+  size_t lifetime = 0, space = 0;
+};
+Alive AliveOf(const Profile& profile) {
+  const auto& types = profile.sample_types;
+  const bool has = types.size() == 4 && profile.strings[types[0].type] == "freed_objects" &&
+                   profile.strings[types[3].type] == "alive_space";
+  return has ? Alive{2, 3} : Alive{};
+}
+
 }  // namespace
 
 std::vector<double> VariancesOf(const Profile& profile) {
@@ -44,16 +74,28 @@ std::vector<double> VariancesOf(const Profile& profile) {
   if (!interval || pairs.empty()) return {};
   const size_t types = profile.sample_types.size();
   std::vector<double> variances(profile.samples.size() * types);
-  if (*interval <= 1) return variances;
+  const std::optional<Drawn> drawn = DrawnOf(profile);
+  if (*interval <= 1 && !drawn) return variances;
+  const Alive alive = AliveOf(profile);
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto values = profile.ValuesOf(i);
     for (const Pair& pair : pairs) {
       const auto count = static_cast<double>(values[pair.count]), amount = static_cast<double>(values[pair.amount]);
       if (!(count > 0) || amount < 0) continue;
       const double mean = amount / count;
-      const double p = -std::expm1(-std::max(1.0, mean) / *interval);
+      const double p = ChanceOf(mean, *interval, drawn);
       variances[i * types + pair.count] = count * (1 - p) / p;
       variances[i * types + pair.amount] = amount * mean * (1 - p) / p;
+      if (alive.space == 0) continue;
+      const auto age = static_cast<double>(values[alive.lifetime]);
+      variances[i * types + alive.lifetime] = age * age / count * (1 - p) / p;
+    }
+    if (alive.space == 0 || values[alive.space] <= 0) continue;
+    for (const Profile::Label& label : profile.LabelsOf(profile.samples[i])) {
+      if (profile.strings[label.key] != "bytes") continue;
+      const auto size = static_cast<double>(label.number);
+      const double p = ChanceOf(size, *interval, drawn);
+      variances[i * types + alive.space] = static_cast<double>(values[alive.space]) * size * (1 - p) / p;
     }
   }
   for (size_t type = 0; type < types; ++type) {

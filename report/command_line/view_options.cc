@@ -68,7 +68,7 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
           "--metric,--sample_index,--sample-index", options->metric,
           "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
       ->type_name("NAME");
-  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex, block or peak")
+  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex, block, peak or\nlifetimes")
       ->type_name("KIND");
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")
@@ -127,7 +127,8 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
   command
       ->add_option("--by", stacks->by,
                    "What a row is: function, line, file, object, package, thread\n"
-                   "(by what it was started with), or a label such as wait")
+                   "(by what it was started with), or a label such as wait;\n"
+                   "age: how old what is in use is, the oldest first")
       ->type_name("WHAT")
       ->capture_default_str();
 }

@@ -21,6 +21,7 @@ void AddTopCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast top app.4242.0003.heap.pb.gz                    memory in use, by the function that holds it\n"
       "  holdfast top --cum --metric alloc_space *.heap.pb.gz     all that was ever allocated, callers first\n"
       "  holdfast top --peak holdfast.app.4242                    who held it when most was in use\n"
+      "  holdfast top --by age holdfast.app.4242                  since when what is in use has been, the oldest first\n"
       "  holdfast top --by object --error holdfast.app.4242       which library, and how sure that is\n"
       "  holdfast top --focus json --fold system holdfast.app.4242\n"
       "                                                           only what parsing JSON holds\n"

@@ -1,6 +1,6 @@
 // The subcommands, the whole list. Each Add…Command adds one to `app`, with its options and its help; when it is chosen, it
 // runs and leaves its exit code in `invocation`, which must live as long as `app`. A new one: report/commands/add_NAME.cc
-// (of the server: report/fleet_commands/; memory: report/memory_commands/), a line here, a line in main.cc.
+// (of the server: report/fleet_commands/; memory: report/memory_commands/, lifetimes: report/lifetimes/), a line here, a line in main.cc.
 #ifndef HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 #define HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 
@@ -23,7 +23,8 @@ AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStu
     AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddAgentCommand, AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
-    AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddCheckCommand, AddHtmlCommand;
+    AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddLifetimesCommand, AddCheckCommand,
+    AddHtmlCommand;
 // Files from files.
 AddCommand AddExportCommand, AddMergeCommand, AddSymbolizeCommand, AddBundleCommand;
 // Of the tool itself. `app` must hold all others when one of these runs.

@@ -48,6 +48,20 @@ constexpr int64_t kShareOfAccounts = 100;
 // when somebody asks (holdfast memory PID).
 constexpr uint64_t kMostAccounted = 1 << 30;
 
+// Whether anything was freed since, or anything else is alive: ages alone are no news.
+uint64_t FingerprintOfAges(const Snapshot& snapshot) {
+  uint64_t hash = 0;
+  for (const AgesInfo& info : snapshot.ages) hash = absl::HashOf(hash, info.stack, info.bucket, info.objects);
+  double alive = 0;
+  for (const AliveInfo& info : snapshot.alive) alive += info.bytes;
+  return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
+}
+
+bool WantsLifetimes(const Snapshot& snapshot) {
+  return snapshot.lifetimes == Lifetimes::kYes || (snapshot.lifetimes == Lifetimes::kUnlessShort &&
+                                                   snapshot.wall_ns - snapshot.process.start_wall_ns >= kShortLife);
+}
+
 // 0, as of a kind that is not there, where nothing was ever in use.
 uint64_t FingerprintOf(const PeakState& peak) { return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns); }
 
@@ -195,13 +209,18 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
   name.program = ProgramForFileName(snapshot->process.program);
   name.pid = snapshot->process.pid;
   for (int i = 0; i < kFileKinds; ++i) {
-    const auto kind = i == kPeakFile ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
+    const auto kind = i >= kProfileKinds ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
     Kind& state = kinds_[i];
-    const uint64_t fingerprint = i == kPeakFile ? FingerprintOf(peak_.state()) : Fingerprint(*snapshot, kind);
+    const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
+                                 : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
+                                                       : Fingerprint(*snapshot, kind);
     if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
+    if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
-    Profile profile = i == kPeakFile ? BuildPeakProfile(*snapshot, peak_.state()) : BuildProfile(*snapshot, kind);
+    Profile profile = i == kPeakFile        ? BuildPeakProfile(*snapshot, peak_.state())
+                      : i == kLifetimesFile ? BuildLifetimesProfile(*snapshot)
+                                            : BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);
     if (i == kPeakFile ? WasHigherBefore(state, profile) : WasWrittenBefore(state, profile)) {

@@ -135,6 +135,14 @@ void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comment
   if (state != nullptr) add("peak stacks", state->estimated_bytes(), state->wall_ns);
 }
 
+void AddAges(const Snapshot& snapshot, Comments* comments) {
+  const std::string drawn = fmt::format("of one block in {} of up to {} bytes, chosen at random; of each larger one",
+                                        kAgedOneIn, kLargestShadowed);
+  comments->Add("ages known", snapshot.ages_are_drawn ? drawn : "of each block that was sampled");
+  comments->Add("not in freed_objects, freed_space, lifetime",
+                "blocks that still live; alive_space has their age so far");
+}
+
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
   for (size_t i = 0; i < profile->sample_types.size(); ++i) {
     const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
@@ -156,18 +164,23 @@ void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Comments* comments)
 
 }  // namespace
 
-void AddComments(const Snapshot& snapshot, ProfileKind kind, const PeakState* peak, std::span<const double> variances,
+void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
                  uint64_t full_sums, Profile* profile) {
   Comments comments(profile);
-  AddIdentity(snapshot, kFileKindNames[peak != nullptr ? kPeakFile : static_cast<int>(kind)], &comments);
+  AddIdentity(snapshot, kFileKindNames[file], &comments);
+  const auto kind = file < kProfileKinds ? static_cast<ProfileKind>(file) : ProfileKind::kHeap;
   if (kind == ProfileKind::kHeap) {
     AddIntervals(snapshot.heap_intervals, "bytes", &comments);
   } else {
     AddIntervals(snapshot.lock_intervals, "ns", &comments);
   }
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
-  AddCounts(snapshot, kind, &comments);
-  if (kind == ProfileKind::kHeap) AddPeak(snapshot, peak, &comments);
+  if (file == kLifetimesFile) {
+    AddAges(snapshot, &comments);
+  } else {
+    AddCounts(snapshot, kind, &comments);
+  }
+  if (kind == ProfileKind::kHeap && file != kLifetimesFile) AddPeak(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
   AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);

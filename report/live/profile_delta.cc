@@ -26,7 +26,7 @@ uint64_t Finished(uint64_t hash) {
   return hash ^ hash >> 33;
 }
 
-bool IsCounter(std::string_view type) { return !type.starts_with("inuse_") && type != "alive"; }
+bool IsCounter(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive"); }
 
 // A wait that is not over: its time so far, which goes once it is.
 bool IsInProgress(const Profile& profile, const Profile::Sample& sample) {

@@ -42,6 +42,7 @@ void AddSegments(const Reader& reader, const TableHeader& head, std::vector<Live
     if (!reader.ReadAt(start + key_bytes, samples.data(), slots * sizeof(LiveSample))) continue;
     for (uint32_t i = 0; i < slots; ++i) {
       if (keys[i] <= 1 || (keys[i] & 1) != 0 || samples[i].interval_index >= intervals) continue;
+      if (samples[i].beside_shadow != 0) continue;
       blocks->push_back({keys[i], samples[i].size, head.heap_intervals[samples[i].interval_index].interval});
     }
   }

@@ -82,6 +82,12 @@ Normalized YesNo(const std::string& value) {
   return Takes(value, "yes or no");
 }
 
+Normalized YesNoAuto(const std::string& value) {
+  if (value == "auto") return value;
+  const Normalized known = YesNo(value);
+  return known.ok() ? known : Takes(value, "yes, no or auto");
+}
+
 Normalized PushUrl(const std::string& value) {
   if (value.starts_with("http://") || value.starts_with("https://")) return value;
   return Takes(value, "a server's URL, such as http://localhost:4040");
@@ -152,6 +158,10 @@ const std::vector<Setting>& Settings() {
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
       {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Keep the state at the most that was in use (.peak.pb.gz)", YesNo},
+      {"lifetimes", "HOLDFAST_LIFETIMES", "yes|no|auto", "auto",
+       "How long blocks live (.lifetimes.pb.gz); auto: of\n"
+       "processes that last a second",
+       YesNoAuto},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
        "Extra snapshots, 10 at most: inuse>2GiB, rss>80%limit,\n"
        "growth>100MiB/min, delay>10s/min; may be repeated",

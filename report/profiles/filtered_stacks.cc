@@ -161,16 +161,18 @@ class StacksBuilder {
 
   uint32_t LabelNode(const Profile::Sample& sample) {
     std::string text;
+    int64_t number = 0;
     if (by_thread_start_) text = ThreadStartOf(p_, p_.FramesOf(sample));
     for (const Profile::Label& label : p_.LabelsOf(sample)) {
       if (p_.strings[label.key] != options_.by) continue;
       if (!text.empty()) text += ", ";
+      number = label.number;
       text += label.text != 0 ? std::string(p_.strings[label.text])
                               : FormatValue(label.number, p_.strings[label.unit], "auto");
     }
     if (text.empty()) text = fmt::format("(no {})", options_.by);
     const auto [place, added] = labels_.emplace(text, static_cast<uint32_t>(made_.nodes_.size()));
-    if (added) made_.nodes_.push_back({.name = text, .objects = {}, .is_label = true});
+    if (added) made_.nodes_.push_back({.name = text, .objects = {}, .is_label = true, .number = number});
     return place->second;
   }
 

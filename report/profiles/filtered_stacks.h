@@ -52,6 +52,7 @@ struct FrameNode {
   int64_t line = 0;               // of its first location, 0: not known
   std::vector<StringId> objects;  // paths, the first few
   bool is_label = false;          // a label's value, no frame
+  int64_t number = 0;             // then, if it is one
   // Of its first location: indices into the profile, kNone: not known.
   uint32_t profile_function = Profile::kNone, mapping = Profile::kNone;
   bool is_inlined = false;

@@ -204,39 +204,64 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
   return found;
 }
 
-absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments) {
+namespace {
+
+// In the place of each file that is named the newest of `kind` of its process, from the same folder. `without`: why there may be none.
+absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::string>& arguments,
+                                                        std::string_view kind, std::string_view without) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
     std::error_code error;
     const auto profile = std::filesystem::is_directory(argument, error) ? Profile() : ReadPprofFile(argument);
     if (!profile.ok()) return profile.status();
     const std::string process(profile->CommentValue("process"));
-    if (process.empty() || ProfileKindOf(*profile) == kPeakKind) {
+    if (process.empty() || ProfileKindOf(*profile) == kind) {
       files.push_back(argument);
       continue;
     }
     const std::filesystem::path path(argument);
     uint64_t newest = 0;
-    std::string peak;
+    std::string newest_file;
     for (std::filesystem::directory_iterator entry(path.has_parent_path() ? path.parent_path() : ".", error), end;
          !error && entry != end; entry.increment(error)) {
       const std::string name = entry->path().filename().string();
       const NameParts parts = PartsOf(name);
-      if (parts.kind != kPeakKind || parts.process != PartsOf(argument).process || parts.sequence <= newest) continue;
+      if (parts.kind != kind || parts.process != PartsOf(argument).process || parts.sequence <= newest) continue;
       const auto other = ReadPprofFile(entry->path().string());
       if (!other.ok() || other->CommentValue("process") != process) continue;
       newest = parts.sequence;
-      peak = entry->path().string();
+      newest_file = entry->path().string();
     }
-    if (peak.empty()) {
-      return absl::NotFoundError(fmt::format(
-          "{}: no peak profile of this process beside it (*.{}.pb.gz). Without one its last heap profile is its "
-          "peak, if it was no longer than a second (leave --peak out); or it was run with --peak no.",
-          argument, kPeakKind));
+    if (newest_file.empty()) {
+      return absl::NotFoundError(
+          fmt::format("{}: no {} profile of this process beside it (*.{}.pb.gz). {}", argument, kind, kind, without));
     }
-    if (std::find(files.begin(), files.end(), peak) == files.end()) files.push_back(peak);
+    if (std::find(files.begin(), files.end(), newest_file) == files.end()) files.push_back(newest_file);
   }
   return files;
+}
+
+constexpr std::string_view kNoLifetimes =
+    "Processes that end within a second have none unless they are run with --lifetimes yes; or it was run with --lifetimes no.";
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments) {
+  return FilesOfKindFor(
+      arguments, kPeakKind,
+      "Without one its last heap profile is its peak, if it was no longer than a second (leave --peak out); or it "
+      "was run with --peak no.");
+}
+
+absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(argument, error)) continue;
+    const auto found = FindProfiles({argument}, kLifetimesKind);
+    if (!found.ok() && FindProfiles({argument}).ok())
+      return absl::NotFoundError(fmt::format("{}: no lifetimes profiles in this folder. {}", argument, kNoLifetimes));
+  }
+  return FilesOfKindFor(arguments, kLifetimesKind, kNoLifetimes);
 }
 
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "report/table/label_reader.h"
 #include "report/table/ongoing_reader.h"
+#include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/weight.h"
 
@@ -99,6 +100,7 @@ class SnapshotReader {
     snapshot->seed = head_->seed;
     snapshot->keep = head_->keep;
     snapshot->peak = head_->peak != 0;
+    if (head_->lifetimes <= Lifetimes::kUnlessShort) snapshot->lifetimes = head_->lifetimes;
     if (CounterValue(head_->in_use.shadow) == 0) {
       snapshot->highest_bytes = static_cast<double>(CounterValue(head_->in_use.highest)) / (1 << kAmountFractionBits);
       snapshot->highest_wall_ns = static_cast<int64_t>(static_cast<uint64_t>(CounterValue(head_->in_use.highest_ns)) -
@@ -219,9 +221,25 @@ class SnapshotReader {
       if (row == nullptr || rows_left_-- == 0) return Corrupt("bad row", at);
       if (absl::Status status = ReadRow(*row, at, index, snapshot); !status.ok()) return status;
       stack_of_row_.emplace(at, index);
+      if (absl::Status status = ReadAges(*row, index, snapshot); !status.ok()) return status;
       at = row->next;
     }
     return absl::OkStatus();
+  }
+
+  // The cells of a heap row; of a thread's own, those of the row beside it, and that itself.
+  absl::Status ReadAges(const Row& row, uint32_t stack, Snapshot* snapshot) {
+    const Offset offset = CounterValue(row.ages);
+    if (row.profile != ProfileKind::kHeap || offset == 0) return absl::OkStatus();
+    if (row.owner == 0) return ages_->ReadCells(row, stack, snapshot);
+    const auto* beside = At<Row>(offset);
+    if (beside == nullptr || rows_left_-- == 0 || beside->owner != kAgedOwner ||
+        beside->profile != ProfileKind::kHeap) {
+      return Corrupt("bad row of aged blocks", offset);
+    }
+    if (absl::Status status = ReadRow(*beside, offset, stack, snapshot); !status.ok()) return status;
+    stack_of_row_.emplace(offset, stack);
+    return ages_->ReadCells(*beside, stack, snapshot);
   }
 
   absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
@@ -292,6 +310,7 @@ class SnapshotReader {
   absl::Status ReadStacks(Snapshot* snapshot) {
     times_.emplace(bytes_, limit_);
     labels_.emplace(bytes_, limit_);
+    ages_.emplace(bytes_, limit_);
     stacks_left_ = limit_ / sizeof(Stack);
     rows_left_ = limit_ / sizeof(Row);
     Offset next = 0;
@@ -331,6 +350,7 @@ class SnapshotReader {
   }
 
   absl::Status ReadWaits(Snapshot* snapshot) {
+    ages_->ReadAlive(stack_of_row_, snapshot);
     ReadOngoing(bytes_, limit_, stack_of_row_, snapshot);
     for (const NotedThread& thread : head_->noted_threads) {
       const uint64_t who = CounterValue(thread.who);
@@ -353,6 +373,7 @@ class SnapshotReader {
   absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
   std::optional<TimesReader> times_;
   std::optional<LabelReader> labels_;
+  std::optional<AgesReader> ages_;
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };

@@ -47,6 +47,21 @@ struct TimesInfo {
   bool complete = true;  // false: there was no room for all of them
 };
 
+// Freed blocks of a stack, by age (AgeCell): estimates.
+struct AgesInfo {
+  uint32_t stack;  // index into Snapshot::stacks
+  int bucket;      // AgeBucket
+  FreedBy freed_by;
+  double objects = 0, bytes = 0, ages_ns = 0, variance = 0;  // the latter of the objects
+};
+// Blocks that live, by their age so far.
+struct AliveInfo {
+  uint32_t stack;
+  int bucket;
+  uint64_t class_bytes;  // upper edge of their size class
+  double bytes = 0, variance = 0;
+};
+
 // The labels of a thread (include/holdfast.h): key and value, by key. Valid UTF-8.
 using LabelPairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -177,6 +192,10 @@ struct Snapshot {
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
   std::vector<TimesInfo> row_times;
+  Lifetimes lifetimes = Lifetimes::kNo;  // whether they are wanted
+  std::vector<AgesInfo> ages;
+  std::vector<AliveInfo> alive;
+  bool ages_are_drawn = false;  // of small blocks, one in kAgedOneIn
   std::vector<LockInfo> locks_known;
   std::vector<LockPairInfo> lock_pairs;
   int64_t monotonic_ns = 0;  // when the waits that go on were looked at

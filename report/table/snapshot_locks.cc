@@ -98,7 +98,8 @@ class LockReader {
     std::sort(locks.begin(), locks.end());
     for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
       const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
-      const auto* keys = At<std::atomic<uint64_t>>(CounterValue(head_.live_segments[segment]), slots * uint64_t{24});
+      const auto* keys = At<std::atomic<uint64_t>>(CounterValue(head_.live_segments[segment]),
+                                                   slots * (sizeof(uint64_t) + sizeof(LiveSample)));
       if (keys == nullptr) continue;
       const auto* samples = reinterpret_cast<const LiveSample*>(keys + slots);
       for (uint32_t i = 0; i < slots; ++i) {

@@ -40,6 +40,7 @@ constexpr Command kCommands[] = {
     {"diff", AddDiffCommand},
     {"merge", AddMergeCommand},
     {"leaks", AddLeaksCommand},
+    {"lifetimes", AddLifetimesCommand},
     {"check", AddCheckCommand},
     {"completion", AddCompletionCommand},
     {"man-pages", AddManPagesCommand},

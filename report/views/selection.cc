@@ -224,10 +224,26 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   return view;
 }
 
-absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err) {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
+  if (options.peak) return PeakFilesFor(options.files);
+  if (options.kind == kLifetimesKind) return LifetimesFilesFor(options.files);
+  return options.files;
+}
+
+}  // namespace
+
+absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
+  ViewOptions options = asked;
+  // Of the kinds that hold what is in use this one has their age.
+  if (options.stacks.by == "age" && !options.peak && (options.kind.empty() || options.kind == "heap")) {
+    options.kind = kLifetimesKind;
+    if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";
+  }
   if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
   Progress progress("reading profile");
-  const auto given = options.peak ? PeakFilesFor(options.files) : options.files;
+  const auto given = FilesOf(options);
   if (!given.ok()) return given.status();
   auto set = ReadProfileSet(*given, {.kind = options.peak ? "peak" : options.kind,
                                      .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});

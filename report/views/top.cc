@@ -111,6 +111,11 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<OfRank> waited;
   if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
   const Owners owners(*stacks, ranks, &*whose);
+  // The oldest first: who waits for a leak looks for what is never freed.
+  if (by_label && options.stacks.by == "age") {
+    std::stable_sort(nodes.begin(), nodes.end(),
+                     [&](uint32_t a, uint32_t b) { return stacks->nodes()[a].number > stacks->nodes()[b].number; });
+  }
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
 
@@ -119,6 +124,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
+  if (by_label && what == "age" && style->format == Format::kTable)
+    table.header.emplace_back("age      of each row at most so much; the oldest first");
   if (by_label && options.stacks.by == "thread" && style->format == Format::kTable && !HasThreadLabel(*view->profile)) {
     table.header.emplace_back(
         "threads  by the function that they were started with; in brackets what they were called when a snapshot was made");

@@ -25,7 +25,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 15;
+inline constexpr uint32_t kLayoutVersion = 16;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -74,6 +74,9 @@ struct alignas(64) LockCounters {
   std::atomic<uint64_t> gap_ns[kWaitKinds];   // waited while nobody held it: from an unlock to the next acquisition
   std::atomic<uint64_t> wait_samples, hold_samples;
 };
+
+// Whether the age of freed blocks is taken, and whose of them have a profile of it.
+enum class Lifetimes : uint32_t { kNo = 0, kYes, kUnlessShort };
 
 struct IntervalChange {
   int64_t wall_ns;
@@ -145,6 +148,7 @@ struct TableHeader {
   uint32_t verbose;
   uint32_t merge;  // 1: a process that leaves a single snapshot shares its program's file
   uint32_t peak;   // 1: the exporter keeps the state at the most that was in use
+  Lifetimes lifetimes;
   std::atomic<uint32_t> heap_interval_count;
   std::atomic<uint32_t> lock_interval_count;
   IntervalChange heap_intervals[kIntervals];  // the newest stands at [count − 1]

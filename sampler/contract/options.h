@@ -36,8 +36,9 @@ struct Options {
   bool lock_label = false;  // lock samples are kept apart by lock
   bool merge = false;       // HOLDFAST_MERGE_CHILDREN
   bool peak = true;         // HOLDFAST_PEAK
-  bool exporter = true;     // HOLDFAST_EXPORTER=no
-  bool replay = true;       // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)
+  Lifetimes lifetimes = Lifetimes::kUnlessShort;
+  bool exporter = true;  // HOLDFAST_EXPORTER=no
+  bool replay = true;    // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)
   const char* exporter_path = nullptr;
   const char* snapshot_when = "";  // triggers.h
   // "HOLDFAST_ON_SNAPSHOT=COMMAND"; null: none. Only where LD_PRELOAD of the same environment names the library: who could set the one

@@ -66,12 +66,13 @@ enum class Loss : uint8_t {
   kOngoingFull,    // waits that no snapshot sees while they last: too many threads wait at once
   kTimesFull,      // waits and holds that are in no TimeHistogram: how long those of their lock were is not known
   kLabelsFull,     // labels of the program's that became `[overflow]`: too many sets, or too long ones
+  kAgesFull,       // blocks whose age at their free is in no AgeCell: the table is full
 };
-inline constexpr int kLosses = 14;
+inline constexpr int kLosses = 15;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
     "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
-    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full"};
+    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full",     "ages-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted. Its labels are one frame more.
 inline constexpr int kMaxDepth = 256;
@@ -197,12 +198,17 @@ struct Row {
       size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
                    // the lock if they are kept apart (LockRecord::number)
   Offset older;    // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
+  // Heap rows: the newest AgeCell; of a row that belongs to a thread, the row beside it (kAgedOwner), which has them. 0: none.
+  std::atomic<Offset> ages;
   std::atomic<uint64_t> sums[kRowSums];
 };
 static_assert(sizeof(Row) == 80);
 
 // Threads that may own rows; later ones share.
 inline constexpr uint32_t kMostOwners = 32;
+// Owner of the row beside a thread's own: of the blocks of that whose age is known. So a free finds by the row that it has to ask,
+// and all others pay nothing. It adds its allocations as owner; all frees are "of others". In no stack's list.
+inline constexpr uint8_t kAgedOwner = 255;
 
 // An executable, shared library or the vdso, recorded when a stack first passes through it. Followed by `segments`
 // ModuleSegment records, `build_id_bytes` bytes of build id, and `path_bytes` bytes of path (no terminating zero).
@@ -235,13 +241,41 @@ inline constexpr uint32_t kLiveWindow = 16;
 inline constexpr uint32_t kLiveSegments = 2 + (1 << (kLiveLevels - 2)) - 1;
 
 struct LiveSample {
-  uint64_t size;  // requested bytes
+  uint64_t size : 48;    // requested bytes: no larger block can be had
+  uint64_t moment : 16;  // ThreadState::samples, right after it was sampled
   Offset row;
-  uint32_t interval_index;  // TableHeader::heap_intervals: the R under which it was sampled
+  uint32_t interval_index : 5;  // TableHeader::heap_intervals: the R under which it was sampled
+  uint32_t beside_shadow : 1;   // it stands in the shadow map as well: only its age is here
+  uint32_t thread : 26;         // id of the thread that allocated it; 0: not known
+  int64_t born_ns;              // of CLOCK_MONOTONIC; 0: not known
 };
-static_assert(sizeof(LiveSample) == 16);
+static_assert(sizeof(LiveSample) == 24);
 
 // A segment is `slots` keys (atomic addresses, 0 = free, lowest bit = being changed) and then `slots` LiveSamples.
+
+// How old the freed blocks of a row were: a cell for each AgeBucket (age_buckets.h) and way of being freed that occurred.
+//
+//     Row ──ages──► AgeCell (1 ms, same thread) ──next──► AgeCell (2 µs, temporary)
+//
+// Estimates, unbiased: each block whose age is known adds 1/p, p being the chance that it was sampled and its age taken. Where every
+// allocation is recorded (interval 1), that of one small block in kAgedOneIn is taken, chosen at random; of others each.
+// Of a race two that are alike may be in a list: both count.
+enum class FreedBy : uint8_t {
+  kSameThread = 0,
+  kOtherThread,
+  kTemporary,  // the same thread, before it allocated anything else
+};
+inline constexpr int kFreedBys = 3;
+struct AgeCell {
+  Offset next;
+  uint8_t bucket;
+  FreedBy freed_by;
+  uint16_t none;
+  std::atomic<uint64_t> objects, bytes;     // fixed point, as in rows
+  std::atomic<uint64_t> ages_ns, variance;  // bits of a double: Σ age/p; of the objects Σ (1−p)/p²
+};
+static_assert(sizeof(AgeCell) == 40);
+inline constexpr uint32_t kAgedOneIn = 256;
 
 // Live small blocks that were sampled at interval 1: a word for each 16 bytes of address space in which such blocks lie, found
 // by the address alone. What does not fit (kLargestShadowed, another alignment, no room) is a live sample like any other.

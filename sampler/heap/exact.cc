@@ -1,5 +1,6 @@
 #include "sampler/heap/exact.h"
 
+#include "sampler/heap/ages.h"
 #include "sampler/heap/heap.h"
 #include "sampler/heap/heap_sums.h"
 #include "sampler/heap/live_table.h"
@@ -14,8 +15,6 @@ namespace holdfast {
 HOLDFAST_HOT_DATA constinit std::atomic<uint32_t> exact_interval_count{0};
 
 namespace {
-
-static_assert(kTimedOneIn == OwnTime::kOneIn);
 
 // The row of `stack`. Where the table is full: one of all threads.
 Row* FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
@@ -84,27 +83,51 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
   }
 }
 
+// Its word in the shadow map; null: it is to be a live sample.
+std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
+  ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
+  std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
+  return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
+}
+
 // Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
-void InsertExact(SharedTable* table, const ThreadState& thread, Row* row, const void* block, uint64_t bytes) {
+void InsertExact(SharedTable* table, ThreadState& thread, Row* row, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   if (row->owner != 0 && MayBeShadowed(address, bytes)) {
-    ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
-    std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
-    if (word == nullptr && bytes <= kMakesChunk) word = MakeShadowWord(table, directory, address);
-    if (word != nullptr) {
+    if (std::atomic<uint64_t>* word = WordFor(table, address, bytes)) {
       // Release: a reader that finds the word finds its row.
       return word->store(ShadowOf(table->OffsetOf(row), bytes).word, std::memory_order_release);
     }
   }
-  const int level = InsertLive(table, address, {bytes, table->OffsetOf(row), thread.interval_index});
+  const int level = InsertLive(table, address, BornNow(thread, bytes, table->OffsetOf(row), thread.interval_index));
   if (level >= 0) {
     if (row->owner != 0) AddInUse(table, bytes << kAmountFractionBits);
     return AddToFilter(block, level);
   }
   table->Count(Loss::kLiveTableFull);
   // Its free would never be seen: better a block too few in use than a leak that is none.
-  if (row->owner != 0) return AddFreeExact(table, row, bytes);
+  if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
   AddFree(table, row, WeightOf(bytes, 1));
+}
+
+// Records a block whose age is to be known. False: not this one; nothing has happened.
+HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own, const void* block, uint64_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  // Without a word in the shadow map its LiveSample says it anyway.
+  if (own->owner == 0 || !MayBeShadowed(address, bytes)) return false;
+  std::atomic<uint64_t>* word = WordFor(table, address, bytes);
+  if (word == nullptr) return false;
+  Row* row = AgedRowOf(table, own);
+  LiveSample sample = BornNow(thread, bytes, row != nullptr ? table->OffsetOf(row) : 0, thread.interval_index);
+  if (sample.born_ns == 0) return false;
+  sample.beside_shadow = 1;
+  if (row == nullptr || InsertLive(table, address, sample) < 0) {
+    table->Count(Loss::kAgesFull);
+    return false;
+  }
+  AddOwnAlloc(row, bytes);
+  word->store(ShadowOf(sample.row, bytes).word, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
@@ -135,21 +158,30 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)));
-  AddAllocExact(recorded, thread, row, bytes);
   // A sample that still stands at this address was freed where we did not see it.
   RecordFree(block);
-  InsertExact(recorded, thread, row, block, bytes);
+  if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
+    AddAllocExact(recorded, thread, row, bytes);
+    InsertExact(recorded, thread, row, block, bytes);
+  }
   own_time.Add();
   if (own_time.measured()) {
-    NoteThread(recorded, thread, row, true);
+    NoteThread(recorded, thread, row, own_time.start_ns());
     TendExporter(recorded);
   }
   Unmute(thread);
   return true;
 }
 
-void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes) {
+void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* block, bool reallocated) {
   const ThreadState& thread = thread_state;
+  if (row->owner == kAgedOwner) {
+    const TakenLive taken = TakeLiveOf(table, reinterpret_cast<uintptr_t>(block), table->OffsetOf(row));
+    if (taken.key != nullptr) {
+      DropLive(taken);
+      AddAge(table, row, taken.sample, reallocated);
+    }
+  }
   if (row->owner == thread.owner && IsExactHere(thread)) {
     AddOwnFree(row, bytes);
   } else {

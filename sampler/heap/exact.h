@@ -5,6 +5,9 @@
 //                                          └── not now ──► false: HeapEventDue, RecordAlloc (heap.h), as at any interval
 //     free   ──► RecordFreeExact ──► the word, two additions ──► the real free
 //
+// Of one block in kAgedOneIn, chosen at random, the age is taken as well: it has a row of its own beside the thread's (kAgedOwner),
+// which is nobody's, and so leads its free to AddFreeExact; and its LiveSample stands beside its word.
+//
 // What is recorded is the same as by the long way, stack by stack and block by block (HOLDFAST_REPLAY=0 takes that one). In use
 // from the first sample at interval 1 on; where the interval is changed later, blocks that were recorded so stay known.
 //
@@ -19,7 +22,7 @@
 #include "sampler/arch/processor.h"
 #include "sampler/contract/weight.h"
 #include "sampler/hot_path/sampled_filter.h"
-#include "sampler/hot_path/thread_state.h"
+#include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
 #include "sampler/stacks/remembered_walks.h"
 #include "sampler/tables/shadow_map.h"
@@ -39,9 +42,6 @@ HOLDFAST_HOT inline bool IsExactNow(const ThreadState& thread, SharedTable* tabl
   return LIKELY(!thread.muted) && LIKELY(IsExactHere(thread)) &&
          LIKELY(table->header()->heap_interval_count.load(std::memory_order_relaxed) == count);
 }
-
-// Every so many of a thread's samples is timed (OwnTime).
-inline constexpr uint32_t kTimedOneIn = 32;
 
 // What was charged since the last sample, taken off the countdown before the real function runs: whatever comes in between (a lock
 // that the allocator waits for, a handler, one that jumps out) finds the thread as if nothing were under way.
@@ -80,7 +80,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
   // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
   // No block (null) leads to the table's first word, which is never 0.
   if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) &&
-      LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(thread.samples % kTimedOneIn != 0)) {
+      LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
     const auto size_class = static_cast<uint16_t>(
@@ -90,7 +90,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
       std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
       if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
           LIKELY(!IsCounted(block))) {
-        ++thread.samples;
+        CountUntimed(thread);
         if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
         // Release: a reader that finds the word finds its row.
         word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
@@ -103,8 +103,8 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
   return RecordAllocExactSlow(caller, block, bytes, charged);
 }
 
-// Counts a block as freed that was recorded in this row.
-void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes);
+// Counts `block` as freed that was recorded in this row.
+void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* block, bool reallocated);
 
 // A block whose word was taken away before the real function runs, if it has one; then says how that ended. Not found: it is no block
 // that was recorded so, or not by an introduced thread of this process, and goes the long way.
@@ -122,9 +122,10 @@ class TakenExact {
     word_ = word;
   }
   bool found() const { return word_ != nullptr; }
-  HOLDFAST_HOT void Freed() const {
+  HOLDFAST_HOT void Freed(const void* block, bool reallocated = false) const {
     Row* row = table_->At<Row>(taken_.row());
-    if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, taken_.bytes());
+    if (UNLIKELY(row->owner != thread_state.owner))
+      return AddFreeExact(table_, row, taken_.bytes(), block, reallocated);
     AddOwnFree(row, taken_.bytes());
   }
   void Stays() const { word_->store(taken_.word, std::memory_order_release); }
@@ -139,7 +140,7 @@ class TakenExact {
 HOLDFAST_HOT inline bool RecordFreeExact(const void* block) {
   const TakenExact taken(block);
   if (UNLIKELY(!taken.found())) return false;
-  taken.Freed();
+  taken.Freed(block);
   return true;
 }
 

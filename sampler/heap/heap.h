@@ -30,7 +30,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes);
 
 // Takes a block's sample, if it has one, out of reach; then says how it ended.
 TakenLive TakeSample(const void* block);
-void RecordFree(const TakenLive& taken, const void* block);
+// `reallocated`: by a realloc.
+void RecordFree(const TakenLive& taken, const void* block, bool reallocated = false);
 void PutBackSample(const TakenLive& taken, const void* block);
 inline void RecordFree(const void* block) {
   const TakenLive taken = TakeSample(block);

@@ -1,8 +1,10 @@
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/ages.h"
 #include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
 #include "sampler/heap/heap_sums.h"
+#include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
@@ -70,6 +72,7 @@ bool HeapEventDue(size_t bytes) {
     thread.interval_index = 0;  // which is the option's
     return false;
   }
+  NoteOtherAllocation(thread);
   // In a child of fork: all before this block may be the parent's.
   if (UNLIKELY(thread.epoch != before))
     thread.heap_gap = thread.heap_countdown + static_cast<int64_t>(bytes != 0 ? bytes : 1);
@@ -144,11 +147,11 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const Weight weight = WeightOf(bytes, interval);
   CountAllocation(recorded, thread, bytes);
   AddAlloc(recorded, row, weight);
-  NoteThread(recorded, thread, row, own_time.measured());
+  NoteThread(recorded, thread, row, own_time.start_ns());
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
-  const int level =
-      InsertLive(recorded, reinterpret_cast<uintptr_t>(block), {bytes, recorded->OffsetOf(row), thread.sampled_index});
+  const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block),
+                               BornNow(thread, bytes, recorded->OffsetOf(row), thread.sampled_index));
   if (level >= 0) {
     AddToFilter(block, level);
   } else {
@@ -173,17 +176,20 @@ TakenLive TakeSample(const void* block) {
   return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
 
-void RecordFree(const TakenLive& taken, const void* block) {
+void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
   SharedTable* recorded = table();
   if (recorded == nullptr) return;
-  if (taken.exact.word != 0) return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row()), taken.exact.bytes());
+  if (taken.exact.word != 0) {
+    return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row()), taken.exact.bytes(), block, reallocated);
+  }
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);
   DropLive(taken);
   Row* row = recorded->At<Row>(sample.row);
+  AddAge(recorded, row, sample, reallocated);
   if (row->owner != 0) {
     TakeInUse(recorded, sample.size << kAmountFractionBits);
-    return AddFreeExact(recorded, row, sample.size);
+    return AddFreeExact(recorded, row, sample.size, block, reallocated);
   }
   AddFree(recorded, row, WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
   CountFree(recorded, thread_state, sample.size);

@@ -142,6 +142,29 @@ TakenLive TakeLive(SharedTable* table, uintptr_t address, int level) {
   return {};
 }
 
+TakenLive TakeLiveOf(SharedTable* table, uintptr_t address, Offset row) {
+  const uint64_t hash = HashOf(address);
+  for (int level = Begun(table) - 1; level >= 0; --level) {
+    const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);
+    if (offset <= kInTheMaking) continue;
+    const LiveSegment segment = At(table, level, offset);
+    const uint32_t first = WindowOf(segment, hash);
+    for (uint32_t i = 0; i < kLiveWindow; ++i) {
+      const uint32_t slot = (first + i) & (segment.slots - 1);
+      uint64_t key = address;
+      if (segment.keys[slot].load(std::memory_order_relaxed) != address ||
+          // Two threads may look for one address here: only one has the slot.
+          !segment.keys[slot].compare_exchange_strong(key, address | kBusy, std::memory_order_acquire)) {
+        continue;
+      }
+      const LiveSample& sample = segment.samples[slot];
+      if (sample.row == row && sample.beside_shadow != 0) return {sample, &segment.keys[slot], {}};
+      segment.keys[slot].store(address, std::memory_order_release);
+    }
+  }
+  return {};
+}
+
 // Release: our reads of the sample come before the slot's next owner writes it.
 void DropLive(const TakenLive& taken) { taken.key->store(0, std::memory_order_release); }
 

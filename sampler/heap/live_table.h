@@ -1,4 +1,4 @@
-// The sampled blocks that have not been freed: address → row, size, interval.
+// The sampled blocks that have not been freed: address → row, size, interval, and since when they live.
 //
 // Levels of slots, each twice the size of the one before. An address may lie only in the kLiveWindow slots that begin
 // at its hash, in any level: a look-up reads a fixed number of slots, a removal leaves nothing behind that would slow
@@ -32,6 +32,9 @@ struct TakenLive {
 
 // Finds `address` and makes its slot unreachable for others, without giving it away yet. `level` −1: in any.
 TakenLive TakeLive(SharedTable* table, uintptr_t address, int level = -1);
+// The same of a block that the shadow map knows, too (LiveSample::beside_shadow), by its row: after a realloc another block may lie
+// at the address.
+TakenLive TakeLiveOf(SharedTable* table, uintptr_t address, Offset row);
 // The block is gone: the slot is free for others.
 void DropLive(const TakenLive& taken);
 // The block is still there after all (a realloc that failed).

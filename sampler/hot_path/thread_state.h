@@ -71,8 +71,8 @@ struct ThreadState {
   uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
   uint16_t interval_index;  // which of the table's heap intervals heap_countdown was drawn from
   uint16_t labels;          // the number of its LabelSet (sampler/tables/label_sets.h); 0: none
-  uint16_t samples;         // how many this thread has taken, from a random number on; of every so many one is timed
-  uint16_t scratch;         // 1 + the number of the scratch buffer that it has taken; 0 = none
+  uint16_t samples;  // how many until one is timed (bits 0–7), and what else OwnTime keeps; differs after each one
+  uint16_t scratch;  // 1 + the number of the scratch buffer that it has taken; 0 = none
   uint16_t calm_unlocks;   // while some lock is watched: how many more may pass before one has a closer look (see Calm)
   uint16_t tended;         // such unlocks, roughly, since some random number: whose turn it is of TendSlots
   uint16_t shard;          // its CounterShard

@@ -73,7 +73,7 @@ void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
     RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
   if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
   NoteOngoing(recorded, *wait);
-  NoteThread(recorded, thread, wait->row, own_time.measured());
+  NoteThread(recorded, thread, wait->row, own_time.start_ns());
   own_time.Add();
   if (own_time.measured()) TendExporter(recorded);
   Unmute(thread);

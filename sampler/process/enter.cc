@@ -6,6 +6,7 @@
 #include "sampler/arch/processor.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/scratch.h"
@@ -81,7 +82,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.tended = static_cast<uint16_t>(thread.random);
     thread.thread_id = 0;
     thread.noted = false;
-    thread.samples = static_cast<uint16_t>(thread.random >> 32);
+    thread.samples = FirstSamples(thread.random >> 32);
     thread.interval_index = thread.lock_index = thread.hold_index =
         0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;

@@ -12,11 +12,11 @@
 
 namespace holdfast {
 
-void NoteThreadSlow(SharedTable* table, ThreadState& thread, const Row* row);
+void NoteThreadSlow(SharedTable* table, ThreadState& thread, const Row* row, int64_t now_ns);
 
-// `again`: although it is noted already.
-inline void NoteThread(SharedTable* table, ThreadState& thread, const Row* row, bool again) {
-  if (UNLIKELY(!thread.noted || again)) NoteThreadSlow(table, thread, row);
+// `now_ns`: as somebody has just read the clock; then also if it is noted already. 0: nobody has.
+inline void NoteThread(SharedTable* table, ThreadState& thread, const Row* row, int64_t now_ns) {
+  if (UNLIKELY(!thread.noted || now_ns != 0)) NoteThreadSlow(table, thread, row, now_ns);
 }
 
 }  // namespace holdfast

@@ -4,7 +4,7 @@
 #define HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
 
 #include "sampler/contract/clock.h"
-#include "sampler/hot_path/thread_state.h"
+#include "sampler/hot_path/timed_samples.h"
 #include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/raw_memory.h"
@@ -49,19 +49,26 @@ inline Walked WalkFromLast(SharedTable* table, ThreadState& thread, const Caller
   return is_last ? Walked::kLast : Walked::kTrace;
 }
 
-// Our own time in samples, estimated from every 32nd, from a random one on: two readings of the clock would be a tenth of what
+// Our own time in samples, estimated from one in 32 (timed_samples.h): two readings of the clock would be a tenth of what
 // they measure. However long it took: where the scheduler took the thread off in the midst of one, as often as that happens. The
 // thread's processor time would tell, but reading it is a system call.
 class OwnTime {
  public:
-  static constexpr uint32_t kOneIn = 32;
+  static constexpr uint32_t kOneIn = kTimedOneIn;
   OwnTime(SharedTable* table, ThreadState& thread) {
-    if (LIKELY(thread.samples++ % kOneIn != 0)) return;
+    if (LIKELY(IsUntimed(thread))) {
+      CountUntimed(thread);
+      return;
+    }
+    is_aged_ = DrawTimed(thread) % (kAgedOneIn / kOneIn) == 0;
     counter_ = &table->header()->counters[thread.shard].sample_ns;
     start_ns_ = MonotonicNs();
   }
   // Whether this is one of them; the others need no clock.
   bool measured() const { return counter_ != nullptr; }
+  int64_t start_ns() const { return start_ns_; }  // 0: not measured
+  // Whether it is one of those in kAgedOneIn whose age is taken where every allocation is recorded.
+  bool is_aged() const { return is_aged_; }
   void Add() const {
     if (LIKELY(counter_ == nullptr)) return;
     // 0 is no time: where the program has forbidden itself to read the clock in between.
@@ -72,6 +79,7 @@ class OwnTime {
  private:
   std::atomic<uint64_t>* counter_ = nullptr;
   int64_t start_ns_ = 0;
+  bool is_aged_ = false;
 };
 
 }  // namespace holdfast

@@ -245,8 +245,6 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   return AddStack(table, &list, hash, parent, DepthWith(depth, labels), false);
 }
 
-namespace {
-
 void NoteRow(SharedTable* table, Row* row) {
   std::atomic<Offset>& newest = table->header()->in_use.newest_row;
   Offset seen = newest.load(std::memory_order_relaxed);
@@ -255,6 +253,8 @@ void NoteRow(SharedTable* table, Row* row) {
   } while (
       !newest.compare_exchange_weak(seen, table->OffsetOf(row), std::memory_order_release, std::memory_order_relaxed));
 }
+
+namespace {
 
 // Null: the table is full. `mark`: the kind of wait, or the owner.
 Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t size_class) {

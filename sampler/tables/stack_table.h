@@ -72,6 +72,9 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
 // overflow stack.
 Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class);
 
+// Adds a heap row to the list of all (HeapInUse::newest_row).
+void NoteRow(SharedTable* table, Row* row);
+
 // Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
 bool MakeSpecialStacks(SharedTable* table);
 

@@ -116,12 +116,12 @@ void Live(benchmark::State& state) {
   const auto address = [](uint64_t i) { return kHeap + i * 1040; };
   const auto live = static_cast<uint64_t>(state.range(0));
   for (uint64_t i = 0; i < live; ++i) {
-    if (InsertLive(table, address(i), {kBytes, 1, 0}) < 0) state.SkipWithError("the live table is full");
+    if (InsertLive(table, address(i), {.size = kBytes, .row = 1}) < 0) state.SkipWithError("the live table is full");
   }
   uint64_t turn = 0;
   for (auto _ : state) {
     const uint64_t in = turn++ % live + live;
-    const int level = InsertLive(table, address(in), {kBytes, 1, 0});
+    const int level = InsertLive(table, address(in), {.size = kBytes, .row = 1});
     const TakenLive taken = TakeLive(table, address(in), level);
     if (taken.key == nullptr) state.SkipWithError("a live block was not found");
     DropLive(taken);

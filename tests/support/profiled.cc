@@ -122,6 +122,8 @@ Command Profiled::CommandFor(Launch launch, std::vector<std::string> argv, const
   Options all = options;
   all.emplace("out", out());
   all.emplace("tables", tables());
+  all.emplace("lifetimes",
+              "no");  // of a process that lasts a second there would be a file more: lifetimes_test asks for it
   switch (launch) {
     case Launch::kBare:
       command.argv = argv;
@@ -254,14 +256,17 @@ void Profiled::ExpectAllWhole() {
     const Decoded profile = Decode(name.path);
     EXPECT_EQ(profile.error, "") << name.path;
     const std::vector<std::string> types =
-        name.kind == "heap"   ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
-                                                         "inuse_objects/count", "inuse_space/bytes"}
-        : name.kind == "peak" ? std::vector<std::string>{"peak_objects/count", "peak_space/bytes"}
-                              : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
+        name.kind == "heap"        ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
+                                                              "inuse_objects/count", "inuse_space/bytes"}
+        : name.kind == "peak"      ? std::vector<std::string>{"peak_objects/count", "peak_space/bytes"}
+        : name.kind == "lifetimes" ? std::vector<std::string>{"freed_objects/count", "freed_space/bytes",
+                                                              "lifetime/nanoseconds", "alive_space/bytes"}
+                                   : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
     EXPECT_EQ(profile.types, types) << name.path;
-    EXPECT_EQ(profile.default_type, name.kind == "heap"   ? "inuse_space"
-                                    : name.kind == "peak" ? "peak_space"
-                                                          : "delay")
+    EXPECT_EQ(profile.default_type, name.kind == "heap"        ? "inuse_space"
+                                    : name.kind == "peak"      ? "peak_space"
+                                    : name.kind == "lifetimes" ? "freed_space"
+                                                               : "delay")
         << name.path;
     EXPECT_EQ(profile.duration_nanos, 0) << name.path;
     EXPECT_GT(profile.time_nanos, 1'700'000'000'000'000'000) << name.path;

@@ -315,7 +315,7 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
 
 TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
   SharedTable* table = UseAnonymousTable();
-  ASSERT_GE(InsertLive(table, 0x1000, {64, 7, 0}), 0);
+  ASSERT_GE(InsertLive(table, 0x1000, {.size = 64, .row = 7}), 0);
   TakenLive taken = TakeLive(table, 0x1000);
   ASSERT_NE(taken.key, nullptr);
   EXPECT_EQ(taken.sample.size, 64u);
@@ -331,7 +331,7 @@ TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
 TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
   SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 100'000;
-  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, i * 512, {i, 1, 0}), 0) << i;
+  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, i * 512, {.size = i, .row = 1}), 0) << i;
   for (uintptr_t i = 1; i <= kBlocks; ++i) {
     const TakenLive taken = TakeLive(table, i * 512);
     ASSERT_NE(taken.key, nullptr) << i;
@@ -345,7 +345,7 @@ TEST(LiveTable, ABlockIsFoundInTheLevelItWasPutInto) {
   SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 200'000;
   std::vector<int> levels(kBlocks + 1);
-  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(levels[i] = InsertLive(table, i * 512, {i, 1, 0}), 0);
+  for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(levels[i] = InsertLive(table, i * 512, {.size = i, .row = 1}), 0);
   EXPECT_GT(*std::max_element(levels.begin(), levels.end()), 4);
   // Slots are at least half used: 24 bytes each, and the records of the header.
   EXPECT_LE(table->header()->used * uint64_t{kUnit} - sizeof(TableHeader), kBlocks * 2 * 24);
@@ -358,11 +358,11 @@ TEST(LiveTable, ABlockIsFoundInTheLevelItWasPutInto) {
 
 TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
   SharedTable* table = UseAnonymousTable(64 << 20);
-  for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_GE(InsertLive(table, i * 16, {1, 1, 0}), 0);
+  for (uintptr_t i = 1; i <= 1000; ++i) ASSERT_GE(InsertLive(table, i * 16, {.size = 1, .row = 1}), 0);
   const uint32_t used = table->header()->used;
   for (uintptr_t i = 1; i <= 1'000'000; ++i) {
     DropLive(TakeLive(table, i * 16));
-    ASSERT_GE(InsertLive(table, (i + 1000) * 16, {1, 1, 0}), 0);
+    ASSERT_GE(InsertLive(table, (i + 1000) * 16, {.size = 1, .row = 1}), 0);
   }
   EXPECT_LE(table->header()->used, used + 3 * 2 * kLiveSlots0 * (8 + sizeof(LiveSample)) / kUnit)
       << "at most one level more";
@@ -371,7 +371,7 @@ TEST(LiveTable, ChurnNeedsNoMoreSpaceThanItsLiveBlocks) {
 TEST(LiveTable, FullTableRefuses) {
   SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 64 * 1024 + 4095) / 4096 * 4096);
   uintptr_t inserted = 0;
-  while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {1, 1, 0}) >= 0) ++inserted;
+  while (inserted < 10'000 && InsertLive(table, (inserted + 1) * 16, {.size = 1, .row = 1}) >= 0) ++inserted;
   EXPECT_GE(inserted, kLiveSlots0 / 4);
   EXPECT_LE(inserted, kLiveSlots0);
 }
@@ -382,7 +382,8 @@ TEST(LiveTable, BlocksOfOneThreadAreFreedByAnother) {
   std::vector<std::thread> threads;
   for (uintptr_t t = 0; t < 4; ++t) {
     threads.emplace_back([=] {
-      for (uintptr_t i = 1; i <= kBlocks; ++i) ASSERT_GE(InsertLive(table, (t * kBlocks + i) * 16, {t, 1, 0}), 0);
+      for (uintptr_t i = 1; i <= kBlocks; ++i)
+        ASSERT_GE(InsertLive(table, (t * kBlocks + i) * 16, {.size = t, .row = 1}), 0);
     });
   }
   for (auto& thread : threads) thread.join();

@@ -38,6 +38,26 @@ const help: Record<string, MetricHelp> = {
     short: "objects at the peak",
     when: "How many blocks were held when most memory was in use.",
   },
+  "lifetimes/freed_space": {
+    title: "Memory freed, by age",
+    short: "bytes freed",
+    when: "Who makes blocks that live for a moment: colour by cause, or filter by the label age.",
+  },
+  "lifetimes/freed_objects": {
+    title: "Blocks freed, by age",
+    short: "blocks freed",
+    when: "Temporaries: filter by the label freed.",
+  },
+  "lifetimes/lifetime": {
+    title: "How long blocks lived, together",
+    short: "time lived",
+    when: "Divided by the blocks freed it is how long one lived.",
+  },
+  "lifetimes/alive_space": {
+    title: "Memory in use, by age",
+    short: "bytes alive",
+    when: "Since when what is in use has been: the oldest is often the leak. Filter by the label age.",
+  },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
@@ -66,7 +86,7 @@ export function metricHelp(kind: string, name: string): MetricHelp {
 }
 
 export const kindTitle = (kind: string): string =>
-  ({ heap: "Memory", peak: "Memory at the peak", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
+  ({ heap: "Memory", peak: "Memory at the peak", lifetimes: "Lifetimes", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
 
 export interface Metric {
   kind: string;
@@ -78,17 +98,17 @@ export interface Metric {
 export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
 
 /** Whether it is about blocks and bytes; the others are about waits. */
-export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak";
+export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "lifetimes";
 
 /** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "block", "mutex"];
+  const order = ["heap", "peak", "block", "mutex", "lifetimes"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") && !name.startsWith("alive_") });
       }
     }
   }

@@ -37,6 +37,14 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
             : 3;
       parts[cause]![node]! += Math.abs(value[i]!);
     }
+  } else if (metric.kind === "lifetimes") {
+    names.push("short-lived (up to 1 ms)", "up to 1 s", "longer");
+    for (const _ of names) parts.push(new Float64Array(tree.size));
+    for (const text of model.labelValues.get("age") ?? []) {
+      const part = parts[Number(text) <= 1e6 ? 0 : Number(text) <= 1e9 ? 1 : 2]!;
+      const column = valuesFor(model.report, { ...model.choice(state), compare: null, labels: [...state.labels, { key: "age", text }] }).columns[0]!;
+      for (let i = 0; i < column.length; ++i) if (tree.viewOf[i]! >= 0) part[tree.viewOf[i]!]! += Math.abs(column[i]!);
+    }
   } else {
     const key = model.labelValues.has("wait") ? "wait" : "lock";
     for (const text of model.labelValues.get(key) ?? []) {

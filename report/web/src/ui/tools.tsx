@@ -4,6 +4,7 @@ import type { ComponentChildren, RefObject } from "preact";
 import { patternError } from "../core/match";
 import { colourModes, views, type State } from "../core/state";
 import { matchedTotal } from "../core/tree";
+import { formatValue } from "../core/units";
 import { addChip, chipHelp, chipText, percentText, valueText, type App } from "./app_api";
 import { colouring } from "./colours";
 import { viewTitles } from "./keys";
@@ -174,7 +175,7 @@ function Labels({ app }: { app: App }) {
         <optgroup key={key} label={key}>
           {texts.slice(0, 500).map((value) => (
             <option key={value} value={JSON.stringify([key, value])}>
-              {value}
+              {key === "age" ? `up to ${formatValue(Number(value), "nanoseconds")}` : value}
             </option>
           ))}
         </optgroup>

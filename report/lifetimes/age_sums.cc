@@ -1,0 +1,57 @@
+#include "report/lifetimes/age_sums.h"
+
+#include <cmath>
+#include <string_view>
+
+namespace holdfast {
+
+void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t> values, double variance_of_bytes) {
+  int bucket = 0;
+  bool is_temporary = false, is_others = false;
+  for (const Profile::Label& label : profile.LabelsOf(profile.samples[sample])) {
+    const std::string_view key = profile.strings[label.key];
+    if (key == "age") bucket = AgeBucket(label.number);
+    if (key == "freed") is_temporary = profile.strings[label.text] == "temporary";
+    if (key == "freed") is_others = profile.strings[label.text] == "other thread";
+  }
+  const auto of = [values](size_t i) { return static_cast<double>(values[i]); };
+  bytes += of(0);
+  objects += of(1);
+  lifetime_ns += of(2);
+  alive += of(3);
+  bytes_of[bucket] += of(0);
+  objects_of[bucket] += of(1);
+  alive_of[bucket] += of(3);
+  if (is_temporary) temporary += of(1);
+  if (is_others) other_thread += of(1);
+  variance += variance_of_bytes;
+}
+
+double AgeSums::ShareWithin(int64_t ns) const {
+  double within = 0;
+  for (int i = 0; i < kAgeBuckets && kAgeBucketEdges.ns[i] <= ns; ++i) within += bytes_of[i];
+  return bytes > 0 ? within / bytes : 0;
+}
+
+int64_t AgeSums::MedianNs() const {
+  if (!(objects > 0)) return -1;
+  double below = 0;
+  int bucket = 0;
+  while (bucket < kAgeBuckets - 1 && below + objects_of[bucket] < objects / 2) below += objects_of[bucket++];
+  const auto upper = static_cast<double>(kAgeBucketEdges.ns[bucket]);
+  const double lower = bucket == 0 ? upper / 10 : static_cast<double>(kAgeBucketEdges.ns[bucket - 1]);
+  const double part = objects_of[bucket] > 0 ? (objects / 2 - below) / objects_of[bucket] : 1;
+  return static_cast<int64_t>(lower * std::pow(upper / lower, part));
+}
+
+int64_t AgeSums::MeanNs() const {
+  return objects > 0 ? static_cast<int64_t>(std::fmin(lifetime_ns / objects, 9e18)) : -1;
+}
+
+double AgeSums::AliveLongerThan(int64_t ns) const {
+  double longer = 0;
+  for (int i = 0; i < kAgeBuckets; ++i) longer += i > 0 && kAgeBucketEdges.ns[i - 1] >= ns ? alive_of[i] : 0;
+  return longer;
+}
+
+}  // namespace holdfast

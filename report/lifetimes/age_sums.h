@@ -1,0 +1,39 @@
+// What a lifetimes profile says of some of its samples, added up: how much was freed at which age, and by whom.
+// No state beside the sums; any thread.
+#ifndef HOLDFAST_REPORT_LIFETIMES_AGE_SUMS_H_
+#define HOLDFAST_REPORT_LIFETIMES_AGE_SUMS_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "report/pprof/profile.h"
+#include "sampler/contract/age_buckets.h"
+
+namespace holdfast {
+
+// The sample types, in the order in which FilteredStacks has them as columns here: the first is the one whose total is told.
+inline constexpr const char* kLifetimesTypes[] = {"freed_space", "freed_objects", "lifetime", "alive_space"};
+
+struct AgeSums {
+  double objects = 0, bytes = 0, lifetime_ns = 0, alive = 0;
+  double temporary = 0, other_thread = 0;                                         // objects
+  double variance = 0;                                                            // of the bytes
+  std::array<double, kAgeBuckets> objects_of = {}, bytes_of = {}, alive_of = {};  // by AgeBucket
+
+  // `values`: of kLifetimesTypes.
+  void Add(const Profile& profile, size_t sample, std::span<const int64_t> values, double variance_of_bytes);
+
+  // The share of the freed bytes whose age was at most so much; 0 of nothing. A bucket's edge: exact.
+  double ShareWithin(int64_t ns) const;
+  // Of the freed blocks half lived no longer, as far as their bucket tells: between its edges in proportion, on a scale of
+  // powers. −1: none was freed.
+  int64_t MedianNs() const;
+  int64_t MeanNs() const;
+  // Of what is alive, bytes that have lived longer than that.
+  double AliveLongerThan(int64_t ns) const;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_LIFETIMES_AGE_SUMS_H_

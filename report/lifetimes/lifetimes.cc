@@ -1,0 +1,167 @@
+#include "report/lifetimes/lifetimes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "report/base/value_units.h"
+#include "report/lifetimes/age_sums.h"
+#include "report/profiles/metric.h"
+#include "report/views/node_cells.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+
+struct RowOf {
+  uint32_t node;
+  AgeSums sums;
+};
+
+absl::StatusOr<double (*)(const AgeSums&)> SortKey(const std::string& sort) {
+  const std::pair<const char*, double (*)(const AgeSums&)> keys[] = {
+      {"freed", [](const AgeSums& sums) { return sums.bytes; }},
+      {"objects", [](const AgeSums& sums) { return sums.objects; }},
+      {"temporary", [](const AgeSums& sums) { return sums.temporary; }},
+      {"mean", [](const AgeSums& sums) { return static_cast<double>(sums.MeanNs()); }},
+      {"alive", [](const AgeSums& sums) { return sums.alive; }}};
+  for (const auto& [name, key] : keys) {
+    if (sort == name) return key;
+  }
+  return absl::InvalidArgumentError(fmt::format("--sort {}: take freed, objects, temporary, mean or alive.", sort));
+}
+
+// By what used them directly, or by the label that was asked for.
+std::vector<RowOf> RowsOf(const FilteredStacks& stacks, AgeSums* all) {
+  std::vector<RowOf> rows;
+  absl::flat_hash_map<uint32_t, size_t> index;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    const auto frames = stacks.FramesOf(i);
+    if (frames.empty()) continue;
+    const uint32_t node = stacks.nodes()[frames.back()].is_label ? frames.back() : frames.front();
+    const auto [place, added] = index.emplace(node, rows.size());
+    if (added) rows.push_back({node, {}});
+    const double variance = stacks.VarianceOf(i, 0);
+    rows[place->second].sums.Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i), variance);
+    all->Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i), variance);
+  }
+  return rows;
+}
+
+Cell ShareCell(double part, double whole) {
+  const double percent = whole > 0 ? part * 100 / whole : 0;
+  if (!(whole > 0)) return Cell::Real("-", std::nan(""));
+  const int digits = percent >= 99.95 || percent < 0.05 ? 0 : 1;
+  return Cell::Real(fmt::format("{:.{}f}%", percent, digits), percent);
+}
+
+Cell TimeCell(int64_t ns) { return Cell::Number(FormatRoughTimeNs(ns), ns); }
+
+int64_t Whole(double value) { return static_cast<int64_t>(std::min(9e18, std::round(value))); }
+
+std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whole) {
+  const double within_s = sums.ShareWithin(kSecond);
+  const int64_t freed = Whole(sums.bytes);
+  return {view.ValueCell(freed),
+          view.ErrorCell(sums.variance, !view.variances.empty()),
+          ShareCell(sums.bytes, whole),
+          Cell::Number(fmt::format("{}", Whole(sums.objects)), Whole(sums.objects)),
+          ShareCell(sums.ShareWithin(kMicrosecond) * sums.bytes, sums.bytes),
+          ShareCell(sums.ShareWithin(kMillisecond) * sums.bytes, sums.bytes),
+          ShareCell(within_s * sums.bytes, sums.bytes),
+          ShareCell((1 - within_s) * sums.bytes, sums.bytes),
+          TimeCell(sums.MedianNs()),
+          TimeCell(sums.MeanNs()),
+          ShareCell(sums.temporary, sums.objects),
+          ShareCell(sums.other_thread, sums.objects),
+          view.ValueCell(Whole(sums.alive))};
+}
+
+void AddLines(const View& view, const AgeSums& all, TextTable* table) {
+  if (const std::string_view known = view.profile->CommentValue("ages known"); !known.empty())
+    table->header.push_back(fmt::format("ages     {}", known));
+  table->header.push_back(fmt::format(
+      "freed    {} blocks: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread", Whole(all.objects),
+      FormatRoughTimeNs(all.MedianNs()), all.objects > 0 ? 100 * all.temporary / all.objects : 0,
+      all.objects > 0 ? 100 * all.other_thread / all.objects : 0));
+  // They would make the ages longer; how much nobody knows yet.
+  if (all.alive > 0) {
+    const auto share = [&all](int64_t ns) { return 100 * all.AliveLongerThan(ns) / all.alive; };
+    table->header.push_back(fmt::format(
+        "alive    {} that still live are not in the ages: {:.0f}% of it for longer than 1s, {:.0f}% than 100s "
+        "(holdfast top --by age)",
+        view.Value(Whole(all.alive)), share(kSecond), share(100 * kSecond)));
+  }
+}
+
+}  // namespace
+
+int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream& err) {
+  ViewOptions options = given.view;
+  options.kind = "lifetimes";
+  options.metric = kLifetimesTypes[0];
+  options.errors = true;
+  const auto style = StyleOf(options);
+  if (!style.ok()) return Failed(style.status(), err);
+  const auto key = SortKey(given.sort);
+  if (!key.ok()) return Failed(key.status(), err);
+  const auto view = OpenView(options, err);
+  if (!view.ok()) return Failed(view.status(), err);
+  std::vector<size_t> columns;
+  for (const char* type : kLifetimesTypes) {
+    const auto metric = FindMetric(*view->profile, type);
+    if (!metric.ok()) return Failed(metric.status(), err);
+    columns.push_back(*metric);
+  }
+  const auto stacks = StacksOf(*view, options, columns);
+  if (!stacks.ok()) return Failed(stacks.status(), err);
+  AgeSums all;
+  std::vector<RowOf> rows = RowsOf(*stacks, &all);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const RowOf& a, const RowOf& b) { return (*key)(a.sums) > (*key)(b.sums); });
+  if (options.stacks.by == "age") {
+    std::stable_sort(rows.begin(), rows.end(), [&](const RowOf& a, const RowOf& b) {
+      return stacks->nodes()[a.node].number < stacks->nodes()[b.node].number;
+    });
+  }
+  const size_t count = rows.size();
+  if (options.node_count != 0 && rows.size() > options.node_count) rows.resize(options.node_count);
+
+  TextTable table;
+  AddHeader(*view, *stacks, options, &table);
+  AddLines(*view, all, &table);
+  table.header.push_back(fmt::format("showing  {} of {} rows", rows.size(), count));
+  const std::string what = options.stacks.by;
+  table.columns = {{"freed", "freed", Column::kRight, 5},
+                   {"freed_error", "±", Column::kRight, 0, 1, kWide},
+                   {"freed_percent", "freed%", Column::kRight, 6, 1, kRoomy},
+                   {"objects", "blocks", Column::kRight, 5, 1, kWide},
+                   {"within_1us_percent", "≤1us", Column::kRight, 5, 1, kRoomy},
+                   {"within_1ms_percent", "≤1ms", Column::kRight, 5},
+                   {"within_1s_percent", "≤1s", Column::kRight, 5},
+                   {"longer_percent", ">1s", Column::kRight, 5, 1, kRoomy},
+                   {"median_ns", "median", Column::kRight, 6},
+                   {"mean_ns", "mean", Column::kRight, 5, 1, kRoomy},
+                   {"temporary_percent", "temp%", Column::kRight, 5},
+                   {"other_thread_percent", "other%", Column::kRight, 6, 1, kRoomy},
+                   {"alive", "alive", Column::kRight, 5, 1, kRoomy},
+                   {"", what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2, 0, true},
+                   {what, "", Column::kLeft}};
+  for (const RowOf& row : rows) {
+    TableRow& made = table.rows.emplace_back();
+    made.cells = CellsOfSums(*view, row.sums, all.bytes);
+    const NodeCells cells = CellsOf(*stacks, row.node, options.full_names);
+    made.cells.push_back(cells.with_object);
+    made.cells.push_back(cells.name);
+    made.heat = all.bytes > 0 ? row.sums.bytes / all.bytes : 0;
+  }
+  Print(table, *style, out);
+  return 0;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,49 @@
+// Which of a thread's samples are timed: one in each 32, at random, so that no loop of the program's keeps step with it. Each has the
+// same chance, 1/32.
+//
+//     samples   0 … 31 | 32 … 63 | 64 …        one in each window
+//     timed         ▲      ▲           ▲       12, 37, 80: from one to the next 1 … 63
+//
+//     ThreadState::samples    bits 0–7   how many come before the next one that is timed: 0 is that one
+//                             bits 8–12  where that one lies in its window
+//                             bits 13–15 a turn, so that the whole differs from one moment to another
+//
+// The own thread alone.
+#ifndef HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_
+#define HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_
+
+#include <cstdint>
+
+#include "sampler/contract/poisson_sampler.h"
+#include "sampler/hot_path/thread_state.h"
+
+namespace holdfast {
+
+inline constexpr uint32_t kTimedOneIn = 32;
+
+inline constexpr uint16_t FirstSamples(uint64_t random) {
+  const uint64_t place = random % kTimedOneIn;
+  return static_cast<uint16_t>(place << 8 | place);
+}
+
+// False: this one is, and the next one is yet to be drawn.
+HOLDFAST_HOT inline bool IsUntimed(const ThreadState& thread) { return static_cast<uint8_t>(thread.samples) != 0; }
+HOLDFAST_HOT inline void CountUntimed(ThreadState& thread) { --thread.samples; }
+
+// Behind one that was timed. Returns further random bits.
+inline uint64_t DrawTimed(ThreadState& thread) {
+  const uint64_t random = NextRandom(&thread.random);
+  const uint32_t place = thread.samples >> 8 & (kTimedOneIn - 1), next = random % kTimedOneIn;
+  const uint32_t turn = thread.samples >> 13;
+  thread.samples = static_cast<uint16_t>((turn + 1) << 13 | next << 8 | (kTimedOneIn - place + next - 1));
+  return random / kTimedOneIn;
+}
+
+// Something was allocated that is no sample.
+inline void NoteOtherAllocation(ThreadState& thread) {
+  thread.samples = static_cast<uint16_t>(thread.samples + (1 << 13));
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_

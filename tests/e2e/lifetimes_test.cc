@@ -1,0 +1,211 @@
+// How long blocks lived: ages, who freed them, temporaries; of those that live, since when.
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Lived {
+  std::string function, how;
+  double blocks, bytes, least_ns, most_ns;
+};
+struct Said {
+  std::vector<Lived> lived;
+  double kept_bytes = 0;
+};
+
+Said WhatItSaid(const std::string& output) {
+  Said said;
+  std::istringstream lines(output);
+  for (std::string word, function; lines >> word;) {
+    if (word == "lived") {
+      Lived of;
+      lines >> of.function >> of.blocks >> of.bytes >> of.least_ns >> of.most_ns >> of.how;
+      said.lived.push_back(of);
+    } else if (word == "kept") {
+      lines >> function >> said.kept_bytes;
+    }
+  }
+  return said;
+}
+
+// Of the blocks of one function.
+struct Found {
+  double objects = 0, space = 0, lifetime = 0, alive = 0;
+  double youngest = 1e300, oldest = 0;  // upper edges
+  std::map<std::string, double> freed;  // objects
+};
+Found FindIn(const Decoded& profile, const std::string& function) {
+  Found found;
+  for (const DecodedSample& sample : profile.samples) {
+    if (!sample.LeafIs(function)) continue;
+    const auto objects = static_cast<double>(sample.values.at("freed_objects"));
+    found.objects += objects;
+    found.space += static_cast<double>(sample.values.at("freed_space"));
+    found.lifetime += static_cast<double>(sample.values.at("lifetime"));
+    found.alive += static_cast<double>(sample.values.at("alive_space"));
+    if (objects == 0) continue;
+    found.freed[sample.labels.at("freed")] += objects;
+    found.youngest = std::min(found.youngest, static_cast<double>(sample.numbers.at("age")));
+    found.oldest = std::max(found.oldest, static_cast<double>(sample.numbers.at("age")));
+  }
+  return found;
+}
+
+class LifetimesTest : public Profiled {
+ protected:
+  RunResult Run(const std::string& interval, int seed, std::vector<std::string> arguments, Options more = {}) {
+    more.insert({{"heap-interval", interval},
+                 {"seed", std::to_string(seed)},
+                 {"snapshot-every", "0"},
+                 {"lock-interval", "0"},
+                 {"lifetimes", "yes"}});
+    arguments.insert(arguments.begin(), "known_lifetimes");
+    return RunAs(Launch::kRun, arguments, more);
+  }
+  Decoded Only() const {
+    const std::vector<Decoded> all = Newest(out(), "lifetimes");
+    EXPECT_EQ(all.size(), 1u) << AllSummaries();
+    return all.empty() ? Decoded{} : all[0];
+  }
+  // What holds of each sample; `chance`: that a block is sampled and its age known.
+  static void ExpectKnownAges(const Decoded& profile, const Said& said, double chance) {
+    ASSERT_EQ(profile.error, "");
+    ASSERT_EQ(said.lived.size(), 4u);
+    for (const Lived& of : said.lived) {
+      SCOPED_TRACE(of.function);
+      const Found found = FindIn(profile, of.function);
+      const double error = std::sqrt(of.blocks * (1 - chance) / chance);
+      // 5 standard errors, of normal numbers 1 in 1.7 million; a few hundred are looked at. Seeds are fixed, what libc allocates is not.
+      EXPECT_NEAR(found.objects, of.blocks, 5 * error + 1);
+      EXPECT_NEAR(found.space, of.bytes, (5 * error + 1) * of.bytes / of.blocks);
+      if (found.objects == 0) continue;
+      const double mean = found.lifetime / found.objects;
+      EXPECT_GE(mean, of.least_ns);
+      EXPECT_LE(mean, of.most_ns);
+      EXPECT_GE(found.youngest, of.least_ns) << "an upper edge";
+      EXPECT_LE(found.oldest, std::max(1000.0, 2.5 * of.most_ns)) << "an upper edge: at most 2.5 times the lower one";
+      const auto objects = [&found](const char* how) { return found.freed.contains(how) ? found.freed.at(how) : 0; };
+      if (of.how == "temporary") {
+        EXPECT_EQ(objects("temporary"), found.objects);
+      }
+      if (of.how == "same") {
+        EXPECT_EQ(objects("same thread"), found.objects);
+      }
+      if (of.how == "other") {
+        EXPECT_EQ(objects("other thread"), found.objects);
+      }
+      if (of.how == "pairs") {
+        EXPECT_EQ(objects("other thread"), 0);
+        EXPECT_NEAR(objects("same thread"), of.blocks / 2, 5 * error / std::sqrt(2) + 1);
+      }
+    }
+    const Found kept = FindIn(profile, "kept");
+    const double each = said.lived[0].bytes / said.lived[0].blocks, blocks = said.kept_bytes / each;
+    EXPECT_EQ(kept.objects, 0);
+    EXPECT_NEAR(kept.alive, said.kept_bytes, (5 * std::sqrt(blocks * (1 - chance) / chance) + 1) * each);
+  }
+};
+
+double Chance(double interval, double bytes = 3000) { return 1 - std::exp(-bytes / interval); }
+
+TEST_F(LifetimesTest, AreThoseOfTheProgram) {
+  const RunResult result = Run("1KiB", 1, {"4000", "1000", "3000"}, {{"lifetimes", "auto"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  const Decoded profile = Only();
+  ExpectKnownAges(profile, WhatItSaid(result.out), Chance(1024));
+  EXPECT_EQ(profile.types, (std::vector<std::string>{"freed_objects/count", "freed_space/bytes", "lifetime/nanoseconds",
+                                                     "alive_space/bytes"}));
+  EXPECT_EQ(profile.default_type, "freed_space");
+  EXPECT_EQ(profile.Comment("ages known"), "of each block that was sampled");
+  EXPECT_EQ(profile.Comment("losses"), "none");
+}
+
+// Whoever takes a sample in a fixed stride meets the second of each pair always, or never.
+TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
+  double objects = 0, expected = 0, variance = 0;
+  for (int seed = 1; seed <= 20; ++seed) {
+    const bool every = seed % 2 == 0;
+    SCOPED_TRACE(seed);
+    std::filesystem::remove_all(out());
+    const RunResult result = Run(every ? "1" : "512KiB", seed, {"40000", "3", every ? "300" : "3000"});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    const Decoded profile = Only();
+    const double chance = every ? 1.0 / 256 : Chance(512 * 1024);
+    ExpectKnownAges(profile, WhatItSaid(result.out), chance);
+    if (every) {
+      EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 256"));
+    }
+    objects += static_cast<double>(profile.Total().at("freed_objects"));
+    expected += 4 * 40000;
+    variance += 4 * 40000 * (1 - chance) / chance;
+    EXPECT_NEAR(profile.VarianceOf("freed_objects"), 4 * 40000 * (1 - chance) / chance,
+                0.3 * 4 * 40000 * (1 - chance) / chance);
+  }
+  EXPECT_NEAR(objects, expected, 4 * std::sqrt(variance));
+}
+
+// Where no walk is remembered each block has a slot of its own, and its age.
+TEST_F(LifetimesTest, AtInterval1WithoutTheShortWayEachIsKnown) {
+  Command command = CommandFor(Launch::kPreload, {"known_lifetimes", "400", "3", "300"},
+                               {{"heap-interval", "1"}, {"lock-interval", "0"}, {"lifetimes", "yes"}});
+  command.env["HOLDFAST_REPLAY"] = "0";
+  const RunResult result = RunAndSettle(command);
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  ExpectKnownAges(Only(), WhatItSaid(result.out), 1);
+}
+
+TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
+  RunResult result = Run("1", 3, {"40000", "3", "300", "fork"});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  ExpectKnownAges(Only(), WhatItSaid(result.out), 1.0 / 256);
+  std::filesystem::remove_all(out());
+  result = Run("16KiB", 4, {"4000", "3", "3000", "kill"});
+  ExpectKnownAges(Only(), WhatItSaid(result.out), Chance(16 * 1024));
+}
+
+TEST_F(LifetimesTest, AShortProcessLeavesNoneUnlessAsked) {
+  ASSERT_TRUE(Run("1KiB", 1, {"400", "1", "300"}, {{"lifetimes", "auto"}}).exited(0));
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  // On a busy machine it may have lasted a second.
+  if (std::stod(NewestHeap()[0].Comment("elapsed").value_or("9")) < 1) {
+    EXPECT_TRUE(Newest(out(), "lifetimes").empty()) << AllSummaries();
+    EXPECT_THAT(RunTool({"lifetimes", out()}).err, HasSubstr("--lifetimes yes"));
+  }
+  std::filesystem::remove_all(out());
+  ASSERT_TRUE(Run("1KiB", 1, {"400", "1100", "300"}, {{"lifetimes", "no"}}).exited(0));
+  EXPECT_TRUE(Newest(out(), "lifetimes").empty()) << AllSummaries();
+}
+
+TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
+  const RunResult ran = Run("1KiB", 1, {"4000", "20", "3000"});
+  ASSERT_TRUE(ran.exited(0)) << ran.Describe();
+  RunResult result = RunTool({"lifetimes", out()});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  for (const char* part :
+       {"at_once", "handed_over", "median", "temp%", "that still live", "of each block that was sampled"})
+    EXPECT_THAT(result.out, HasSubstr(part));
+  result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
+  EXPECT_THAT(result.out, HasSubstr("100%"));
+  EXPECT_THAT(result.out, HasSubstr("at_once"));
+  result = RunTool({"lifetimes", "--format", "json", NewestHeap().at(0).path});
+  ASSERT_TRUE(result.exited(0)) << "the file beside a heap profile: " << result.Describe();
+  EXPECT_THAT(result.out, HasSubstr("\"within_1ms_percent\""));
+  EXPECT_TRUE(RunTool({"lifetimes", "--sort", "colour", out()}).exited(2));
+  result = RunTool({"top", "--by", "age", "--error", out()});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_THAT(result.out, HasSubstr("alive_space (lifetimes)"));
+  EXPECT_THAT(result.out, HasSubstr("the oldest first"));
+  result = RunTool({"top", "--kind", "lifetimes", "--error", "--focus", "at_once", out()});
+  EXPECT_THAT(result.out, HasSubstr("freed_space"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
