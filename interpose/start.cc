@@ -15,6 +15,7 @@
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/operators.h"
+#include "interpose/maps/allocator_code.h"
 #include "interpose/text_of_environment.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -172,6 +173,7 @@ HOLDFAST_COLD bool ReadySlow() {
   const bool can_align = owns_malloc && AllocatorCanAlign();
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
   AllowTag(can_align);
+  FindAllocatorCode(reinterpret_cast<const void*>(real.malloc));
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();
