@@ -28,8 +28,12 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   uint64_t hash = 0;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile == kind && row.sums[0] != 0) {
-      hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums[0], row.sums[1], row.sums[2]);
+      hash = absl::HashOf(hash, row.stack, row.class_bytes, row.mark, row.number, row.sums[0], row.sums[1], row.sums[2],
+                          row.sums[3]);
     }
+  }
+  if (kind == ProfileKind::kThreads) {
+    for (const LiveThreadInfo& thread : snapshot.live_threads) hash = absl::HashOf(hash, thread.id, thread.gone);
   }
   if (kind != ProfileKind::kBlock) return hash;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
@@ -214,7 +218,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     } else {
       Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     }
-    if (kind != ProfileKind::kHeap) WriteLockNames(*snapshot, &profile);
+    if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) WriteLockNames(*snapshot, &profile);
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));

@@ -12,9 +12,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
+#include "report/base/utf8.h"
+#include "report/elf/demangle.h"
 #include "report/export/code_segments.h"
 #include "report/export/profile_comments.h"
 #include "report/export/running_program.h"
+#include "report/export/stack_interner.h"
 #include "report/lock_records/lock_comments.h"
 #include "report/lock_records/waiting_comments.h"
 #include "report/table/process_info.h"
@@ -22,11 +25,9 @@
 namespace holdfast {
 namespace {
 
-// Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
-constexpr uint64_t kLowestCode = 4096;
 // Labels of ours, or of what is made of a profile later: a program's own of that name has `label_` before it.
-constexpr std::string_view kOwnLabels[] = {"bytes", "lock", "wait", "lock_address", "state", "thread"};
-constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
+constexpr std::string_view kOwnLabels[] = {"bytes",  "lock",    "wait", "lock_address", "state",
+                                           "thread", "mapping", "type", "rethrow"};
 
 int64_t Rounded(double value) {
   if (!(value > 0)) return 0;
@@ -34,102 +35,22 @@ int64_t Rounded(double value) {
   return std::llround(value);
 }
 
-// Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
-// between two threads), and collectors tell stacks apart by addresses and labels alone.
-class StackInterner {
- public:
-  StackInterner(const Snapshot& snapshot, const Segments& segments, Profile* profile)
-      : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
+bool IsLock(ProfileKind kind) { return kind == ProfileKind::kMutex || kind == ProfileKind::kBlock; }
 
-  uint32_t Intern(uint32_t stack) {
-    if (stack == kNoStack) return InternFrames({Synthetic(kNoStackAddress, "[no stack]")});
-    if (ids_[stack] != Profile::kNone) return ids_[stack];
-    return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
-  }
-  const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
-
- private:
-  uint32_t InternFrames(std::vector<uint32_t> frames) {
-    const auto next = static_cast<uint32_t>(frames_.size());
-    const auto [place, added] = by_frames_.emplace(std::move(frames), next);
-    if (added) frames_.push_back(&place->first);
-    return place->second;
-  }
-
-  std::vector<uint32_t> FramesOf(const StackInfo& stack) {
-    if (stack.overflow) return {Synthetic(kOverflowAddress, "[overflow]")};
-    std::vector<uint32_t> frames;
-    frames.reserve(stack.frames.size() + 1);
-    bool truncated = stack.truncated;
-    for (const TaggedPc pc : stack.frames) {
-      if ((pc & kPcMask) <= kLowestCode) {  // not code: what is above it cannot be trusted
-        truncated = true;
-        break;
-      }
-      const uint32_t location = LocationAt(pc - 1);
-      if (location != kOurs) frames.push_back(location);
-    }
-    if (frames.empty()) return {Synthetic(kNoStackAddress, "[no stack]")};
-    if (truncated) frames.push_back(Synthetic(kTruncatedAddress, "[truncated]"));
-    return frames;
-  }
-
-  // kOurs: none of the program's. Millions of frames are a few thousand addresses: most are found without a hash.
-  uint32_t LocationAt(uint64_t address) {
-    Recent& recent = recent_[address % kRecent];
-    if (recent.address == address) return recent.location;
-    if (const uint64_t plain = address & kPcMask;
-        IsOutsideModules(address) && segments_.Find(plain) == Profile::kNone) {
-      const uint32_t location = LocationAt(plain);
-      recent = {address, location};
-      return location;
-    }
-    const auto [place, added] = by_address_.emplace(address, kOurs);
-    if (added && !segments_.IsOurs(address)) {
-      place->second = static_cast<uint32_t>(profile_->locations.size());
-      profile_->locations.push_back({.address = address, .mapping = segments_.Find(address)});
-    }
-    recent = {address, place->second};
-    return place->second;
-  }
-
-  uint32_t Synthetic(uint64_t address, std::string_view name) {
-    const auto before = profile_->locations.size();
-    const uint32_t index = LocationAt(address);
-    if (profile_->locations.size() != before) {
-      const Profile::Line line{.function = static_cast<uint32_t>(profile_->functions.size())};
-      profile_->functions.push_back({.name = profile_->strings.Intern(name)});
-      profile_->SetLines(&profile_->locations[index], {&line, 1});
-    }
-    return index;
-  }
-
-  struct HashFrames {
-    size_t operator()(const std::vector<uint32_t>& frames) const { return absl::HashOf(frames); }
-  };
-
-  const Snapshot& snapshot_;
-  const Segments& segments_;
-  Profile* profile_;
-  std::vector<uint32_t> ids_;  // stack of the snapshot → index into frames_
-  std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
-  std::vector<const std::vector<uint32_t>*> frames_;
-  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
-  static constexpr uint32_t kOurs = Profile::kNone;
-  static constexpr uint64_t kRecent = 4093;  // a prime: return addresses are no random numbers
-  struct Recent {
-    uint64_t address;
-    uint32_t location;
-  };
-  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
-};
+// As C++ writes it: "7MyError" is MyError. Mangled where that is none.
+std::string TypeName(std::string_view mangled) {
+  constexpr std::string_view kOfType = "typeinfo name for ";
+  std::string name = Demangle(fmt::format("_ZTS{}", mangled.starts_with('*') ? mangled.substr(1) : mangled));
+  return name.starts_with(kOfType) ? name.substr(kOfType.size()) : std::string(mangled);
+}
 
 // What one sample of the profile adds up: the unrounded sums of its rows.
 struct Group {
   uint32_t stack;
   WaitKind wait;
   uint64_t class_bytes;
-  uint16_t lock;
+  uint8_t mark;
+  uint16_t number;
   uint32_t labels;  // index into Snapshot::label_sets
   bool overflow;
   std::array<double, kRowSums> sums;
@@ -139,15 +60,15 @@ struct Group {
 
 // Waits that go on, with the time so far: exact, none is left to chance. Apart by lock where the others are.
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
-  const bool by_lock =
-      std::any_of(snapshot.rows.begin(), snapshot.rows.end(), [](const RowInfo& row) { return row.lock != 0; });
+  const bool by_lock = std::any_of(snapshot.rows.begin(), snapshot.rows.end(),
+                                   [](const RowInfo& row) { return IsLock(row.profile) && row.number != 0; });
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint32_t>, size_t> index;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
     const uint64_t lock = by_lock ? wait.lock : 0;
     const uint32_t labels = wait.stack != kNoStack ? snapshot.stacks[wait.stack].labels : 0;
     const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock, labels), groups->size());
-    if (added) groups->push_back({stack, wait.kind, 0, 0, labels, false, {}, true, lock});
+    if (added) groups->push_back({stack, wait.kind, 0, 0, 0, labels, false, {}, true, lock});
     (*groups)[place->second].sums[kContentions] += 1;
     (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
   }
@@ -156,7 +77,7 @@ void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Gro
 std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
                              bool only_waiting, StackInterner* stacks) {
   std::vector<Group> groups;
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t, uint32_t>, size_t> index;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint8_t, uint16_t, uint32_t>, size_t> index;
   for (const RowInfo& row : rows) {
     if (row.profile != kind || only_waiting) continue;
     // Dropped before its stack makes locations: a row without a call or a wait says nothing.
@@ -164,14 +85,22 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
     const uint32_t stack = stacks->Intern(row.stack);
     const StackInfo& info = snapshot.stacks[row.stack];
     const auto [place, added] =
-        index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock, info.labels), groups.size());
+        index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.mark, row.number, info.labels), groups.size());
     if (added) {
-      groups.push_back({stack, row.wait, row.class_bytes, row.lock, info.labels, info.overflow, row.sums});
+      groups.push_back({stack, row.wait, row.class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
       continue;
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
   }
   if (kind == ProfileKind::kBlock) AddWaiting(snapshot, stacks, &groups);
+  if (kind == ProfileKind::kThreads) {
+    for (const LiveThreadInfo& thread : snapshot.live_threads) {
+      const RowInfo& row = snapshot.rows[thread.row];
+      const auto group = index.find(std::tuple(stacks->Intern(row.stack), row.wait, row.class_bytes, row.mark,
+                                               row.number, snapshot.stacks[row.stack].labels));
+      if (thread.gone && group != index.end()) groups[group->second].sums[kThreadsEnded] += 1;
+    }
+  }
   return groups;
 }
 
@@ -188,16 +117,21 @@ class Builder {
     Segments segments(snapshot_);
     StackInterner stacks(snapshot_, segments, &profile_);
     for (const Group& group : GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks)) {
-      if (kind_ == ProfileKind::kHeap) {
-        AddHeapSample(group, stacks.Frames(group.stack));
+      const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
+      if (IsLock(kind_)) {
+        AddLockSample(group, frames);
+      } else if (kind_ == ProfileKind::kThreads) {
+        AddThreadSample(group, frames);
+      } else if (kind_ == ProfileKind::kExceptions) {
+        AddExceptionSample(group, frames);
       } else {
-        AddLockSample(group, stacks.Frames(group.stack));
+        AddHeapSample(group, frames);
       }
     }
     AddComments(snapshot_, kind_, peak_, variances_, full_sums_, &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
-    if (kind_ != ProfileKind::kHeap && (!profile_.samples.empty() || only_waiting_)) {
+    if (IsLock(kind_) && (!profile_.samples.empty() || only_waiting_)) {
       AddLockComments(snapshot_, frames, &profile_);
       AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }
@@ -212,7 +146,7 @@ class Builder {
     const auto add = [&](const char* type, const char* unit) {
       profile_.sample_types.push_back({Intern(type), Intern(unit)});
     };
-    if (kind_ == ProfileKind::kHeap) {
+    if (kind_ == ProfileKind::kHeap || kind_ == ProfileKind::kMap) {
       if (peak_ == nullptr) {
         add("alloc_objects", "count");
         add("alloc_space", "bytes");
@@ -220,14 +154,22 @@ class Builder {
       add(peak_ != nullptr ? "peak_objects" : "inuse_objects", "count");
       add(peak_ != nullptr ? "peak_space" : "inuse_space", "bytes");
       profile_.period_type = {Intern("space"), Intern("bytes")};
+      profile_.period = kind_ == ProfileKind::kMap ? 1 : 0;
       for (const IntervalChange& change : snapshot_.heap_intervals) {
-        if (change.interval != 0)
+        if (change.interval != 0 && kind_ == ProfileKind::kHeap)
           profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
     } else {
-      add("contentions", "count");
-      add("delay", "nanoseconds");
-      profile_.period_type = {Intern("contentions"), Intern("count")};
+      if (kind_ == ProfileKind::kThreads) {
+        add("created", "count");
+        add("alive", "count");
+      } else if (kind_ == ProfileKind::kExceptions) {
+        add("exceptions", "count");
+      } else {
+        add("contentions", "count");
+        add("delay", "nanoseconds");
+      }
+      profile_.period_type = profile_.sample_types.front();
       profile_.period = 1;
     }
     profile_.default_sample_type = profile_.sample_types.back().type;
@@ -254,10 +196,12 @@ class Builder {
     const auto values = std::span(all).subspan(peak_ != nullptr ? 2 : 0);
     // All sizes meet in the overflow stack: a size class would be a lie there.
     labels_.clear();
-    if (!group.overflow) {
+    if (!group.overflow && kind_ == ProfileKind::kHeap) {
       labels_.push_back(
           {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
     }
+    if (kind_ == ProfileKind::kMap && group.mark != 0)
+      labels_.push_back({.key = Intern("mapping"), .text = Intern(kMappingKindNames[group.mark])});
     AddThreadLabels(group.labels);
     profile_.AddSample(frames, values, labels_);
     variances_[0] += sums[kAllocObjectsVariance];
@@ -275,7 +219,7 @@ class Builder {
       labels_.push_back({.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
                          .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])});
     }
-    if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.lock); address != 0) {
+    if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.number); address != 0) {
       labels_.push_back({.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))});
     }
     if (group.waiting) labels_.push_back({.key = Intern("state"), .text = Intern("waiting")});
@@ -283,6 +227,37 @@ class Builder {
     profile_.AddSample(frames, values, labels_);
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
+  }
+
+  void AddThreadSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const double created = group.sums[kThreadsCreated];
+    const std::array<int64_t, 2> values = {Value(0, created),
+                                           Value(1, std::clamp(created - group.sums[kThreadsEnded], 0.0, created))};
+    if (values == std::array<int64_t, 2>{}) return;
+    labels_.clear();
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
+  }
+
+  void AddExceptionSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const std::array<int64_t, 1> values = {Value(0, group.sums[kThrown])};
+    if (values[0] == 0) return;
+    labels_.clear();
+    if (const std::string type = TypeOf(group); !type.empty())
+      labels_.push_back({.key = Intern("type"), .text = Intern(type)});
+    if ((group.mark & kRethrown) != 0) labels_.push_back({.key = Intern("rethrow"), .text = Intern("yes")});
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
+    variances_[0] += group.sums[kThrownVariance];
+  }
+
+  std::string TypeOf(const Group& group) {
+    if (group.overflow) return "";
+    if ((group.mark & kRust) != 0) return "rust panic";
+    if (group.number == kTypeOverflow) return std::string(kLabelOverflow);
+    const auto found = snapshot_.thrown_types.find(group.number);
+    if (found == snapshot_.thrown_types.end()) return (group.mark & kForeign) != 0 ? "foreign" : "";
+    return RepairUtf8(TypeName(found->second));
   }
 
   void AddThreadLabels(uint32_t set) {

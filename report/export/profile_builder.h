@@ -1,12 +1,13 @@
-// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block or peak. No names yet: see
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, map, threads, exceptions or peak. No names yet: see
 // report/symbolize/module_symbolizer.h.
 //
 // What stands in the profile
-//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; peak:
-//                   peak_objects, peak_space
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; map: as
+//                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
 //   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
-//                   wait still goes on, with the time so far; both `lock_address` if asked for
+//                   wait still goes on, with the time so far; both `lock_address` if asked for; map: `mapping`; exceptions:
+//                   `type`, and `rethrow`: yes
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
 //                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
 //                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
@@ -31,11 +32,10 @@
 
 namespace holdfast {
 
-// As in file names and in the comment `kind`.
-inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
 // Of files there is one kind more, made of the heap at an earlier moment.
 inline constexpr int kFileKinds = kProfileKinds + 1, kPeakFile = kProfileKinds;
-inline constexpr const char* kFileKindNames[kFileKinds] = {"heap", "mutex", "block", "peak"};
+inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",    "mutex",      "block", "map",
+                                                           "threads", "exceptions", "peak"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
 // What was in use at an earlier moment, by the stacks of `snapshot`: the kind `peak`.

@@ -28,10 +28,18 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   std::string of_main;
   if (pid != 0) {
     snapshot->resident_bytes = ResidentBytes(pid).value_or(0);
-    if (!snapshot->noted_threads.empty()) {
+    if (!snapshot->noted_threads.empty() || !snapshot->live_threads.empty()) {
       for (const auto& [id, inner] : ThreadsOf(pid, !owner.IsOfOurNamespace())) as_we_see.emplace(inner, id);
       of_main = ThreadName(pid, pid);
     }
+  }
+  for (LiveThreadInfo& thread : snapshot->live_threads) {
+    // Of a process that has ended nobody can tell any more: as it was when it said so last.
+    if (pid == 0) break;
+    const auto alive = as_we_see.find(thread.id);
+    const std::optional<int64_t> began =
+        alive != as_we_see.end() && thread.when_ns != 0 ? ThreadBegan(pid, alive->second) : std::nullopt;
+    thread.gone = alive == as_we_see.end() || (began.has_value() && thread.when_ns < *began - kTick);
   }
   const int64_t now_ns = NowNs();
   const std::string of_program = snapshot->process.program.substr(0, kMostOfAName);

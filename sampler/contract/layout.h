@@ -25,7 +25,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 15;
+inline constexpr uint32_t kLayoutVersion = 16;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -164,6 +164,9 @@ struct TableHeader {
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
   std::atomic<Offset> ongoing_segments[kOngoingSegments];
+  std::atomic<Offset> thread_segments[kThreadSegments];  // of LiveThreads
+  std::atomic<Offset> type_heads[kTypeHeads];            // of ThrownTypes
+  std::atomic<uint32_t> type_count;
   NotedThread noted_threads[kNotedThreads];
 
   // Text, zero-terminated, cut when too long.
