@@ -16,6 +16,7 @@
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/operators.h"
 #include "interpose/maps/allocator_code.h"
+#include "interpose/own_names/own_names.h"
 #include "interpose/text_of_environment.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -142,6 +143,7 @@ void InstallSnapshotSignal() {
 __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
+  BindOwnNames();
   at_quick_exit(AwaitLastProfile);
   pthread_atfork(BeforeFork, AfterFork, nullptr);  // also of daemon and forkpty, which call fork inside libc
 }

@@ -128,6 +128,7 @@ class Builder {
         AddHeapSample(group, frames);
       }
     }
+    if (kind_ == ProfileKind::kMap) AddLibcMappings(&stacks);
     AddComments(snapshot_, kind_, peak_, variances_, full_sums_, &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
@@ -227,6 +228,20 @@ class Builder {
     profile_.AddSample(frames, values, labels_);
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
+  }
+
+  // Beside what the program maps, not instead: where it maps nothing, the heap profile says it all.
+  void AddLibcMappings(StackInterner* stacks) {
+    if (profile_.samples.empty()) return;
+    for (const LibcMapping& mapping : snapshot_.libc_mappings) {
+      Group group{};
+      group.mark = static_cast<uint8_t>(mapping.kind);
+      group.sums[kAllocObjects] = static_cast<double>(std::max(mapping.most_mappings, mapping.mappings));
+      group.sums[kAllocSpace] = static_cast<double>(std::max(mapping.most_bytes, mapping.bytes));
+      group.sums[kFreeObjects] = group.sums[kAllocObjects] - static_cast<double>(mapping.mappings);
+      group.sums[kFreeSpace] = group.sums[kAllocSpace] - static_cast<double>(mapping.bytes);
+      AddHeapSample(group, stacks->Frames(stacks->InternNamed(group.mark, mapping.name)));
+    }
   }
 
   void AddThreadSample(const Group& group, const std::vector<uint32_t>& frames) {

@@ -28,6 +28,10 @@ class StackInterner {
     if (ids_[stack] != Profile::kNone) return ids_[stack];
     return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
   }
+  // A stack of one frame that is no code; `number` tells it from others.
+  uint32_t InternNamed(uint32_t number, std::string_view name) {
+    return InternFrames({Synthetic(kFirstNamedAddress + number, name)});
+  }
   const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
 
  private:
@@ -99,7 +103,7 @@ class StackInterner {
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
   // Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
   static constexpr uint64_t kLowestCode = 4096;
-  static constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
+  static constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3, kFirstNamedAddress = 16;
   static constexpr uint32_t kOurs = Profile::kNone;
   static constexpr uint64_t kRecent = 4093;  // a prime: return addresses are no random numbers
   struct Recent {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "report/base/base_name.h"
+#include "report/memory/arenas.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
 #include "sampler/contract/weight.h"
@@ -13,7 +14,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kArena = uint64_t{64} << 20;         // glibc: HEAP_MAX_SIZE
 constexpr uint64_t kLargestGuard = uint64_t{64} << 10;  // below a thread's stack
 constexpr double kSigmas = 1.96;
 constexpr const char* kGlibc = "glibc";
@@ -27,10 +27,6 @@ enum class Use {
   kOwn,
   kRest
 };
-
-bool IsPrivateMemory(const MemoryMapping& mapping) {
-  return mapping.is_anonymous() && mapping.writable && !mapping.shared;
-}
 
 class Account {
  public:
@@ -173,15 +169,6 @@ class Account {
   Estimate live_mapped_;   // of live blocks in mappings of their own
   MemoryAccount account_;
 };
-
-// A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap.
-bool IsArena(const MemoryMapping& mapping, const ProcessMemory& memory) {
-  constexpr uint64_t kLargestHead = 256;
-  uint64_t arena = 0;
-  return IsPrivateMemory(mapping) && mapping.start % kArena == 0 && mapping.end - mapping.start <= kArena &&
-         memory.Read(mapping.start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
-         arena % kArena < kLargestHead;
-}
 
 }  // namespace
 

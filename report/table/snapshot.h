@@ -145,6 +145,14 @@ struct LiveThreadInfo {
   bool gone = false;  // there is no such thread any more. By RunningProgram (report/export/running_program.h)
 };
 
+// What libc has mapped for itself, all of a kind together. By ReadLibcMappings (report/memory/libc_mappings.h).
+struct LibcMapping {
+  const char* name = nullptr;  // of the frame that stands for a stack: "[glibc arenas]"
+  MappingKind kind = MappingKind::kNone;
+  uint64_t mappings = 0, bytes = 0;
+  uint64_t most_mappings = 0, most_bytes = 0;  // that there ever were, as far as it was looked at
+};
+
 // Who got a lock last after a wait for it.
 struct LastGotInfo {
   uint64_t lock;
@@ -195,6 +203,7 @@ struct Snapshot {
   std::vector<LastGotInfo> last_got;
   std::vector<ThreadInfo> threads;
   std::vector<NotedThreadInfo> noted_threads;
+  std::vector<LibcMapping> libc_mappings;
   std::vector<LiveThreadInfo> live_threads;
   std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
   uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram

@@ -167,6 +167,7 @@ struct TableHeader {
   std::atomic<Offset> thread_segments[kThreadSegments];  // of LiveThreads
   std::atomic<Offset> type_heads[kTypeHeads];            // of ThrownTypes
   std::atomic<uint32_t> type_count;
+  std::atomic<Offset> mapped_ranges;  // newest MappedRangeSegment
   NotedThread noted_threads[kNotedThreads];
 
   // Text, zero-terminated, cut when too long.
