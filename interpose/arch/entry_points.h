@@ -53,7 +53,7 @@ HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, 
 HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f);
 HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags);
 HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, long d, long e, long f);
-// (interpose/maps/mappings.cc)
+// (interpose/maps/mapping_calls.cc)
 HOLDFAST_HIDDEN long HoldfastMappingCall(long number, long a, long b, long c, long d, long e, long f);
 // (interpose/locks/futex.cc)
 HOLDFAST_HIDDEN long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f);

@@ -28,8 +28,8 @@ struct Object {
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
   Relocations calls, data;
-  uintptr_t start = 0, end = 0;                // as it is mapped
-  uintptr_t relro_start = 0, relro_end = 0;    // read-only since it was relocated
+  uintptr_t start = 0, end = 0;              // as it is mapped
+  uintptr_t relro_start = 0, relro_end = 0;  // read-only since it was relocated
 };
 
 bool Describe(const link_map* map, Object* object) {

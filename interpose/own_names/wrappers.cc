@@ -48,8 +48,8 @@ inline void* ReallocateBy(const CallerRegisters& caller, void* block, size_t byt
 }
 
 enum class Freed {
-  kOurs,     // a block from before the allocator was found
-  kPlain,    // not a sample
+  kOurs,   // a block from before the allocator was found
+  kPlain,  // not a sample
   kSampled,  // it was one, and perhaps of the first, which lie at tagged addresses: not in the size class that the program thinks
 };
 inline Freed RecordOwnFree(void* block) {
@@ -107,7 +107,8 @@ int AllocateAlignedInto(void** result, size_t alignment, size_t bytes) {
 
 template <int kName>
 void* Reallocate(void* block, size_t bytes) {
-  return ReallocateBy(HOLDFAST_CALLER(), block, bytes, [=] { return RealOf<kName, void*(void*, size_t)>()(block, bytes); });
+  return ReallocateBy(HOLDFAST_CALLER(), block, bytes,
+                      [=] { return RealOf<kName, void*(void*, size_t)>()(block, bytes); });
 }
 template <int kName>
 void* ReallocateWithFlags(void* block, size_t bytes, int flags) {

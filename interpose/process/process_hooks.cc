@@ -19,8 +19,8 @@
 using namespace holdfast;
 
 static bool IsMappingCall(long number) {
-  return number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_brk || number == SYS_shmat ||
-         number == SYS_shmdt;
+  return number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_brk ||
+         number == SYS_shmat || number == SYS_shmdt;
 }
 
 extern "C" {

@@ -25,8 +25,8 @@ uint64_t BytesWithin(const MemoryMapping& mapping, const std::vector<AddressRang
 
 }  // namespace
 
-std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<AddressRange>& own,
-                                        const std::set<uint64_t>& arenas) {
+std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
+                                        const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas) {
   LibcMapping heap{.name = "[glibc heap]", .kind = MappingKind::kBrk};
   LibcMapping threads{.name = "[glibc arenas]", .kind = MappingKind::kArena};
   for (const MemoryMapping& mapping : mappings) {

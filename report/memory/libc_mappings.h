@@ -20,8 +20,8 @@
 namespace holdfast {
 
 // At most one of each kind. `own`: by address.
-std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<AddressRange>& own,
-                                        const std::set<uint64_t>& arenas);
+std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
+                                        const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas);
 
 absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table);
 

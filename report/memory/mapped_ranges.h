@@ -1,4 +1,4 @@
-// Which ranges of addresses the program has mapped itself, as the wrappers saw it (MappedRange in sampler/contract/records.h).
+// Which ranges of addresses the program has mapped itself, as the wrappers saw it (MappedRange in sampler/contract/mapped_ranges.h).
 //
 // Read from the table file as it is at that moment, while the program goes on. What does not lie inside the file is left out.
 #ifndef HOLDFAST_REPORT_MEMORY_MAPPED_RANGES_H_

@@ -66,8 +66,12 @@ static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& pa
   return mappings;
 }
 
-absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) { return ReadFrom(fmt::format("/proc/{}/smaps", pid)); }
-absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) { return ReadFrom(fmt::format("/proc/{}/maps", pid)); }
+absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
+  return ReadFrom(fmt::format("/proc/{}/smaps", pid));
+}
+absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) {
+  return ReadFrom(fmt::format("/proc/{}/maps", pid));
+}
 
 PageTable::PageTable(pid_t pid) : file_(open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
 

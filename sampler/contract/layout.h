@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/contract/mapped_ranges.h"
 #include "sampler/contract/ongoing_layout.h"
 #include "sampler/contract/records.h"
 #include "sampler/contract/triggers.h"

@@ -92,10 +92,10 @@ enum class Loss : uint8_t {
 };
 inline constexpr int kLosses = 17;
 inline constexpr const char* kLossNames[kLosses] = {
-    "stack-table-full",  "live-table-full",   "stack-truncated", "stack-missing",
-    "module-table-full", "table-unavailable", "growth-failed",   "no-system-calls",
-    "lock-table-full",   "lock-slot-taken",   "sum-full",        "ongoing-waits-full",
-    "lock-times-full",   "labels-full",       "threads-full",    "types-full",        "mappings-full"};
+    "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
+    "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
+    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full",     "threads-full",
+    "types-full",        "mappings-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted. Its labels are one frame more.
 inline constexpr int kMaxDepth = 256;
@@ -345,28 +345,6 @@ struct NotedThread {
 static_assert(sizeof(NotedThread) == 16);
 inline constexpr uint32_t kNotedThreads = 512;
 inline constexpr int kNotedRowShift = 32;
-
-// A range of addresses that the program has mapped and not unmapped, and the Row of kMap that counts it. What is left of a mapping in
-// several pieces stands in several of these, which are a ring. In segments, in any order; free where `end` is 0. For who looks from
-// outside and wants to know what of the memory map is not the program's own; only the target follows what leads from one to another.
-inline constexpr int kRangeLevels = 6;
-struct MappedRange {
-  uint64_t start, end;
-  uint64_t ticket;        // of the mapping
-  Offset row;
-  Offset before, after;   // pieces of the same mapping; itself: there is no other
-  Offset next[kRangeLevels];
-  uint8_t levels;
-  MappingKind kind;
-};
-static_assert(sizeof(MappedRange) == 64);
-inline constexpr uint32_t kRangesInSegment = 127;
-struct MappedRangeSegment {
-  Offset next;  // an older segment
-  uint32_t none[15];
-  MappedRange ranges[kRangesInSegment];
-};
-static_assert(sizeof(MappedRangeSegment) == 8192);
 
 // A thread that lives, and was created where `row` of kThreads says. Who ends by returning or by pthread_exit gives it back, and
 // counts as ended. Others (cancelled; exit by system call) leave it behind: who reads it looks whether there is a thread of that id

@@ -1,5 +1,7 @@
 #include "sampler/ranges/change_queue.h"
 
+#include <time.h>
+
 #include <atomic>
 
 #include "sampler/arch/processor.h"
@@ -10,7 +12,8 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kSlots = 1024;
-constexpr int kLooks = 10'000;
+constexpr int kQuickLooks = 100, kLooks = kQuickLooks + 2000;
+constexpr timespec kPause = {0, 100'000};
 
 // In lap n a slot is free at turn 2n and filled at turn 2n + 1, so that zeroed memory is an empty queue.
 struct Slot {
@@ -84,8 +87,8 @@ void SubmitChange(SharedTable* table, const MappingChange& change) {
     // Behind whoever has a place already: what this one undoes may be there.
     done = Enqueue(change);
     if (done) continue;
-    if (++look > 100 && !no_system_calls.load(std::memory_order_relaxed))
-      RawSyscall(SYS_sched_yield);
+    if (++look > kQuickLooks && !no_system_calls.load(std::memory_order_relaxed))
+      RawSyscall(SYS_nanosleep, &kPause, 0);
     else
       SpinPause();
   }

@@ -3,8 +3,8 @@
 //     SubmitChange ── nobody is at it ──► takes what is queued, then its own, into the list
 //                 └── somebody is ──► into the queue, 64 KiB of it; who is at it takes it along, in the order of arrival
 //
-// Nothing is lost and nobody waits, but where 1,024 changes are queued, as who is at it has been taken off its processor: then for
-// 10 ms or so, and after that the change is counted (kMappingsFull) and forgotten.
+// Nothing is lost and nobody waits, but where 1,024 changes are queued, as who is at it has been taken off its processor: then
+// until it is back, for 0.3 s at most, and after that the change is counted (kMappingsFull) and forgotten.
 #ifndef HOLDFAST_SAMPLER_RANGES_CHANGE_QUEUE_H_
 #define HOLDFAST_SAMPLER_RANGES_CHANGE_QUEUE_H_
 

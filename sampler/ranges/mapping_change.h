@@ -16,8 +16,8 @@ struct MappingChange {
   // Mapped, after that; whatever was there is gone. 0, 0: nothing.
   uint64_t start = 0, end = 0;
   uint64_t ticket = 0;
-  Offset stack = 0;                        // of who mapped it
-  MappingKind kind = MappingKind::kNone;   // kNone: as what was removed, and anonymous if nothing was
+  Offset stack = 0;                       // of who mapped it
+  MappingKind kind = MappingKind::kNone;  // kNone: as what was removed, and anonymous if nothing was
 };
 
 // Taken before a call that unmaps, and after one that maps: what another thread maps at the same address, once it is free, is

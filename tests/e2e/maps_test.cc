@@ -22,7 +22,8 @@ std::map<std::string, KnownMaps> KnownMapsIn(const std::string& output) {
     std::istringstream words(line);
     std::string word, function;
     KnownMaps of;
-    if (words >> word >> function >> of.kind >> of.alloc_objects >> of.alloc_space >> of.inuse_objects >> of.inuse_space &&
+    if (words >> word >> function >> of.kind >> of.alloc_objects >> of.alloc_space >> of.inuse_objects >>
+            of.inuse_space &&
         word == "map")
       known[function] = of;
   }

@@ -48,8 +48,8 @@ TEST_P(OwnNames, ChangeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OwnNames,
-                         ::testing::Values("jemalloc_lazy", "jemalloc_now", "mimalloc_lazy", "mimalloc_now", "tcmalloc_lazy",
-                                           "tcmalloc_now"),
+                         ::testing::Values("jemalloc_lazy", "jemalloc_now", "mimalloc_lazy", "mimalloc_now",
+                                           "tcmalloc_lazy", "tcmalloc_now"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Who asks whether it runs with such an allocator is not told so by us.

@@ -70,9 +70,7 @@ KNOWN char* move_to(void* old, size_t bytes, void* to) {
 KNOWN void* raise_break(intptr_t bytes) { return sbrk(bytes); }
 KNOWN int set_break(void* end) { return brk(end); }
 KNOWN char* attach(int id) { return shmat(id, NULL, 0); }
-KNOWN char* map_by_number(size_t bytes) {
-  return (char*)syscall(SYS_mmap, NULL, bytes, kReadWrite, kPrivate, -1, 0);
-}
+KNOWN char* map_by_number(size_t bytes) { return (char*)syscall(SYS_mmap, NULL, bytes, kReadWrite, kPrivate, -1, 0); }
 KNOWN char* grow_by_number(void* old, size_t from, size_t to) {
   return (char*)syscall(SYS_mremap, old, from, to, MREMAP_MAYMOVE, 0);
 }
@@ -135,7 +133,8 @@ static void Failures(void) {
   Must(munmap(whole + 1, 4096) == -1 && errno == EINVAL, "munmap of an odd address");
   Must(munmap(whole, 0) == -1 && errno == EINVAL, "munmap of nothing");
   Must(mmap(NULL, 0, kReadWrite, kPrivate, -1, 0) == MAP_FAILED && errno == EINVAL, "mmap of nothing");
-  Must(mmap(whole, 4096, kReadWrite, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EBADF, "mmap of no file");
+  Must(mmap(whole, 4096, kReadWrite, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EBADF,
+       "mmap of no file");
   Must(mremap(whole + 1, 4096, 8192, 0) == MAP_FAILED && errno == EINVAL, "mremap of an odd address");
   Must(shmat(-1, NULL, 0) == (void*)-1 && errno == EINVAL, "shmat of nothing");
   Must(shmdt(whole) == -1 && errno == EINVAL, "shmdt of nothing");

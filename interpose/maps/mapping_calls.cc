@@ -45,8 +45,8 @@ void NoteMapped(const CallerRegisters& caller, const void* block, size_t bytes, 
   if (block != MAP_FAILED) RecordMapped(caller, AddressOf(block), Rounded(bytes, flags), KindOf(caller, flags));
 }
 
-void NoteMoved(const CallerRegisters& caller, const void* old, size_t old_bytes, size_t bytes, int flags, const void* moved,
-               uint64_t ticket) {
+void NoteMoved(const CallerRegisters& caller, const void* old, size_t old_bytes, size_t bytes, int flags,
+               const void* moved, uint64_t ticket) {
   if (moved == MAP_FAILED) return;
   // Of 0 bytes: a second mapping of what is shared.
   const bool stays = old_bytes == 0 || (flags & MREMAP_DONTUNMAP) != 0;
@@ -82,7 +82,8 @@ extern "C" {
 
 HOLDFAST_EXPORT void* mmap(void* hint, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
   if (UNLIKELY(!Ready()))
-    return PointerTo(Early(SYS_mmap, reinterpret_cast<long>(hint), static_cast<long>(bytes), protection, flags, file, offset));
+    return PointerTo(
+        Early(SYS_mmap, reinterpret_cast<long>(hint), static_cast<long>(bytes), protection, flags, file, offset));
   void* const block = real.mmap(hint, bytes, protection, flags, file, offset);
   if (RecordsMappings()) NoteMapped(HOLDFAST_CALLER(), block, bytes, flags);
   return block;
@@ -90,7 +91,8 @@ HOLDFAST_EXPORT void* mmap(void* hint, size_t bytes, int protection, int flags, 
 
 HOLDFAST_EXPORT void* mmap64(void* hint, size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
   if (UNLIKELY(!Ready()))
-    return PointerTo(Early(SYS_mmap, reinterpret_cast<long>(hint), static_cast<long>(bytes), protection, flags, file, offset));
+    return PointerTo(
+        Early(SYS_mmap, reinterpret_cast<long>(hint), static_cast<long>(bytes), protection, flags, file, offset));
   void* const block = real.mmap64(hint, bytes, protection, flags, file, offset);
   if (RecordsMappings()) NoteMapped(HOLDFAST_CALLER(), block, bytes, flags);
   return block;
@@ -113,8 +115,8 @@ HOLDFAST_EXPORT void* mremap(void* old, size_t old_bytes, size_t bytes, int flag
   void* const target = va_arg(list, void*);
   va_end(list);
   if (UNLIKELY(!Ready()))
-    return PointerTo(Early(SYS_mremap, reinterpret_cast<long>(old), static_cast<long>(old_bytes), static_cast<long>(bytes), flags,
-                           reinterpret_cast<long>(target), 0));
+    return PointerTo(Early(SYS_mremap, reinterpret_cast<long>(old), static_cast<long>(old_bytes),
+                           static_cast<long>(bytes), flags, reinterpret_cast<long>(target), 0));
   if (!RecordsMappings()) return real.mremap(old, old_bytes, bytes, flags, target);
   const uint64_t ticket = TakeMappingTicket();
   void* const moved = real.mremap(old, old_bytes, bytes, flags, target);
@@ -150,8 +152,7 @@ HOLDFAST_EXPORT void* sbrk(intptr_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT void* shmat(int id, const void* hint, int flags) noexcept {
-  if (UNLIKELY(!Ready()))
-    return PointerTo(Early(SYS_shmat, id, reinterpret_cast<long>(hint), flags, 0, 0, 0));
+  if (UNLIKELY(!Ready())) return PointerTo(Early(SYS_shmat, id, reinterpret_cast<long>(hint), flags, 0, 0, 0));
   void* const block = real.shmat(id, hint, flags);
   if (RecordsMappings()) NoteAttached(HOLDFAST_CALLER(), id, block);
   return block;
@@ -181,8 +182,8 @@ HOLDFAST_HIDDEN long HoldfastMappingCall(long number, long a, long b, long c, lo
       RecordUnmapped(static_cast<uintptr_t>(a), Rounded(static_cast<size_t>(b), 0), ticket);
       break;
     case SYS_mremap:
-      NoteMoved(caller, PointerTo(a), static_cast<size_t>(b), static_cast<size_t>(c), static_cast<int>(d), PointerTo(result),
-                ticket);
+      NoteMoved(caller, PointerTo(a), static_cast<size_t>(b), static_cast<size_t>(c), static_cast<int>(d),
+                PointerTo(result), ticket);
       break;
     case SYS_brk:
       NoteBreak(caller, static_cast<uintptr_t>(was), static_cast<uintptr_t>(result), ticket);
