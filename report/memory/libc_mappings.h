@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "report/memory/mapped_ranges.h"
 #include "report/memory/mappings.h"
+#include "report/memory/own_ranges.h"
 #include "report/table/snapshot.h"
 
 namespace holdfast {

@@ -1,5 +1,5 @@
 // Which ranges of addresses the program has mapped, and the Row of each: a skip list by address in the table (MappedRange in
-// sampler/contract/records.h).
+// sampler/contract/mapped_ranges.h).
 //
 //     heads ──────────────────────► B ────────────►             every fourth is in the next level, too
 //           ─► A ─────► A' ───────► B ──────► C ──►

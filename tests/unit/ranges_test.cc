@@ -117,7 +117,8 @@ TEST_F(Ranges, AgreeWithAMapOfPages) {
       default: {
         const uint64_t to = random() % kPages;
         change = Unmap(at, bytes);
-        const MappingChange there = Map(kBase + to * kPage, bytes, stacks[static_cast<size_t>(stack)], MappingKind::kNone);
+        const MappingChange there =
+            Map(kBase + to * kPage, bytes, stacks[static_cast<size_t>(stack)], MappingKind::kNone);
         change.start = there.start;
         change.end = there.end;
         change.ticket = there.ticket;
@@ -200,7 +201,8 @@ TEST_F(Ranges, OfThreadsAtOnceNoChangeIsLost) {
       for (int round = 0; round < kRounds; ++round) {
         const uint64_t at = kBase + next.fetch_add(1) * 4 * kPage;
         SubmitChange(table_, Map(at, 3 * kPage, stack));
-        if (const uint64_t other = shared[(round + i) % kPlaces].exchange(at)) SubmitChange(table_, Unmap(other, 3 * kPage));
+        if (const uint64_t other = shared[(round + i) % kPlaces].exchange(at))
+          SubmitChange(table_, Unmap(other, 3 * kPage));
       }
     });
   }

@@ -1,4 +1,4 @@
-#include "report/memory/mapped_ranges.h"
+#include "report/memory/own_ranges.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,8 +1,8 @@
 // Which ranges of addresses the program has mapped itself, as the wrappers saw it (MappedRange in sampler/contract/mapped_ranges.h).
 //
 // Read from the table file as it is at that moment, while the program goes on. What does not lie inside the file is left out.
-#ifndef HOLDFAST_REPORT_MEMORY_MAPPED_RANGES_H_
-#define HOLDFAST_REPORT_MEMORY_MAPPED_RANGES_H_
+#ifndef HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
+#define HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
 
 #include <cstdint>
 #include <vector>
@@ -21,4 +21,4 @@ absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& tabl
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_MEMORY_MAPPED_RANGES_H_
+#endif  // HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
