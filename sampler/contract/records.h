@@ -354,7 +354,7 @@ struct LiveThread {
 };
 static_assert(sizeof(LiveThread) == 16);
 // Segments of 256, 512, 1,024 … of them, made when they are needed.
-inline constexpr int kThreadSegments = 8;
+inline constexpr int kThreadSegments = 6;
 inline constexpr uint32_t kThreadSlots0 = 256;
 
 // The type of an exception, as its runtime calls it: mangled. `number` stands in rows; 0 is none.
