@@ -12,6 +12,7 @@
 #include "interpose/base/defined_names.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/operators.h"
@@ -160,6 +161,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // There is one thread now, or the program's first threads all wait for their creator's first allocation.
   stage = Stage::kResolving;
   FindRealFunctions();
+  FindThrowFunctions();
   owns_malloc = ReachedByAll();
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);

@@ -10,6 +10,7 @@
 #include "interpose/arch/entry_points.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/operators.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
@@ -48,6 +49,7 @@ static int CloseModule(void* handle) {
   const int result = real.dlclose(handle);
   AfterUnload();
   ForgetOperatorsByModule();
+  ForgetThrowFunctions();
   return result;
 }
 

@@ -28,12 +28,13 @@ namespace {
 uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   uint64_t hash = 0;
   for (const RowInfo& row : snapshot.rows) {
-    if (row.profile == kind && row.sums[0] != 0) {
+    const bool is_of_stacks = kind == ProfileKind::kMap && row.profile == ProfileKind::kThreads && row.class_bytes != 0;
+    if ((row.profile == kind || is_of_stacks) && row.sums[0] != 0) {
       hash = absl::HashOf(hash, row.stack, row.class_bytes, row.mark, row.number, row.sums[0], row.sums[1], row.sums[2],
                           row.sums[3]);
     }
   }
-  if (kind == ProfileKind::kThreads) {
+  if (kind == ProfileKind::kThreads || kind == ProfileKind::kMap) {
     for (const LiveThreadInfo& thread : snapshot.live_threads) hash = absl::HashOf(hash, thread.id, thread.gone);
   }
   if (kind != ProfileKind::kBlock) return hash;
@@ -133,7 +134,10 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
 }
 
 void ProcessExporter::LookAtLibcMappings(Snapshot* snapshot) {
-  const auto is_mapped = [](const RowInfo& row) { return row.profile == ProfileKind::kMap && row.sums[0] != 0; };
+  const auto is_mapped = [](const RowInfo& row) {
+    const bool is_of_stacks = row.profile == ProfileKind::kThreads && row.class_bytes != 0;
+    return (row.profile == ProfileKind::kMap || is_of_stacks) && row.sums[0] != 0;
+  };
   if ((snapshot->profiles & KindBit(ProfileKind::kMap)) == 0 ||
       std::none_of(snapshot->rows.begin(), snapshot->rows.end(), is_mapped))
     return;

@@ -74,6 +74,33 @@ void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Gro
   }
 }
 
+// The stacks of threads that libc has mapped for them, as mappings of who created them.
+void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
+  std::vector<double> gone(snapshot.rows.size());
+  for (const LiveThreadInfo& thread : snapshot.live_threads) gone[thread.row] += thread.gone ? 1 : 0;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t>, size_t> index;
+  for (size_t i = 0; i < snapshot.rows.size(); ++i) {
+    const RowInfo& row = snapshot.rows[i];
+    if (row.profile != ProfileKind::kThreads || row.class_bytes == 0 || row.sums[kThreadsCreated] == 0) continue;
+    const uint32_t stack = stacks->Intern(row.stack), labels = snapshot.stacks[row.stack].labels;
+    const auto [place, added] = index.emplace(std::tuple(stack, labels), groups->size());
+    if (added) {
+      Group group{};
+      group.stack = stack;
+      group.mark = static_cast<uint8_t>(MappingKind::kStack);
+      group.labels = labels;
+      groups->push_back(group);
+    }
+    auto& sums = (*groups)[place->second].sums;
+    const double created = row.sums[kThreadsCreated], ended = std::min(created, row.sums[kThreadsEnded] + gone[i]);
+    const auto bytes = static_cast<double>(row.class_bytes);
+    sums[kAllocObjects] += created;
+    sums[kAllocSpace] += created * bytes;
+    sums[kFreeObjects] += ended;
+    sums[kFreeSpace] += ended * bytes;
+  }
+}
+
 std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
                              bool only_waiting, StackInterner* stacks) {
   std::vector<Group> groups;
@@ -84,20 +111,22 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
     const StackInfo& info = snapshot.stacks[row.stack];
+    const uint64_t class_bytes = kind != ProfileKind::kThreads ? row.class_bytes : 0;
     const auto [place, added] =
-        index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.mark, row.number, info.labels), groups.size());
+        index.emplace(std::tuple(stack, row.wait, class_bytes, row.mark, row.number, info.labels), groups.size());
     if (added) {
-      groups.push_back({stack, row.wait, row.class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
+      groups.push_back({stack, row.wait, class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
       continue;
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
   }
   if (kind == ProfileKind::kBlock) AddWaiting(snapshot, stacks, &groups);
+  if (kind == ProfileKind::kMap) AddThreadStacks(snapshot, stacks, &groups);
   if (kind == ProfileKind::kThreads) {
     for (const LiveThreadInfo& thread : snapshot.live_threads) {
       const RowInfo& row = snapshot.rows[thread.row];
-      const auto group = index.find(std::tuple(stacks->Intern(row.stack), row.wait, row.class_bytes, row.mark,
-                                               row.number, snapshot.stacks[row.stack].labels));
+      const auto group = index.find(std::tuple(stacks->Intern(row.stack), row.wait, uint64_t{0}, row.mark, row.number,
+                                               snapshot.stacks[row.stack].labels));
       if (thread.gone && group != index.end()) groups[group->second].sums[kThreadsEnded] += 1;
     }
   }

@@ -27,7 +27,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "waits that no snapshot saw while they lasted: too many threads waited at once",
     "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
     "labels that became [overflow]: more than 4,032 different sets, or one of more than 512 bytes",
-    "threads that count as ended: more than 65,280 lived at once",
+    "threads that count as ended: more than 16,128 lived at once",
     "exceptions whose type became [overflow]: more than 1,024 types",
 };
 

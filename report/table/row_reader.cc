@@ -79,6 +79,7 @@ bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
       info->sums = {count(kAllocObjects), amount(kAllocSpace), count(kFreeObjects), amount(kFreeSpace)};
       return true;
     case ProfileKind::kThreads:
+      info->class_bytes = StackBytes(row.size_class);
       info->sums = {count(kThreadsCreated), count(kThreadsEnded)};
       return true;
     case ProfileKind::kExceptions:

@@ -30,6 +30,18 @@ struct MappedRangeSegment {
 };
 static_assert(sizeof(MappedRangeSegment) == 8192);
 
+// The stack that libc maps for a thread, as Row::size_class of kThreads has it: in pages of 4 KiB; from 128 MiB on in MiB, with the
+// highest bit. 0: it maps none, or a larger one than that can say.
+inline constexpr uint16_t kStackInMiB = 0x8000;
+inline constexpr uint16_t StackNumber(uint64_t bytes) {
+  const uint64_t pages = (bytes + 4095) >> 12, mib = (bytes + (1 << 20) - 1) >> 20;
+  if (pages < kStackInMiB) return static_cast<uint16_t>(pages);
+  return mib < kStackInMiB ? static_cast<uint16_t>(kStackInMiB | mib) : uint16_t{0};
+}
+inline constexpr uint64_t StackBytes(uint16_t number) {
+  return (number & kStackInMiB) != 0 ? uint64_t{number & (kStackInMiB - 1u)} << 20 : uint64_t{number} << 12;
+}
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_CONTRACT_MAPPED_RANGES_H_

@@ -225,8 +225,8 @@ struct Row {
   };
   uint16_t
       size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
-                   // the lock if they are kept apart (LockRecord::number); in exception rows ThrownType::number
-  Offset older;    // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
+      // the lock if they are kept apart (LockRecord::number); in exception rows ThrownType::number; in thread rows StackNumber
+  Offset older;  // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
   std::atomic<uint64_t> sums[kRowSums];
 };
 static_assert(sizeof(Row) == 80);
@@ -355,7 +355,7 @@ struct LiveThread {
 };
 static_assert(sizeof(LiveThread) == 16);
 // Segments of 256, 512, 1,024 … of them, made when they are needed.
-inline constexpr int kThreadSegments = 8;
+inline constexpr int kThreadSegments = 6;
 inline constexpr uint32_t kThreadSlots0 = 256;
 
 // The type of an exception, as its runtime calls it: mangled. `number` stands in rows; 0 is none.

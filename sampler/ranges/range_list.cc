@@ -209,8 +209,7 @@ void ApplyChange(SharedTable* table, const MappingChange& change) {
   if (change.start >= change.end) return;
   MappingKind kind = change.kind != MappingKind::kNone ? change.kind : was;
   if (kind == MappingKind::kNone) kind = MappingKind::kAnonymous;
-  // The word in which a row of locks has the kind of wait.
-  Row* row = FindRow(table, table->At<Stack>(change.stack), ProfileKind::kMap, static_cast<WaitKind>(kind), 0);
+  Row* row = FindMarkedRow(table, table->At<Stack>(change.stack), ProfileKind::kMap, static_cast<uint8_t>(kind), 0);
   ranges.Find(change.start, &path);
   ranges.Remove(change.start, change.end, UINT64_MAX, &path);  // by MAP_FIXED, or where we did not see it
   ranges.Find(change.start, &path);

@@ -118,6 +118,38 @@ TEST_F(Maps, AChildHasItsOwn) {
   }
 }
 
+TEST_F(Maps, ThreadsStacksAreOfWhoCreatedThem) {
+  for (const char* profiles : {"map", "map,threads"}) {
+    const RunResult run = RunMappings(Launch::kPreload, {"stacks"}, {{"profiles", profiles}});
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+    const auto known = KnownMapsIn(run.out);
+    EXPECT_EQ(known.size(), 3u) << run.out;
+    const std::vector<Decoded> maps = NewestMaps();
+    ASSERT_EQ(maps.size(), 1u) << AllSummaries();
+    for (const auto& [function, of] : known) ExpectIs(maps[0], function, of);
+    EXPECT_FALSE(maps[0].Names("create_on_own")) << maps[0].Summary();
+    ExpectAllWhole();
+    std::filesystem::remove_all(out());
+  }
+}
+
+// By the exporter, from outside.
+TEST_F(Maps, GlibcsOwnAreBesideTheProgramsOwn) {
+  Command command = CommandFor(Launch::kPreload, {"mappings", "arenas"}, {{"snapshot-every", "0"}});
+  command.env["MALLOC_ARENA_MAX"] = "2";
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> maps = NewestMaps();
+  ASSERT_EQ(maps.size(), 1u) << AllSummaries();
+  ExpectIs(maps[0], "map_whole", KnownMapsIn(run.out).at("map_whole"));
+  const Values arenas = maps[0].SumLeafWhere("[glibc arenas]", "mapping", "arena");
+  ASSERT_TRUE(arenas.contains("inuse_space")) << maps[0].Summary();
+  EXPECT_EQ(arenas.at("inuse_objects"), 1);
+  EXPECT_GE(arenas.at("inuse_space"), 100 << 10);
+  EXPECT_LT(arenas.at("inuse_space"), 2 << 20);
+  EXPECT_GE(maps[0].SumLeafWhere("[glibc heap]", "mapping", "brk").at("inuse_space"), 100 << 10);
+}
+
 // What an allocator maps for itself is told from what the program maps.
 TEST_F(Maps, AnAllocatorsMappingsAreArenas) {
   const char* allocator = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";

@@ -1,6 +1,6 @@
 // Mappings whose sizes are known to the byte, made and unmade in every way.
 //
-//     mappings kinds | threads | handler | fork
+//     mappings kinds | threads | handler | fork | stacks | arenas
 //
 // Each says what the map profile must hold, by the function that called:
 //     map FUNCTION KIND alloc_objects alloc_space inuse_objects inuse_space
@@ -316,11 +316,87 @@ static int InChild(void) {
   return 0;
 }
 
+// ---- Threads' stacks ----
+
+static pthread_barrier_t begun;
+static void* Sleep(void* until) {
+  pthread_barrier_wait(&begun);
+  while (until == NULL || !atomic_load((atomic_int*)until)) usleep(1000);
+  return NULL;
+}
+KNOWN pthread_t create_small(void* until) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 * KIB);
+  Must(pthread_create(&thread, &attributes, Sleep, until) == 0, "pthread_create");
+  pthread_attr_destroy(&attributes);
+  return thread;
+}
+KNOWN pthread_t create_default(void* until) {
+  pthread_t thread;
+  Must(pthread_create(&thread, NULL, Sleep, until) == 0, "pthread_create");
+  return thread;
+}
+KNOWN pthread_t create_on_own(void* stack, size_t bytes) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, bytes);
+  Must(pthread_create(&thread, &attributes, Sleep, NULL) == 0, "pthread_create");
+  return thread;
+}
+
+static int Stacks(void) {
+  static atomic_int end;
+  pthread_barrier_init(&begun, NULL, 7);
+  pthread_t ending[3];
+  for (int i = 0; i < 2; ++i) ending[i] = create_small(&end);
+  create_small(NULL);
+  ending[2] = create_default(&end);
+  create_default(NULL);
+  char* own = map_stack(MIB);
+  create_on_own(own, MIB);
+  pthread_barrier_wait(&begun);
+  atomic_store(&end, 1);
+  for (int i = 0; i < 3; ++i) pthread_join(ending[i], NULL);
+  pthread_attr_t plain;
+  size_t bytes;
+  pthread_attr_init(&plain);
+  pthread_attr_getstacksize(&plain, &bytes);
+  Say("create_small", "stack", 3, 768 * KIB, 1, 256 * KIB);
+  Say("create_default", "stack", 2, 2 * bytes, 1, bytes);
+  Say("map_stack", "stack", 1, MIB, 1, MIB);
+  return 0;
+}
+
+// ---- What glibc maps by itself ----
+
+static void* Allocates(void* unused) {
+  (void)unused;
+  char* block = malloc(100 * KIB);
+  memset(block, 1, 100 * KIB);
+  return block;
+}
+
+static int Arenas(void) {
+  for (int i = 0; i < 3; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, Allocates, NULL);
+    pthread_join(thread, NULL);
+  }
+  map_whole(MIB);
+  Say("map_whole", "anonymous", 1, MIB, 1, MIB);
+  return 0;
+}
+
 int main(int count, char** arguments) {
   const char* how = count > 1 ? arguments[1] : "";
   if (strcmp(how, "kinds") == 0) return Kinds();
   if (strcmp(how, "threads") == 0) return Threads();
   if (strcmp(how, "handler") == 0) return InHandler();
   if (strcmp(how, "fork") == 0) return InChild();
+  if (strcmp(how, "stacks") == 0) return Stacks();
+  if (strcmp(how, "arenas") == 0) return Arenas();
   return 2;
 }
