@@ -62,7 +62,6 @@ void Lose() {
 
 // What `change` says, and who did it.
 void Record(const CallerRegisters& caller, MappingChange change) {
-  if (LittleStackLeft(kStackForRecord)) return Lose();
   ThreadState& thread = thread_state;
   const Entered entered(thread);
   if (entered.way() == Way::kClosed) return;
@@ -83,16 +82,14 @@ void Record(const CallerRegisters& caller, MappingChange change) {
 
 void RecordGone(const MappingChange& change) {
   if (table() == nullptr) return;
-  if (LittleStackLeft(kStackForRecord)) return Lose();
   const Entered entered(thread_state);
   SharedTable* recorded = table();  // a child of fork may have found out that it is one
   if (entered.way() == Way::kClosed || recorded == nullptr) return;
   Submit(recorded, process.epoch.load(std::memory_order_acquire), change);
 }
 
-}  // namespace
-
-void RecordMapped(const CallerRegisters& caller, uintptr_t start, size_t bytes, MappingKind kind) {
+__attribute__((noinline)) void RecordMappedSlow(const CallerRegisters& caller, uintptr_t start, size_t bytes,
+                                                MappingKind kind) {
   MappingChange change;
   change.start = start;
   change.end = start + bytes;
@@ -101,15 +98,16 @@ void RecordMapped(const CallerRegisters& caller, uintptr_t start, size_t bytes, 
   Record(caller, change);
 }
 
-void RecordUnmapped(uintptr_t start, size_t bytes, uint64_t ticket) {
+__attribute__((noinline)) void RecordUnmappedSlow(uintptr_t start, size_t bytes, uint64_t ticket, bool detached) {
   MappingChange change;
   change.removed_start = start;
   change.removed_end = start + bytes;
   change.older_than = ticket;
+  change.detached = detached;
   RecordGone(change);
 }
 
-void RecordMoved(const CallerRegisters& caller, const Moved& moved, uint64_t ticket) {
+__attribute__((noinline)) void RecordMovedSlow(const CallerRegisters& caller, const Moved& moved, uint64_t ticket) {
   MappingChange change;
   if (!moved.stays) {
     change.removed_start = moved.from;
@@ -122,12 +120,28 @@ void RecordMoved(const CallerRegisters& caller, const Moved& moved, uint64_t tic
   Record(caller, change);
 }
 
+}  // namespace
+
+// Before anything that takes stack. Each goes on by a jump.
+
+void RecordMapped(const CallerRegisters& caller, uintptr_t start, size_t bytes, MappingKind kind) {
+  if (UNLIKELY(LittleStackLeft(kStackForRecord))) return Lose();
+  RecordMappedSlow(caller, start, bytes, kind);
+}
+
+void RecordUnmapped(uintptr_t start, size_t bytes, uint64_t ticket) {
+  if (UNLIKELY(LittleStackLeft(kStackForRecord))) return Lose();
+  RecordUnmappedSlow(start, bytes, ticket, false);
+}
+
+void RecordMoved(const CallerRegisters& caller, const Moved& moved, uint64_t ticket) {
+  if (UNLIKELY(LittleStackLeft(kStackForRecord))) return Lose();
+  RecordMovedSlow(caller, moved, ticket);
+}
+
 void RecordDetached(uintptr_t start, uint64_t ticket) {
-  MappingChange change;
-  change.removed_start = start;
-  change.older_than = ticket;
-  change.detached = true;
-  RecordGone(change);
+  if (UNLIKELY(LittleStackLeft(kStackForRecord))) return Lose();
+  RecordUnmappedSlow(start, 0, ticket, true);
 }
 
 void CountUnknownMapping() {

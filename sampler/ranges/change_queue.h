@@ -1,7 +1,7 @@
 // The way to the list of ranges, which one thread changes at a time, for threads and signal handlers that must not wait for each other.
 //
 //     SubmitChange ── nobody is at it ──► takes what is queued, then its own, into the list
-//                 └── somebody is ──► into the queue, 64 KiB of it; who is at it takes it along, in the order of arrival
+//                 └── somebody is ──► into the queue, 72 KiB of it; who is at it takes it along, in the order of arrival
 //
 // Nothing is lost and nobody waits, but where 1,024 changes are queued, as who is at it has been taken off its processor: then
 // until it is back, for 0.3 s at most, and after that the change is counted (kMappingsFull) and forgotten.
