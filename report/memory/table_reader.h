@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_REPORT_MEMORY_TABLE_READER_H_
 #define HOLDFAST_REPORT_MEMORY_TABLE_READER_H_
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -25,6 +26,11 @@ class TableReader {
     if (CounterValue(head->magic) != kTableMagic || head->version != kLayoutVersion)
       return absl::FailedPreconditionError("the table is of another version of holdfast");
     return head;
+  }
+
+  uint64_t FileBytes() const {
+    struct stat about {};
+    return fstat(file_, &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
   }
 
   // False: it does not lie wholly inside the file.
