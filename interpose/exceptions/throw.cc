@@ -43,26 +43,39 @@ const Raised* HeaderOf(const void* exception) {
   return reinterpret_cast<const Raised*>(static_cast<const char*>(exception) - kBeforeRaised);
 }
 
-bool IsLanguage(const void* exception, const char (&name)[9]) { return memcmp(exception, name, 8) == 0; }
+// Eight letters, the first in the highest byte.
+constexpr uint64_t Language(const char (&name)[9]) {
+  uint64_t language = 0;
+  for (int i = 0; i < 8; ++i) language = language << 8 | static_cast<unsigned char>(name[i]);
+  return language;
+}
+constexpr uint64_t kGnu = Language("GNUCC++\0"), kGnuOther = Language("GNUCC++\1");
+constexpr uint64_t kClang = Language("CLNGC++\0"), kClangOther = Language("CLNGC++\1");
+constexpr uint64_t kRustLanguage = Language("MOZ\0RUST");
+
+uint64_t LanguageOf(const void* exception) {
+  uint64_t language;
+  memcpy(&language, exception, sizeof language);
+  return language;
+}
 
 void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t interval) {
-  if (IsLanguage(exception, "GNUCC++\0") || IsLanguage(exception, "CLNGC++\0"))
+  const uint64_t language = LanguageOf(exception);
+  if (language == kGnu || language == kClang)
     return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), 0, interval);
-  if (IsLanguage(exception, "CLNGC++\1"))
+  if (language == kClangOther)
     return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), kRethrown, interval);
-  if (IsLanguage(exception, "GNUCC++\1")) {
+  if (language == kGnuOther) {
     const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
     const void* type = reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
     return RecordThrow(caller, NameOf(type), kRethrown, interval);
   }
-  constexpr char kRustName[] = "RUST";  // the compiler's, then the language's
-  const auto* bytes = static_cast<const char*>(exception);
-  const bool rust = memcmp(bytes + 4, kRustName, 4) == 0 || memcmp(bytes, kRustName, 4) == 0;
-  RecordThrow(caller, nullptr, rust ? kRust : kForeign, interval);
+  RecordThrow(caller, nullptr, language == kRustLanguage ? kRust : kForeign, interval);
 }
 
 bool IsOfAnother(const void* exception) {
-  return IsLanguage(exception, "GNUCC++\1") || IsLanguage(exception, "CLNGC++\1");
+  const uint64_t language = LanguageOf(exception);
+  return language == kGnuOther || language == kClangOther;
 }
 
 }  // namespace
@@ -81,7 +94,8 @@ HOLDFAST_HIDDEN void* HoldfastThrown(const void* /*object*/, const void* type, u
 HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   const ThrowFunctions functions = ThrowFunctionsFor(pc);
   if (UNLIKELY(!Ready())) return functions.cxa_rethrow;
-  const void* type = functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
+  const void* type =
+      functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
   if (const uint64_t interval = type != nullptr ? ThrowDue() : 0; UNLIKELY(interval != 0))
     RecordThrow({pc, sp, fp}, NameOf(type), kRethrown, interval);
   NoteOnItsWay();

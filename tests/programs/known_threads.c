@@ -2,7 +2,8 @@
 //
 //     threads FUNCTION created alive        once all is as it shall be at the end
 //
-// known_threads [WAYS]     WAYS: letters of the list below; without it all
+// known_threads [WAYS [wait]]     WAYS: letters of the list below; without it all. wait: for a line, before the end
+// known_threads grow              leaks three for each line on standard input
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -95,7 +96,10 @@ static void* Fork(void* argument) {
   if (waitpid(child, &status, 0) != child || status != 0) abort();
   return argument;
 }
-KNOWN void forks(void) { joins(Fork); }
+KNOWN void forks(void) {
+  fflush(stdout);
+  joins(Fork);
+}
 
 static void Say(const char* function, int created, int alive) {
   printf("threads %s %d %d\n", function, created, alive);
@@ -105,6 +109,20 @@ int main(int argc, char** argv) {
   const char* ways = argc > 1 ? argv[1] : "jdclftsk";
   sem_init(&begun, 0, 0);
   sem_init(&forever, 0, 0);
+  if (strcmp(ways, "grow") == 0) {  // three more for each line; of as many again nothing stays
+    char line[100];
+    int lines = 0;
+    setvbuf(stdin, NULL, _IONBF, 0);
+    printf("ready\n");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+      for (int i = 0; i < 3; ++i) leaks();
+      for (int i = 0; i < 3; ++i) joins(Return);
+      printf("done %d\n", ++lines);
+      fflush(stdout);
+    }
+    return 0;
+  }
   for (; *ways != '\0'; ++ways) {
     if (*ways == 'j') {
       for (int i = 0; i < 20; ++i) joins(i % 2 == 0 ? Return : Exit);

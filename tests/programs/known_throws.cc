@@ -49,6 +49,7 @@ NOINLINE void throws_on() {
 }
 NOINLINE void throws_stored(const std::exception_ptr& stored) { std::rethrow_exception(stored); }
 NOINLINE void throws_for_rate() { throw 1; }
+NOINLINE void refuses_often(int code) { throw app::Refused{code}; }
 NOINLINE void throws_number() { throw 7; }
 NOINLINE void throws_on_little_stack() { throw 2.5; }
 }
@@ -86,6 +87,7 @@ static void* ThrowsOnLittleStack(void*) {
   return nullptr;
 }
 
+static long often = 0;
 static volatile sig_atomic_t handled = 0;
 static void ThrowsInHandler(int) {
   try {
@@ -104,10 +106,10 @@ struct Unwinding {
 } __attribute__((aligned(16)));
 extern "C" int _Unwind_RaiseException(Unwinding*);
 extern "C" {
-NOINLINE void panics(const char* language) {
+NOINLINE void panics(const char* letters) {
   static thread_local Unwinding raised;
   memset(&raised, 0, sizeof raised);
-  memcpy(&raised.language, language, 8);
+  for (int i = 0; i < 8; ++i) raised.language = raised.language << 8 | static_cast<unsigned char>(letters[i]);
   raised.clean = [](int, Unwinding*) {};
   _Unwind_RaiseException(&raised);
   abort();
@@ -210,16 +212,18 @@ int main(int argc, char** argv) {
 
   // A storm of signals, each of which throws and catches, over a thread that does the same.
   signal(SIGALRM, ThrowsInHandler);
-  const itimerval often = {{0, 500}, {0, 500}}, never = {};
-  setitimer(ITIMER_REAL, &often, nullptr);
+  const itimerval soon = {{0, 500}, {0, 500}}, never = {};
+  setitimer(ITIMER_REAL, &soon, nullptr);
   while (handled < 50) {
+    ++often;
     try {
-      refuses(4);
+      refuses_often(4);
     } catch (const app::Refused& refused) {
       if (refused.code != 4) abort();
     }
   }
   setitimer(ITIMER_REAL, &never, nullptr);
+  Say("refuses_often", "app::Refused", "-", often);
   fflush(stdout);
   return 0;
 }
