@@ -102,6 +102,17 @@ TEST_F(Maps, OfSignalHandlersNothingIsLost) {
   EXPECT_EQ(of_handler["inuse_space"], kept * 8 * 1024);
 }
 
+// What was under way is lost at worst; what comes later is not.
+TEST_F(Maps, HandlersThatJumpOrForkLeaveNothingLocked) {
+  const RunResult run = RunMappings(Launch::kPreload, {"jumps"}, {{"children", "no"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> maps = NewestMaps();
+  ASSERT_EQ(maps.size(), 1u) << AllSummaries();
+  const auto known = KnownMapsIn(run.out);
+  ASSERT_TRUE(known.contains("map_whole")) << run.out;
+  ExpectIs(maps[0], "map_whole", known.at("map_whole"));
+}
+
 // A child begins with an empty profile, as of its heap: what it inherits and unmaps is its parent's.
 TEST_F(Maps, AChildHasItsOwn) {
   const RunResult run = RunMappings(Launch::kPreload, {"fork"});

@@ -1,6 +1,6 @@
 // Mappings whose sizes are known to the byte, made and unmade in every way.
 //
-//     mappings kinds | threads | handler | fork | stacks | arenas
+//     mappings kinds | threads | handler | jumps | fork | stacks | arenas
 //
 // Each says what the map profile must hold, by the function that called:
 //     map FUNCTION KIND alloc_objects alloc_space inuse_objects inuse_space
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -296,6 +297,45 @@ static int InHandler(void) {
   return 0;
 }
 
+// ---- A handler that jumps out of a call, or forks in the midst of it ----
+
+static sigjmp_buf out;
+static volatile sig_atomic_t armed, jumped;
+static void Jump(int number) {
+  (void)number;
+  ++jumped;
+  if (jumped % 50 == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      map_in_child(8 * KIB);
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+  }
+  if (armed) siglongjmp(out, 1);
+}
+
+static int Jumps(void) {
+  signal(SIGALRM, Jump);
+  const struct itimerval often = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  sigsetjmp(out, 1);
+  while (jumped < 500) {
+    armed = 1;
+    void* block = map_outside(64 * KIB);
+    munmap(block, 64 * KIB);
+    armed = 0;
+  }
+  setitimer(ITIMER_REAL, &never, NULL);
+  armed = 0;
+  for (int i = 0; i < 100; ++i) {
+    char* block = map_whole(8 * KIB);
+    if (i % 4 == 0) munmap(block, 8 * KIB);
+  }
+  Say("map_whole", "anonymous", 100, 800 * KIB, 75, 600 * KIB);
+  return 0;
+}
+
 // ---- A child of fork ----
 
 static int InChild(void) {
@@ -395,6 +435,7 @@ int main(int count, char** arguments) {
   if (strcmp(how, "kinds") == 0) return Kinds();
   if (strcmp(how, "threads") == 0) return Threads();
   if (strcmp(how, "handler") == 0) return InHandler();
+  if (strcmp(how, "jumps") == 0) return Jumps();
   if (strcmp(how, "fork") == 0) return InChild();
   if (strcmp(how, "stacks") == 0) return Stacks();
   if (strcmp(how, "arenas") == 0) return Arenas();

@@ -7,7 +7,7 @@
 #include "known.h"
 
 enum { kCount = 100 };
-static void* blocks[kCount];
+static void* blocks[kCount] __attribute__((unused));
 
 #ifdef JEMALLOC
 void* mallocx(size_t, int) __attribute__((weak));
