@@ -12,9 +12,12 @@
 #include "interpose/base/defined_names.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/operators.h"
+#include "interpose/maps/allocator_code.h"
+#include "interpose/own_names/own_names.h"
 #include "interpose/text_of_environment.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -141,6 +144,7 @@ void InstallSnapshotSignal() {
 __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
+  BindOwnNames();
   at_quick_exit(AwaitLastProfile);
   pthread_atfork(BeforeFork, AfterFork, nullptr);  // also of daemon and forkpty, which call fork inside libc
 }
@@ -157,6 +161,7 @@ HOLDFAST_COLD bool ReadySlow() {
   // There is one thread now, or the program's first threads all wait for their creator's first allocation.
   stage = Stage::kResolving;
   FindRealFunctions();
+  FindThrowFunctions();
   owns_malloc = ReachedByAll();
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
@@ -172,6 +177,7 @@ HOLDFAST_COLD bool ReadySlow() {
   const bool can_align = owns_malloc && AllocatorCanAlign();
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
   AllowTag(can_align);
+  FindAllocatorCode(reinterpret_cast<const void*>(real.malloc));
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();

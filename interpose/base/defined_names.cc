@@ -67,10 +67,9 @@ bool HasSymbol(const link_map* of, const char* name, uint32_t hash, Wanted wante
   }
 }
 
-const link_map* FirstThatDefines(const char* name) {
+const link_map* FirstThatDefines(const char* name, const link_map* object = _r_debug.r_map) {
   const uint32_t hash = HashOf(name);
   const auto is_defined = [](const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; };
-  const link_map* object = _r_debug.r_map;
   while (object != nullptr && !HasSymbol(object, name, hash, is_defined)) object = object->l_next;
   return object;
 }
@@ -83,6 +82,12 @@ const link_map* ObjectOf(const void* address) {
 }
 
 bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
+
+bool IsDefinedBehind(const char* name, const void* base) {
+  const link_map* object = _r_debug.r_map;
+  while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = object->l_next;
+  return object != nullptr && FirstThatDefines(name, object->l_next) != nullptr;
+}
 
 bool IsDefinedFirstAt(const char* name, const void* base) {
   const link_map* object = FirstThatDefines(name);

@@ -17,6 +17,9 @@ HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 
+// Whether an object that was loaded behind the one at `base` defines it.
+HOLDFAST_HIDDEN bool IsDefinedBehind(const char* name, const void* base);
+
 // Whether the first object that defines it is the one loaded at `base`.
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
 

@@ -10,12 +10,19 @@
 #include "interpose/arch/entry_points.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/operators.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/maps/maps.h"
 
 using namespace holdfast;
+
+static bool IsMappingCall(long number) {
+  return number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_brk ||
+         number == SYS_shmat || number == SYS_shmdt;
+}
 
 extern "C" {
 
@@ -42,6 +49,7 @@ static int CloseModule(void* handle) {
   const int result = real.dlclose(handle);
   AfterUnload();
   ForgetOperatorsByModule();
+  ForgetThrowFunctions();
   return result;
 }
 
@@ -119,6 +127,8 @@ HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
   if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
     BeforeFork();
   if (UNLIKELY(number == SYS_landlock_restrict_self) && Ready()) BeforeLandlock();
-  return Ready() ? reinterpret_cast<void*>(real.syscall) : reinterpret_cast<void*>(HoldfastEarlySyscall);
+  if (UNLIKELY(!Ready())) return reinterpret_cast<void*>(HoldfastEarlySyscall);
+  return UNLIKELY(IsMappingCall(number)) && RecordsMappings() ? reinterpret_cast<void*>(HoldfastMappingCall)
+                                                              : reinterpret_cast<void*>(real.syscall);
 }
 }  // extern "C"

@@ -68,7 +68,9 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
           "--metric,--sample_index,--sample-index", options->metric,
           "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
       ->type_name("NAME");
-  command->add_option("--kind", options->kind, "Of a folder only this kind: heap, mutex, block, peak or\nlifetimes")
+  command
+      ->add_option("--kind", options->kind,
+                   "Of a folder only this kind: heap, mutex, block, map, threads, exceptions, peak or lifetimes")
       ->type_name("KIND");
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")

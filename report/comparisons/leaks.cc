@@ -59,7 +59,13 @@ class Finder {
   // series.
   absl::Status Read(std::ostream& err) {
     Progress progress("reading snapshot");
-    const auto found = FindProfiles(options_.view.files, "heap");
+    auto found = FindProfiles(options_.view.files, "heap");
+    // Of a folder those of threads as well.
+    if (auto threads = FindProfiles(options_.view.files, "threads"); threads.ok()) {
+      if (!found.ok()) found.emplace();
+      std::erase_if(*threads, [](const FoundFile& file) { return !file.from_folder; });
+      found->insert(found->end(), threads->begin(), threads->end());
+    }
     if (!found.ok()) return found.status();
     size_t done = 0;
     for (const FoundFile& file : *found) {
@@ -75,8 +81,15 @@ class Finder {
         continue;
       }
       ProfileFile described = DescribeFile(file.path, *profile);
-      if (file.from_folder && described.kind_stated && described.kind != "heap") continue;
+      const bool threads = described.kind == "threads";
+      if (file.from_folder && described.kind_stated && described.kind != "heap" && !threads) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
+      if (threads) {
+        const auto [series, added] = threads_.try_emplace(
+            described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+        if (const auto read = series->second.second.Add(described); !read.ok()) return read;
+        continue;
+      }
       if (const auto newest = newest_[described.process];
           newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
         newest_[described.process] = described.profile;
@@ -89,13 +102,16 @@ class Finder {
   }
 
   bool HasEnough() const {
-    return std::any_of(processes_.begin(), processes_.end(),
-                       [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; });
+    const auto has_enough = [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; };
+    return std::any_of(processes_.begin(), processes_.end(), has_enough) ||
+           std::any_of(threads_.begin(), threads_.end(), has_enough);
   }
 
   std::string TooFew() const {
     size_t most = 0;
-    for (const auto& [process, series] : processes_) most = std::max(most, series.second.snapshots());
+    for (const auto* all : {&processes_, &threads_}) {
+      for (const auto& [process, series] : *all) most = std::max(most, series.second.snapshots());
+    }
     return fmt::format(
         "{}: {} snapshot{} of a process {} too few to see growth; it takes {}. Let it run on, or take them more often "
         "with "
@@ -158,6 +174,28 @@ class Finder {
       }
       leak_slope = std::max(leak_slope, process_leaks);
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
+    }
+    for (const auto& [process, named] : threads_) {
+      const auto& [program, series] = named;
+      if (series.snapshots() < kLeastSnapshots) continue;
+      size_t growing = 0;
+      for (const LeakSeries::Entry& entry : series.Entries()) {
+        if (entry.bytes.growth_class != GrowthClass::kGrowing) continue;
+        if (entry.suppressed) {
+          ++suppressed;
+          continue;
+        }
+        ++growing;
+        if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
+        table.rows.push_back(ThreadRowOf(process, program, entry, series.FramesOf(entry), rate));
+        stacks.push_back(series.FramesOf(entry));
+      }
+      if (growing == 0) continue;
+      leaks += growing;
+      worst = Grows::kYes;
+      const Growth total = series.Total();
+      table.header.push_back(fmt::format("threads  {} of {} alive, {:+.4g} {}: they are created and do not end",
+                                         series.TotalNow(), program, total.slope / rate.an_hour, rate.words));
     }
     const std::vector<std::string> texts =
         TellingStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
@@ -222,11 +260,25 @@ class Finder {
             grows ? 1.0 : 0.005};
   }
 
+  static TableRow ThreadRowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
+                              const std::vector<std::string>& frames, const RateUnit& rate) {
+    const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
+    return {{Cell::Real(fmt::format("{:+.4g} threads", slope), entry.objects.slope),
+             Cell::Real(fmt::format("±{:.4g}", error), entry.objects.half_width),
+             Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
+             Cell::Number(fmt::format("{} threads", entry.objects_now), entry.objects_now),
+             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
+             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(process),
+             Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+            1.0};
+  }
+
   const LeaksOptions& options_;
   Suppressions suppressions_;
   double limit_ = 0;
   std::set<std::string> seen_;
   std::map<std::string, std::pair<std::string, LeakSeries>> processes_;  // by identity: program, series
+  std::map<std::string, std::pair<std::string, LeakSeries>> threads_;    // the same, of threads alive
   std::map<std::string, std::shared_ptr<Profile>> newest_;               // the same
 };
 

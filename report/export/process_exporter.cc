@@ -14,6 +14,7 @@
 #include "report/export/written_files.h"
 #include "report/lock_records/lock_names.h"
 #include "report/memory/account_records.h"
+#include "report/memory/libc_mappings.h"
 #include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/pprof.h"
@@ -27,9 +28,14 @@ namespace {
 uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   uint64_t hash = 0;
   for (const RowInfo& row : snapshot.rows) {
-    if (row.profile == kind && row.sums[0] != 0) {
-      hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums[0], row.sums[1], row.sums[2]);
+    const bool is_of_stacks = kind == ProfileKind::kMap && row.profile == ProfileKind::kThreads && row.class_bytes != 0;
+    if ((row.profile == kind || is_of_stacks) && row.sums[0] != 0) {
+      hash = absl::HashOf(hash, row.stack, row.class_bytes, row.mark, row.number, row.sums[0], row.sums[1], row.sums[2],
+                          row.sums[3]);
     }
+  }
+  if (kind == ProfileKind::kThreads || kind == ProfileKind::kMap) {
+    for (const LiveThreadInfo& thread : snapshot.live_threads) hash = absl::HashOf(hash, thread.id, thread.gone);
   }
   if (kind != ProfileKind::kBlock) return hash;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
@@ -141,6 +147,34 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   for (const std::string& record : AccountRecords(*account)) profile->AddComment(record);
 }
 
+void ProcessExporter::LookAtLibcMappings(Snapshot* snapshot) {
+  const auto is_mapped = [](const RowInfo& row) {
+    const bool is_of_stacks = row.profile == ProfileKind::kThreads && row.class_bytes != 0;
+    return (row.profile == ProfileKind::kMap || is_of_stacks) && row.sums[0] != 0;
+  };
+  if ((snapshot->profiles & KindBit(ProfileKind::kMap)) == 0 ||
+      std::none_of(snapshot->rows.begin(), snapshot->rows.end(), is_mapped))
+    return;
+  const std::optional<pid_t> pid = FindProcess(table_.owner());
+  const absl::StatusOr<std::vector<LibcMapping>> found =
+      pid.has_value() ? ReadLibcMappings(*pid, table_) : absl::NotFoundError("the process has ended");
+  if (found.ok()) {
+    for (LibcMapping& known : libc_mappings_) known.mappings = known.bytes = 0;
+    for (const LibcMapping& now : *found) {
+      LibcMapping& known = libc_mappings_[static_cast<size_t>(now.kind)];
+      known = {.name = now.name,
+               .kind = now.kind,
+               .mappings = now.mappings,
+               .bytes = now.bytes,
+               .most_mappings = std::max(known.most_mappings, now.mappings),
+               .most_bytes = std::max(known.most_bytes, now.bytes)};
+    }
+  }
+  for (const LibcMapping& known : libc_mappings_) {
+    if (known.name != nullptr) snapshot->libc_mappings.push_back(known);
+  }
+}
+
 void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
   Kind* const kind = &kinds_[index];
   if (index == kPeakFile) {  // there is one highest state
@@ -201,6 +235,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
   snapshot->reasons = occasion.reasons;
   if (!occasion.lean) LookAtWaits(table_, &*snapshot);
   KeepPeak(&*snapshot);
+  if (!occasion.lean) LookAtLibcMappings(&*snapshot);
   program_.Look(table_, &*snapshot);
   keep_ = snapshot->keep;
   tables_max_disk_bytes_ = snapshot->max_disk_bytes;
@@ -233,7 +268,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     } else {
       Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     }
-    if (kind != ProfileKind::kHeap) WriteLockNames(*snapshot, &profile);
+    if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) WriteLockNames(*snapshot, &profile);
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
@@ -268,6 +303,9 @@ struct ProcessExporter::HandedOver {
     bool written;
     uint64_t fingerprint;
   } kinds[kFileKinds];
+  struct {
+    uint64_t mappings, bytes;
+  } most_by_libc[kMappingKinds];
   uint32_t keep;
 };
 
@@ -299,10 +337,16 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const Table
         });
     if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
     for (int i = 0; i < kFileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+    for (int i = 0; i < kMappingKinds; ++i)
+      handed->most_by_libc[i] = {libc_mappings_[i].most_mappings, libc_mappings_[i].most_bytes};
     handed->keep = keep_;
     return true;
   });
   if (!read.ok()) return read;
+  for (int i = 0; i < kMappingKinds; ++i) {
+    libc_mappings_[i].most_mappings = handed->most_by_libc[i].mappings;
+    libc_mappings_[i].most_bytes = handed->most_by_libc[i].bytes;
+  }
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(table_.program());

@@ -12,6 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
+#include "report/base/utf8.h"
+#include "report/elf/demangle.h"
 #include "report/export/code_segments.h"
 #include "report/export/profile_comments.h"
 #include "report/export/running_program.h"
@@ -23,12 +25,22 @@
 namespace holdfast {
 namespace {
 
+bool IsLock(ProfileKind kind) { return kind == ProfileKind::kMutex || kind == ProfileKind::kBlock; }
+
+// As C++ writes it: "7MyError" is MyError. Mangled where that is none.
+std::string TypeName(std::string_view mangled) {
+  constexpr std::string_view kOfType = "typeinfo name for ";
+  std::string name = Demangle(fmt::format("_ZTS{}", mangled.starts_with('*') ? mangled.substr(1) : mangled));
+  return name.starts_with(kOfType) ? name.substr(kOfType.size()) : std::string(mangled);
+}
+
 // What one sample of the profile adds up: the unrounded sums of its rows.
 struct Group {
   uint32_t stack;
   WaitKind wait;
   uint64_t class_bytes;
-  uint16_t lock;
+  uint8_t mark;
+  uint16_t number;
   uint32_t labels;  // index into Snapshot::label_sets
   bool overflow;
   std::array<double, kRowSums> sums;
@@ -38,39 +50,76 @@ struct Group {
 
 // Waits that go on, with the time so far: exact, none is left to chance. Apart by lock where the others are.
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
-  const bool by_lock =
-      std::any_of(snapshot.rows.begin(), snapshot.rows.end(), [](const RowInfo& row) { return row.lock != 0; });
+  const bool by_lock = std::any_of(snapshot.rows.begin(), snapshot.rows.end(),
+                                   [](const RowInfo& row) { return IsLock(row.profile) && row.number != 0; });
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint32_t>, size_t> index;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
     const uint64_t lock = by_lock ? wait.lock : 0;
     const uint32_t labels = wait.stack != kNoStack ? snapshot.stacks[wait.stack].labels : 0;
     const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock, labels), groups->size());
-    if (added) groups->push_back({stack, wait.kind, 0, 0, labels, false, {}, true, lock});
+    if (added) groups->push_back({stack, wait.kind, 0, 0, 0, labels, false, {}, true, lock});
     (*groups)[place->second].sums[kContentions] += 1;
     (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
+  }
+}
+
+// The stacks of threads that libc has mapped for them, as mappings of who created them.
+void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
+  std::vector<double> gone(snapshot.rows.size());
+  for (const LiveThreadInfo& thread : snapshot.live_threads) gone[thread.row] += thread.gone ? 1 : 0;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t>, size_t> index;
+  for (size_t i = 0; i < snapshot.rows.size(); ++i) {
+    const RowInfo& row = snapshot.rows[i];
+    if (row.profile != ProfileKind::kThreads || row.class_bytes == 0 || row.sums[kThreadsCreated] == 0) continue;
+    const uint32_t stack = stacks->Intern(row.stack), labels = snapshot.stacks[row.stack].labels;
+    const auto [place, added] = index.emplace(std::tuple(stack, labels), groups->size());
+    if (added) {
+      Group group{};
+      group.stack = stack;
+      group.mark = static_cast<uint8_t>(MappingKind::kStack);
+      group.labels = labels;
+      groups->push_back(group);
+    }
+    auto& sums = (*groups)[place->second].sums;
+    const double created = row.sums[kThreadsCreated], ended = std::min(created, row.sums[kThreadsEnded] + gone[i]);
+    const auto bytes = static_cast<double>(row.class_bytes);
+    sums[kAllocObjects] += created;
+    sums[kAllocSpace] += created * bytes;
+    sums[kFreeObjects] += ended;
+    sums[kFreeSpace] += ended * bytes;
   }
 }
 
 std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
                              bool only_waiting, StackInterner* stacks) {
   std::vector<Group> groups;
-  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint16_t, uint32_t>, size_t> index;
+  absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint8_t, uint16_t, uint32_t>, size_t> index;
   for (const RowInfo& row : rows) {
     if (row.profile != kind || only_waiting) continue;
     // Dropped before its stack makes locations: a row without a call or a wait says nothing.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
     const StackInfo& info = snapshot.stacks[row.stack];
+    const uint64_t class_bytes = kind != ProfileKind::kThreads ? row.class_bytes : 0;
     const auto [place, added] =
-        index.emplace(std::tuple(stack, row.wait, row.class_bytes, row.lock, info.labels), groups.size());
+        index.emplace(std::tuple(stack, row.wait, class_bytes, row.mark, row.number, info.labels), groups.size());
     if (added) {
-      groups.push_back({stack, row.wait, row.class_bytes, row.lock, info.labels, info.overflow, row.sums});
+      groups.push_back({stack, row.wait, class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
       continue;
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
   }
   if (kind == ProfileKind::kBlock) AddWaiting(snapshot, stacks, &groups);
+  if (kind == ProfileKind::kMap) AddThreadStacks(snapshot, stacks, &groups);
+  if (kind == ProfileKind::kThreads) {
+    for (const LiveThreadInfo& thread : snapshot.live_threads) {
+      const RowInfo& row = snapshot.rows[thread.row];
+      const auto group = index.find(std::tuple(stacks->Intern(row.stack), row.wait, uint64_t{0}, row.mark, row.number,
+                                               snapshot.stacks[row.stack].labels));
+      if (thread.gone && group != index.end()) groups[group->second].sums[kThreadsEnded] += 1;
+    }
+  }
   return groups;
 }
 
@@ -87,17 +136,23 @@ class Builder {
     Segments segments(snapshot_);
     StackInterner stacks(snapshot_, segments, &profile_);
     for (const Group& group : GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks)) {
-      if (kind_ == ProfileKind::kHeap) {
-        AddHeapSample(group, stacks.Frames(group.stack));
+      const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
+      if (IsLock(kind_)) {
+        AddLockSample(group, frames);
+      } else if (kind_ == ProfileKind::kThreads) {
+        AddThreadSample(group, frames);
+      } else if (kind_ == ProfileKind::kExceptions) {
+        AddExceptionSample(group, frames);
       } else {
-        AddLockSample(group, stacks.Frames(group.stack));
+        AddHeapSample(group, frames);
       }
     }
+    if (kind_ == ProfileKind::kMap) AddLibcMappings(&stacks);
     AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_, full_sums_,
                 &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
-    if (kind_ != ProfileKind::kHeap && (!profile_.samples.empty() || only_waiting_)) {
+    if (IsLock(kind_) && (!profile_.samples.empty() || only_waiting_)) {
       AddLockComments(snapshot_, frames, &profile_);
       AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }
@@ -112,7 +167,7 @@ class Builder {
     const auto add = [&](const char* type, const char* unit) {
       profile_.sample_types.push_back({Intern(type), Intern(unit)});
     };
-    if (kind_ == ProfileKind::kHeap) {
+    if (kind_ == ProfileKind::kHeap || kind_ == ProfileKind::kMap) {
       if (peak_ == nullptr) {
         add("alloc_objects", "count");
         add("alloc_space", "bytes");
@@ -120,14 +175,22 @@ class Builder {
       add(peak_ != nullptr ? "peak_objects" : "inuse_objects", "count");
       add(peak_ != nullptr ? "peak_space" : "inuse_space", "bytes");
       profile_.period_type = {Intern("space"), Intern("bytes")};
+      profile_.period = kind_ == ProfileKind::kMap ? 1 : 0;
       for (const IntervalChange& change : snapshot_.heap_intervals) {
-        if (change.interval != 0)
+        if (change.interval != 0 && kind_ == ProfileKind::kHeap)
           profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
     } else {
-      add("contentions", "count");
-      add("delay", "nanoseconds");
-      profile_.period_type = {Intern("contentions"), Intern("count")};
+      if (kind_ == ProfileKind::kThreads) {
+        add("created", "count");
+        add("alive", "count");
+      } else if (kind_ == ProfileKind::kExceptions) {
+        add("exceptions", "count");
+      } else {
+        add("contentions", "count");
+        add("delay", "nanoseconds");
+      }
+      profile_.period_type = profile_.sample_types.front();
       profile_.period = 1;
     }
     profile_.default_sample_type = profile_.sample_types.back().type;
@@ -154,10 +217,12 @@ class Builder {
     const auto values = std::span(all).subspan(peak_ != nullptr ? 2 : 0);
     // All sizes meet in the overflow stack: a size class would be a lie there.
     labels_.clear();
-    if (!group.overflow) {
+    if (!group.overflow && kind_ == ProfileKind::kHeap) {
       labels_.push_back(
           {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
     }
+    if (kind_ == ProfileKind::kMap && group.mark != 0)
+      labels_.push_back({.key = Intern("mapping"), .text = Intern(kMappingKindNames[group.mark])});
     AddThreadLabels(group.labels);
     profile_.AddSample(frames, values, labels_);
     variances_[0] += sums[kAllocObjectsVariance];
@@ -175,7 +240,7 @@ class Builder {
       labels_.push_back({.key = Intern(kind_ == ProfileKind::kMutex ? "lock" : "wait"),
                          .text = Intern(kWaitKindNames[static_cast<int>(group.wait)])});
     }
-    if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.lock); address != 0) {
+    if (const uint64_t address = group.waiting ? group.lock_address : AddressOfLock(group.number); address != 0) {
       labels_.push_back({.key = Intern("lock_address"), .text = Intern(fmt::format("0x{:x}", address))});
     }
     if (group.waiting) labels_.push_back({.key = Intern("state"), .text = Intern("waiting")});
@@ -183,6 +248,51 @@ class Builder {
     profile_.AddSample(frames, values, labels_);
     variances_[0] += group.sums[kContentionsVariance];
     variances_[1] += group.sums[kDelayVariance];
+  }
+
+  // Beside what the program maps, not instead: where it maps nothing, the heap profile says it all.
+  void AddLibcMappings(StackInterner* stacks) {
+    if (profile_.samples.empty()) return;
+    for (const LibcMapping& mapping : snapshot_.libc_mappings) {
+      Group group{};
+      group.mark = static_cast<uint8_t>(mapping.kind);
+      group.sums[kAllocObjects] = static_cast<double>(std::max(mapping.most_mappings, mapping.mappings));
+      group.sums[kAllocSpace] = static_cast<double>(std::max(mapping.most_bytes, mapping.bytes));
+      group.sums[kFreeObjects] = group.sums[kAllocObjects] - static_cast<double>(mapping.mappings);
+      group.sums[kFreeSpace] = group.sums[kAllocSpace] - static_cast<double>(mapping.bytes);
+      AddHeapSample(group, stacks->Frames(stacks->InternNamed(group.mark, mapping.name)));
+    }
+  }
+
+  void AddThreadSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const double created = group.sums[kThreadsCreated];
+    const std::array<int64_t, 2> values = {Value(0, created),
+                                           Value(1, std::clamp(created - group.sums[kThreadsEnded], 0.0, created))};
+    if (values == std::array<int64_t, 2>{}) return;
+    labels_.clear();
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
+  }
+
+  void AddExceptionSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const std::array<int64_t, 1> values = {Value(0, group.sums[kThrown])};
+    if (values[0] == 0) return;
+    labels_.clear();
+    if (const std::string type = TypeOf(group); !type.empty())
+      labels_.push_back({.key = Intern("type"), .text = Intern(type)});
+    if ((group.mark & kRethrown) != 0) labels_.push_back({.key = Intern("rethrow"), .text = Intern("yes")});
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
+    variances_[0] += group.sums[kThrownVariance];
+  }
+
+  std::string TypeOf(const Group& group) {
+    if (group.overflow) return "";
+    if ((group.mark & kRust) != 0) return "rust panic";
+    if (group.number == kTypeOverflow) return std::string(kLabelOverflow);
+    const auto found = snapshot_.thrown_types.find(group.number);
+    if (found == snapshot_.thrown_types.end()) return (group.mark & kForeign) != 0 ? "foreign" : "";
+    return RepairUtf8(TypeName(found->second));
   }
 
   void AddThreadLabels(uint32_t set) { holdfast::AddThreadLabels(snapshot_.label_sets[set], &profile_, &labels_); }

@@ -1,13 +1,15 @@
-// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, peak or lifetimes. No names yet: see
-// report/symbolize/module_symbolizer.h.
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak or lifetimes. No
+// names yet: see report/symbolize/module_symbolizer.h.
 //
 // What stands in the profile
-//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; peak:
-//                   peak_objects, peak_space; lifetimes: freed_objects, freed_space, lifetime, alive_space
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; map: as
+//                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space; lifetimes:
+//                   freed_objects, freed_space, lifetime, alive_space
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
 //   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
-//                   wait still goes on, with the time so far; both `lock_address` if asked for; lifetimes: `age`, the upper edge of the AgeBucket, and of
-//                   freed blocks `freed`: same thread, other thread, temporary; of those alive `bytes`
+//                   wait still goes on, with the time so far; both `lock_address` if asked for; map: `mapping`; exceptions:
+//                   `type`, and `rethrow`: yes; lifetimes: `age`, the upper edge of the AgeBucket, and of freed blocks `freed`:
+//                   same thread, other thread, temporary; of those alive `bytes`
 //   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
 //                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
 //                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
@@ -32,11 +34,11 @@
 
 namespace holdfast {
 
-// As in file names and in the comment `kind`.
-inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex", "block"};
-// Of files there are two kinds more: made of the heap at an earlier moment, and of how old its blocks are.
+// As in file names and in the comment `kind`: those of ProfileKind, and two more that are made of the heap: at an earlier moment, and
+// by how old its blocks are.
 inline constexpr int kFileKinds = kProfileKinds + 2, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1;
-inline constexpr const char* kFileKindNames[kFileKinds] = {"heap", "mutex", "block", "peak", "lifetimes"};
+inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",    "mutex",      "block", "map",
+                                                           "threads", "exceptions", "peak",  "lifetimes"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
 // What was in use at an earlier moment, by the stacks of `snapshot`: the kind `peak`.

@@ -109,6 +109,7 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
 // What the program did, as far as it was counted and not estimated (see CounterShard in layout.h): a count that holds
 // for samples only is named as one, so that no reader takes it for the program's.
 void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
+  if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions) return;
   if (kind != ProfileKind::kHeap) {
     AddLockCounts(snapshot, kind == ProfileKind::kMutex, comments);
     return;
@@ -171,7 +172,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   const auto kind = file < kProfileKinds ? static_cast<ProfileKind>(file) : ProfileKind::kHeap;
   if (kind == ProfileKind::kHeap) {
     AddIntervals(snapshot.heap_intervals, "bytes", &comments);
-  } else {
+  } else if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) {
     AddIntervals(snapshot.lock_intervals, "ns", &comments);
   }
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);

@@ -1,7 +1,7 @@
 // The comments of a profile: `key: value` lines that say whose it is, how it was sampled, what is exact, how sure the
 // totals are, and what was lost. Called by BuildProfile once the samples stand.
 //
-//   kind: heap                                     heap, mutex, block, peak
+//   kind: heap                                     heap, mutex, block, map, threads, exceptions, peak
 //   process: box/4026531836/4242/777/0000000000000abc    see ProcessId in profile_builder.h
 //   program, executable, command, pid, version, started (UTC), elapsed; forked from pid: only in forked children
 //   interval: 524288 bytes                         (ns for locks) in force now; 0 = off

@@ -28,11 +28,23 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   std::string of_main;
   if (pid != 0) {
     snapshot->resident_bytes = ResidentBytes(pid).value_or(0);
-    if (!snapshot->noted_threads.empty()) {
+    if (!snapshot->noted_threads.empty() || !snapshot->live_threads.empty()) {
       for (const auto& [id, inner] : ThreadsOf(pid, !owner.IsOfOurNamespace())) as_we_see.emplace(inner, id);
       of_main = ThreadName(pid, pid);
     }
   }
+  std::set<GoneThread> gone;
+  for (LiveThreadInfo& thread : snapshot->live_threads) {
+    const GoneThread known{thread.id, thread.when_ns};
+    thread.gone = gone_.contains(known);
+    if (pid == 0 || thread.id == 0) continue;  // it has ended, and all its threads with it: as it was before
+    const auto alive = as_we_see.find(thread.id);
+    const std::optional<int64_t> began =
+        alive != as_we_see.end() && thread.when_ns != 0 ? ThreadBegan(pid, alive->second) : std::nullopt;
+    thread.gone |= alive == as_we_see.end() || (began.has_value() && thread.when_ns < *began - kTick);
+    if (thread.gone) gone.insert(known);
+  }
+  if (pid != 0) gone_ = std::move(gone);
   const int64_t now_ns = NowNs();
   const std::string of_program = snapshot->process.program.substr(0, kMostOfAName);
   std::map<uint32_t, Seen> seen;

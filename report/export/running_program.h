@@ -16,7 +16,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "report/lock_records/lock_comments.h"
 #include "report/pprof/profile.h"
@@ -27,7 +29,8 @@ namespace holdfast {
 
 class RunningProgram {
  public:
-  // Fills resident_bytes, and names of noted_threads: those that are not the program's own.
+  // Fills resident_bytes, names of noted_threads: those that are not the program's own, and which of live_threads are gone: those
+  // that were cancelled, or ended by a system call of their own.
   void Look(const TableFile& table, Snapshot* snapshot);
 
  private:
@@ -35,7 +38,9 @@ class RunningProgram {
     std::string name;
     int64_t alive_ns;  // CLOCK_MONOTONIC, when it was last seen alive
   };
-  std::map<uint32_t, Seen> seen_;  // by id; only of threads that the table notes
+  using GoneThread = std::pair<uint32_t, int64_t>;  // id, and when it began
+  std::set<GoneThread> gone_;                       // that had not said so
+  std::map<uint32_t, Seen> seen_;                   // by id; only of threads that the table notes
 };
 
 // At most so many threads.

@@ -9,7 +9,8 @@ namespace holdfast {
 namespace {
 
 // Labels of ours, or of what is made of a profile later: a program's own of that name has `label_` before it.
-constexpr std::string_view kOwnLabels[] = {"bytes", "lock", "wait", "lock_address", "state", "thread", "age", "freed"};
+constexpr std::string_view kOwnLabels[] = {"bytes",   "lock", "wait",    "lock_address", "state", "thread",
+                                           "mapping", "type", "rethrow", "age",          "freed"};
 
 }  // namespace
 

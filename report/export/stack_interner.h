@@ -25,7 +25,7 @@ void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profil
 
 // Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
 inline constexpr uint64_t kLowestCode = 4096;
-inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3;
+inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3, kFirstNamedAddress = 16;
 
 // Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
 // between two threads), and collectors tell stacks apart by addresses and labels alone.
@@ -38,6 +38,10 @@ class StackInterner {
     if (stack == kNoStack) return InternFrames({Synthetic(kNoStackAddress, "[no stack]")});
     if (ids_[stack] != Profile::kNone) return ids_[stack];
     return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
+  }
+  // A stack of one frame that is no code; `number` tells it from others.
+  uint32_t InternNamed(uint32_t number, std::string_view name) {
+    return InternFrames({Synthetic(kFirstNamedAddress + number, name)});
   }
   const std::vector<uint32_t>& Frames(uint32_t id) const { return *frames_[id]; }
 

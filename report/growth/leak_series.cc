@@ -17,14 +17,19 @@ constexpr double kNanosAnHour = 3600e9;
 
 absl::Status LeakSeries::Add(const ProfileFile& file) {
   const Profile& profile = *file.profile;
-  const auto space = FindMetric(profile, "inuse_space"), objects = FindMetric(profile, "inuse_objects");
+  // Threads are objects that nothing else measures: both columns are their number.
+  const bool threads = FindMetric(profile, "alive").ok();
+  const auto space = FindMetric(profile, threads ? "alive" : "inuse_space"),
+             objects = threads ? space : FindMetric(profile, "inuse_objects");
   if (!space.ok() || !objects.ok()) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: has no inuse_space and inuse_objects. Leaks are found in heap profiles: give those.", file.path));
+        "{}: has no inuse_space and inuse_objects. Leaks are found in heap and threads profiles: give those.",
+        file.path));
   }
   // What was allocated says how much was turned over; files of others may not have it.
   std::vector<size_t> columns = {*space, *objects};
-  const auto all_space = FindMetric(profile, "alloc_space"), all_objects = FindMetric(profile, "alloc_objects");
+  const auto all_space = FindMetric(profile, threads ? "created" : "alloc_space"),
+             all_objects = threads ? all_space : FindMetric(profile, "alloc_objects");
   const bool turnover = all_space.ok() && all_objects.ok();
   if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
   turnover_known_ = turnover_known_ && turnover;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "report/base/base_name.h"
+#include "report/memory/arenas.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
 #include "sampler/contract/weight.h"
@@ -13,7 +14,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kArena = uint64_t{64} << 20;         // glibc: HEAP_MAX_SIZE
 constexpr uint64_t kLargestGuard = uint64_t{64} << 10;  // below a thread's stack
 constexpr double kSigmas = 1.96;
 constexpr const char* kGlibc = "glibc";
@@ -27,10 +27,6 @@ enum class Use {
   kOwn,
   kRest
 };
-
-bool IsPrivateMemory(const MemoryMapping& mapping) {
-  return mapping.is_anonymous() && mapping.writable && !mapping.shared;
-}
 
 class Account {
  public:
@@ -174,47 +170,6 @@ class Account {
   MemoryAccount account_;
 };
 
-// A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap.
-bool IsArena(uint64_t start, const ProcessMemory& memory) {
-  constexpr uint64_t kLargestHead = 256;
-  uint64_t arena = 0;
-  return memory.Read(start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
-         arena % kArena < kLargestHead;
-}
-
-// Of `mapping` what lies from `start` to `end`, by its pages.
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
-  MemoryMapping part = mapping;
-  part.start = start;
-  part.end = end;
-  const PageTable::Share share = pages->Of(start, end - start);
-  part.resident = share.resident;
-  part.swapped = share.swapped;
-  part.huge = std::min(mapping.huge, share.resident);
-  return part;
-}
-
-// Finds the heaps of arenas, and makes each a mapping of its own: the kernel joins neighbours, of which one may be a thread's stack.
-void FindArenas(const ProcessMemory& memory, PageTable* pages, AccountInput* input) {
-  std::vector<MemoryMapping> mappings;
-  for (MemoryMapping& rest : input->mappings) {
-    const uint64_t end = rest.end;
-    for (uint64_t at = (rest.start + kArena - 1) / kArena * kArena; IsPrivateMemory(rest) && at < end; at += kArena) {
-      if (!IsArena(at, memory)) continue;
-      if (at != rest.start) {
-        if (pages->is_denied()) break;
-        mappings.push_back(PartOf(rest, rest.start, at, pages));
-        const uint64_t huge = rest.huge - std::min(rest.huge, mappings.back().huge);
-        rest = PartOf(rest, at, end, pages);
-        rest.huge = huge;
-      }
-      input->arenas.insert(at);
-    }
-    mappings.push_back(std::move(rest));
-  }
-  input->mappings = std::move(mappings);
-}
-
 }  // namespace
 
 int64_t Estimate::error() const { return std::llround(kSigmas * std::sqrt(variance)); }
@@ -235,7 +190,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   input.mappings = *std::move(mappings);
   const ProcessMemory memory(pid);
   PageTable pages(pid);
-  FindArenas(memory, &pages, &input);
+  input.arenas = FindArenas(memory, &pages, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {

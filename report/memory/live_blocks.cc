@@ -1,35 +1,17 @@
 #include "report/memory/live_blocks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 
-#include "absl/status/status.h"
+#include "report/memory/table_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
 
-class Reader {
- public:
-  explicit Reader(int file) : file_(file) {}
-
-  // False: it does not lie wholly inside the file.
-  bool Read(Offset offset, void* to, size_t bytes) const {
-    return offset != 0 && ReadAt(uint64_t{offset} * kUnit, to, bytes);
-  }
-  bool ReadAt(uint64_t start, void* to, size_t bytes) const {
-    return pread(file_, to, bytes, static_cast<off_t>(start)) == static_cast<ssize_t>(bytes);
-  }
-
- private:
-  int file_;
-};
-
 // Levels of slots: keys, then what they stand for (sampler/contract/records.h).
-void AddSegments(const Reader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
+void AddSegments(const TableReader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
     const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
@@ -48,7 +30,7 @@ void AddSegments(const Reader& reader, const TableHeader& head, std::vector<Live
   }
 }
 
-void AddShadowed(const Reader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
+void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
   const auto directory = std::make_unique<ShadowDirectory>();
   if (!reader.Read(CounterValue(head.in_use.shadow), directory.get(), sizeof *directory)) return;
   const auto chunk = std::make_unique<ShadowChunk>();
@@ -66,14 +48,13 @@ void AddShadowed(const Reader& reader, const TableHeader& head, std::vector<Live
 }  // namespace
 
 absl::StatusOr<std::vector<LiveBlock>> ReadLiveBlocks(const TableFile& table) {
-  const Reader reader(table.descriptor());
-  const auto head = std::make_unique<TableHeader>();
-  if (!reader.ReadAt(0, head.get(), sizeof *head)) return absl::DataLossError("the table was cut short");
-  if (CounterValue(head->magic) != kTableMagic || head->version != kLayoutVersion)
-    return absl::FailedPreconditionError("the table is of another version of holdfast");
+  const TableReader reader(table.descriptor());
+  const absl::StatusOr<std::unique_ptr<TableHeader>> read = reader.Head();
+  if (!read.ok()) return read.status();
+  const TableHeader& head = **read;
   std::vector<LiveBlock> blocks;
-  AddSegments(reader, *head, &blocks);
-  AddShadowed(reader, *head, &blocks);
+  AddSegments(reader, head, &blocks);
+  AddShadowed(reader, head, &blocks);
   std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
   return blocks;
 }

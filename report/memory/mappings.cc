@@ -54,8 +54,7 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   return mappings;
 }
 
-absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
-  const std::string path = fmt::format("/proc/{}/smaps", pid);
+static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -65,6 +64,13 @@ absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
   if (mappings.empty())
     return absl::NotFoundError(absl::StrCat(path, ": empty: the process has ended, or is no program"));
   return mappings;
+}
+
+absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
+  return ReadFrom(fmt::format("/proc/{}/smaps", pid));
+}
+absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) {
+  return ReadFrom(fmt::format("/proc/{}/maps", pid));
 }
 
 PageTable::PageTable(pid_t pid) : file_(open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}

@@ -1,4 +1,4 @@
-// What the comment `kind` of a profile that holdfast wrote says: heap, peak, lifetimes, mutex, block.
+// What the comment `kind` of a profile that holdfast wrote says: heap, peak, lifetimes, map, mutex, block, threads, exceptions.
 #ifndef HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 
@@ -7,7 +7,9 @@
 namespace holdfast {
 
 // Its samples are allocations; those of mutex and block are waits.
-inline bool IsMemoryKind(std::string_view kind) { return kind == "heap" || kind == "peak" || kind == "lifetimes"; }
+inline bool IsMemoryKind(std::string_view kind) {
+  return kind == "heap" || kind == "peak" || kind == "lifetimes" || kind == "map";
+}
 inline bool IsWaitKind(std::string_view kind) { return kind == "mutex" || kind == "block"; }
 
 }  // namespace holdfast

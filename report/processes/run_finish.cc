@@ -145,6 +145,16 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
     if (commands.empty()) commands.emplace_back("holdfast top " + quoted(waits->path), waits->text);
     commands.emplace_back("holdfast locks " + quoted(run.out), "for which locks, and who held them");
   }
+  using Metrics = std::vector<std::pair<std::string, std::string>>;
+  const std::pair<const char*, Metrics> kOthers[] = {
+      {"map", {{"inuse_space", " mapped"}, {"alloc_space", " mapped, all unmapped"}}},
+      {"threads", {{"created", " threads"}}},
+      {"exceptions", {{"exceptions", " exceptions"}}}};
+  for (const auto& [kind, metrics] : kOthers) {
+    if (!commands.empty()) break;
+    if (const auto other = Fullest(run, processes, kind, metrics); other.has_value())
+      commands.emplace_back("holdfast top " + quoted(other->path), other->text);
+  }
   if (commands.empty())
     commands.emplace_back("holdfast info " + quoted(run.out), "nothing was sampled in them");
   else

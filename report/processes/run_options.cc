@@ -69,8 +69,8 @@ Normalized Seed(const std::string& value) {
 
 Normalized Profiles(const std::string& value) {
   for (const std::string_view kind : Split(value, ",")) {
-    if (kind != "heap" && kind != "mutex" && kind != "block") {
-      return Takes(value, "a list of heap, mutex and block, such as heap,block");
+    if (std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), kind) == std::end(kProfileKindNames)) {
+      return Takes(value, "a list of heap, mutex, block, map, threads and exceptions, such as heap,block");
     }
   }
   return value;
@@ -148,7 +148,7 @@ const std::vector<Setting>& Settings() {
        "given the newest 60, then hourly, then daily; 0 = all",
        NormalizedKeep},
       {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
-      {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block", "Which kinds", Profiles},
+      {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block,map,threads,exceptions", "Which kinds", Profiles},
       {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
       {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
       {"merge-children", "HOLDFAST_MERGE_CHILDREN", "yes|no", "no",

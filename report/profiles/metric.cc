@@ -28,6 +28,8 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
     "labels that became [overflow]: more than 4,032 different sets, or one of more than 512 bytes",
     "freed blocks whose age was not noted: the table was full (raise --max-memory)",
+    "threads that count as ended: more than 16,128 lived at once",
+    "exceptions whose type became [overflow]: more than 1,024 types",
 };
 
 template <typename Number>
@@ -98,6 +100,7 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
 }
 
 std::string SamplingOf(const Profile& profile) {
+  if (ProfileKindOf(profile) == "exceptions") return "every one up to 1,000 a second and thread";
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
     texts.push_back(interval.mean == 0   ? "off"

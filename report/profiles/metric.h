@@ -31,7 +31,7 @@ inline bool AllWasFreed(double in_use, double half_width, double allocated) {
   return allocated > 0 && (in_use == 0 || (in_use <= half_width && in_use < allocated / 100));
 }
 
-// "heap", "mutex", "block", "peak", from the comment; for files of others the names of the value types.
+// "heap", "mutex", "block", "map", "threads", "exceptions", "peak", from the comment; for files of others the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
 
 // The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. With the

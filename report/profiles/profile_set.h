@@ -29,7 +29,7 @@ namespace holdfast {
 
 struct ProfileFile {
   std::string path;  // "-": standard input
-  std::string kind;  // heap, mutex, block, peak; else the names of the value types
+  std::string kind;  // heap, mutex, block, map, threads, exceptions, peak; else the names of the value types
   bool kind_stated = false;
   bool from_folder = false;  // found in one that was given, not given by name
   std::string types;         // "alloc_objects/count alloc_space/bytes …"

@@ -22,7 +22,7 @@ namespace holdfast {
 namespace {
 
 // What Pyroscope's types begin with, by ProfileKind: as Go's profiles.
-constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block"};
+constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block", "map", "threads", "exceptions"};
 
 struct NewProfile {
   Profile increase;

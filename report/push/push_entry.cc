@@ -53,11 +53,14 @@ std::string Escaped(std::string_view text) {
 
 // How the values of a family are called there, and that none is to be subtracted.
 std::string_view SampleTypesOf(std::string_view family) {
-  if (family == "memory") {
+  if (family == "memory" || family == "map") {
     return R"({"alloc_objects":{"units":"objects"},"alloc_space":{"units":"bytes"},)"
            R"("inuse_objects":{"units":"objects","aggregation":"average"},)"
            R"("inuse_space":{"units":"bytes","aggregation":"average"}})";
   }
+  if (family == "threads")
+    return R"({"created":{"units":"objects"},"alive":{"units":"objects","aggregation":"average"}})";
+  if (family == "exceptions") return R"({"exceptions":{"units":"exceptions"}})";
   if (family == "mutex") {
     return R"({"contentions":{"units":"lock_samples","display-name":"mutex_count"},)"
            R"("delay":{"units":"lock_nanoseconds","display-name":"mutex_duration"}})";

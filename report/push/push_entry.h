@@ -16,7 +16,7 @@
 namespace holdfast {
 
 struct PushEntry {
-  std::string family;  // memory, mutex, block: what Pyroscope's types begin with
+  std::string family;  // memory, mutex, block, map, threads, exceptions: what Pyroscope's types begin with
   std::vector<PushLabel> labels;
   std::string id;  // a random UUID, the same each time that it is tried
   int64_t from_ns = 0, until_ns = 0;

@@ -65,6 +65,10 @@ struct Families {
   Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory that was allocated since the start.", true};
   Family waits{"holdfast_lock_waits", "", "Waits, by what was waited for.", true};
   Family wait_seconds{"holdfast_lock_wait_seconds", "seconds", "Time waited, by what was waited for.", true};
+  Family mapped{"holdfast_mapped_bytes", "bytes", "Memory that the program holds by mappings of its own.", false};
+  Family threads{"holdfast_threads_alive", "", "Threads that the program created and that have not ended.", false};
+  Family created{"holdfast_threads_created", "", "Threads that the program created.", true};
+  Family thrown{"holdfast_exceptions", "", "Exceptions thrown, by estimate.", true};
   Family lost{"holdfast_lost", "", "What could not be recorded, by cause.", true};
   Family exporter{"holdfast_exporter_up", "", "Whether an exporter writes the profiles of the process.", false};
   Family own_seconds{"holdfast_own_seconds", "seconds", "Estimated time that sampling took in the process.", true};
@@ -73,8 +77,9 @@ struct Families {
   Family server_seconds{"holdfast_serve_cpu_seconds", "seconds", "Processor time of holdfast serve.", true};
 
   std::vector<const Family*> All() const {
-    return {&in_use, &in_use_error, &highest,     &objects,   &allocated, &waits,         &wait_seconds,
-            &lost,   &exporter,     &own_seconds, &own_bytes, &started,   &server_seconds};
+    return {&in_use,       &in_use_error, &highest,   &objects, &allocated,     &waits,
+            &wait_seconds, &mapped,       &threads,   &created, &thrown,        &lost,
+            &exporter,     &own_seconds,  &own_bytes, &started, &server_seconds};
   }
 };
 
@@ -94,11 +99,32 @@ void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all)
   all->allocated.Add(labels, snapshot.totals.alloc_bytes);
 }
 
+// Of kinds that a process may have none of: then there is no line.
+void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* all) {
+  double mapped = 0, created = 0, alive = 0, thrown = 0;
+  for (const RowInfo& row : snapshot.rows) {
+    if (row.profile == ProfileKind::kMap) mapped += row.sums[kAllocSpace] - row.sums[kFreeSpace];
+    if (row.profile == ProfileKind::kThreads) {
+      created += row.sums[kThreadsCreated];
+      alive += row.sums[kThreadsCreated] - row.sums[kThreadsEnded];
+    }
+    if (row.profile == ProfileKind::kExceptions) thrown += row.sums[kThrown];
+  }
+  const auto add = [&labels](Family* family, double value) {
+    if (value > 0) family->Add(labels, static_cast<uint64_t>(std::llround(std::min(value, 9e18))));
+  };
+  add(&all->mapped, mapped);
+  add(&all->threads, alive);
+  add(&all->created, created);
+  add(&all->thrown, thrown);
+}
+
 void AddProcess(const ProcessTable& process, const Snapshot& snapshot, Families* all) {
   const std::string labels =
       fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
   const auto has = [&](ProfileKind kind) { return (snapshot.profiles & (1u << static_cast<int>(kind))) != 0; };
   if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
+  AddOthers(snapshot, labels, all);
   for (int kind = 1; kind < kWaitKinds; ++kind) {
     if (snapshot.locks[kind].waits == 0) continue;
     const std::string of_kind = fmt::format("{},kind=\"{}\"", labels, kWaitKindNames[kind]);

@@ -26,11 +26,14 @@ constexpr Entry kEntries[] = {
     {"allocs", "A sampling of all past memory allocations", 0},
     {"block", "Stack traces that led to blocking on synchronization primitives", 2},
     {"cmdline", "The command line of the program", -1},
+    {"exceptions", "Stack traces that threw exceptions", 5},
     {"heap", "A sampling of memory allocations of live blocks", 0},
+    {"map", "Stack traces that mapped memory", 3},
     {"mutex", "Stack traces of holders of contended mutexes", 1},
     {"symbol",
      "Maps addresses to function names. Addresses stand in the query of a GET or the body of a POST, separated by '+'",
      -1},
+    {"threads", "Stack traces that created threads", 4},
 };
 
 // The colours are those of the report: report/web/src/styles/base.css.

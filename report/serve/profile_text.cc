@@ -31,10 +31,11 @@ void AddStack(const Profile& profile, const Profile::Sample& sample, std::string
 }  // namespace
 
 std::string ProfileText(const Profile& profile, ProfileKind kind) {
-  const bool heap = kind == ProfileKind::kHeap;
+  const bool heap = kind == ProfileKind::kHeap || kind == ProfileKind::kMap;
+  const bool counts = kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions;
   std::vector<size_t> order(profile.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const size_t largest_by = heap ? 3 : 1;  // bytes in use, delay
+  const size_t largest_by = profile.sample_types.size() - 1;  // bytes in use, delay, alive
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return profile.ValuesOf(a)[largest_by] > profile.ValuesOf(b)[largest_by];
   });
@@ -44,8 +45,10 @@ std::string ProfileText(const Profile& profile, ProfileKind kind) {
     const int64_t in_use = profile.Total(3);
     // Equal sums would make pprof drop the columns of what was allocated.
     const int64_t allocated = profile.Total(1) + (profile.Total(1) == in_use ? 1 : 0);
-    fmt::format_to(out, "heap profile: {}: {} [{}: {}] @ heap/2\n", profile.Total(2), in_use, profile.Total(0),
-                   allocated);
+    fmt::format_to(out, "{} profile: {}: {} [{}: {}] @ heap/2\n", kProfileKindNames[static_cast<int>(kind)],
+                   profile.Total(2), in_use, profile.Total(0), allocated);
+  } else if (counts) {  // as Go's threadcreate
+    fmt::format_to(out, "{} profile: total {}\n", kProfileKindNames[static_cast<int>(kind)], profile.Total(largest_by));
   } else {
     fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kProfileKindNames[static_cast<int>(kind)]);
     if (kind == ProfileKind::kMutex) text += "sampling period=1\n";
@@ -54,6 +57,8 @@ std::string ProfileText(const Profile& profile, ProfileKind kind) {
     const auto values = profile.ValuesOf(i);
     if (heap) {
       fmt::format_to(out, "{}: {} [{}: {}] @", values[2], values[3], values[0], values[1]);
+    } else if (counts) {
+      fmt::format_to(out, "{} @", values[largest_by]);
     } else {
       fmt::format_to(out, "{} {} @", values[1], values[0]);
     }

@@ -226,7 +226,7 @@ class Pass {
 
 bool IsOurs(const Profile& profile) {
   const std::string_view kind = profile.CommentValue("kind");
-  return IsMemoryKind(kind) || IsWaitKind(kind);
+  return (IsMemoryKind(kind) && kind != "map") || IsWaitKind(kind);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "report/table/label_reader.h"
 #include "report/table/ongoing_reader.h"
+#include "report/table/row_reader.h"
 #include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/weight.h"
@@ -29,18 +29,14 @@ std::string HeaderText(const char (&text)[N]) {
 // Snapshot, so a small table could otherwise ask for any amount of memory.
 constexpr uint64_t kMostFrames = uint64_t{1} << 27;
 
-double FromDoubleBits(uint64_t bits) {
-  const double value = std::bit_cast<double>(bits);
-  return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
-}
-
 class SnapshotReader {
  public:
   SnapshotReader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
 
   absl::Status Read(Snapshot* snapshot) {
-    for (const auto step : {&SnapshotReader::ReadHeader, &SnapshotReader::ReadModules, &SnapshotReader::ReadStacks,
-                            &SnapshotReader::ReadSingleLocks, &SnapshotReader::ReadWaits}) {
+    for (const auto step :
+         {&SnapshotReader::ReadHeader, &SnapshotReader::ReadModules, &SnapshotReader::ReadStacks,
+          &SnapshotReader::ReadSingleLocks, &SnapshotReader::ReadWaits, &SnapshotReader::ReadThreadsAndTypes}) {
       if (absl::Status status = (this->*step)(snapshot); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -222,6 +218,7 @@ class SnapshotReader {
       if (absl::Status status = ReadRow(*row, at, index, snapshot); !status.ok()) return status;
       stack_of_row_.emplace(at, index);
       if (absl::Status status = ReadAges(*row, index, snapshot); !status.ok()) return status;
+      if (row->profile == ProfileKind::kThreads) row_index_.emplace(at, snapshot->rows.size() - 1);
       at = row->next;
     }
     return absl::OkStatus();
@@ -243,60 +240,18 @@ class SnapshotReader {
   }
 
   absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
-    const bool heap = row.profile == ProfileKind::kHeap;
-    if (static_cast<int>(row.profile) >= kProfileKinds ||
-        (heap ? row.size_class > SizeClass(UINT64_MAX) : static_cast<int>(row.wait) >= kWaitKinds)) {
-      return Corrupt("row of no known kind", offset);
-    }
     RowInfo info{};
+    if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of no known kind", offset);
     info.stack = stack;
-    info.place = offset;
-    info.profile = row.profile;
-    info.wait = heap ? WaitKind::kNone : row.wait;
-    info.class_bytes = heap ? SizeClassUpperEdge(row.size_class) : 0;
-    info.lock = heap ? 0 : row.size_class;
-    const auto count = [&](int i) {
-      return static_cast<double>(CounterValue(row.sums[i])) / (1 << kCountFractionBits);
-    };
-    const auto amount = [&](int i) {
-      return static_cast<double>(CounterValue(row.sums[i])) / (1 << kAmountFractionBits);
-    };
-    const auto variance = [&](int i) { return FromDoubleBits(CounterValue(row.sums[i])); };
-    if (heap && row.owner != 0) {
-      info.sums = {count(kAllocObjects),
-                   amount(kAllocSpace),
-                   count(kFreeObjects) + count(kFreeObjectsByOthers),
-                   amount(kFreeSpace) + amount(kFreeSpaceByOthers),
-                   0,
-                   0,
-                   0,
-                   0};
-      // Its own thread counts nowhere else.
+    if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread counts nowhere else
       Snapshot::Totals& totals = snapshot->totals;
       totals.alloc_calls += static_cast<uint64_t>(info.sums[kAllocObjects]);
       totals.alloc_bytes += static_cast<uint64_t>(info.sums[kAllocSpace]);
       totals.free_calls += static_cast<uint64_t>(info.sums[kFreeObjects]);
       totals.free_bytes += static_cast<uint64_t>(info.sums[kFreeSpace]);
-    } else if (heap) {
-      info.sums = {count(kAllocObjects),
-                   amount(kAllocSpace),
-                   count(kFreeObjects),
-                   amount(kFreeSpace),
-                   variance(kAllocObjectsVariance),
-                   variance(kAllocSpaceVariance),
-                   variance(kFreeObjectsVariance),
-                   variance(kFreeSpaceVariance)};
-    } else {
-      info.sums = {count(kContentions),
-                   amount(kDelay),
-                   variance(kContentionsVariance),
-                   variance(kDelayVariance),
-                   static_cast<double>(CounterValue(row.sums[kLongest])),
-                   static_cast<double>(CounterValue(row.sums[kLockSamples])),
-                   0,
-                   0};
     }
-    if (const uint64_t times = heap ? 0 : CounterValue(row.sums[kTimes]); times != 0) {
+    const bool of_lock = row.profile == ProfileKind::kMutex || row.profile == ProfileKind::kBlock;
+    if (const uint64_t times = of_lock ? CounterValue(row.sums[kTimes]) : 0; times != 0) {
       info.times = static_cast<uint32_t>(snapshot->row_times.size());
       snapshot->row_times.emplace_back();
       if (times > UINT32_MAX) return Corrupt("row with bad times", offset);
@@ -366,11 +321,18 @@ class SnapshotReader {
     return ReadLocks(bytes_, limit_, stack_of_row_, &*times_, snapshot);
   }
 
+  absl::Status ReadThreadsAndTypes(Snapshot* snapshot) {
+    ReadLiveThreads(bytes_, limit_, row_index_, snapshot);
+    ReadThrownTypes(bytes_, limit_, snapshot);
+    return absl::OkStatus();
+  }
+
   const char* bytes_;
   size_t size_;
   const TableHeader* head_ = nullptr;
   uint64_t limit_ = 0;  // bytes that may hold records
   absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
+  absl::flat_hash_map<Offset, uint32_t> row_index_;  // of rows of kThreads
   std::optional<TimesReader> times_;
   std::optional<LabelReader> labels_;
   std::optional<AgesReader> ages_;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +35,13 @@ struct RowInfo {
   uint32_t stack;  // index into Snapshot::stacks
   ProfileKind profile;
   WaitKind wait;
-  uint64_t class_bytes;               // upper edge of the size class; heap rows only
-  uint16_t lock = 0;                  // LockInfo::number where samples are kept apart by lock; 0 = not
-  std::array<double, kRowSums> sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum / LockSum
-  uint32_t times = 0xffffffff;        // index into Snapshot::row_times, or kNoIndex
-  Offset place = 0;                   // in the table
+  uint64_t class_bytes;  // upper edge of the size class, heap and map rows; of each stack, thread rows
+  uint8_t mark = 0;      // map rows: a MappingKind; exception rows: ThrownBits
+  uint16_t number = 0;   // LockInfo::number where samples are kept apart by lock; ThrownType::number; 0 = not
+  std::array<double, kRowSums>
+      sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum, LockSum, ThreadSum, ExceptionSum
+  uint32_t times = 0xffffffff;  // index into Snapshot::row_times, or kNoIndex
+  Offset place = 0;             // in the table
 };
 
 // How many waits or holds were how long: TimeBucket and count, where that is not 0. Of rows weighted, in kCountFractionBits.
@@ -149,6 +152,22 @@ struct NotedThreadInfo {
   std::string name = {};  // "": not known, or the program's. By RunningProgram (report/export/running_program.h)
 };
 
+// A thread that had not said that it ended (LiveThread in sampler/contract/records.h).
+struct LiveThreadInfo {
+  uint32_t id;   // as the process sees it
+  uint32_t row;  // index into Snapshot::rows: of kThreads
+  int64_t when_ns;
+  bool gone = false;  // there is no such thread any more. By RunningProgram (report/export/running_program.h)
+};
+
+// What libc has mapped for itself, all of a kind together. By ReadLibcMappings (report/memory/libc_mappings.h).
+struct LibcMapping {
+  const char* name = nullptr;  // of the frame that stands for a stack: "[glibc arenas]"
+  MappingKind kind = MappingKind::kNone;
+  uint64_t mappings = 0, bytes = 0;
+  uint64_t most_mappings = 0, most_bytes = 0;  // that there ever were, as far as it was looked at
+};
+
 // Who got a lock last after a wait for it.
 struct LastGotInfo {
   uint64_t lock;
@@ -203,7 +222,10 @@ struct Snapshot {
   std::vector<LastGotInfo> last_got;
   std::vector<ThreadInfo> threads;
   std::vector<NotedThreadInfo> noted_threads;
-  uint64_t resident_bytes = 0;  // of the process, as the kernel says; 0: not known. By RunningProgram
+  std::vector<LibcMapping> libc_mappings;
+  std::vector<LiveThreadInfo> live_threads;
+  std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
+  uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
       deadlocks;            // threads, each of which waits for the next, and the last for the first
   std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone

@@ -68,7 +68,7 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
   return chosen;
 }
 
-bool OnlyGrows(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive_"); }
+bool OnlyGrows(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive"); }
 
 void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
   Profile& profile = *merged.profile;

@@ -87,8 +87,9 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
 // What the default is of no use for: of a program that has freed everything, what it allocated. Else the default.
 size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t metric) {
   const Profile& first = *files[0]->profile;
-  if (first.strings[first.sample_types[metric].type] != "inuse_space") return metric;
-  const auto allocated = FindMetric(first, "alloc_space");
+  const std::string_view name = first.strings[first.sample_types[metric].type];
+  if (name != "inuse_space" && name != "alive") return metric;
+  const auto allocated = FindMetric(first, name == "alive" ? "created" : "alloc_space");
   const auto total = [&files](size_t of) {
     int64_t sum = 0;
     for (const ProfileFile* file : files) sum = WrappedSum(sum, file->profile->Total(of));
@@ -286,7 +287,9 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->header.push_back(fmt::format("program  {}", view.program));
   table->header.push_back(
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
-  if (view.all_was_freed)
+  if (view.all_was_freed && view.kind == "threads")
+    table->header.push_back("note     none is alive any more, so these are all that were created (created)");
+  else if (view.all_was_freed)
     table->header.push_back(fmt::format(
         "note     {} in use any more, so this is all that was allocated (alloc_space)",
         view.profile->Total(view.default_metric) == 0

@@ -29,7 +29,7 @@ namespace holdfast {
 
 struct ViewOptions {
   std::vector<std::string> files;  // "-" is standard input; folders are looked through
-  std::string kind = "";           // heap, mutex, block, peak; "" = see above
+  std::string kind = "";           // heap, mutex, block, map, threads, exceptions, peak; "" = see above
   bool peak = false;               // what was in use at the most, of the processes whose files are given
   std::string metric = "";         // "" = the profile's default; of a heap of which nothing is in use, alloc_space
   std::string unit = "auto";

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/contract/mapped_ranges.h"
 #include "sampler/contract/ongoing_layout.h"
 #include "sampler/contract/records.h"
 #include "sampler/contract/triggers.h"
@@ -168,6 +169,10 @@ struct TableHeader {
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
   std::atomic<Offset> ongoing_segments[kOngoingSegments];
+  std::atomic<Offset> thread_segments[kThreadSegments];  // of LiveThreads
+  std::atomic<Offset> type_heads[kTypeHeads];            // of ThrownTypes
+  std::atomic<uint32_t> type_count;
+  std::atomic<Offset> mapped_ranges;  // newest MappedRangeSegment
   NotedThread noted_threads[kNotedThreads];
 
   // Text, zero-terminated, cut when too long.

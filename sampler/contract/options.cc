@@ -53,13 +53,12 @@ bool ParseSignal(const char* text, int* number) {
 }
 
 bool ParseProfiles(const char* text, uint32_t* profiles) {
-  constexpr const char* kNames[kProfileKinds] = {"heap", "mutex", "block"};
   uint32_t found = 0;
   for (const char* at = text; *at != '\0';) {
     int kind = 0;
-    while (kind < kProfileKinds && !TextStartsWith(at, kNames[kind])) ++kind;
+    while (kind < kProfileKinds && !TextStartsWith(at, kProfileKindNames[kind])) ++kind;
     if (kind == kProfileKinds) return false;
-    at += TextLength(kNames[kind]);
+    at += TextLength(kProfileKindNames[kind]);
     if (*at == ',') {
       ++at;
     } else if (*at != '\0') {
@@ -161,7 +160,7 @@ void ReadOptions(const char* const* environment, Options* options) {
     } else if (is("TABLES")) {
       if (*value != '\0') options->tables = value;
     } else if (is("PROFILES")) {
-      if (!ParseProfiles(value, &options->profiles)) takes = "a list of heap, mutex, block";
+      if (!ParseProfiles(value, &options->profiles)) takes = "a list of heap, mutex, block, map, threads, exceptions";
     } else if (is("SIGNAL")) {
       if (!ParseSignal(value, &options->signal)) takes = "a signal's name (USR1, USR2, PROF, …)";
     } else if (is("CHILDREN")) {

@@ -27,8 +27,8 @@ struct Options {
   uint64_t max_memory_bytes = 64 << 20;
   uint64_t seed = 0;  // 0 = random
   uint32_t keep = kKeepThinned;
-  uint32_t profiles = 7;  // bits of ProfileKind
-  int signal = 0;         // asks for a snapshot; 0 = none
+  uint32_t profiles = kAllKinds;  // KindBits
+  int signal = 0;                 // asks for a snapshot; 0 = none
   uint32_t verbose = 0;
   int root_pid = 0;  // HOLDFAST_ROOT
   bool enable = true;

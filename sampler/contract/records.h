@@ -22,8 +22,14 @@ inline constexpr int kAmountFractionBits = 4;
 inline constexpr uint64_t kFullSum = uint64_t{1} << 63;
 inline constexpr uint64_t kMostSum = uint64_t{3} << 62;
 
-enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2 };
-inline constexpr int kProfileKinds = 3;
+enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2, kMap = 3, kThreads = 4, kExceptions = 5 };
+inline constexpr int kProfileKinds = 6;
+// As in file names, in the comment `kind`, and in HOLDFAST_PROFILES.
+inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex",   "block",
+                                                                 "map",  "threads", "exceptions"};
+inline constexpr char kProfileKindList[] = "heap, mutex, block, map, threads, exceptions";
+inline constexpr uint32_t KindBit(ProfileKind kind) { return 1u << static_cast<int>(kind); }
+inline constexpr uint32_t kAllKinds = (1u << kProfileKinds) - 1;
 
 // What a thread waited for or held. The names are in `kWaitKindNames`, in this order.
 enum class WaitKind : uint8_t {
@@ -49,6 +55,20 @@ inline constexpr const char* kWaitKindNames[kWaitKinds] = {"",          "mutex",
                                                            "condition", "spin",  "semaphore",   "barrier",
                                                            "once",      "join",  "futex",       "custom"};
 
+// What a mapping is, in the order of `kMappingKindNames`.
+enum class MappingKind : uint8_t { kNone = 0, kAnonymous, kFile, kStack, kArena, kBrk, kShm };
+inline constexpr int kMappingKinds = 7;
+inline constexpr const char* kMappingKindNames[kMappingKinds] = {"",      "anonymous", "file", "stack",
+                                                                 "arena", "brk",       "shm"};
+
+// How an exception came to be thrown: bits of Row::thrown.
+enum ThrownBit : uint8_t {
+  kRethrown = 1,  // what was caught goes on
+  kRust = 2,      // a panic: its type has no name
+  kForeign = 4,   // of another language's runtime
+};
+inline constexpr uint8_t kThrownBits = kRethrown | kRust | kForeign;
+
 // Why something was not recorded, or recorded with less than it should have. Each is a counter in the header and a
 // comment in every profile. The names are in `kLossNames`, in this order.
 enum class Loss : uint8_t {
@@ -67,12 +87,16 @@ enum class Loss : uint8_t {
   kTimesFull,      // waits and holds that are in no TimeHistogram: how long those of their lock were is not known
   kLabelsFull,     // labels of the program's that became `[overflow]`: too many sets, or too long ones
   kAgesFull,       // blocks whose age at their free is in no AgeCell: the table is full
+  kThreadsFull,    // threads that count as ended from their start on: too many live at once
+  kTypesFull,      // exceptions whose type became `[overflow]`: too many types, or no room
+  kMappingsFull,   // changes of what is mapped that were not seen, or had no room: mapped and at once unmapped
 };
-inline constexpr int kLosses = 15;
+inline constexpr int kLosses = 18;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
     "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
-    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full",     "ages-full"};
+    "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full",     "ages-full",
+    "threads-full",      "types-full",         "mappings-full"};
 
 // Deepest stack that is kept, leaf first; what is above (towards main) is cut off and counted. Its labels are one frame more.
 inline constexpr int kMaxDepth = 256;
@@ -163,7 +187,8 @@ struct Stack {
 };
 static_assert(sizeof(Stack) == 24);
 
-// Which sums of a Row mean what. Heap rows use the first group, lock rows (mutex, block) the second.
+// Which sums of a Row mean what. Heap rows use the first group, lock rows (mutex, block) the second. Map rows use the first four of
+// the first, exact: a mapping is an object.
 // k…Variance: Σ (1−p)/p² and Σ x²(1−p)/p², the bits of a double.
 enum HeapSum {
   kAllocObjects,
@@ -180,6 +205,9 @@ enum HeapSum {
 };
 // kTimes: the offset of a TimeHistogram of weighted counts, of waits (block) or of holds (mutex); kNoRoom, or 0.
 enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples, kTimes };
+// Exact, whole threads in kCountFractionBits. Ended: as far as they said so; of others their LiveThread tells (below).
+enum ThreadSum { kThreadsCreated, kThreadsEnded };
+enum ExceptionSum { kThrown, kThrownVariance };
 inline constexpr int kRowSums = 8;
 
 // One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
@@ -191,13 +219,15 @@ struct Row {
   Offset next;  // next row of the same stack
   ProfileKind profile;
   union {
-    WaitKind wait;  // lock rows
-    uint8_t owner;  // heap rows: ThreadState::owner, 0 = every thread's
+    WaitKind wait;        // lock rows
+    uint8_t owner;        // heap rows: ThreadState::owner, 0 = every thread's
+    MappingKind mapping;  // map rows
+    uint8_t thrown;       // exception rows: ThrownBits
   };
   uint16_t
       size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
-                   // the lock if they are kept apart (LockRecord::number)
-  Offset older;    // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
+  // the lock if they are kept apart (LockRecord::number); in exception rows ThrownType::number; in thread rows StackNumber
+  Offset older;  // heap rows: the one that was made before, of any stack (HeapInUse::newest_row)
   // Heap rows: the newest AgeCell; of a row that belongs to a thread, the row beside it (kAgedOwner), which has them. 0: none.
   std::atomic<Offset> ages;
   std::atomic<uint64_t> sums[kRowSums];
@@ -349,6 +379,29 @@ struct NotedThread {
 static_assert(sizeof(NotedThread) == 16);
 inline constexpr uint32_t kNotedThreads = 512;
 inline constexpr int kNotedRowShift = 32;
+
+// A thread that lives, and was created where `row` of kThreads says. Who ends by returning or by pthread_exit gives it back, and
+// counts as ended. Others (cancelled; exit by system call) leave it behind: who reads it looks whether there is a thread of that id
+// which began no later than `when_ns`.
+struct LiveThread {
+  std::atomic<uint64_t> who;     // its id, and from bit 32 on the Row; 0: free
+  std::atomic<int64_t> when_ns;  // of CLOCK_MONOTONIC, soon after it began; 0: about to be written
+};
+static_assert(sizeof(LiveThread) == 16);
+// Segments of 256, 512, 1,024 … of them, made when they are needed.
+inline constexpr int kThreadSegments = 6;
+inline constexpr uint32_t kThreadSlots0 = 256;
+
+// The type of an exception, as its runtime calls it: mangled. `number` stands in rows; 0 is none.
+struct ThrownType {
+  Offset next;  // of the same head
+  uint16_t number;
+  uint16_t bytes;
+  char text[];
+};
+inline constexpr uint32_t kTypeHeads = 64;
+inline constexpr uint32_t kMostTypes = 1024, kMostTypeBytes = 1024;
+inline constexpr uint16_t kTypeOverflow = 0xffff;  // in the place of a number: there was no room for it
 
 inline constexpr uint32_t kLockHeads = 256;
 inline constexpr uint32_t kPairHeads = 1024;

@@ -90,7 +90,8 @@ struct ThreadState {
   bool in_operator;        // muted for that call
   uint8_t preparing;       // its part of lock_preparing
   uint8_t stack_floor;     // lowest bits of the page from where on its stack can be used: see little_stack.cc
-  bool noted;              // in TableHeader::noted_threads
+  bool noted : 1;          // in TableHeader::noted_threads
+  bool throwing : 1;       // between the C++ runtime's entry point and the unwinder's: sampler/events/throws.h
   uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;  // which of the heap intervals the sample that is being taken was drawn from
   uint16_t lock_index;     // which of the lock intervals lock_countdown was drawn from

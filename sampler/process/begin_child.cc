@@ -9,6 +9,7 @@
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/ranges/change_queue.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/scratch.h"
 #include "sampler/tables/label_sets.h"
@@ -29,6 +30,7 @@ void BeginChild() {
   current_table.store(nullptr, std::memory_order_relaxed);
   ForgetLockSlots();
   ForgetShadow();
+  ForgetMappings();
   if (no_system_calls.load(std::memory_order_relaxed)) {
     // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
     // and is not touched any more.

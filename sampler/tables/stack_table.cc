@@ -280,12 +280,13 @@ Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_
 }  // namespace
 
 Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class) {
+  return FindMarkedRow(table, stack, profile, static_cast<uint8_t>(wait), size_class);
+}
+
+Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number) {
   TableHeader& head = *table->header();
-  if (table->OffsetOf(stack) == head.overflow_stack) {
-    wait = WaitKind::kNone;
-    size_class = 0;
-  }
-  if (Row* row = FindOrMakeRow(table, stack, profile, static_cast<uint8_t>(wait), size_class)) return row;
+  if (table->OffsetOf(stack) == head.overflow_stack) mark = 0, number = 0;
+  if (Row* row = FindOrMakeRow(table, stack, profile, mark, number)) return row;
   table->Count(Loss::kStackTableFull);
   return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
 }

@@ -67,6 +67,8 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels = 0);
 // The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
 // the profile's overflow row (counted).
 Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
+// The same of other kinds than heap and locks. `mark`: the MappingKind, or ThrownBits; `number`: as Row::size_class.
+Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number);
 
 // The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full, or the stack is the
 // overflow stack.

@@ -23,7 +23,7 @@ std::map<std::string, int64_t> Smallest(const std::string& output) {
 
 TEST_F(LittleStack, EachCallLivesWithHardlyMoreThanItNeedsBare) {
   const std::map<std::string, int64_t> bare = Smallest(RunAs(Launch::kBare, {"little_stack", "all"}).out);
-  ASSERT_GE(bare.size(), 19u);
+  ASSERT_GE(bare.size(), 20u);
   const std::vector<Options> intervals = {{{"heap-interval", "1"}, {"lock-interval", "1ns"}}, {}};
   for (const Options& options : intervals) {
     const RunResult r = RunAs(Launch::kPreload, {"little_stack", "all"}, options);

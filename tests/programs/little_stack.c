@@ -35,6 +35,8 @@ static void Free(void) {
   for (size_t i = 0; i < 4; ++i) free(blocks[i]), blocks[i] = NULL;
 }
 
+static void Map(void) { munmap(mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096); }
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -114,6 +116,7 @@ static const struct Case {
              {"realloc", Realloc, Malloc, NULL, NULL},
              {"memalign", Memalign, NULL, NULL, NULL},
              {"free", Free, Malloc, NULL, NULL},
+             {"mmap", Map, NULL, NULL, NULL},
              {"mutex", Lock, NULL, Hold, ReleaseSoon},
              {"unlock", Unlock, Hold, NULL, Waits},
              {"unlock_after_wait", Unlock, LockLate, Hold, ReleaseSoon},

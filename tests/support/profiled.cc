@@ -256,17 +256,24 @@ void Profiled::ExpectAllWhole() {
     const Decoded profile = Decode(name.path);
     EXPECT_EQ(profile.error, "") << name.path;
     const std::vector<std::string> types =
-        name.kind == "heap"        ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
-                                                              "inuse_objects/count", "inuse_space/bytes"}
-        : name.kind == "peak"      ? std::vector<std::string>{"peak_objects/count", "peak_space/bytes"}
-        : name.kind == "lifetimes" ? std::vector<std::string>{"freed_objects/count", "freed_space/bytes",
-                                                              "lifetime/nanoseconds", "alive_space/bytes"}
-                                   : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
+        name.kind == "heap"         ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
+                                                               "inuse_objects/count", "inuse_space/bytes"}
+        : name.kind == "map"        ? std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
+                                                               "inuse_objects/count", "inuse_space/bytes"}
+        : name.kind == "peak"       ? std::vector<std::string>{"peak_objects/count", "peak_space/bytes"}
+        : name.kind == "lifetimes"  ? std::vector<std::string>{"freed_objects/count", "freed_space/bytes",
+                                                               "lifetime/nanoseconds", "alive_space/bytes"}
+        : name.kind == "threads"    ? std::vector<std::string>{"created/count", "alive/count"}
+        : name.kind == "exceptions" ? std::vector<std::string>{"exceptions/count"}
+                                    : std::vector<std::string>{"contentions/count", "delay/nanoseconds"};
     EXPECT_EQ(profile.types, types) << name.path;
-    EXPECT_EQ(profile.default_type, name.kind == "heap"        ? "inuse_space"
-                                    : name.kind == "peak"      ? "peak_space"
-                                    : name.kind == "lifetimes" ? "freed_space"
-                                                               : "delay")
+    EXPECT_EQ(profile.default_type, name.kind == "heap"         ? "inuse_space"
+                                    : name.kind == "map"        ? "inuse_space"
+                                    : name.kind == "peak"       ? "peak_space"
+                                    : name.kind == "lifetimes"  ? "freed_space"
+                                    : name.kind == "threads"    ? "alive"
+                                    : name.kind == "exceptions" ? "exceptions"
+                                                                : "delay")
         << name.path;
     EXPECT_EQ(profile.duration_nanos, 0) << name.path;
     EXPECT_GT(profile.time_nanos, 1'700'000'000'000'000'000) << name.path;

@@ -325,7 +325,7 @@ TEST(ReadSnapshot, ARowOfNoKnownKindIsAnError) {
   row.size_class = 60000;
   ExpectCorrupt(table, "row of no known kind");
   row.size_class = 1;
-  row.profile = static_cast<ProfileKind>(3);
+  row.profile = static_cast<ProfileKind>(kProfileKinds);
   ExpectCorrupt(table, "row of no known kind");
 }
 

@@ -58,6 +58,29 @@ const help: Record<string, MetricHelp> = {
     short: "bytes alive",
     when: "Since when what is in use has been: the oldest is often the leak. Filter by the label age.",
   },
+  "map/inuse_space": {
+    title: "Memory mapped",
+    short: "bytes mapped",
+    when: "What the program asked the kernel for without malloc: mmap, shared memory, files.",
+  },
+  "map/inuse_objects": { title: "Mappings", short: "mappings", when: "Mappings that are never given back." },
+  "map/alloc_space": { title: "Memory mapped, ever", short: "bytes mapped, ever", when: "Also what was given back since." },
+  "map/alloc_objects": { title: "Calls that mapped", short: "calls that mapped", when: "Each is a system call, and page faults after it." },
+  "threads/alive": {
+    title: "Threads alive",
+    short: "threads alive",
+    when: "Start here when the number of threads grows: those that have not ended, by the code that created them.",
+  },
+  "threads/created": {
+    title: "Threads created",
+    short: "threads created",
+    when: "A thread costs some 20 µs and a stack: code that makes one for each request wants a pool.",
+  },
+  "exceptions/exceptions": {
+    title: "Exceptions thrown",
+    short: "exceptions thrown",
+    when: "Each costs microseconds, more with a deep stack: those that are no exception any more. By type: --tagfocus, or the label type.",
+  },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
@@ -86,7 +109,16 @@ export function metricHelp(kind: string, name: string): MetricHelp {
 }
 
 export const kindTitle = (kind: string): string =>
-  ({ heap: "Memory", peak: "Memory at the peak", lifetimes: "Lifetimes", block: "Lock waits", mutex: "Lock holders" })[kind] ?? kind;
+  ({
+    heap: "Memory",
+    peak: "Memory at the peak",
+    lifetimes: "Lifetimes",
+    map: "Mappings",
+    block: "Lock waits",
+    mutex: "Lock holders",
+    threads: "Threads",
+    exceptions: "Exceptions",
+  })[kind] ?? kind;
 
 export interface Metric {
   kind: string;
@@ -98,17 +130,17 @@ export interface Metric {
 export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
 
 /** Whether it is about blocks and bytes; the others are about waits. */
-export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "lifetimes";
+export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "map" || kind === "lifetimes";
 
 /** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "block", "mutex", "lifetimes"];
+  const order = ["heap", "peak", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") && !name.startsWith("alive_") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") && !name.startsWith("alive") });
       }
     }
   }

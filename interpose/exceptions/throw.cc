@@ -1,0 +1,112 @@
+// What entry points in assembly (interpose/arch) come to before they jump to the real function, with the registers of who called: a
+// throw finds no frame of ours on its way.
+//
+//     __cxa_throw               counted, by the type that it is told
+//     __cxa_rethrow             counted apart, by the type of what is being handled; what has none (a cancellation on its way
+//                               through `catch (...)`, another language's) is not
+//     _Unwind_RaiseException    what comes from neither: another language's (Rust's panics), std::rethrow_exception, a C++ runtime
+//                               that is linked statically
+//
+// Forced unwinds (cancellation, pthread_exit) do not come here, nor does _Unwind_Resume.
+#include <stdint.h>
+#include <string.h>
+
+#include "interpose/arch/entry_points.h"
+#include "interpose/base/readiness.h"
+#include "interpose/exceptions/throw_functions.h"
+#include "sampler/events/throws.h"
+
+using namespace holdfast;
+
+namespace {
+
+// std::type_info, by the Itanium C++ ABI.
+struct TypeInfo {
+  const void* table;
+  const char* name;
+};
+
+const char* NameOf(const void* type) { return type != nullptr ? static_cast<const TypeInfo*>(type)->name : nullptr; }
+
+// An exception as the unwinder knows it, and what C++ runtimes keep before it: by that ABI the type is the first of ten words, in
+// libstdc++ of one that refers to another (std::rethrow_exception) that one.
+struct Raised {
+  const void* type_or_other;
+  const void* more[9];
+  char language[8];  // begins here
+  const void* unwinders[3];
+};
+static_assert(sizeof(Raised) == 112);
+constexpr size_t kBeforeRaised = 80, kBeforeObject = 112;
+
+const Raised* HeaderOf(const void* exception) {
+  return reinterpret_cast<const Raised*>(static_cast<const char*>(exception) - kBeforeRaised);
+}
+
+// Eight letters, the first in the highest byte.
+constexpr uint64_t Language(const char (&name)[9]) {
+  uint64_t language = 0;
+  for (int i = 0; i < 8; ++i) language = language << 8 | static_cast<unsigned char>(name[i]);
+  return language;
+}
+constexpr uint64_t kGnu = Language("GNUCC++\0"), kGnuOther = Language("GNUCC++\1");
+constexpr uint64_t kClang = Language("CLNGC++\0"), kClangOther = Language("CLNGC++\1");
+constexpr uint64_t kRustLanguage = Language("MOZ\0RUST");
+
+uint64_t LanguageOf(const void* exception) {
+  uint64_t language;
+  memcpy(&language, exception, sizeof language);
+  return language;
+}
+
+void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t interval) {
+  const uint64_t language = LanguageOf(exception);
+  if (language == kGnu || language == kClang)
+    return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), 0, interval);
+  if (language == kClangOther)
+    return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), kRethrown, interval);
+  if (language == kGnuOther) {
+    const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
+    const void* type = reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
+    return RecordThrow(caller, NameOf(type), kRethrown, interval);
+  }
+  RecordThrow(caller, nullptr, language == kRustLanguage ? kRust : kForeign, interval);
+}
+
+bool IsOfAnother(const void* exception) {
+  const uint64_t language = LanguageOf(exception);
+  return language == kGnuOther || language == kClangOther;
+}
+
+}  // namespace
+
+extern "C" {
+
+HOLDFAST_HIDDEN void* HoldfastThrown(const void* /*object*/, const void* type, uintptr_t pc, uintptr_t sp,
+                                     uintptr_t fp) {
+  if (UNLIKELY(!Ready())) return ThrowFunctionsFor(pc).cxa_throw;
+  if (const uint64_t interval = ThrowDue(); UNLIKELY(interval != 0))
+    RecordThrow({pc, sp, fp}, NameOf(type), 0, interval);
+  NoteOnItsWay();
+  return ThrowFunctionsFor(pc).cxa_throw;
+}
+
+HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+  const ThrowFunctions functions = ThrowFunctionsFor(pc);
+  if (UNLIKELY(!Ready())) return functions.cxa_rethrow;
+  const void* type = functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
+  if (const uint64_t interval = type != nullptr ? ThrowDue() : 0; UNLIKELY(interval != 0))
+    RecordThrow({pc, sp, fp}, NameOf(type), kRethrown, interval);
+  NoteOnItsWay();
+  return functions.cxa_rethrow;
+}
+
+HOLDFAST_HIDDEN void* HoldfastRaised(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+  const bool known = TakeOnItsWay() && !IsOfAnother(exception);
+  if (!known && LIKELY(Ready())) {
+    if (const uint64_t interval = ThrowDue(); UNLIKELY(interval != 0)) RecordRaised({pc, sp, fp}, exception, interval);
+  }
+  return RaiseExceptionFor(pc);
+}
+
+}  // extern "C"

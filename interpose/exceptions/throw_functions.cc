@@ -1,0 +1,90 @@
+#include "interpose/exceptions/throw_functions.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+
+#include "interpose/base/defined_names.h"
+#include "interpose/base/real.h"
+
+extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
+
+namespace holdfast {
+namespace {
+
+constinit ThrowFunctions global{};
+
+struct OfModule {
+  std::atomic<const void*> module;
+  ThrowFunctions functions;
+};
+constinit OfModule by_module[32]{};
+constinit std::atomic<bool> adding{false};
+
+template <typename Function>
+void Look(void* scope, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(scope, name));
+}
+
+void Find(void* scope, ThrowFunctions* found) {
+  Look(scope, "__cxa_throw", &found->cxa_throw);
+  Look(scope, "__cxa_rethrow", &found->cxa_rethrow);
+  Look(scope, "__cxa_current_exception_type", &found->cxa_current_exception_type);
+  Look(scope, "_Unwind_RaiseException", &found->raise_exception);
+}
+
+ThrowFunctions FindFor(uintptr_t caller) {
+  ThrowFunctions found{};
+  const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
+  if (module == nullptr) return found;
+  for (const OfModule& entry : by_module) {
+    if (entry.module.load(std::memory_order_acquire) != module) continue;
+    // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
+    found = entry.functions;
+    if (entry.module.load(std::memory_order_acquire) == module) return found;
+  }
+  found = {};
+  // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
+  const char* name = module->l_name;
+  void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (handle == nullptr) return found;
+  Find(handle, &found);
+  real.dlclose(handle);
+  if (!adding.exchange(true, std::memory_order_acquire)) {
+    for (OfModule& entry : by_module) {
+      if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
+      entry.functions = found;
+      entry.module.store(module, std::memory_order_release);
+      break;
+    }
+    adding.store(false, std::memory_order_release);
+  }
+  return found;
+}
+
+}  // namespace
+
+void FindThrowFunctions() {
+  if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start))
+    Look(RTLD_NEXT, "_Unwind_RaiseException", &global.raise_exception);
+  if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
+  Look(RTLD_NEXT, "__cxa_throw", &global.cxa_throw);
+  Look(RTLD_NEXT, "__cxa_rethrow", &global.cxa_rethrow);
+  Look(RTLD_NEXT, "__cxa_current_exception_type", &global.cxa_current_exception_type);
+}
+
+ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {
+  if (LIKELY(global.cxa_throw != nullptr)) return global;
+  return FindFor(caller);
+}
+
+void* RaiseExceptionFor(uintptr_t caller) {
+  return LIKELY(global.raise_exception != nullptr) ? global.raise_exception : FindFor(caller).raise_exception;
+}
+
+void ForgetThrowFunctions() {
+  for (OfModule& entry : by_module) entry.module.store(nullptr, std::memory_order_release);
+}
+
+}  // namespace holdfast

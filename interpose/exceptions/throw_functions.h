@@ -1,0 +1,32 @@
+// The real functions that throw. A program may have none of them until it loads a plugin, and two plugins may each have another's: so
+// they are looked up in the global scope at the start, and else, as operator new is, in the scope of the module that calls.
+#ifndef HOLDFAST_INTERPOSE_EXCEPTIONS_THROW_FUNCTIONS_H_
+#define HOLDFAST_INTERPOSE_EXCEPTIONS_THROW_FUNCTIONS_H_
+
+#include <stdint.h>
+
+#include "sampler/contract/attributes.h"
+
+namespace holdfast {
+
+struct ThrowFunctions {
+  void* cxa_throw;
+  void* cxa_rethrow;
+  void* (*cxa_current_exception_type)();
+  void* raise_exception;
+};
+
+// Once, with one thread. Calls dlsym only for what there is: a search that fails would allocate.
+void FindThrowFunctions();
+
+// Those that the code at `caller` would have reached without us. May call dlsym the first time that a module comes here that is not
+// in the global scope.
+ThrowFunctions ThrowFunctionsFor(uintptr_t caller);
+void* RaiseExceptionFor(uintptr_t caller);
+
+// After dlclose: what was found by module may be another module's now.
+void ForgetThrowFunctions();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_EXCEPTIONS_THROW_FUNCTIONS_H_

@@ -1,0 +1,163 @@
+#include "interpose/own_names/own_names.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "interpose/base/defined_names.h"
+#include "interpose/own_names/wrappers.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/process/process.h"
+
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+
+namespace holdfast {
+namespace {
+
+struct Relocations {
+  const Elf64_Rela* first = nullptr;
+  size_t bytes = 0;
+};
+
+// What of an object's dynamic section is needed to find its entries.
+struct Object {
+  const link_map* map;
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+  Relocations calls, data;
+  uintptr_t start = 0, end = 0;              // as it is mapped
+  uintptr_t relro_start = 0, relro_end = 0;  // read-only since it was relocated
+};
+
+bool Describe(const link_map* map, Object* object) {
+  object->map = map;
+  for (const Elf64_Dyn* entry = map->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    // Relocated in place by ld.so, but for objects whose dynamic section cannot be written (the vdso).
+    const uintptr_t address = entry->d_un.d_ptr < map->l_addr ? entry->d_un.d_ptr + map->l_addr : entry->d_un.d_ptr;
+    switch (entry->d_tag) {
+      case DT_SYMTAB:
+        object->symbols = reinterpret_cast<const Elf64_Sym*>(address);
+        break;
+      case DT_STRTAB:
+        object->names = reinterpret_cast<const char*>(address);
+        break;
+      case DT_JMPREL:
+        object->calls.first = reinterpret_cast<const Elf64_Rela*>(address);
+        break;
+      case DT_PLTRELSZ:
+        object->calls.bytes = entry->d_un.d_val;
+        break;
+      case DT_RELA:
+        object->data.first = reinterpret_cast<const Elf64_Rela*>(address);
+        break;
+      case DT_RELASZ:
+        object->data.bytes = entry->d_un.d_val;
+        break;
+      default:
+        break;
+    }
+  }
+  dl_find_object found;
+  if (object->symbols == nullptr || object->names == nullptr || _dl_find_object(map->l_ld, &found) != 0) return false;
+  object->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+  object->end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
+  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(object->start);
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(Elf64_Phdr)) return false;
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(object->start + head->e_phoff);
+  for (int i = 0; i < head->e_phnum; ++i) {
+    if (segments[i].p_type != PT_GNU_RELRO) continue;
+    object->relro_start = (map->l_addr + segments[i].p_vaddr) & ~(kPageBytes - 1);
+    object->relro_end = map->l_addr + segments[i].p_vaddr + segments[i].p_memsz;
+  }
+  return true;
+}
+
+// −1: none of ours. Objects have thousands of symbols: most end at the first look.
+int NumberOf(const char* name) {
+  if (strncmp(name, "mi_", 3) != 0 && strncmp(name, "tc_", 3) != 0 && strncmp(name, "je_", 3) != 0 &&
+      strncmp(name, "_rjem_", 6) != 0 && strstr(name, "allocx") == nullptr)
+    return -1;
+  for (int i = 0; i < kOwnNames; ++i) {
+    if (strcmp(name, kOwnNameTexts[i]) == 0) return i;
+  }
+  return -1;
+}
+
+// One entry. It leads to the allocator, or, as long as it was never called, back into the object (bound lazily).
+bool SetEntry(const Object& object, uintptr_t* entry, int number) {
+  const auto at = reinterpret_cast<uintptr_t>(entry);
+  const uintptr_t leads_to = *entry;
+  if (leads_to != reinterpret_cast<uintptr_t>(own_reals[number]) && (leads_to < object.start || leads_to >= object.end))
+    return false;
+  const bool sealed = at >= object.relro_start && at < object.relro_end;
+  const uintptr_t page = at & ~(kPageBytes - 1);
+  if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, kPageBytes, PROT_READ | PROT_WRITE))) return false;
+  __atomic_store_n(entry, reinterpret_cast<uintptr_t>(own_wrappers[number]), __ATOMIC_RELEASE);
+  if (sealed) RawSyscall(SYS_mprotect, page, kPageBytes, PROT_READ);
+  return true;
+}
+
+bool SetEntries(const Object& object, const Relocations& of) {
+  bool any = false;
+  for (size_t i = 0; of.first != nullptr && i < of.bytes / sizeof(Elf64_Rela); ++i) {
+    const Elf64_Rela& relocation = of.first[i];
+    const auto type = ELF64_R_TYPE(relocation.r_info);
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
+    const int number = NumberOf(object.names + object.symbols[ELF64_R_SYM(relocation.r_info)].st_name);
+    if (number < 0 || own_reals[number] == nullptr) continue;
+    any |= SetEntry(object, reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset), number);
+  }
+  return any;
+}
+
+constexpr struct {
+  OwnName sized, unsized;
+} kUnsized[] = {
+    {kOwn_sdallocx, kOwn_dallocx},
+    {kOwn_je_sdallocx, kOwn_je_dallocx},
+    {kOwn__rjem_sdallocx, kOwn__rjem_dallocx},
+    {kOwn_mi_free_size, kOwn_mi_free},
+    {kOwn_mi_free_size_aligned, kOwn_mi_free_aligned},
+    {kOwn_tc_free_sized, kOwn_tc_free},
+    {kOwn_tc_delete_sized, kOwn_tc_delete},
+    {kOwn_tc_deletearray_sized, kOwn_tc_deletearray},
+};
+
+bool AnyIsDefined() {
+  for (const char* name : {"mallocx", "je_mallocx", "_rjem_mallocx", "mi_malloc", "tc_malloc"}) {
+    if (IsDefinedAnywhere(name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void BindOwnNames() {
+  if (!process.recording.load(std::memory_order_relaxed) || !AnyIsDefined()) return;
+  for (int i = 0; i < kOwnNames; ++i) {
+    // A search that fails would allocate.
+    void* found = IsDefinedAnywhere(kOwnNameTexts[i]) ? dlsym(RTLD_DEFAULT, kOwnNameTexts[i]) : nullptr;
+    if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) own_reals[i] = found;
+  }
+  for (const auto& [sized, unsized] : kUnsized) own_unsized[sized] = own_reals[unsized];
+  bool any = false;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    Object object;
+    if (!Describe(map, &object) || object.start == reinterpret_cast<uintptr_t>(__ehdr_start)) continue;
+    // An allocator's own calls are part of one that is counted already.
+    bool is_allocator = false;
+    for (const void* of : own_reals) {
+      const auto address = reinterpret_cast<uintptr_t>(of);
+      is_allocator |= address >= object.start && address < object.end;
+    }
+    if (is_allocator) continue;
+    any |= SetEntries(object, object.calls);
+    any |= SetEntries(object, object.data);
+  }
+  if (any) GiveUpTag();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,61 @@
+#include "report/memory/arenas.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kArena = uint64_t{64} << 20;  // glibc: HEAP_MAX_SIZE
+
+// A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap,
+// which therefore says the same.
+bool IsArena(uint64_t start, const ProcessMemory& memory) {
+  constexpr uint64_t kLargestHead = 256;
+  uint64_t arena = 0, first = 0;
+  return memory.Read(start, &arena, sizeof arena) && arena >= kArena && arena % kArena != 0 &&
+         arena % kArena < kLargestHead && memory.Read(arena - arena % kArena, &first, sizeof first) && first == arena;
+}
+
+// Of `mapping` what lies from `start` to `end`.
+MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
+  MemoryMapping part = mapping;
+  part.start = start;
+  part.end = end;
+  if (pages == nullptr) return part;
+  const PageTable::Share share = pages->Of(start, end - start);
+  part.resident = share.resident;
+  part.swapped = share.swapped;
+  part.huge = std::min(mapping.huge, share.resident);
+  return part;
+}
+
+}  // namespace
+
+bool IsPrivateMemory(const MemoryMapping& mapping) {
+  return mapping.is_anonymous() && mapping.writable && !mapping.shared;
+}
+
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings) {
+  std::set<uint64_t> arenas;
+  std::vector<MemoryMapping> parts;
+  for (MemoryMapping& rest : *mappings) {
+    const uint64_t end = rest.end;
+    for (uint64_t at = (rest.start + kArena - 1) / kArena * kArena; IsPrivateMemory(rest) && at < end; at += kArena) {
+      if (!IsArena(at, memory)) continue;
+      if (at != rest.start) {
+        if (pages != nullptr && pages->is_denied()) break;  // what is resident of each part cannot be told
+        parts.push_back(PartOf(rest, rest.start, at, pages));
+        const uint64_t huge = rest.huge - std::min(rest.huge, parts.back().huge);
+        rest = PartOf(rest, at, end, pages);
+        rest.huge = huge;
+      }
+      arenas.insert(at);
+    }
+    parts.push_back(std::move(rest));
+  }
+  *mappings = std::move(parts);
+  return arenas;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,22 @@
+// glibc's arenas besides the main one, by how their heaps lie in memory.
+#ifndef HOLDFAST_REPORT_MEMORY_ARENAS_H_
+#define HOLDFAST_REPORT_MEMORY_ARENAS_H_
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "report/memory/mappings.h"
+#include "report/table/thread_status.h"
+
+namespace holdfast {
+
+bool IsPrivateMemory(const MemoryMapping& mapping);
+
+// Where their heaps begin. The kernel joins neighbours, of which one may be a thread's stack: each heap becomes a mapping of its own,
+// with what `pages` says of both parts (null: nothing).
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_MEMORY_ARENAS_H_

@@ -1,0 +1,24 @@
+// Which ranges of addresses the program has mapped itself, as the wrappers saw it (MappedRange in sampler/contract/mapped_ranges.h).
+//
+// Read from the table file as it is at that moment, while the program goes on. What does not lie inside the file is left out.
+#ifndef HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
+#define HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/table/table_folder.h"
+
+namespace holdfast {
+
+struct AddressRange {
+  uint64_t start, end;
+};
+
+// By address.
+absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& table);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
