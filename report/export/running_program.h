@@ -40,7 +40,7 @@ class RunningProgram {
   };
   using GoneThread = std::pair<uint32_t, int64_t>;  // id, and when it began
   std::set<GoneThread> gone_;                       // that had not said so
-  std::map<uint32_t, Seen> seen_;  // by id; only of threads that the table notes
+  std::map<uint32_t, Seen> seen_;                   // by id; only of threads that the table notes
 };
 
 // At most so many threads.

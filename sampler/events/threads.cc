@@ -26,7 +26,9 @@ bool IsGone(uint32_t id) {
          RawSyscall(SYS_tgkill, process.pid, static_cast<int>(id), 0) == -ESRCH;
 }
 
-Row* RowOf(SharedTable* recorded, uint64_t who) { return recorded->At<Row>(static_cast<Offset>(who >> kNotedRowShift)); }
+Row* RowOf(SharedTable* recorded, uint64_t who) {
+  return recorded->At<Row>(static_cast<Offset>(who >> kNotedRowShift));
+}
 
 // Null: these are not the tables of this process any more.
 SharedTable* TableOf(uint32_t epoch) {

@@ -25,7 +25,8 @@ struct ThreadStart {
 
 // On the creator's stack.
 struct ThreadBirth {
-  ThreadStart* start;  // null: it is not followed, create it as the program said; else the new thread is to call BeganThread with it
+  ThreadStart*
+      start;  // null: it is not followed, create it as the program said; else the new thread is to call BeganThread with it
   void* row;
 };
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start);
