@@ -28,6 +28,7 @@ struct ThreadBirth {
   ThreadStart*
       start;  // null: it is not followed, create it as the program said; else the new thread is to call BeganThread with it
   void* row;
+  uint32_t epoch;  // Process::epoch: a handler may fork in between
 };
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start);
 // `created`: there is such a thread now, or was.
