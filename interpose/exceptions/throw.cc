@@ -51,7 +51,8 @@ constexpr uint64_t Language(const char (&name)[9]) {
 }
 constexpr uint64_t kGnu = Language("GNUCC++\0"), kGnuOther = Language("GNUCC++\1");
 constexpr uint64_t kClang = Language("CLNGC++\0"), kClangOther = Language("CLNGC++\1");
-constexpr uint64_t kRustLanguage = Language("MOZ\0RUST");
+// Rust's: as a number until 2022, since then as these bytes in memory.
+constexpr uint64_t kRustLanguage = Language("MOZ\0RUST"), kRustInMemory = __builtin_bswap64(kRustLanguage);
 
 uint64_t LanguageOf(const void* exception) {
   uint64_t language;
@@ -70,7 +71,7 @@ void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t
     const void* type = reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
     return RecordThrow(caller, NameOf(type), kRethrown, interval);
   }
-  RecordThrow(caller, nullptr, language == kRustLanguage ? kRust : kForeign, interval);
+  RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust : kForeign, interval);
 }
 
 bool IsOfAnother(const void* exception) {
@@ -94,8 +95,7 @@ HOLDFAST_HIDDEN void* HoldfastThrown(const void* /*object*/, const void* type, u
 HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   const ThrowFunctions functions = ThrowFunctionsFor(pc);
   if (UNLIKELY(!Ready())) return functions.cxa_rethrow;
-  const void* type =
-      functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
+  const void* type = functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
   if (const uint64_t interval = type != nullptr ? ThrowDue() : 0; UNLIKELY(interval != 0))
     RecordThrow({pc, sp, fp}, NameOf(type), kRethrown, interval);
   NoteOnItsWay();

@@ -23,7 +23,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
              objects = threads ? space : FindMetric(profile, "inuse_objects");
   if (!space.ok() || !objects.ok()) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: has no inuse_space and inuse_objects. Leaks are found in heap and threads profiles: give those.", file.path));
+        "{}: has no inuse_space and inuse_objects. Leaks are found in heap and threads profiles: give those.",
+        file.path));
   }
   // What was allocated says how much was turned over; files of others may not have it.
   std::vector<size_t> columns = {*space, *objects};

@@ -17,7 +17,7 @@ namespace {
 // How often this thread throws. Beside ThreadState, which has no room left: found by the thread pointer, in one of kProbes places.
 // Threads that find none (more than that throw at once) have each throw sampled by chance.
 struct alignas(64) ThrowRate {
-  std::atomic<uintptr_t> thread;  // 0: nobody's
+  std::atomic<uintptr_t> thread;   // 0: nobody's
   std::atomic<int64_t> window_ns;  // when it began
   uint32_t epoch;                  // Process::epoch
   uint32_t thrown, taken;          // in this window
@@ -80,10 +80,11 @@ HOLDFAST_COLD void BeginWindow(ThrowRate* rate, int64_t now, uint32_t epoch) {
 
 uint64_t ThrowDue() {
   if ((process.options.profiles & KindBit(ProfileKind::kExceptions)) == 0 ||
-      !process.recording.load(std::memory_order_relaxed) || thread_state.muted || !OwnState())
+      !process.recording.load(std::memory_order_relaxed) || !OwnState())
     return 0;
   ThrowRate* rate = FindRate();
-  if (UNLIKELY(rate == nullptr)) return NextRandom(&thread_state.random) % kIntervalOfOthers == 0 ? kIntervalOfOthers : 0;
+  if (UNLIKELY(rate == nullptr))
+    return NextRandom(&thread_state.random) % kIntervalOfOthers == 0 ? kIntervalOfOthers : 0;
   const uint32_t epoch = process.epoch.load(std::memory_order_relaxed);
   if (rate->interval <= 1 || rate->thrown % kLookEvery == 0) {
     const int64_t now = CoarseNs();

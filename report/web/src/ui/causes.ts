@@ -38,7 +38,8 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
       parts[cause]![node]! += Math.abs(value[i]!);
     }
   } else {
-    const key = model.labelValues.has("wait") ? "wait" : "lock";
+    const ofKind: Record<string, string> = { exceptions: "type", map: "mapping", mutex: "lock" };
+    const key = ofKind[metric.kind] ?? (model.labelValues.has("wait") ? "wait" : "lock");
     for (const text of model.labelValues.get(key) ?? []) {
       const part = new Float64Array(tree.size);
       const column = valuesFor(model.report, { ...model.choice(state), compare: null, labels: [...state.labels, { key, text }] }).columns[0]!;
