@@ -51,7 +51,8 @@ constexpr uint64_t Language(const char (&name)[9]) {
 }
 constexpr uint64_t kGnu = Language("GNUCC++\0"), kGnuOther = Language("GNUCC++\1");
 constexpr uint64_t kClang = Language("CLNGC++\0"), kClangOther = Language("CLNGC++\1");
-constexpr uint64_t kRustLanguage = Language("MOZ\0RUST");
+// Rust's: as a number until 2022, since then as these bytes in memory.
+constexpr uint64_t kRustLanguage = Language("MOZ\0RUST"), kRustInMemory = __builtin_bswap64(kRustLanguage);
 
 uint64_t LanguageOf(const void* exception) {
   uint64_t language;
@@ -70,7 +71,7 @@ void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t
     const void* type = reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
     return RecordThrow(caller, NameOf(type), kRethrown, interval);
   }
-  RecordThrow(caller, nullptr, language == kRustLanguage ? kRust : kForeign, interval);
+  RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust : kForeign, interval);
 }
 
 bool IsOfAnother(const void* exception) {

@@ -1,6 +1,7 @@
 #include "interpose/exceptions/throw_functions.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 
 #include <atomic>
@@ -47,10 +48,14 @@ ThrowFunctions FindFor(uintptr_t caller) {
   found = {};
   // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
   const char* name = module->l_name;
+  const int saved_errno = errno;
   void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (handle != nullptr) {
+    Find(handle, &found);
+    real.dlclose(handle);
+  }
+  errno = saved_errno;
   if (handle == nullptr) return found;
-  Find(handle, &found);
-  real.dlclose(handle);
   if (!adding.exchange(true, std::memory_order_acquire)) {
     for (OfModule& entry : by_module) {
       if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;

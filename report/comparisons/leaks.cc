@@ -221,8 +221,10 @@ class Finder {
   // Of the processes that are told: no unit is longer than what was seen of each.
   double ShortestHours() const {
     double hours = std::numeric_limits<double>::infinity();
-    for (const auto& [process, named] : processes_) {
-      if (named.second.snapshots() >= kLeastSnapshots) hours = std::min(hours, named.second.Hours());
+    for (const auto* all : {&processes_, &threads_}) {
+      for (const auto& [process, named] : *all) {
+        if (named.second.snapshots() >= kLeastSnapshots) hours = std::min(hours, named.second.Hours());
+      }
     }
     return hours;
   }

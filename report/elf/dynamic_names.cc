@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -42,6 +43,8 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
         std::find(std::begin(kOwnAllocators), std::end(kOwnAllocators), name) != std::end(kOwnAllocators)) {
       object->own_allocator = name;
     }
+    const bool throws = strcmp(name, "__cxa_throw") == 0 || strcmp(name, "_Unwind_RaiseException") == 0;
+    if (throws && !dynamic && symbol.st_shndx != SHN_UNDEF) object->throws_itself = true;
   }
 }
 
@@ -62,6 +65,9 @@ absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
     if (section.sh_size > ElfSymbols::kMaxSymbolBytes)
       return absl::InvalidArgumentError("its symbol table is too large");
     TakeSymbols(*elf, section, &object);
+  }
+  for (const char* name : {"__cxa_throw", "_Unwind_RaiseException"}) {
+    if (object.defines.contains(name)) object.throws_itself = false;  // calls of it come by
   }
   return object;
 }

@@ -16,7 +16,9 @@ namespace holdfast {
 struct DynamicNames {
   absl::flat_hash_set<std::string> defines, needs;  // functions of .dynsym, without versions
   std::string own_allocator;  // a name by which .symtab tells of a malloc of its own, such as "_rjem_malloc"; "" = none
-  std::string build_id;       // lower-case hexadecimal; "" = none
+  bool throws_itself =
+      false;  // .symtab tells of a C++ runtime or an unwinder that is linked in, and that nobody else can reach
+  std::string build_id;  // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
 };

@@ -64,6 +64,12 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   seen_ = std::move(seen);
 }
 
+absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table) {
+  absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+  if (snapshot.ok() && !snapshot->live_threads.empty()) RunningProgram().Look(table, &*snapshot);
+  return snapshot;
+}
+
 void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
   constexpr size_t kMostFrames = 20;  // what lies between clone and a thread's own function
   std::map<std::vector<uint32_t>, size_t> stacks;

@@ -20,6 +20,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "report/lock_records/lock_comments.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
@@ -42,6 +43,9 @@ class RunningProgram {
   std::set<GoneThread> gone_;                       // that had not said so
   std::map<uint32_t, Seen> seen_;                   // by id; only of threads that the table notes
 };
+
+// A snapshot that knows which of its live_threads are gone, for who keeps no RunningProgram.
+absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table);
 
 // At most so many threads.
 void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most = 256);

@@ -159,6 +159,22 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
     findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
 }
 
+void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) {
+  std::vector<std::string> unseen;
+  bool seen = false;
+  for (const Object& object : objects) {
+    const auto& needs = object.file.needs;
+    if (object.file.throws_itself) unseen.emplace_back(BaseName(object.path));
+    seen = seen || (!object.file.throws_itself && needs.contains("__cxa_throw")) ||
+           (needs.contains("_Unwind_RaiseException") && !object.file.defines.contains("__cxa_throw"));
+  }
+  if (!unseen.empty())
+    findings->Note("exceptions", fmt::format("{} has the C++ runtime or the unwinder linked in (-static-libstdc++, "
+                                             "-static-libgcc): what is thrown by it is not seen",
+                                             Listed(unseen)));
+  if (seen) findings->Ok("exceptions", "what is thrown is seen, with its type");
+}
+
 }  // namespace
 
 void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
@@ -177,6 +193,7 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   DescribeAllocator(objects, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
+  DescribeExceptions(objects, findings);
   DescribeSymbols(objects, root, findings);
 }
 

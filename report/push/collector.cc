@@ -15,6 +15,7 @@
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
+#include "report/export/running_program.h"
 #include "report/pprof/pprof.h"
 #include "report/push/server_profile.h"
 
@@ -158,7 +159,7 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
 void Collector::Tell(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
   if (watched->quiet.IsStill(records)) return TellAgain(watched);
-  const absl::StatusOr<Snapshot> snapshot = watched->table.table.TakeSnapshot();
+  const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(watched->table.table);
   if (!snapshot.ok()) return;  // being made, or damaged: the exporter says so
   if (watched->spool == nullptr && !Begin(watched, *snapshot)) return;
   watched->quiet.Begin(records);

@@ -11,6 +11,7 @@
 #include "report/analysis/variance.h"
 #include "report/base/utf8.h"
 #include "report/export/profile_builder.h"
+#include "report/export/running_program.h"
 #include "report/live/live_process.h"
 #include "sampler/contract/exporter_service.h"
 
@@ -113,6 +114,7 @@ void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* al
   const auto add = [&labels](Family* family, double value) {
     if (value > 0) family->Add(labels, static_cast<uint64_t>(std::llround(std::min(value, 9e18))));
   };
+  for (const LiveThreadInfo& thread : snapshot.live_threads) alive -= thread.gone ? 1 : 0;
   add(&all->mapped, mapped);
   add(&all->threads, alive);
   add(&all->created, created);
@@ -148,7 +150,7 @@ HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_vie
   const bool openmetrics = accept.find("application/openmetrics-text") != std::string_view::npos;
   Families all;
   for (const ProcessTable& process : processes) {
-    const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+    const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(process.table);
     if (snapshot.ok()) AddProcess(process, *snapshot, &all);  // else it has just ended
   }
   rusage used;

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "report/base/split.h"
 #include "report/export/profile_builder.h"
+#include "report/export/running_program.h"
 #include "report/pprof/pprof.h"
 #include "report/serve/pages.h"
 #include "report/serve/profile_text.h"
@@ -54,6 +55,10 @@ std::optional<ProfileKind> KindOf(std::string_view name) {
   return std::nullopt;
 }
 
+absl::StatusOr<Snapshot> Take(const ProcessTable& process, ProfileKind kind) {
+  return kind == ProfileKind::kThreads ? TakeWithThreads(process.table) : process.table.TakeSnapshot();
+}
+
 }  // namespace
 
 HttpResponse PprofError(int status, std::string_view text) {
@@ -88,7 +93,7 @@ HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
 
 HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, ProfileKind kind, bool allocs,
                                       const HttpRequest& request) {
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  const absl::StatusOr<Snapshot> snapshot = Take(process, kind);
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   Profile profile = BuildProfile(*snapshot, kind);
   names_.Give(*snapshot, kind, &profile);
@@ -104,7 +109,7 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, ProfileKind kin
     return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");
   }
   if (NumberOr0(request.Parameter("debug")) != 0) return PprofError(400, "seconds and debug params are incompatible");
-  const auto take = [&]() { return process.table.TakeSnapshot(); };
+  const auto take = [&]() { return Take(process, kind); };
   absl::StatusOr<Snapshot> snapshot = take();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   const Profile before = BuildProfile(*snapshot, kind);
@@ -120,7 +125,7 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, ProfileKind kin
 }
 
 HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind kind) {
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  const absl::StatusOr<Snapshot> snapshot = Take(process, kind);
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   const Profile now = BuildProfile(*snapshot, kind);
   Profile increase;

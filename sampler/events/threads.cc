@@ -52,6 +52,7 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
                              stacks_wanted ? StackNumber(stack_bytes) : uint16_t{0});
     const uint32_t number = TakeLiveThread(recorded, row, IsGone, CountEnded);
     birth.row = row;
+    birth.epoch = process.epoch.load(std::memory_order_relaxed);
     if (number != kNoLiveThread) {
       starts[number] = start;
       birth.start = &starts[number];
@@ -64,8 +65,8 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
 }
 
 void EndBirth(const ThreadBirth& birth, bool created) {
-  SharedTable* recorded = table();
-  if (birth.row == nullptr || recorded == nullptr) return;
+  SharedTable* recorded = birth.row != nullptr ? TableOf(birth.epoch) : nullptr;
+  if (recorded == nullptr) return;
   auto* row = static_cast<Row*>(birth.row);
   if (created) {
     AddTo(recorded, &row->sums[kThreadsCreated], kOne);

@@ -28,6 +28,7 @@ struct ThreadBirth {
   ThreadStart*
       start;  // null: it is not followed, create it as the program said; else the new thread is to call BeganThread with it
   void* row;
+  uint32_t epoch;  // Process::epoch: a handler may fork in between
 };
 // `stack_bytes`: of the stack that libc maps for it; 0: it does not.
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, uint64_t stack_bytes);

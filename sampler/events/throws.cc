@@ -80,7 +80,7 @@ HOLDFAST_COLD void BeginWindow(ThrowRate* rate, int64_t now, uint32_t epoch) {
 
 uint64_t ThrowDue() {
   if ((process.options.profiles & KindBit(ProfileKind::kExceptions)) == 0 ||
-      !process.recording.load(std::memory_order_relaxed) || thread_state.muted || !OwnState())
+      !process.recording.load(std::memory_order_relaxed) || !OwnState())
     return 0;
   ThrowRate* rate = FindRate();
   if (UNLIKELY(rate == nullptr))

@@ -1,5 +1,6 @@
 // Exceptions, by the stack that throws them and by their type. At a rate of some 1,000 a second and thread all of them; above, so many
-// by chance, each of which stands for those that were left out. A throw that is left out costs some 30 instructions.
+// by chance, each of which stands for those that were left out. A throw that is left out costs some 160 instructions, of the 12,000 that libstdc++ and
+// libgcc take for the least one.
 //
 // Any thread, signal handlers, children of fork and vfork; nothing allocates, throws or changes errno.
 #ifndef HOLDFAST_SAMPLER_EVENTS_THROWS_H_

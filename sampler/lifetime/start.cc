@@ -33,11 +33,12 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) return;
-  if ((options.profiles & (1u << static_cast<int>(ProfileKind::kHeap))) == 0) options.heap_interval = 0;
-  if ((options.profiles &
-       ((1u << static_cast<int>(ProfileKind::kMutex)) | (1u << static_cast<int>(ProfileKind::kBlock)))) == 0) {
-    options.lock_interval_ns = 0;
-  }
+  constexpr uint32_t kLocks = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
+  // Who switches both intervals off wants nothing, of kinds without an interval neither.
+  if (options.heap_interval == 0 && options.lock_interval_ns == 0)
+    options.profiles &= KindBit(ProfileKind::kHeap) | kLocks;
+  if ((options.profiles & KindBit(ProfileKind::kHeap)) == 0) options.heap_interval = 0;
+  if ((options.profiles & kLocks) == 0) options.lock_interval_ns = 0;
   if (options.exporter) {
     // PREFIX/lib/holdfast/libholdfast.so → PREFIX/bin/holdfast
     char library[sizeof process.exporter];

@@ -16,23 +16,28 @@ TEST_F(Consumers, GoToolPprofReadsEveryFile) {
         {{"heap-interval", "1"}});
   RunAs(Launch::kPreload, {"mixed_sizes"}, {{"heap-interval", "64KiB"}, {"lock-interval", "0"}});
   const std::vector<ProfileName> names = ListProfiles(out());
-  const auto peaks = std::count_if(names.begin(), names.end(), [](const auto& name) { return name.kind == "peak"; });
-  ASSERT_EQ(names.size() - static_cast<size_t>(peaks), 6u);  // heap, mutex, block; and three of heap
+  const auto of_kinds = std::count_if(names.begin(), names.end(), [](const auto& name) {
+    return name.kind == "heap" || name.kind == "mutex" || name.kind == "block";
+  });
+  ASSERT_EQ(of_kinds, 6);  // heap, mutex, block; and three of heap
   for (const ProfileName& name : names) {
     const RunResult raw = RunGoPprof({"-raw", name.path});
     EXPECT_TRUE(raw.exited(0)) << name.path << raw.Describe();
     EXPECT_NE(raw.out.find("PeriodType: "), std::string::npos) << raw.Describe();
     const RunResult top = RunGoPprof({"-top", name.path});
     EXPECT_TRUE(top.exited(0)) << name.path << top.Describe();
-    const char* type = name.kind == "heap"   ? "Type: inuse_space"
-                       : name.kind == "peak" ? "Type: peak_space"
-                                             : "Type: delay";
+    const char* type = name.kind == "heap" || name.kind == "map" ? "Type: inuse_space"
+                       : name.kind == "peak"                     ? "Type: peak_space"
+                       : name.kind == "threads"                  ? "Type: alive"
+                       : name.kind == "exceptions"               ? "Type: exceptions"
+                                                                 : "Type: delay";
     EXPECT_NE(top.out.find(type), std::string::npos) << top.out;
   }
 }
 
 TEST_F(Consumers, GoToolPprofShowsTheKnownBytes) {
-  RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
+  RunAs(Launch::kPreload, {"threads_exact"},
+        {{"heap-interval", "1"}, {"lock-interval", "0"}, {"profiles", "heap,block"}});
   const std::vector<ProfileName> names = ListProfiles(out());
   ASSERT_EQ(names.size(), 1u);
   const RunResult top = RunGoPprof({"-top", "-unit=B", "-sample_index=alloc_space", names[0].path});
@@ -45,7 +50,8 @@ TEST_F(Consumers, OurTopNamesTheSameFunctions) {
   RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"lock-interval", "0"}});
   RunAs(Launch::kPreload, {"hot_mutex"}, {{"lock-interval", "1ns"}});
   for (const ProfileName& name : ListProfiles(out())) {
-    if (name.kind == "peak" || (name.kind == "heap" && name.program != "threads_exact")) continue;
+    const bool is_lock = name.kind == "mutex" || name.kind == "block";
+    if ((!is_lock && name.kind != "heap") || (name.kind == "heap" && name.program != "threads_exact")) continue;
     const RunResult top = RunTool({"top", name.path});
     EXPECT_TRUE(top.exited(0)) << top.Describe();
     EXPECT_EQ(top.err, "");

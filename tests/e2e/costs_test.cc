@@ -52,8 +52,9 @@ class Costs : public Profiled {
 
 // Cost per operation cannot grow with the number of threads when they write nothing that others read or write.
 TEST_F(Costs, NoPathWithoutASampleWritesMemoryThatThreadsShare) {
-  const RunResult r =
-      RunAs(Launch::kPreload, {"unsampled_writes", "libholdfast.so"}, {{"heap-interval", "64MiB"}, {"seed", "1"}});
+  // Threads are all counted: each that begins writes.
+  const RunResult r = RunAs(Launch::kPreload, {"unsampled_writes", "libholdfast.so"},
+                            {{"heap-interval", "64MiB"}, {"seed", "1"}, {"profiles", "heap,mutex,block"}});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_GE(NumberAfter(r.out, "watched "), 3) << "the table, the library's data, the filter: " << r.out;
 }

@@ -74,7 +74,7 @@ TEST_F(Threads, ThatPileUpAreLeaks) {
   StepThroughSnapshots(&running, 8);
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(1)) << leaks.out << leaks.err;
-  EXPECT_THAT(leaks.out, HasSubstr("24 of known_threads alive"));
+  EXPECT_THAT(leaks.out, HasSubstr("threads  24 of known_threads"));
   EXPECT_THAT(leaks.out, HasSubstr("24 threads"));
   EXPECT_THAT(leaks.out, HasSubstr("leaks ← main"));
   const RunResult top = RunTool({"top", "--kind", "threads", out()});

@@ -154,7 +154,6 @@ int main(int argc, char** argv) {
     }
     if (*ways == 'k') {
       forks();
-      Say("forks", 1, 0);
     }
   }
   fflush(stdout);

@@ -26,7 +26,7 @@ TEST(Options, DefaultsAreThoseOfTheContract) {
   EXPECT_EQ(options.keep, kKeepThinned);
   EXPECT_EQ(options.max_disk_bytes, 1u << 30);
   EXPECT_EQ(options.max_memory_bytes, 64u << 20);
-  EXPECT_EQ(options.profiles, 7u);
+  EXPECT_EQ(options.profiles, kAllKinds);
   EXPECT_EQ(options.lifetimes, Lifetimes::kUnlessShort);
   EXPECT_EQ(Read({"HOLDFAST_LIFETIMES=yes"}).lifetimes, Lifetimes::kYes);
   EXPECT_EQ(Read({"HOLDFAST_LIFETIMES=no"}).lifetimes, Lifetimes::kNo);

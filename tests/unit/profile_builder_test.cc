@@ -126,6 +126,50 @@ TEST(HeapProfile, HasGosTypesInGosOrder) {
   EXPECT_EQ(p.duration_nanos, 0);
 }
 
+TEST(ThreadsProfile, ThoseThatAreGoneAreNotAlive) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  s.rows.push_back(
+      {.stack = stack, .profile = ProfileKind::kThreads, .wait = WaitKind::kNone, .class_bytes = 0, .sums = {9, 4}});
+  for (uint32_t id = 1; id <= 5; ++id) s.live_threads.push_back({.id = id, .row = 0, .when_ns = 1, .gone = id < 3});
+  const Profile p = BuildProfile(s, ProfileKind::kThreads);
+  EXPECT_THAT(TypesOf(p), ElementsAre("created/count", "alive/count"));
+  EXPECT_EQ(p.strings[p.default_sample_type], "alive");
+  EXPECT_THAT(ValuesOf(p, 0), ElementsAre(9, 3));
+}
+
+TEST(ExceptionsProfile, AreToldApartByTypeAndRethrow) {
+  Snapshot s = Process();
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  s.thrown_types = {{1, "St13runtime_error"}, {2, "*N3app7RefusedE"}, {3, "no name"}};
+  const auto add = [&](uint8_t mark, uint16_t number, double count) {
+    s.rows.push_back({.stack = stack,
+                      .profile = ProfileKind::kExceptions,
+                      .wait = WaitKind::kNone,
+                      .class_bytes = 0,
+                      .mark = mark,
+                      .number = number,
+                      .sums = {count, 4}});
+  };
+  add(0, 1, 5);
+  add(kRethrown, 2, 6);
+  add(0, 3, 7);
+  add(kRust, 0, 8);
+  add(kForeign, 0, 9);
+  add(0, kTypeOverflow, 10);
+  const Profile p = BuildProfile(s, ProfileKind::kExceptions);
+  std::vector<std::string> found;
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    std::string text = std::to_string(ValuesOf(p, i)[0]);
+    for (const Profile::Label& label : p.LabelsOf(p.samples[i]))
+      text += " " + std::string(p.strings[label.key]) + "=" + std::string(p.strings[label.text]);
+    found.push_back(text);
+  }
+  EXPECT_THAT(found, ElementsAre("5 type=std::runtime_error", "6 type=app::Refused rethrow=yes", "7 type=no name",
+                                 "8 type=rust panic", "9 type=foreign", "10 type=[overflow]"));
+  EXPECT_THAT(CommentsOf(p), ::testing::Contains("total exceptions: 45 ± 10"));
+}
+
 TEST(HeapProfile, ValuesAreRoundedToNearestAndOnlyOnce) {
   Snapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 524288,

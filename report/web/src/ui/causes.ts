@@ -46,7 +46,8 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
       for (let i = 0; i < column.length; ++i) if (tree.viewOf[i]! >= 0) part[tree.viewOf[i]!]! += Math.abs(column[i]!);
     }
   } else {
-    const key = model.labelValues.has("wait") ? "wait" : "lock";
+    const ofKind: Record<string, string> = { exceptions: "type", map: "mapping", mutex: "lock" };
+    const key = ofKind[metric.kind] ?? (model.labelValues.has("wait") ? "wait" : "lock");
     for (const text of model.labelValues.get(key) ?? []) {
       const part = new Float64Array(tree.size);
       const column = valuesFor(model.report, { ...model.choice(state), compare: null, labels: [...state.labels, { key, text }] }).columns[0]!;

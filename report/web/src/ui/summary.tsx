@@ -145,6 +145,8 @@ function growthFinding(app: App): Finding {
 function verbOf(kind: string, name: string): string {
   if (kind === "block") return name === "delay" ? "waits" : "waits often:";
   if (kind === "mutex") return "makes others wait";
+  if (kind === "threads") return name === "alive" ? "keeps" : "creates";
+  if (kind === "exceptions") return "throws";
   if (isMemory(kind)) return name.startsWith("alloc") ? "allocates" : "holds";
   return "has";
 }
