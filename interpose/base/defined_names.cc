@@ -41,8 +41,7 @@ uint32_t HashOf(const char* name) {
 
 // Whether an object has a symbol of this name that is `wanted`.
 template <typename Wanted>
-bool HasSymbol(const link_map* of, const char* name, uint32_t hash, Wanted wanted) {
-  const Symbols object = SymbolsOf(of);
+bool HasSymbol(const Symbols& object, const char* name, uint32_t hash, Wanted wanted) {
   if (object.symbols == nullptr || object.names == nullptr) return false;
   if (object.hash == nullptr) {
     for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
@@ -67,10 +66,11 @@ bool HasSymbol(const link_map* of, const char* name, uint32_t hash, Wanted wante
   }
 }
 
+bool IsDefinition(const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; }
+
 const link_map* FirstThatDefines(const char* name, const link_map* object = _r_debug.r_map) {
   const uint32_t hash = HashOf(name);
-  const auto is_defined = [](const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; };
-  while (object != nullptr && !HasSymbol(object, name, hash, is_defined)) object = object->l_next;
+  while (object != nullptr && !HasSymbol(SymbolsOf(object), name, hash, IsDefinition)) object = object->l_next;
   return object;
 }
 
@@ -82,6 +82,16 @@ const link_map* ObjectOf(const void* address) {
 }
 
 bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
+
+bool IsAnyDefinedAnywhere(const char* const* names, int count) {
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    const Symbols symbols = SymbolsOf(object);
+    for (int i = 0; i < count; ++i) {
+      if (HasSymbol(symbols, names[i], HashOf(names[i]), IsDefinition)) return true;
+    }
+  }
+  return false;
+}
 
 bool IsDefinedBehind(const char* name, const void* base) {
   const link_map* object = _r_debug.r_map;
@@ -98,7 +108,7 @@ bool IsEntryFor(const char* name, const void* address) {
   const link_map* object = ObjectOf(address);
   if (object == nullptr) return false;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - object->l_addr;
-  return HasSymbol(object, name, HashOf(name), [offset](const Elf64_Sym& symbol) {
+  return HasSymbol(SymbolsOf(object), name, HashOf(name), [offset](const Elf64_Sym& symbol) {
     return symbol.st_shndx == SHN_UNDEF && symbol.st_value == offset;
   });
 }

@@ -16,6 +16,8 @@ namespace holdfast {
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
+// Of `count` names one or more: cheaper than one after the other.
+HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const char* const* names, int count);
 
 // Whether an object that was loaded behind the one at `base` defines it.
 HOLDFAST_HIDDEN bool IsDefinedBehind(const char* name, const void* base);

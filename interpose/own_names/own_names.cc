@@ -127,10 +127,8 @@ constexpr struct {
 };
 
 bool AnyIsDefined() {
-  for (const char* name : {"mallocx", "je_mallocx", "_rjem_mallocx", "mi_malloc", "tc_malloc"}) {
-    if (IsDefinedAnywhere(name)) return true;
-  }
-  return false;
+  constexpr const char* kNames[] = {"mallocx", "je_mallocx", "_rjem_mallocx", "mi_malloc", "tc_malloc"};
+  return IsAnyDefinedAnywhere(kNames, static_cast<int>(sizeof kNames / sizeof *kNames));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST_F(Snapshots, FilesAreNamedForProgramProcessAndKind) {
     EXPECT_EQ(profile.CommentNumber("pid"), name.pid);
     kinds.insert(name.kind);
   }
-  EXPECT_EQ(kinds, (std::set<std::string>{"block", "heap", "mutex", "threads"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"block", "heap", "map", "mutex", "threads"}));
 }
 
 TEST_F(Snapshots, NoFileIsEverOverwritten) {
