@@ -74,6 +74,23 @@ void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t
   RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust : kForeign, interval);
 }
 
+// The type of what a thread handles now, by __cxa_get_globals: its first word leads to what a C++ runtime keeps of that, by that ABI 80
+// bytes before the exception, in libc++abi 96. Null: another language's, of which there is no more than the exception itself.
+const void* TypeOfCaught(const void* globals) {
+  const char* kept = globals != nullptr ? *static_cast<const char* const*>(globals) : nullptr;
+  if (kept == nullptr) return nullptr;
+  const char* exception = kept + kBeforeRaised;
+  const uint64_t language = LanguageOf(exception);
+  if (language == kGnu) return HeaderOf(exception)->type_or_other;
+  if (language == kGnuOther) {
+    const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
+    return reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
+  }
+  constexpr size_t kTwoWords = 16;
+  const char* of_clang = exception + kTwoWords;
+  return LanguageOf(of_clang) == kClang ? HeaderOf(of_clang)->type_or_other : nullptr;
+}
+
 bool IsOfAnother(const void* exception) {
   const uint64_t language = LanguageOf(exception);
   return language == kGnuOther || language == kClangOther;
@@ -95,7 +112,7 @@ HOLDFAST_HIDDEN void* HoldfastThrown(const void* /*object*/, const void* type, u
 HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   const ThrowFunctions functions = ThrowFunctionsFor(pc);
   if (UNLIKELY(!Ready())) return functions.cxa_rethrow;
-  const void* type = functions.cxa_current_exception_type != nullptr ? functions.cxa_current_exception_type() : nullptr;
+  const void* type = functions.cxa_get_globals != nullptr ? TypeOfCaught(functions.cxa_get_globals()) : nullptr;
   if (const uint64_t interval = type != nullptr ? ThrowDue() : 0; UNLIKELY(interval != 0))
     RecordThrow({pc, sp, fp}, NameOf(type), kRethrown, interval);
   NoteOnItsWay();

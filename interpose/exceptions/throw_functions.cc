@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdlib.h>
 
 #include <atomic>
 
@@ -31,7 +32,7 @@ void Look(void* scope, const char* name, Function* function) {
 void Find(void* scope, ThrowFunctions* found) {
   Look(scope, "__cxa_throw", &found->cxa_throw);
   Look(scope, "__cxa_rethrow", &found->cxa_rethrow);
-  Look(scope, "__cxa_current_exception_type", &found->cxa_current_exception_type);
+  Look(scope, "__cxa_get_globals", &found->cxa_get_globals);
   Look(scope, "_Unwind_RaiseException", &found->raise_exception);
 }
 
@@ -68,6 +69,22 @@ ThrowFunctions FindFor(uintptr_t caller) {
   return found;
 }
 
+// For code of no module (a JIT compiler's), which has looked the name up elsewhere: of a runtime that is loaded by now.
+void FindIn(const char* library, ThrowFunctions* found) {
+  const int saved_errno = errno;
+  if (void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD); handle != nullptr) {
+    Find(handle, found);
+    real.dlclose(handle);
+  }
+  errno = saved_errno;
+}
+
+// Where no unwinder is loaded. A program that asks whether there is one (a weak symbol) finds our entry: it learns that nobody handles it.
+int RaiseNowhere(void* /*exception*/) {
+  constexpr int kEndOfStack = 5;  // _URC_END_OF_STACK
+  return kEndOfStack;
+}
+
 }  // namespace
 
 void FindThrowFunctions() {
@@ -76,16 +93,22 @@ void FindThrowFunctions() {
   if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
   Look(RTLD_NEXT, "__cxa_throw", &global.cxa_throw);
   Look(RTLD_NEXT, "__cxa_rethrow", &global.cxa_rethrow);
-  Look(RTLD_NEXT, "__cxa_current_exception_type", &global.cxa_current_exception_type);
+  Look(RTLD_NEXT, "__cxa_get_globals", &global.cxa_get_globals);
 }
 
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {
   if (LIKELY(global.cxa_throw != nullptr)) return global;
-  return FindFor(caller);
+  ThrowFunctions found = FindFor(caller);
+  if (found.cxa_throw == nullptr) FindIn("libstdc++.so.6", &found);
+  if (found.cxa_throw == nullptr) found.cxa_throw = found.cxa_rethrow = reinterpret_cast<void*>(&abort);
+  return found;
 }
 
 void* RaiseExceptionFor(uintptr_t caller) {
-  return LIKELY(global.raise_exception != nullptr) ? global.raise_exception : FindFor(caller).raise_exception;
+  if (LIKELY(global.raise_exception != nullptr)) return global.raise_exception;
+  ThrowFunctions found = FindFor(caller);
+  if (found.raise_exception == nullptr) FindIn("libgcc_s.so.1", &found);
+  return found.raise_exception != nullptr ? found.raise_exception : reinterpret_cast<void*>(&RaiseNowhere);
 }
 
 void ForgetThrowFunctions() {

@@ -12,7 +12,7 @@ namespace holdfast {
 struct ThrowFunctions {
   void* cxa_throw;
   void* cxa_rethrow;
-  void* (*cxa_current_exception_type)();
+  void* (*cxa_get_globals)();
   void* raise_exception;
 };
 

@@ -66,14 +66,32 @@ Alive AliveOf(const Profile& profile) {
   return has ? Alive{2, 3} : Alive{};
 }
 
+// Of exceptions each sample stands for as many as were thrown meanwhile, which the file does not say one by one: what it says of the
+// total is shared out by their number.
+std::vector<double> SharedOut(const Profile& profile) {
+  const auto half_width = HalfWidth(profile, 0);
+  if (!half_width.has_value() || !std::isfinite(*half_width)) return {};
+  std::vector<double> variances;
+  double total = 0;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    variances.push_back(std::max(0.0, static_cast<double>(profile.ValuesOf(i)[0])));
+    total += variances.back();
+  }
+  const double stated = (*half_width / 1.96) * (*half_width / 1.96);
+  for (double& variance : variances) variance *= total > 0 ? stated / total : 0;
+  return variances;
+}
+
 }  // namespace
 
 std::vector<double> VariancesOf(const Profile& profile) {
+  const auto& types = profile.sample_types;
+  if (types.size() == 1 && profile.strings[types[0].type] == "exceptions") return SharedOut(profile);
   const auto interval = IntervalOf(profile);
   const auto pairs = PairsOf(profile);
   if (!interval || pairs.empty()) return {};
-  const size_t types = profile.sample_types.size();
-  std::vector<double> variances(profile.samples.size() * types);
+  const size_t width = types.size();
+  std::vector<double> variances(profile.samples.size() * width);
   const std::optional<Drawn> drawn = DrawnOf(profile);
   if (*interval <= 1 && !drawn) return variances;
   const Alive alive = AliveOf(profile);
@@ -84,28 +102,28 @@ std::vector<double> VariancesOf(const Profile& profile) {
       if (!(count > 0) || amount < 0) continue;
       const double mean = amount / count;
       const double p = ChanceOf(mean, *interval, drawn);
-      variances[i * types + pair.count] = count * (1 - p) / p;
-      variances[i * types + pair.amount] = amount * mean * (1 - p) / p;
+      variances[i * width + pair.count] = count * (1 - p) / p;
+      variances[i * width + pair.amount] = amount * mean * (1 - p) / p;
       if (alive.space == 0) continue;
       const auto age = static_cast<double>(values[alive.lifetime]);
-      variances[i * types + alive.lifetime] = age * age / count * (1 - p) / p;
+      variances[i * width + alive.lifetime] = age * age / count * (1 - p) / p;
     }
     if (alive.space == 0 || values[alive.space] <= 0) continue;
     for (const Profile::Label& label : profile.LabelsOf(profile.samples[i])) {
       if (profile.strings[label.key] != "bytes") continue;
       const auto size = static_cast<double>(label.number);
       const double p = ChanceOf(size, *interval, drawn);
-      variances[i * types + alive.space] = static_cast<double>(values[alive.space]) * size * (1 - p) / p;
+      variances[i * width + alive.space] = static_cast<double>(values[alive.space]) * size * (1 - p) / p;
     }
   }
-  for (size_t type = 0; type < types; ++type) {
+  for (size_t type = 0; type < width; ++type) {
     const auto half_width = HalfWidth(profile, type);
     if (!half_width) continue;
     double sum = 0;
-    for (size_t i = type; i < variances.size(); i += types) sum += variances[i];
+    for (size_t i = type; i < variances.size(); i += width) sum += variances[i];
     const double stated = (*half_width / 1.96) * (*half_width / 1.96);
     if (!(sum > 0) || !std::isfinite(stated)) continue;
-    for (size_t i = type; i < variances.size(); i += types) variances[i] *= stated / sum;
+    for (size_t i = type; i < variances.size(); i += width) variances[i] *= stated / sum;
   }
   return variances;
 }

@@ -190,7 +190,10 @@ class Finder {
         table.rows.push_back(ThreadRowOf(process, program, entry, series.FramesOf(entry), rate));
         stacks.push_back(series.FramesOf(entry));
       }
-      if (growing == 0) continue;
+      if (growing == 0) {
+        if (series.Total().growth_class == GrowthClass::kUndecided && worst == Grows::kNo) worst = Grows::kUndecided;
+        continue;
+      }
       leaks += growing;
       worst = Grows::kYes;
       const Growth total = series.Total();

@@ -100,7 +100,8 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
 }
 
 std::string SamplingOf(const Profile& profile) {
-  if (ProfileKindOf(profile) == "exceptions") return "every one up to 1,000 a second and thread";
+  if (ProfileKindOf(profile) == "exceptions")
+    return "every one up to 100 in each tenth of a second of a thread; above that at random";
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
     texts.push_back(interval.mean == 0   ? "off"

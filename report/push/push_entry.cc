@@ -53,7 +53,13 @@ std::string Escaped(std::string_view text) {
 
 // How the values of a family are called there, and that none is to be subtracted.
 std::string_view SampleTypesOf(std::string_view family) {
-  if (family == "memory" || family == "map") {
+  if (family == "map") {
+    return R"({"alloc_objects":{"units":"objects","display-name":"map_alloc_objects"},)"
+           R"("alloc_space":{"units":"bytes","display-name":"map_alloc_space"},)"
+           R"("inuse_objects":{"units":"objects","aggregation":"average","display-name":"map_inuse_objects"},)"
+           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"map_inuse_space"}})";
+  }
+  if (family == "memory") {
     return R"({"alloc_objects":{"units":"objects"},"alloc_space":{"units":"bytes"},)"
            R"("inuse_objects":{"units":"objects","aggregation":"average"},)"
            R"("inuse_space":{"units":"bytes","aggregation":"average"}})";

@@ -146,7 +146,7 @@ TEST_P(OptionsIn, SnapshotEveryWritesWhileTheProgramRuns) {
 
 TEST_P(OptionsIn, SnapshotEveryZeroWritesOnlyAtTheEnd) {
   RunAs(GetParam(), {"hot_mutex"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
-  EXPECT_EQ(ListProfiles(out()).size(), 4u);  // heap, block, mutex and threads, one of each
+  EXPECT_EQ(ListProfiles(out()).size(), 5u);  // heap, block, mutex, threads and map, one of each
 }
 
 TEST_P(OptionsIn, KeepLeavesTheNewest) {

@@ -77,6 +77,9 @@ class Profiles(PushTest):
                 "memory:inuse_objects:count:space:bytes", "memory:inuse_space:bytes:space:bytes",
                 "mutex:contentions:count:contentions:count", "mutex:delay:nanoseconds:contentions:count",
                 "block:contentions:count:contentions:count", "block:delay:nanoseconds:contentions:count",
+                "map:alloc_objects:count:space:bytes", "map:alloc_space:bytes:space:bytes",
+                "map:inuse_objects:count:space:bytes", "map:inuse_space:bytes:space:bytes",
+                "threads:created:count:created:count", "threads:alive:count:created:count",
             },
         )
         self.assertEqual({"wait"}, {label for one in server.of("block") for sample in one.profile.samples for label in sample.labels})

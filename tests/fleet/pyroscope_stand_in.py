@@ -237,7 +237,8 @@ class StandIn:
         if set(columns) != set(types) or any(one.get("cumulative") for one in types.values()):
             raise Invalid("sample types %r of a profile of %r" % (types, columns))
         names = {one.get("display-name", kind) for kind, one in types.items()}
-        family = "memory" if "inuse_space" in names else "mutex" if "mutex_count" in names else "block"
+        told = {"inuse_space": "memory", "mutex_count": "mutex", "block_count": "block", "map_inuse_space": "map", "alive": "threads", "exceptions": "exceptions"}
+        family = told[(names & told.keys()).pop()]
         with self.lock:
             self.kept.append(Kept(family, labels, profile, ""))
 

@@ -374,7 +374,7 @@ class Live(FleetTest):
         report = report_of(self.get(server, "/p/%d/live" % program.pid))
         heap = self.get(server, "/debug/pprof/heap").profile
         series = {one["kind"]: one for one in report["series"]}
-        self.assertEqual(sorted(series), ["block", "heap", "mutex"])
+        self.assertEqual(sorted(series), ["block", "heap", "map", "mutex", "threads"])
         names = [name for name, _ in series["heap"]["metrics"]]
         for name, total in zip(names, series["heap"]["snapshots"][0]["totals"]):
             self.assertEqual(total, heap.sum(name), name)

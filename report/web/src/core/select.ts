@@ -261,7 +261,7 @@ export function varianceFactor(interval: number, unit: string, size: number): nu
 export function intervalOf(series: Series): number {
   const comment = series.comments.find((text) => text.startsWith("interval: "));
   if (comment !== undefined) return Number.parseFloat(comment.slice(10)) || 0;
-  return series.kind === "heap" || series.metrics.some(([name]) => name === "inuse_space") ? series.period : 0;
+  return series.kind === "heap" ? series.period : 0;
 }
 
 /** The metrics that count and measure the same samples: (inuse_objects, inuse_space), (contentions, delay). */
