@@ -17,7 +17,7 @@
 //   exact: alloc_bytes, …                          which of these are the program's own figures
 //   total inuse_space: 123456 ± 789                estimate and 95 % interval: 1.96·√Σ s²(1−p)/p² over the samples (for
 //                                                  what is in use: without those that were freed)
-//   lifetimes: ages known: of each block that was sampled        or of one in 256, at interval 1
+//   lifetimes: ages known: of each block that was sampled        or of one in 384, at interval 1
 //   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
 //   own time_ns, own table_bytes                   what we cost: estimated time in slow paths, memory of the tables
 //   own table_steps, own memory_probes             the system calls of that: growth of the tables, pages asked about

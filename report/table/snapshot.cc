@@ -144,6 +144,7 @@ class SnapshotReader {
   static void ReadIntervals(const IntervalChange (&changes)[kIntervals], uint32_t count,
                             std::vector<IntervalChange>* to) {
     to->assign(changes, changes + std::min<uint32_t>(count, kIntervals));
+    if (to->empty()) to->push_back({});  // of no honest table: there is always one that is in force
   }
 
   absl::Status ReadModules(Snapshot* snapshot) {

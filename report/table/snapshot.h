@@ -193,7 +193,7 @@ struct Snapshot {
   // The most that was in use, and when; 0: not known, as at interval 1 only rows are counted.
   double highest_bytes;
   int64_t highest_wall_ns;
-  std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first
+  std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first; never empty
   std::array<uint64_t, kLosses> losses;
   struct Totals {
     uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns, table_steps, memory_probes;

@@ -278,7 +278,7 @@ struct AgeCell {
   std::atomic<uint64_t> ages_ns, variance;  // bits of a double: Σ age/p; of the objects Σ (1−p)/p²
 };
 static_assert(sizeof(AgeCell) == 40);
-inline constexpr uint32_t kAgedOneIn = 256;
+inline constexpr uint32_t kAgedOneIn = 384;
 
 // Live small blocks that were sampled at interval 1: a word for each 16 bytes of address space in which such blocks lie, found
 // by the address alone. What does not fit (kLargestShadowed, another alignment, no room) is a live sample like any other.

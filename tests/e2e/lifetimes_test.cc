@@ -138,10 +138,10 @@ TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
     const RunResult result = Run(every ? "1" : "512KiB", seed, {"40000", "3", every ? "300" : "3000"});
     ASSERT_TRUE(result.exited(0)) << result.Describe();
     const Decoded profile = Only();
-    const double chance = every ? 1.0 / 256 : Chance(512 * 1024);
+    const double chance = every ? 1.0 / 384 : Chance(512 * 1024);
     ExpectKnownAges(profile, WhatItSaid(result.out), chance);
     if (every) {
-      EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 256"));
+      EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 384"));
     }
     objects += static_cast<double>(profile.Total().at("freed_objects"));
     expected += 4 * 40000;
@@ -165,7 +165,7 @@ TEST_F(LifetimesTest, AtInterval1WithoutTheShortWayEachIsKnown) {
 TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
   RunResult result = Run("1", 3, {"40000", "3", "300", "fork"});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
-  ExpectKnownAges(Only(), WhatItSaid(result.out), 1.0 / 256);
+  ExpectKnownAges(Only(), WhatItSaid(result.out), 1.0 / 384);
   std::filesystem::remove_all(out());
   result = Run("16KiB", 4, {"4000", "3", "3000", "kill"});
   ExpectKnownAges(Only(), WhatItSaid(result.out), Chance(16 * 1024));

@@ -86,6 +86,15 @@ TEST(ReadSnapshot, AModuleThatWasRecordedTwiceStandsThereOnce) {
   EXPECT_EQ(snapshot->modules.size(), 2u);
 }
 
+TEST(ReadSnapshot, ThereIsAlwaysAnInterval) {
+  MadeTable table;
+  table.head().heap_interval_count = table.head().lock_interval_count = 0;
+  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(snapshot->heap_intervals.size(), 1u);
+  EXPECT_EQ(snapshot->lock_intervals.size(), 1u);
+}
+
 TEST(ReadSnapshot, TellsStacksThatAreNone) {
   MadeTable table;
   table.AddHeapRow(table.AddStack({0x10}, /*truncated=*/true), 1, 1, 0);
