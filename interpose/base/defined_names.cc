@@ -22,9 +22,7 @@ struct Symbols {
 Symbols SymbolsOf(const link_map* object) {
   Symbols found;
   for (const Elf64_Dyn* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-    // Relocated in place by ld.so, but for objects whose dynamic section cannot be written (the vdso).
-    const uintptr_t address =
-        entry->d_un.d_ptr < object->l_addr ? entry->d_un.d_ptr + object->l_addr : entry->d_un.d_ptr;
+    const uintptr_t address = AddressIn(*entry, object);
     if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_HASH) found.old_hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);

@@ -43,6 +43,12 @@ const Raised* HeaderOf(const void* exception) {
   return reinterpret_cast<const Raised*>(static_cast<const char*>(exception) - kBeforeRaised);
 }
 
+// Of one of libstdc++'s that refers to another.
+const void* TypeReferredTo(const void* exception) {
+  const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
+  return reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
+}
+
 // Eight letters, the first in the highest byte.
 constexpr uint64_t Language(const char (&name)[9]) {
   uint64_t language = 0;
@@ -66,11 +72,7 @@ void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t
     return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), 0, interval);
   if (language == kClangOther)
     return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), kRethrown, interval);
-  if (language == kGnuOther) {
-    const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
-    const void* type = reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
-    return RecordThrow(caller, NameOf(type), kRethrown, interval);
-  }
+  if (language == kGnuOther) return RecordThrow(caller, NameOf(TypeReferredTo(exception)), kRethrown, interval);
   RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust : kForeign, interval);
 }
 
@@ -82,10 +84,7 @@ const void* TypeOfCaught(const void* globals) {
   const char* exception = kept + kBeforeRaised;
   const uint64_t language = LanguageOf(exception);
   if (language == kGnu) return HeaderOf(exception)->type_or_other;
-  if (language == kGnuOther) {
-    const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
-    return reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
-  }
+  if (language == kGnuOther) return TypeReferredTo(exception);
   constexpr size_t kTwoWords = 16;
   const char* of_clang = exception + kTwoWords;
   return LanguageOf(of_clang) == kClang ? HeaderOf(of_clang)->type_or_other : nullptr;

@@ -36,6 +36,18 @@ void Find(void* scope, ThrowFunctions* found) {
   Look(scope, "_Unwind_RaiseException", &found->raise_exception);
 }
 
+// In what an object that is loaded can reach. False: there is none of that name.
+bool FindIn(const char* name, ThrowFunctions* found) {
+  const int saved_errno = errno;
+  void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != nullptr) {
+    Find(handle, found);
+    real.dlclose(handle);
+  }
+  errno = saved_errno;
+  return handle != nullptr;
+}
+
 ThrowFunctions FindFor(uintptr_t caller) {
   ThrowFunctions found{};
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
@@ -47,16 +59,9 @@ ThrowFunctions FindFor(uintptr_t caller) {
     if (entry.module.load(std::memory_order_acquire) == module) return found;
   }
   found = {};
-  // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
+  // By name: a module that came as a dependency has no scope that dlsym could search through its link map.
   const char* name = module->l_name;
-  const int saved_errno = errno;
-  void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  if (handle != nullptr) {
-    Find(handle, &found);
-    real.dlclose(handle);
-  }
-  errno = saved_errno;
-  if (handle == nullptr) return found;
+  if (name == nullptr || *name == '\0' || !FindIn(name, &found)) return found;
   if (!adding.exchange(true, std::memory_order_acquire)) {
     for (OfModule& entry : by_module) {
       if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
@@ -67,16 +72,6 @@ ThrowFunctions FindFor(uintptr_t caller) {
     adding.store(false, std::memory_order_release);
   }
   return found;
-}
-
-// For code of no module (a JIT compiler's), which has looked the name up elsewhere: of a runtime that is loaded by now.
-void FindIn(const char* library, ThrowFunctions* found) {
-  const int saved_errno = errno;
-  if (void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD); handle != nullptr) {
-    Find(handle, found);
-    real.dlclose(handle);
-  }
-  errno = saved_errno;
 }
 
 // Where no unwinder is loaded. A program that asks whether there is one (a weak symbol) finds our entry: it learns that nobody handles it.

@@ -1,6 +1,6 @@
 // mmap, munmap, mremap, brk, sbrk, shmat and shmdt; and the same through libc's variadic `syscall`, which comes here where the number
 // is one of theirs (interpose/process/process_hooks.cc). libc's own calls, of malloc and for threads' stacks, come by no PLT: what
-// those map is looked at from outside (report/libc_mappings/).
+// those map is looked at from outside (report/memory/libc_mappings.h).
 //
 // Each of these functions is entered once per system call of the program's, and has little to do before it: the real function runs
 // first, and what it did is recorded before the program learns of it.

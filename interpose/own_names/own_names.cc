@@ -35,8 +35,7 @@ struct Object {
 bool Describe(const link_map* map, Object* object) {
   object->map = map;
   for (const Elf64_Dyn* entry = map->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-    // Relocated in place by ld.so, but for objects whose dynamic section cannot be written (the vdso).
-    const uintptr_t address = entry->d_un.d_ptr < map->l_addr ? entry->d_un.d_ptr + map->l_addr : entry->d_un.d_ptr;
+    const uintptr_t address = AddressIn(*entry, map);
     switch (entry->d_tag) {
       case DT_SYMTAB:
         object->symbols = reinterpret_cast<const Elf64_Sym*>(address);

@@ -42,7 +42,7 @@ inline void* ReallocateBy(const CallerRegisters& caller, void* block, size_t byt
     PutBackSample(old, block);
     return nullptr;
   }
-  if (old.sampled()) RecordFree(old, block);
+  if (old.sampled()) RecordFree(old, block, true);
   if (due) RecordAlloc(caller, moved, bytes);
   return moved;
 }
@@ -125,7 +125,7 @@ size_t ResizeInPlace(void* block, size_t bytes, size_t extra, int flags) {
     PutBackSample(old, block);
     return is;
   }
-  if (old.sampled()) RecordFree(old, block);
+  if (old.sampled()) RecordFree(old, block, true);
   if (IsDue(bytes)) RecordAlloc(caller, block, bytes);
   return is;
 }

@@ -66,19 +66,26 @@ Alive AliveOf(const Profile& profile) {
   return has ? Alive{2, 3} : Alive{};
 }
 
+// Of a total, as the file states it; nothing: it does not.
+std::optional<double> StatedVariance(const Profile& profile, size_t type) {
+  const auto half_width = HalfWidth(profile, type);
+  if (!half_width) return std::nullopt;
+  const double variance = (*half_width / 1.96) * (*half_width / 1.96);
+  return std::isfinite(variance) ? std::optional(variance) : std::nullopt;
+}
+
 // Of exceptions each sample stands for as many as were thrown meanwhile, which the file does not say one by one: what it says of the
 // total is shared out by their number.
 std::vector<double> SharedOut(const Profile& profile) {
-  const auto half_width = HalfWidth(profile, 0);
-  if (!half_width.has_value() || !std::isfinite(*half_width)) return {};
+  const auto stated = StatedVariance(profile, 0);
+  if (!stated) return {};
   std::vector<double> variances;
   double total = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     variances.push_back(std::max(0.0, static_cast<double>(profile.ValuesOf(i)[0])));
     total += variances.back();
   }
-  const double stated = (*half_width / 1.96) * (*half_width / 1.96);
-  for (double& variance : variances) variance *= total > 0 ? stated / total : 0;
+  for (double& variance : variances) variance *= total > 0 ? *stated / total : 0;
   return variances;
 }
 
@@ -117,13 +124,12 @@ std::vector<double> VariancesOf(const Profile& profile) {
     }
   }
   for (size_t type = 0; type < width; ++type) {
-    const auto half_width = HalfWidth(profile, type);
-    if (!half_width) continue;
+    const auto stated = StatedVariance(profile, type);
+    if (!stated) continue;
     double sum = 0;
     for (size_t i = type; i < variances.size(); i += width) sum += variances[i];
-    const double stated = (*half_width / 1.96) * (*half_width / 1.96);
-    if (!(sum > 0) || !std::isfinite(stated)) continue;
-    for (size_t i = type; i < variances.size(); i += width) variances[i] *= stated / sum;
+    if (!(sum > 0)) continue;
+    for (size_t i = type; i < variances.size(); i += width) variances[i] *= *stated / sum;
   }
   return variances;
 }

@@ -16,9 +16,8 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t Bit(ProfileKind kind) { return 1u << static_cast<int>(kind); }
-constexpr uint32_t kHeapKinds = Bit(ProfileKind::kHeap);
-constexpr uint32_t kLockKinds = Bit(ProfileKind::kMutex) | Bit(ProfileKind::kBlock);
+constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
+constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
 
 // What is asked for: one or both intervals, each a value or "as it was before it was off".
 struct Wish {

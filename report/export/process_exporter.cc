@@ -28,8 +28,7 @@ namespace {
 uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   uint64_t hash = 0;
   for (const RowInfo& row : snapshot.rows) {
-    const bool is_of_stacks = kind == ProfileKind::kMap && row.profile == ProfileKind::kThreads && row.class_bytes != 0;
-    if ((row.profile == kind || is_of_stacks) && row.sums[0] != 0) {
+    if ((row.profile == kind || (kind == ProfileKind::kMap && row.has_thread_stacks())) && row.sums[0] != 0) {
       hash = absl::HashOf(hash, row.stack, row.class_bytes, row.mark, row.number, row.sums[0], row.sums[1], row.sums[2],
                           row.sums[3]);
     }
@@ -149,8 +148,7 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
 
 void ProcessExporter::LookAtLibcMappings(Snapshot* snapshot) {
   const auto is_mapped = [](const RowInfo& row) {
-    const bool is_of_stacks = row.profile == ProfileKind::kThreads && row.class_bytes != 0;
-    return (row.profile == ProfileKind::kMap || is_of_stacks) && row.sums[0] != 0;
+    return (row.profile == ProfileKind::kMap || row.has_thread_stacks()) && row.sums[0] != 0;
   };
   if ((snapshot->profiles & KindBit(ProfileKind::kMap)) == 0 ||
       std::none_of(snapshot->rows.begin(), snapshot->rows.end(), is_mapped))
@@ -249,7 +247,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
                                  : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
                                                        : Fingerprint(*snapshot, kind);
-    if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0 || fingerprint == state.fingerprint) continue;
+    if ((snapshot->profiles & KindBit(kind)) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
@@ -268,7 +266,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     } else {
       Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     }
-    if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) WriteLockNames(*snapshot, &profile);
+    if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile);
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));

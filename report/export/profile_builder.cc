@@ -25,8 +25,6 @@
 namespace holdfast {
 namespace {
 
-bool IsLock(ProfileKind kind) { return kind == ProfileKind::kMutex || kind == ProfileKind::kBlock; }
-
 // As C++ writes it: "7MyError" is MyError. Mangled where that is none.
 std::string TypeName(std::string_view mangled) {
   constexpr std::string_view kOfType = "typeinfo name for ";
@@ -51,7 +49,7 @@ struct Group {
 // Waits that go on, with the time so far: exact, none is left to chance. Apart by lock where the others are.
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
   const bool by_lock = std::any_of(snapshot.rows.begin(), snapshot.rows.end(),
-                                   [](const RowInfo& row) { return IsLock(row.profile) && row.number != 0; });
+                                   [](const RowInfo& row) { return IsLockKind(row.profile) && row.number != 0; });
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint32_t>, size_t> index;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
@@ -71,7 +69,7 @@ void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vecto
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t>, size_t> index;
   for (size_t i = 0; i < snapshot.rows.size(); ++i) {
     const RowInfo& row = snapshot.rows[i];
-    if (row.profile != ProfileKind::kThreads || row.class_bytes == 0 || row.sums[kThreadsCreated] == 0) continue;
+    if (!row.has_thread_stacks() || row.sums[kThreadsCreated] == 0) continue;
     const uint32_t stack = stacks->Intern(row.stack), labels = snapshot.stacks[row.stack].labels;
     const auto [place, added] = index.emplace(std::tuple(stack, labels), groups->size());
     if (added) {
@@ -137,7 +135,7 @@ class Builder {
     StackInterner stacks(snapshot_, segments, &profile_);
     for (const Group& group : GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks)) {
       const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
-      if (IsLock(kind_)) {
+      if (IsLockKind(kind_)) {
         AddLockSample(group, frames);
       } else if (kind_ == ProfileKind::kThreads) {
         AddThreadSample(group, frames);
@@ -152,7 +150,7 @@ class Builder {
                 &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
-    if (IsLock(kind_) && (!profile_.samples.empty() || only_waiting_)) {
+    if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
       AddLockComments(snapshot_, frames, &profile_);
       AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }

@@ -172,7 +172,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   const auto kind = file < kProfileKinds ? static_cast<ProfileKind>(file) : ProfileKind::kHeap;
   if (kind == ProfileKind::kHeap) {
     AddIntervals(snapshot.heap_intervals, "bytes", &comments);
-  } else if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) {
+  } else if (IsLockKind(kind)) {
     AddIntervals(snapshot.lock_intervals, "ns", &comments);
   }
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);

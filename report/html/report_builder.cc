@@ -140,10 +140,10 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
   snapshot.time_nanos = file.time_nanos;
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
   snapshot.resident_bytes = ResidentBytesOf(profile);
-  std::vector<std::string_view> comments;
-  for (const StringId comment : profile.comments) comments.push_back(profile.strings[comment]);
-  if (const std::optional<MemoryAccount> account = AccountOfRecords(comments))
-    snapshot.account = AccountLines(*account);
+  if (file.kind == "heap") {
+    if (const std::optional<MemoryAccount> account = AccountOfRecords(profile.CommentTexts()))
+      snapshot.account = AccountLines(*account);
+  }
   snapshot.columns.resize(series->metrics.size());
 
   const FilteredStacks stacks = WholeStacksOf(file);

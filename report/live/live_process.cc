@@ -25,7 +25,7 @@ bool Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
   const Deadline deadline = Deadline::In(kLiveLinesTime);
   Symbolize(profile, symbolizer_, {.deadline = deadline, .perf_map = true});
   const bool whole = !deadline.Passed();
-  if (kind == ProfileKind::kMutex || kind == ProfileKind::kBlock) WriteLockNames(snapshot, profile);
+  if (IsLockKind(kind)) WriteLockNames(snapshot, profile);
   return whole;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "report/live/profile_subset.h"
+#include "report/pprof/profile_kind.h"
 
 namespace holdfast {
 namespace {
@@ -25,8 +26,6 @@ uint64_t Finished(uint64_t hash) {
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
   return hash ^ hash >> 33;
 }
-
-bool IsCounter(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive"); }
 
 // A wait that is not over: its time so far, which goes once it is.
 bool IsInProgress(const Profile& profile, const Profile::Sample& sample) {

@@ -13,7 +13,6 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kFilesShown = 3;
-constexpr int64_t kPage = 4096;
 // Free memory is spoken of from here on: so much, and one part in so many of what is resident.
 constexpr int64_t kLeastFree = 1 << 20;
 constexpr uint64_t kNotable = 20;

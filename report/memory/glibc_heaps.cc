@@ -10,8 +10,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kAlignment = 16, kLeast = 32;  // of a chunk
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kInUse = 1, kFlags = 7;  // PREV_INUSE: of the chunk before
+constexpr uint64_t kInUse = 1, kFlags = 7;        // PREV_INUSE: of the chunk before
 // Of a free chunk, that malloc_trim keeps: two sizes, and the links to its neighbours.
 constexpr uint64_t kFreeHead = 48;
 constexpr int kTrusted = 16;                     // so many heads that make sense, one behind the other

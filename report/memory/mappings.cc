@@ -14,7 +14,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr size_t kWindow = 8192;  // entries: 64 KiB
 constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
 

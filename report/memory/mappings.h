@@ -16,6 +16,8 @@
 
 namespace holdfast {
 
+inline constexpr uint64_t kPage = 4096;  // bytes, of the page table
+
 struct MemoryMapping {
   uint64_t start = 0, end = 0;
   bool readable = false, writable = false, shared = false;

@@ -63,9 +63,7 @@ struct AccountInFile {
 absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
   const auto profile = ReadPprofFile(file.path);
   if (!profile.ok()) return profile.status();
-  std::vector<std::string_view> comments;
-  for (const StringId comment : profile->comments) comments.push_back(profile->strings[comment]);
-  AccountInFile found{.account = AccountOfRecords(comments), .time_ns = file.time_nanos};
+  AccountInFile found{.account = AccountOfRecords(profile->CommentTexts()), .time_ns = file.time_nanos};
   found.is_sum = !profile->CommentValue("merged").empty();
   const std::string_view pid = profile->CommentValue("pid");
   [[maybe_unused]] const bool said = absl::SimpleAtoi(absl::string_view(pid.data(), pid.size()), &found.pid);

@@ -37,6 +37,13 @@ std::string_view Profile::CommentValue(std::string_view key) const {
   return {};
 }
 
+std::vector<std::string_view> Profile::CommentTexts() const {
+  std::vector<std::string_view> texts;
+  texts.reserve(comments.size());
+  for (const StringId comment : comments) texts.push_back(strings[comment]);
+  return texts;
+}
+
 int64_t Profile::Total(size_t sample_type) const {
   // Unsigned, so that a hostile file cannot overflow: the sum then wraps, as it does in other readers.
   uint64_t total = 0;

@@ -115,6 +115,7 @@ struct Profile {
 
   // The value of the first comment `key: value`, or "" when there is none.
   std::string_view CommentValue(std::string_view key) const;
+  std::vector<std::string_view> CommentTexts() const;  // all comments, in their order
 
   // Sum of one metric over all samples: what every viewer shows as the total.
   int64_t Total(size_t sample_type) const;

@@ -10,6 +10,8 @@ namespace holdfast {
 inline bool IsMemoryKind(std::string_view kind) {
   return kind == "heap" || kind == "peak" || kind == "lifetimes" || kind == "map";
 }
+// Of a sample type: it only grows; what is in use or alive may also fall.
+inline bool IsCounter(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive"); }
 inline bool IsWaitKind(std::string_view kind) { return kind == "mutex" || kind == "block"; }
 
 }  // namespace holdfast

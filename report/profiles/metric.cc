@@ -30,7 +30,9 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "freed blocks whose age was not noted: the table was full (raise --max-memory)",
     "threads that count as ended: more than 16,128 lived at once",
     "exceptions whose type became [overflow]: more than 1,024 types",
+    "mappings and unmappings that were not seen, or had no room (raise --max-memory)",
 };
+static_assert(!kLossTexts[kLosses - 1].empty());
 
 template <typename Number>
 std::optional<Number> Parse(std::string_view text) {

@@ -91,12 +91,12 @@ struct FoundFile {
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments,
                                                     std::string_view kind = "");
 
+// In the place of each file that is named the newest peak profile of its process, from the same folder; folders stay.
+absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments);
+
 inline constexpr std::string_view kLifetimesKind = "lifetimes";
 // The same for lifetimes profiles. Also says, where a folder has none, how to get one.
 absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments);
-
-// In the place of each file that is named the newest peak profile of its process, from the same folder; folders stay.
-absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments);
 
 // A named file that cannot be read is an error; one of a folder is a warning (it may be removed while we look).
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);

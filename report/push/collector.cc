@@ -165,7 +165,7 @@ void Collector::Tell(Watched* watched) {
   watched->quiet.Begin(records);
   const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
     std::optional<NewProfile> made;
-    if ((snapshot->profiles & (1u << static_cast<int>(kind))) == 0) return made;
+    if ((snapshot->profiles & KindBit(kind)) == 0) return made;
     const Profile now = BuildProfile(*snapshot, kind);
     made = {.increase = IncreaseSince(told, now), .values = CumulativeValues(now)};
     names_.Give(*snapshot, kind, &made->increase);
@@ -347,7 +347,8 @@ void Collector::TellUnseen(int64_t since_ns) {
         files[{file.name.program, file.name.pid}].push_back(std::move(file));
       }
     }
-    for (const auto& [name, of_pid] : files) {
+    for (const auto& entry : files) {
+      const std::vector<OutputFolder::Entry>& of_pid = entry.second;
       for (const OutputFolder::Entry& file : of_pid) {  // the first one of each process
         ToldProcess told;
         const absl::StatusOr<Profile> any = ReadPprofFile(spool->profiles().PathOf(file.name));

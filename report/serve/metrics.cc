@@ -124,7 +124,7 @@ void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* al
 void AddProcess(const ProcessTable& process, const Snapshot& snapshot, Families* all) {
   const std::string labels =
       fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
-  const auto has = [&](ProfileKind kind) { return (snapshot.profiles & (1u << static_cast<int>(kind))) != 0; };
+  const auto has = [&](ProfileKind kind) { return (snapshot.profiles & KindBit(kind)) != 0; };
   if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
   AddOthers(snapshot, labels, all);
   for (int kind = 1; kind < kWaitKinds; ++kind) {

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/base/utf8.h"
+#include "report/table/record_at.h"
 #include "report/table/snapshot.h"
 #include "sampler/contract/layout.h"
 
@@ -46,10 +47,10 @@ inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) 
 
 // Empty: there is none.
 inline LabelPairs LabelReader::PairsAt(Offset offset) const {
-  const uint64_t start = uint64_t{offset} * kUnit;
-  if (start < sizeof(TableHeader) || start > limit_ || sizeof(LabelSet) > limit_ - start) return {};
-  const auto* set = reinterpret_cast<const LabelSet*>(bytes_ + start);
-  if (set->bytes > kMostLabelBytes || set->bytes > limit_ - start - sizeof(LabelSet)) return {};
+  const auto* set = RecordAt<LabelSet>(bytes_, limit_, offset);
+  if (set == nullptr || set->bytes > kMostLabelBytes ||
+      RecordAt<LabelSet>(bytes_, limit_, offset, sizeof(LabelSet) + set->bytes) == nullptr)
+    return {};
   LabelPairs pairs;
   std::string_view left(set->text, set->bytes);
   while (!left.empty()) {

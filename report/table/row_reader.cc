@@ -1,35 +1,17 @@
 #include "report/table/row_reader.h"
 
-#include <bit>
 #include <string>
 
-#include "report/table/snapshot_locks.h"
+#include "report/table/record_at.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
-namespace {
-
-double FromDoubleBits(uint64_t bits) {
-  const double value = std::bit_cast<double>(bits);
-  return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
-}
-
-// The record at `offset`, or null if it does not lie wholly inside.
-template <typename T>
-const T* At(const char* bytes, uint64_t limit, Offset offset, uint64_t size = sizeof(T)) {
-  const uint64_t start = uint64_t{offset} * kUnit;
-  if (start < sizeof(TableHeader) || start > limit || size > limit - start) return nullptr;
-  return reinterpret_cast<const T*>(bytes + start);
-}
-
-}  // namespace
 
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
   const bool sized = row.profile == ProfileKind::kHeap || row.profile == ProfileKind::kMap;
   if (static_cast<int>(row.profile) >= kProfileKinds) return false;
   if (sized && row.size_class > SizeClass(UINT64_MAX)) return false;
-  const bool of_lock = row.profile == ProfileKind::kMutex || row.profile == ProfileKind::kBlock;
-  if (of_lock && static_cast<int>(row.wait) >= kWaitKinds) return false;
+  if (IsLockKind(row.profile) && static_cast<int>(row.wait) >= kWaitKinds) return false;
   info->place = place;
   info->profile = row.profile;
   info->class_bytes = sized ? SizeClassUpperEdge(row.size_class) : 0;
@@ -97,7 +79,7 @@ void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_ma
   for (int i = 0; i < kThreadSegments; ++i) {
     const uint64_t slots = uint64_t{kThreadSlots0} << i;
     const auto* segment =
-        At<LiveThread>(bytes, limit, CounterValue(head->thread_segments[i]), slots * sizeof(LiveThread));
+        RecordAt<LiveThread>(bytes, limit, CounterValue(head->thread_segments[i]), slots * sizeof(LiveThread));
     if (segment == nullptr) continue;
     for (uint64_t slot = 0; slot < slots; ++slot) {
       const uint64_t who = CounterValue(segment[slot].who);
@@ -114,9 +96,9 @@ void ReadThrownTypes(const char* bytes, uint64_t limit, Snapshot* snapshot) {
   uint32_t left = kMostTypes;  // a walk that goes on longer goes round in a circle
   for (const auto& list : head->type_heads) {
     for (Offset offset = CounterValue(list); offset != 0 && left > 0; --left) {
-      const auto* type = At<ThrownType>(bytes, limit, offset);
+      const auto* type = RecordAt<ThrownType>(bytes, limit, offset);
       if (type == nullptr || type->bytes > kMostTypeBytes ||
-          At<ThrownType>(bytes, limit, offset, sizeof(ThrownType) + type->bytes) == nullptr)
+          RecordAt<ThrownType>(bytes, limit, offset, sizeof(ThrownType) + type->bytes) == nullptr)
         break;
       snapshot->thrown_types.emplace(type->number, std::string(type->text, type->bytes));
       offset = type->next;

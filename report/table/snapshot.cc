@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "report/table/label_reader.h"
 #include "report/table/ongoing_reader.h"
+#include "report/table/record_at.h"
 #include "report/table/row_reader.h"
 #include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
@@ -47,12 +48,9 @@ class SnapshotReader {
     return absl::DataLossError(absl::StrFormat("%s at byte %d", what, offset * kUnit));
   }
 
-  // The record at `offset`, or null if it does not lie wholly inside the used part behind the header.
   template <typename T>
   const T* At(Offset offset, uint64_t bytes = sizeof(T)) const {
-    const uint64_t start = uint64_t{offset} * kUnit;
-    if (start < sizeof(TableHeader) || start > limit_ || bytes > limit_ - start) return nullptr;
-    return reinterpret_cast<const T*>(bytes_ + start);
+    return RecordAt<T>(bytes_, limit_, offset, bytes);
   }
 
   absl::Status ReadHeader(Snapshot* snapshot) {
@@ -251,8 +249,7 @@ class SnapshotReader {
       totals.free_calls += static_cast<uint64_t>(info.sums[kFreeObjects]);
       totals.free_bytes += static_cast<uint64_t>(info.sums[kFreeSpace]);
     }
-    const bool of_lock = row.profile == ProfileKind::kMutex || row.profile == ProfileKind::kBlock;
-    if (const uint64_t times = of_lock ? CounterValue(row.sums[kTimes]) : 0; times != 0) {
+    if (const uint64_t times = IsLockKind(row.profile) ? CounterValue(row.sums[kTimes]) : 0; times != 0) {
       info.times = static_cast<uint32_t>(snapshot->row_times.size());
       snapshot->row_times.emplace_back();
       if (times > UINT32_MAX) return Corrupt("row with bad times", offset);

@@ -42,6 +42,9 @@ struct RowInfo {
       sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum, LockSum, ThreadSum, ExceptionSum
   uint32_t times = 0xffffffff;  // index into Snapshot::row_times, or kNoIndex
   Offset place = 0;             // in the table
+
+  // Of threads whose stacks libc mapped: these are mappings, too.
+  bool has_thread_stacks() const { return profile == ProfileKind::kThreads && class_bytes != 0; }
 };
 
 // How many waits or holds were how long: TimeBucket and count, where that is not 0. Of rows weighted, in kCountFractionBits.

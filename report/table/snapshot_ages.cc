@@ -1,35 +1,18 @@
 #include "report/table/snapshot_ages.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <tuple>
 
 #include "absl/strings/str_format.h"
-#include "report/table/snapshot_locks.h"
+#include "report/table/record_at.h"
 #include "sampler/contract/age_buckets.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
-namespace {
-
-double FromBits(uint64_t bits) {
-  const double value = std::bit_cast<double>(bits);
-  return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
-}
-
-}  // namespace
-
-template <typename T>
-const T* AgesReader::At(Offset offset, uint64_t bytes) const {
-  const uint64_t start = uint64_t{offset} * kUnit;
-  if (start < sizeof(TableHeader) || start > limit_ || bytes > limit_ - start) return nullptr;
-  return reinterpret_cast<const T*>(bytes_ + start);
-}
 
 absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* snapshot) {
   for (Offset at = CounterValue(row.ages); at != 0;) {
-    const auto* cell = At<AgeCell>(at);
+    const auto* cell = RecordAt<AgeCell>(bytes_, limit_, at);
     if (cell == nullptr || cells_left_ == 0 || cell->bucket >= kAgeBuckets ||
         static_cast<int>(cell->freed_by) >= kFreedBys) {
       return absl::DataLossError(absl::StrFormat("bad counts of ages at byte %d", uint64_t{at} * kUnit));
@@ -38,8 +21,8 @@ absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* sna
     AgesInfo info{.stack = stack, .bucket = cell->bucket, .freed_by = cell->freed_by};
     info.objects = static_cast<double>(CounterValue(cell->objects)) / (1 << kCountFractionBits);
     info.bytes = static_cast<double>(CounterValue(cell->bytes)) / (1 << kAmountFractionBits);
-    info.ages_ns = FromBits(CounterValue(cell->ages_ns));
-    info.variance = FromBits(CounterValue(cell->variance));
+    info.ages_ns = FromDoubleBits(CounterValue(cell->ages_ns));
+    info.variance = FromDoubleBits(CounterValue(cell->variance));
     at = cell->next;
     if (!(info.objects > 0)) continue;
     snapshot->ages.push_back(info);
@@ -57,8 +40,8 @@ void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of
   absl::flat_hash_map<std::tuple<uint32_t, int, int>, size_t> index;
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
     const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
-    const auto* keys = At<std::atomic<uint64_t>>(CounterValue(head.live_segments[segment]),
-                                                 slots * (sizeof(uint64_t) + sizeof(LiveSample)));
+    const auto* keys = RecordAt<std::atomic<uint64_t>>(bytes_, limit_, CounterValue(head.live_segments[segment]),
+                                                       slots * (sizeof(uint64_t) + sizeof(LiveSample)));
     if (keys == nullptr) continue;
     const auto* samples = reinterpret_cast<const LiveSample*>(keys + slots);
     for (uint32_t i = 0; i < slots; ++i) {

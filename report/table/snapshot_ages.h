@@ -19,9 +19,6 @@ class AgesReader {
   void ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, Snapshot* snapshot) const;
 
  private:
-  template <typename T>
-  const T* At(Offset offset, uint64_t bytes = sizeof(T)) const;
-
   const char* bytes_;
   uint64_t limit_;
   uint64_t cells_left_;  // what an honest table can hold; a list that goes on longer goes round in a circle

@@ -67,9 +67,7 @@ class LockReader {
 
   template <typename T>
   const T* At(Offset offset, uint64_t bytes = sizeof(T)) const {
-    const uint64_t start = uint64_t{offset} * kUnit;
-    if (start < sizeof(TableHeader) || start > limit_ || bytes > limit_ - start) return nullptr;
-    return reinterpret_cast<const T*>(bytes_ + start);
+    return RecordAt<T>(bytes_, limit_, offset, bytes);
   }
 
   absl::Status ReadPair(const LockPairRecord& pair, Offset at) {
@@ -152,20 +150,13 @@ class LockReader {
 
 }  // namespace
 
-template <typename T>
-const T* TimesReader::At(Offset offset) const {
-  const uint64_t start = uint64_t{offset} * kUnit;
-  if (start < sizeof(TableHeader) || start > limit_ || sizeof(T) > limit_ - start) return nullptr;
-  return reinterpret_cast<const T*>(bytes_ + start);
-}
-
 absl::Status TimesReader::Read(Offset offset, TimesInfo* times) {
   const auto corrupt = [](const char* what, Offset at) {
     return absl::DataLossError(absl::StrFormat("%s at byte %d", what, uint64_t{at} * kUnit));
   };
   times->complete = offset != kNoRoom;
   if (offset == 0 || offset == kNoRoom) return absl::OkStatus();
-  const auto* histogram = At<TimeHistogram>(offset);
+  const auto* histogram = RecordAt<TimeHistogram>(bytes_, limit_, offset);
   if (histogram == nullptr || histograms_left_-- == 0) return corrupt("bad counts of times", offset);
   for (uint32_t i = 0; i < kTimeParts; ++i) {
     const Offset at = CounterValue(histogram->parts[i]);
@@ -174,7 +165,7 @@ absl::Status TimesReader::Read(Offset offset, TimesInfo* times) {
       times->complete = false;
       continue;
     }
-    const auto* part = At<TimePart>(at);
+    const auto* part = RecordAt<TimePart>(bytes_, limit_, at);
     if (part == nullptr || parts_left_-- == 0) return corrupt("bad part of counts of times", at);
     for (uint32_t j = 0; j < kBucketsInPart; ++j) {
       const uint64_t count = CounterValue(part->counts[j]);

@@ -3,19 +3,12 @@
 #ifndef HOLDFAST_REPORT_TABLE_SNAPSHOT_LOCKS_H_
 #define HOLDFAST_REPORT_TABLE_SNAPSHOT_LOCKS_H_
 
-#include <atomic>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "report/table/record_at.h"
 #include "report/table/snapshot.h"
 
 namespace holdfast {
-
-// What a counter of a table holds: nobody writes into our copy.
-template <typename T>
-T CounterValue(const std::atomic<T>& counter) {
-  return counter.load(std::memory_order_relaxed);
-}
 
 // TimeHistograms: sampler/contract/records.h.
 class TimesReader {
@@ -31,9 +24,6 @@ class TimesReader {
   absl::Status Read(Offset offset, TimesInfo* times);
 
  private:
-  template <typename T>
-  const T* At(Offset offset) const;
-
   const char* bytes_;
   uint64_t limit_;
   // What an honest table can hold: each belongs to one lock or row. A hostile one may name one a million times.

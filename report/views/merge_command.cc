@@ -16,6 +16,7 @@
 #include "report/base/value_units.h"
 #include "report/pprof/object_names.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/profile_kind.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "sampler/contract/layout.h"
@@ -67,8 +68,6 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
   }
   return chosen;
 }
-
-bool OnlyGrows(std::string_view type) { return !type.starts_with("inuse_") && !type.starts_with("alive"); }
 
 void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
   Profile& profile = *merged.profile;
@@ -183,7 +182,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   std::vector<size_t> growing;
   const Profile& first = *chosen->files[0]->profile;
   for (size_t i = 0; i < first.sample_types.size(); ++i) {
-    if (OnlyGrows(first.strings[first.sample_types[i].type])) growing.push_back(i);
+    if (IsCounter(first.strings[first.sample_types[i].type])) growing.push_back(i);
   }
   for (const ProfileFile* file : chosen->minus) {
     const auto taken = merger.Subtract(*file->profile, VariancesOf(*file->profile), growing);

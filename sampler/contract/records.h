@@ -31,6 +31,10 @@ inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex"
                                                                  "map",  "threads", "exceptions"};
 inline constexpr char kProfileKindList[] = "heap, mutex, block, map, threads, exceptions";
 inline constexpr uint32_t KindBit(ProfileKind kind) { return 1u << static_cast<int>(kind); }
+// Whose rows are of waits or holds.
+inline constexpr bool IsLockKind(ProfileKind kind) {
+  return kind == ProfileKind::kMutex || kind == ProfileKind::kBlock;
+}
 inline constexpr uint32_t kAllKinds = (1u << kProfileKinds) - 1;
 
 // What a thread waited for or held. The names are in `kWaitKindNames`, in this order.

@@ -117,7 +117,7 @@ void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown
     const Weight weight = WeightOf(1, interval);
     AddTo(recorded, &row->sums[kThrown], weight.count);
     AddDouble(&row->sums[kThrownVariance], weight.count_variance);
-    NoteThread(recorded, thread, row, own_time.measured());
+    NoteThread(recorded, thread, row, own_time.start_ns());
     own_time.Add();
     if (own_time.measured()) TendExporter(recorded);
   }

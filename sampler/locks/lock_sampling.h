@@ -34,7 +34,7 @@ inline uint64_t PrepareLockCountdown(SharedTable* recorded, int64_t* countdown, 
 }
 
 inline bool Wanted(SharedTable* recorded, ProfileKind kind) {
-  return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & (1u << static_cast<int>(kind))) != 0;
+  return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & KindBit(kind)) != 0;
 }
 
 inline LockCounters& LockCountersOf(SharedTable* recorded, const ThreadState& thread) {

@@ -212,7 +212,6 @@ void ApplyChange(SharedTable* table, const MappingChange& change) {
   Row* row = FindMarkedRow(table, table->At<Stack>(change.stack), ProfileKind::kMap, static_cast<uint8_t>(kind), 0);
   ranges.Find(change.start, &path);
   ranges.Remove(change.start, change.end, UINT64_MAX, &path);  // by MAP_FIXED, or where we did not see it
-  ranges.Find(change.start, &path);
   ranges.Add(change, kind, row, path);
 }
 

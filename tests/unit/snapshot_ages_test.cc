@@ -6,20 +6,15 @@
 #include "report/table/snapshot.h"
 #include "sampler/contract/age_buckets.h"
 #include "tests/unit/made_table.h"
+#include "tests/unit/read_table.h"
 
 namespace holdfast {
 namespace {
 
+using testing::ExpectCorrupt;
 using ::testing::HasSubstr;
 using testing::MadeTable;
-
-absl::StatusOr<Snapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
-
-void ExpectCorrupt(MadeTable& table, const std::string& what) {
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
-  EXPECT_EQ(snapshot.status().code(), absl::StatusCode::kDataLoss) << snapshot.status();
-  EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr(what));
-}
+using testing::Read;
 
 Offset AddCell(MadeTable* table, Offset row, uint8_t bucket, FreedBy freed_by, uint64_t blocks) {
   const Offset at = table->Allocate(sizeof(AgeCell));

@@ -6,21 +6,16 @@
 #include <random>
 
 #include "tests/unit/made_table.h"
+#include "tests/unit/read_table.h"
 
 namespace holdfast {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::ExpectCorrupt;
 using ::testing::HasSubstr;
 using testing::MadeTable;
-
-absl::StatusOr<Snapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
-
-void ExpectCorrupt(MadeTable& table, const std::string& what) {
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
-  EXPECT_EQ(snapshot.status().code(), absl::StatusCode::kDataLoss) << snapshot.status();
-  EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr(what));
-}
+using testing::Read;
 
 TEST(ReadSnapshot, ReadsWhatStandsInTheTable) {
   MadeTable table;
