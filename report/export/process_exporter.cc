@@ -1,16 +1,12 @@
 #include "report/export/process_exporter.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/time_budget.h"
-#include "report/export/without_rights.h"
 #include "report/export/written_files.h"
 #include "report/lock_records/lock_names.h"
 #include "report/memory/account_records.h"
@@ -70,20 +66,6 @@ bool WantsLifetimes(const Snapshot& snapshot) {
 // 0, as of a kind that is not there, where nothing was ever in use.
 uint64_t FingerprintOf(const PeakState& peak) { return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns); }
 
-// More than any profile of a table that holds 64 MiB.
-constexpr uint64_t kMostForeignBytes = 64 << 20;
-
-absl::Status CopyWhole(int from, int to) {
-  char buffer[64 << 10];
-  for (off_t at = 0;;) {
-    const ssize_t got = pread(from, buffer, sizeof buffer, at);
-    if (got == 0) return absl::OkStatus();
-    if (got < 0 || write(to, buffer, static_cast<size_t>(got)) != got)
-      return absl::ErrnoToStatus(errno, "cannot write");
-    at += got;
-  }
-}
-
 }  // namespace
 
 bool ProcessExporter::WasWrittenBefore(const Kind& kind, const Profile& profile) {
@@ -104,7 +86,9 @@ void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapsh
   for (size_t i = 0; i < names.size(); ++i) {
     const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), names[i].kind);
     if (kind == std::end(kFileKindNames) || !files[i].has_value() || files[i]->process != process) continue;
-    kinds_[kind - kFileKindNames].files.push_back({names[i], files[i]->time_nanos, files[i]->totals});
+    std::vector<Written>& known = kinds_[kind - kFileKindNames].files;  // what a child has built is among them
+    if (std::none_of(known.begin(), known.end(), [&](const Written& file) { return file.name.seq == names[i].seq; }))
+      known.push_back({names[i], files[i]->time_nanos, files[i]->totals});
   }
   for (Kind& kind : kinds_) {
     std::sort(kind.files.begin(), kind.files.end(),
@@ -220,8 +204,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Export(const OutputFol
                                                                  ModuleSymbolizer& symbolizer, const Deadline& lines_by,
                                                                  const SnapshotOccasion& occasion) {
   const std::optional<TableFile::Rights> rights = table_.ReadWith();
-  return rights.has_value() ? ExportWith(*rights, output, symbolizer, lines_by, occasion)
-                            : ExportHere(output, symbolizer, lines_by, occasion);
+  return rights.has_value() || occasion.begin_child != nullptr
+             ? ExportInChild(rights, output, symbolizer, lines_by, occasion)
+             : ExportHere(output, symbolizer, lines_by, occasion);
 }
 
 absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const OutputFolder& output,
@@ -292,80 +277,6 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
 
 bool ProcessExporter::HasNewsSinceItsEnd() const {
   return !exported_records_.has_value() || table_.RecordsHash() != exported_records_;
-}
-
-// What the child hands over, in memory that both share. It may have been taken over by the table that it read: nothing
-// here is followed, only copied.
-struct ProcessExporter::HandedOver {
-  struct OfKind {
-    bool written;
-    uint64_t fingerprint;
-  } kinds[kFileKinds];
-  struct {
-    uint64_t mappings, bytes;
-  } most_by_libc[kMappingKinds];
-  uint32_t keep;
-};
-
-absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportWith(const TableFile::Rights& rights,
-                                                                     const OutputFolder& output,
-                                                                     ModuleSymbolizer& symbolizer,
-                                                                     const Deadline& lines_by,
-                                                                     const SnapshotOccasion& occasion) {
-  void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
-  const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
-                                                                  [](HandedOver* all) { munmap(all, sizeof *all); });
-  std::array<FileDescriptor, kFileKinds> files;
-  std::vector<int> keep = {table_.descriptor()};
-  for (FileDescriptor& file : files) {
-    file = FileDescriptor(memfd_create("holdfast", MFD_CLOEXEC));
-    if (!file.valid()) return absl::ErrnoToStatus(errno, "memory");
-    keep.push_back(file.get());
-  }
-  const absl::Status read = RunWithoutRights(rights.user, rights.group, keep, kMostForeignBytes, [&] {
-    adopted_ = true;  // what lies in the folder is not for it to see
-    const OutputFolder into =
-        OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
-          const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), name.kind);
-          const absl::Status status = write(files[kind - kFileKindNames].get());
-          if (!status.ok()) return status;
-          handed->kinds[kind - kFileKindNames].written = true;
-          return name;
-        });
-    if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
-    for (int i = 0; i < kFileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
-    for (int i = 0; i < kMappingKinds; ++i)
-      handed->most_by_libc[i] = {libc_mappings_[i].most_mappings, libc_mappings_[i].most_bytes};
-    handed->keep = keep_;
-    return true;
-  });
-  if (!read.ok()) return read;
-  for (int i = 0; i < kMappingKinds; ++i) {
-    libc_mappings_[i].most_mappings = handed->most_by_libc[i].mappings;
-    libc_mappings_[i].most_bytes = handed->most_by_libc[i].bytes;
-  }
-  std::vector<ProfileName> written;
-  ProfileName name;
-  name.program = ProgramForFileName(table_.program());
-  name.pid = table_.owner().pid;
-  for (int i = 0; i < kFileKinds; ++i) {
-    if (!handed->kinds[i].written) continue;
-    if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
-    name.kind = kFileKindNames[i];
-    absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return CopyWhole(files[i].get(), fd); });
-    if (!got.ok()) {
-      ++failed_writes_;
-      return got.status();
-    }
-    name.seq = got->seq;
-    kinds_[i].fingerprint = handed->kinds[i].fingerprint;
-    kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, rights.user});
-    written.push_back(*std::move(got));
-    Thin(output, handed->keep, i);
-  }
-  if (!written.empty()) Shrink(output, rights.user);
-  return written;
 }
 
 bool ProcessExporter::has_files() const {

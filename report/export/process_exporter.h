@@ -31,6 +31,8 @@ struct SnapshotOccasion {
   std::vector<std::string> reasons;  // Snapshot::reasons; none: its time has come, or somebody asked
   // Little memory is left: the heap alone, without names. `holdfast symbolize` adds them, and so does the next one.
   bool lean = false;
+  // The kernel may kill who builds it, for want of memory: so a child does, which calls this first. Null: no child.
+  void (*begin_child)() = nullptr;
 };
 
 class ProcessExporter {
@@ -73,9 +75,10 @@ class ProcessExporter {
   struct HandedOver;
   absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                       const Deadline& lines_by, const SnapshotOccasion& occasion);
-  absl::StatusOr<std::vector<ProfileName>> ExportWith(const TableFile::Rights& rights, const OutputFolder& output,
-                                                      ModuleSymbolizer& symbolizer, const Deadline& lines_by,
-                                                      const SnapshotOccasion& occasion);
+  // `rights`: with which the child reads the table; none: with ours.
+  absl::StatusOr<std::vector<ProfileName>> ExportInChild(const std::optional<TableFile::Rights>& rights,
+                                                         const OutputFolder& output, ModuleSymbolizer& symbolizer,
+                                                         const Deadline& lines_by, const SnapshotOccasion& occasion);
   // First of this process, never the newest of a kind; then of processes of `user` that have ended.
   void Shrink(const OutputFolder& output, uid_t user);
 

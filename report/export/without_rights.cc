@@ -43,13 +43,10 @@ bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
 
 }  // namespace
 
-absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& keep, uint64_t most_bytes,
-                              const std::function<bool()>& work, int most_ms) {
+absl::Status RunInChild(const std::function<bool()>& work, int most_ms) {
   const pid_t child = fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (child == 0) {
-    _exit(KeepOnly(keep) && GiveUpRights(user, group, most_bytes) && work() ? 0 : 1);
-  }
+  if (child == 0) _exit(work() ? 0 : 1);
   int status = 0;
   for (int waited_ms = 0;; waited_ms += 2) {
     const pid_t ended = waitpid(child, &status, WNOHANG);
@@ -58,13 +55,21 @@ absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& k
     if (waited_ms >= most_ms) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
-      return absl::DeadlineExceededError(absl::StrCat("reading it as user ", user, " took more than ", most_ms, " ms"));
+      return absl::DeadlineExceededError(absl::StrCat("a child took more than ", most_ms, " ms"));
     }
     const timespec pause = {0, 2'000'000};
     nanosleep(&pause, nullptr);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("it cannot be read as user ", user));
+  if (WIFSIGNALED(status)) return absl::AbortedError(absl::StrCat("a child was killed by signal ", WTERMSIG(status)));
+  return absl::InternalError("a child could not do it");
+}
+
+absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& keep, uint64_t most_bytes,
+                              const std::function<bool()>& work, int most_ms) {
+  const absl::Status done =
+      RunInChild([&] { return KeepOnly(keep) && GiveUpRights(user, group, most_bytes) && work(); }, most_ms);
+  return done.ok() ? done : absl::Status(done.code(), absl::StrCat("reading it as user ", user, ": ", done.message()));
 }
 
 }  // namespace holdfast

@@ -102,19 +102,24 @@ class Exporter {
     return output_.ok();
   }
 
+  static std::unique_ptr<ModuleSymbolizer> MakeSymbolizer() {
+    // What is compressed takes time.
+    auto made = std::make_unique<ModuleSymbolizer>(DebugFileFinder::Options{.max_unpacked = 64 << 20});
+    made->BelieveFor(kTick);
+    return made;
+  }
+
   void BeginWork() {
     if (last_work_ == 0) SetBadness(kBadnessAtWork);
-    // What is compressed takes time.
-    if (symbolizer_ == nullptr) {
-      symbolizer_ = std::make_unique<ModuleSymbolizer>(DebugFileFinder::Options{.max_unpacked = 64 << 20});
-      symbolizer_->BelieveFor(kTick);
-    }
+    if (symbolizer_ == nullptr) symbolizer_ = MakeSymbolizer();
     last_work_ = NowNs();
   }
 
   // Lets go of all that the last snapshots needed, once nothing has been to do for a while.
   void Rest() {
-    if (last_work_ == 0 || NowNs() - last_work_ < (memory_is_limited_ ? kTick : kLookAround)) return;
+    if (last_work_ != 0 && NowNs() - last_work_ >= (memory_is_limited_ ? kTick : kLookAround)) RestNow();
+  }
+  void RestNow() {
     last_work_ = 0;
     knows_room_ = false;
     symbolizer_.reset();
@@ -140,14 +145,15 @@ class Exporter {
     if (!HasOutput()) return false;
     const auto rights = served.table().ReadWith();
     if (rights.has_value() && !MayServe(served, rights->user)) return false;
-    BeginWork();
+    const auto of_child = occasion.begin_child != nullptr ? MakeSymbolizer() : nullptr;
+    if (of_child == nullptr) BeginWork();
     const int64_t start = NowNs();
     absl::Status done;
     if (shares) {
       done = served.exporter.Share(*output_, *symbolizer_, &shared_);
     } else {
-      const auto written =
-          served.exporter.Export(*output_, *symbolizer_, Deadline::In(ProcessExporter::kLinesTime), occasion);
+      const auto written = served.exporter.Export(*output_, of_child != nullptr ? *of_child : *symbolizer_,
+                                                  Deadline::In(ProcessExporter::kLinesTime), occasion);
       done = written.status();
       // Never for a file that says what another user's program wants it to.
       const bool is_own = !rights.has_value() && served.user == geteuid();
@@ -156,7 +162,7 @@ class Exporter {
     }
     if (!done.ok()) last_failure_ = done;
     if (rights.has_value() && NowNs() - start > kSlow) ++slow_[rights->user];
-    last_work_ = NowNs();
+    if (of_child == nullptr) last_work_ = NowNs();
     return done.ok();
   }
 
@@ -244,12 +250,17 @@ class Exporter {
   }
 
   // Near a memory limit without names first: that takes a tenth of the time and a quarter of the memory. Then, where there is
-  // plenty of room, with them.
+  // plenty of room, with them. Who builds it goes before everybody when the killer comes, and the program follows a moment later:
+  // a child builds it, so that somebody is left for the last profile.
   void ExportExtra(ServedTable& served) {
     SnapshotOccasion occasion;
     const bool asked = served.triggers.IsDue(NowNs()), near_limit = !served.near_limit.empty();
     if (asked) occasion.reasons = served.triggers.Reasons();
-    if (near_limit) occasion.reasons.push_back(std::exchange(served.near_limit, ""));
+    if (near_limit) {
+      occasion.reasons.push_back(std::exchange(served.near_limit, ""));
+      occasion.begin_child = [] { SetBadness(kBadnessAtWork); };
+      RestNow();
+    }
     const auto table = static_cast<int64_t>(served.table().bytes());
     const int64_t lean = kLeanSnapshotBytes + 3 * table, whole = kSnapshotBytes + 4 * table;
     std::optional<MemoryRoom> room = MemoryRoomOf("self");
@@ -261,6 +272,11 @@ class Exporter {
     } else {
       occasion.lean = near_limit || !has(whole);
       done = Export(served, false, occasion, &wrote);
+      if (!done && absl::IsUnavailable(last_failure_)) {  // no process more is allowed here
+        occasion.begin_child = nullptr;
+        done = Export(served, false, occasion, &wrote);
+      }
+      if (!done && absl::IsAborted(last_failure_)) served.exporter.PutOff();
       room = MemoryRoomOf("self");
       if (done && near_limit && has(2 * whole)) {
         occasion.lean = false;
@@ -268,7 +284,7 @@ class Exporter {
       }
     }
     if (asked) served.triggers.Tried(done, wrote, NowNs());
-    if (near_limit && last_work_ != 0) last_work_ = 1;  // lets go of what that took at once
+    if (near_limit) RestNow();  // lets go of what that took at once
   }
 
   void Finish(ServedTable& served) {

@@ -1,5 +1,6 @@
 // The kernel's out-of-memory killer takes the program: its last profile is there, and exact. Needs a control group whose
 // memory can be limited (root, and cgroup v1 or v2 mounted for writing).
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,6 +71,40 @@ TEST_P(OutOfMemory, TheLastProfileIsThere) {
   EXPECT_EQ(r.status, bare.status) << r.Describe();
   EXPECT_EQ(r.out, bare.out);
   ExpectKnownHeap(r.out);
+  ExpectAllWhole();
+}
+
+// Near the limit the exporter takes snapshots, and who builds one goes first when the killer comes. The program grows on and
+// goes next: somebody must be left for its last profile. The test kills in the killer's place: whoever offers itself.
+TEST_P(OutOfMemory, WhoIsKilledWhileItBuildsASnapshotIsNotWhoWritesTheLastOne) {
+  if (std::stoi("0" + ReadFile("/proc/self/oom_score_adj")) != 0) GTEST_SKIP() << "this process offers itself already";
+  const std::string said = folder() + "/said";
+  Running running(InGroup(CommandFor(GetParam(), {"grows_until_killed", "30", said},
+                                     {{"snapshot-every", "0"}, {"heap-interval", "64KiB"}})));
+  const std::string status = "/proc/" + std::to_string(running.pid()) + "/stat";
+  const auto has_ended = [&] { return ReadFile(status).find(") Z ") != std::string::npos; };
+  // True once one that offered itself was killed.
+  const auto kill_one = [&] {
+    std::ifstream processes(group() + "/cgroup.procs");
+    for (pid_t process = 0; processes >> process;) {
+      const bool offers = ReadFile("/proc/" + std::to_string(process) + "/oom_score_adj") == "1000\n";
+      if (offers && !has_ended()) return kill(process, SIGKILL) == 0;
+    }
+    return false;
+  };
+  // It offers itself for some milliseconds: not to be missed where other tests are at work.
+  const sched_param first = {.sched_priority = 1}, usual = {};
+  sched_setscheduler(0, SCHED_FIFO, &first);
+  bool killed = false;
+  for (const double end = Now() + 60; !has_ended() && Now() < end && !(killed = kill_one());) usleep(200);
+  sched_setscheduler(0, SCHED_OTHER, &usual);
+  EXPECT_TRUE(killed);
+  ASSERT_TRUE(running.Wait().killed_by(SIGKILL));
+  EXPECT_TRUE(Settled());
+  const double held = std::stod(ReadFile(said).substr(5));
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_GE(static_cast<double>(NewestHeap()[0].Total().at("inuse_space")), 0.9 * held) << NewestHeap()[0].Summary();
+  EXPECT_GE(NewestHeap()[0].CommentNumber("snapshots put off"), 1) << NewestHeap()[0].Summary();
   ExpectAllWhole();
 }
 

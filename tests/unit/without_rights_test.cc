@@ -61,6 +61,12 @@ TEST_F(WithoutRights, AFailureAndACrashAreSaid) {
   EXPECT_FALSE(RunWithoutRights(kNobody, kNobody, {}, 0, [] { return raise(SIGKILL) == 0; }).ok());
 }
 
+TEST(InChild, ThatItWasKilledIsToldApart) {
+  EXPECT_TRUE(RunInChild([] { return true; }).ok());
+  EXPECT_EQ(RunInChild([] { return false; }).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(absl::IsAborted(RunInChild([] { return raise(SIGKILL) == 0; })));
+}
+
 // That user may stop it: nobody waits for ever.
 TEST_F(WithoutRights, OneThatIsStoppedIsKilledAfterAWhile) {
   const absl::Status status = RunWithoutRights(
