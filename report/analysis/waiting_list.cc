@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kMost = 100'000;  // of each
 
-class ListReader {
+class WaitingListReader {
  public:
-  explicit ListReader(const Profile& profile) : profile_(profile) {}
+  explicit WaitingListReader(const Profile& profile) : profile_(profile) {}
 
   WaitingList Read() {
     for (const StringId comment : profile_.comments) {
@@ -138,6 +138,6 @@ class ListReader {
 
 }  // namespace
 
-WaitingList ReadWaitingList(const Profile& profile) { return ListReader(profile).Read(); }
+WaitingList ReadWaitingList(const Profile& profile) { return WaitingListReader(profile).Read(); }
 
 }  // namespace holdfast

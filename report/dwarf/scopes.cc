@@ -8,9 +8,9 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr uint64_t kPiece = 16 << 20;       // of .debug_info in memory: all of a usual unit, whose names are read next
-constexpr size_t kLargeEntry = 64 << 10;    // read ahead so that nearly no entry is cut in two
-constexpr size_t kLargestEntry = 64 << 20;  // an entry larger than this ends the walk
+constexpr uint64_t kPiece = 16 << 20;     // of .debug_info in memory: all of a usual unit, whose names are read next
+constexpr size_t kLargeEntry = 64 << 10;  // read ahead so that nearly no entry is cut in two
+constexpr size_t kLargestScopeEntry = 64 << 20;  // an entry larger than this ends the walk
 // Types are passed like everything else, though DW_AT_sibling would lead behind their members: GCC puts the code of
 // lambdas into them.
 constexpr size_t kDeepestNesting = 4096;
@@ -33,7 +33,7 @@ class Walk {
       if (done_ || last || window.size() < want) break;
       if (deadline.Passed()) return std::nullopt;
       want = passed == 0 ? want * 8 : kLargeEntry;
-      if (want > kLargestEntry) break;
+      if (want > kLargestScopeEntry) break;
       at += passed;
     }
     return std::move(result_);

@@ -76,12 +76,12 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     handed->next_account_ns = next_account_ns_;
     return true;
   };
-  const absl::Status read =
-      rights.has_value() ? RunWithoutRights(rights->user, rights->group, keep, kMostForeignBytes, build)
-                         : RunInChild([&] {
-                             occasion.begin_child();
-                             return build();
-                           });
+  const absl::Status read = rights.has_value()
+                                ? RunWithoutRights(rights->user, rights->group, keep, kMostForeignBytes, build)
+                                : RunInChild([&] {
+                                    occasion.begin_child();
+                                    return build();
+                                  });
   if (!read.ok()) return read;
   if (!rights.has_value()) next_account_ns_ = handed->next_account_ns;
   const uid_t user = rights.has_value() ? rights->user : geteuid();

@@ -16,9 +16,9 @@ namespace {
 
 constexpr const char* kSources[] = {"-", "free", "now", "start", "last", "readers"};
 
-class Writer {
+class WaitingWriter {
  public:
-  Writer(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
+  WaitingWriter(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
       : snapshot_(snapshot), frames_(frames), profile_(*profile) {
     const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
     for (size_t i = 0; i < locks.size(); ++i) locks_.emplace(std::pair(locks[i]->address, locks[i]->kind), i + 1);
@@ -128,7 +128,7 @@ class Writer {
 }  // namespace
 
 void AddWaitingComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
-  if (!snapshot.ongoing.empty() || !snapshot.threads.empty()) Writer(snapshot, frames, profile).Write(most);
+  if (!snapshot.ongoing.empty() || !snapshot.threads.empty()) WaitingWriter(snapshot, frames, profile).Write(most);
 }
 
 }  // namespace holdfast

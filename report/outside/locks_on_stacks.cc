@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kLargestStack = uint64_t{64} << 20;
+constexpr uint64_t kFarthestLock = uint64_t{64} << 20;
 
 struct SleepingThread {
   BlockedCall call;
@@ -67,7 +67,7 @@ void FindLocksOnStacks(const TableFile& table, Snapshot* snapshot) {
                          [](uint64_t address, const SleepingThread& thread) { return address < thread.call.sp; });
     if (above == threads.begin()) continue;
     SleepingThread& thread = *(above - 1);
-    if (lock->address - thread.call.sp >= kLargestStack) continue;
+    if (lock->address - thread.call.sp >= kFarthestLock) continue;
     if (!std::exchange(knows_modules, true)) AddModulesOf(*pid, memory, &snapshot->modules);
     if (!std::exchange(thread.is_walked, true))
       thread.stack = stacks.Walk(memory, snapshot->modules, thread.call.pc, thread.call.sp, &thread.ends);

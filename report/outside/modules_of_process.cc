@@ -17,8 +17,8 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPage = 4096, kMostNotes = 1 << 16;
-constexpr uint16_t kMostHeaders = 64;
+constexpr uint64_t kPageBytes = 4096, kMostNotes = 1 << 16;
+constexpr uint16_t kMostProgramHeaders = 64;
 
 std::string BuildIdIn(const std::string& notes) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -43,7 +43,7 @@ ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string pat
   ModuleInfo module{};
   Elf64_Ehdr head;
   if (!memory.Read(start, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0 || head.e_phnum > kMostHeaders) {
+      head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0 || head.e_phnum > kMostProgramHeaders) {
     return module;
   }
   std::vector<Elf64_Phdr> headers(head.e_phnum);
@@ -52,7 +52,7 @@ ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string pat
   if (first == headers.end()) return module;
   module.path = std::move(path);
   module.start = start;
-  module.bias = start - first->p_vaddr / kPage * kPage;
+  module.bias = start - first->p_vaddr / kPageBytes * kPageBytes;
   for (const Elf64_Phdr& header : headers) {
     const uint64_t from = module.bias + header.p_vaddr;
     if (header.p_type == PT_NOTE && header.p_filesz <= kMostNotes && module.build_id.empty()) {
@@ -60,10 +60,11 @@ ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string pat
       if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes);
     }
     if (header.p_type != PT_LOAD || header.p_memsz > kPcMask) continue;
-    const uint64_t page = from / kPage * kPage, end = (from + header.p_memsz + kPage - 1) / kPage * kPage;
+    const uint64_t page = from / kPageBytes * kPageBytes,
+                   end = (from + header.p_memsz + kPageBytes - 1) / kPageBytes * kPageBytes;
     module.end = std::max(module.end, end);
     if ((header.p_flags & PF_X) != 0) {
-      const uint64_t code_end = (from + header.p_filesz + kPage - 1) / kPage * kPage;
+      const uint64_t code_end = (from + header.p_filesz + kPageBytes - 1) / kPageBytes * kPageBytes;
       module.segments.push_back({page, code_end, header.p_offset - (from - page)});
     }
   }
