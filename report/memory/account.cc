@@ -130,7 +130,6 @@ class Account {
   }
 
   void AddBlocks(PageTable* pages) {
-    account_.has_pages = !pages->is_denied();
     for (const LiveBlock& block : input_.blocks) {
       const double p = SampleProbability(block.bytes, block.interval);
       const PageTable::Share share = pages->Of(block.address, block.bytes);
@@ -141,6 +140,7 @@ class Account {
         Add(static_cast<double>(share.resident), p, &live_mapped_);
       Add(static_cast<double>(share.swapped), p, &account_.in_use_swapped);
     }
+    account_.has_pages = !pages->is_denied() && !pages->has_failed();
     account_.sampled = input_.blocks.size();
   }
 

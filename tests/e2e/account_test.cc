@@ -120,6 +120,26 @@ TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
   const RunResult screen = RunTool({"memory", *accounts().begin(), *accounts().rbegin()});
   EXPECT_THAT(screen.out, ::testing::ContainsRegex("^told_moments \\(pid [0-9]+\\).* since the first snapshot"));
   EXPECT_THAT(screen.out, ::testing::ContainsRegex("\\+[56][0-9][.0-9]*MiB  live blocks"));
+  // As it was before the 60 MiB came.
+  const auto seconds = static_cast<time_t>(Decode(*accounts().begin()).time_nanos / 1'000'000'000);
+  const auto now_live = Number(answer.out, "live_resident", "value");
+  char text[64];
+  tm parts;
+  gmtime_r(&seconds, &parts);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  char of_file[80];
+  snprintf(of_file, sizeof of_file, "%s.%03dZ", text,
+           static_cast<int>(Decode(*accounts().begin()).time_nanos / 1'000'000 % 1000));
+  const RunResult then = RunTool({"memory", "--json", "--at", of_file, out()});
+  ASSERT_TRUE(then.exited(0)) << then.Describe();
+  EXPECT_LT(Number(then.out, "live_resident", "value"), now_live - 50 * kMiB);
+  EXPECT_THAT(RunTool({"memory", "--at", of_file, out()}).out, HasSubstr(std::string(", at ") + of_file));
+  EXPECT_TRUE(RunTool({"memory", "--at", "0s", out()}).exited(0));
+  const RunResult too_early = RunTool({"memory", "--at", "2001-01-01T00:00:00Z", out()});
+  EXPECT_TRUE(too_early.exited(3)) << too_early.Describe();
+  EXPECT_THAT(too_early.err, HasSubstr("no snapshot is as old"));
+  EXPECT_TRUE(RunTool({"memory", "--at", "noon", out()}).exited(2));
+  EXPECT_TRUE(RunTool({"memory", "--at", "1m", "4242"}).exited(2));
 }
 
 // The program's own malloc says how much is free, and malloc_trim how much of that goes back.
