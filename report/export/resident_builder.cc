@@ -65,9 +65,8 @@ class ResidentBuilder {
       const auto of = found.find(row.place);
       if (row.profile != ProfileKind::kHeap || of == found.end()) continue;
       const ResidentRow& resident = *of->second;
-      const auto [place, added] =
-          index.emplace(std::tuple(stacks_.Intern(row.stack), row.class_bytes, snapshot_.stacks[row.stack].labels),
-                        groups.size());
+      const auto [place, added] = index.emplace(
+          std::tuple(stacks_.Intern(row.stack), row.class_bytes, snapshot_.stacks[row.stack].labels), groups.size());
       if (added) groups.push_back({row.stack, row.class_bytes, {}});
       std::array<double, kTypes>& sums = groups[place->second].sums;
       sums[kObjects] += resident.objects;

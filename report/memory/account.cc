@@ -54,10 +54,14 @@ class Account {
       account_.total += mapping.resident;
       account_.swapped += mapping.swapped;
       account_.huge += mapping.huge;
+      const Seen seen = SeenIn(i, pages);
+      account_.mapped += seen.programs;
+      account_.allocator += seen.allocators;
+      const uint64_t others = mapping.resident - seen.programs - seen.allocators;
       if (uses_[i] == Use::kMapped)
-        mapped += mapping.resident;
+        mapped += others;
       else
-        *PlaceOf(uses_[i]) += mapping.resident;
+        *PlaceOf(uses_[i]) += others;
       if (uses_[i] == Use::kFile) by_file[std::string(BaseName(mapping.name))] += mapping.resident;
       if ((uses_[i] == Use::kAllocator || uses_[i] == Use::kMapped) && mapping.resident > 0) ++account_.heaps;
     }
@@ -79,6 +83,40 @@ class Account {
                                        [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
     if (next == input_.mappings.begin() || address >= std::prev(next)->end) return std::nullopt;
     return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
+  }
+
+  // What is resident of the ranges in a mapping that somebody was seen to map.
+  struct Seen {
+    uint64_t programs = 0, allocators = 0;
+  };
+  Seen SeenIn(size_t i, PageTable* pages) const {
+    Seen seen;
+    const MemoryMapping& mapping = input_.mappings[i];
+    const bool has_blocks = uses_[i] == Use::kMapped || uses_[i] == Use::kAllocator;
+    if ((uses_[i] != Use::kRest && !has_blocks) || !mapping.is_anonymous() || mapping.resident == 0) return seen;
+    uint64_t left = mapping.resident, done = mapping.start;
+    auto range = std::partition_point(input_.ranges.begin(), input_.ranges.end(),
+                                      [&](const AddressRange& each) { return each.start < mapping.start; });
+    while (range != input_.ranges.begin() && std::prev(range)->end > mapping.start) --range;
+    for (; range != input_.ranges.end() && range->start < mapping.end; ++range) {
+      const uint64_t from = std::max(range->start, done), to = std::min(range->end, mapping.end);
+      if (from >= to) continue;
+      done = to;
+      // An allocator that is linked into the program maps as the program does.
+      if (!range->of_allocator && has_blocks && HasBlock(from, to)) continue;
+      if (range->of_allocator && has_blocks && uses_[i] == Use::kAllocator) continue;  // it is there already
+      const bool whole = from == mapping.start && to == mapping.end;
+      const uint64_t resident = std::min(left, whole ? left : pages->Of(from, to - from).resident);
+      left -= resident;
+      (range->of_allocator ? seen.allocators : seen.programs) += resident;
+    }
+    return seen;
+  }
+
+  bool HasBlock(uint64_t from, uint64_t to) const {
+    const auto at = std::partition_point(input_.blocks.begin(), input_.blocks.end(),
+                                         [from](const LiveBlock& block) { return block.address < from; });
+    return at != input_.blocks.end() && at->address < to;
   }
 
   Use UseByName(size_t i) {
@@ -182,6 +220,8 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
   input.blocks = *std::move(blocks);
+  absl::StatusOr<std::vector<AddressRange>> ranges = ReadMappedRanges(table);
+  if (ranges.ok()) input.ranges = *std::move(ranges);
   for (const auto& [thread, inner] : ThreadsOf(pid, false)) {
     if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) input.stack_pointers.push_back(call->sp);
   }

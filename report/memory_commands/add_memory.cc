@@ -210,8 +210,8 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "  allocator beyond free blocks, headers, rounding: what is resident of the allocator's mappings, less the live blocks.\n"
       "                   Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas\n"
       "                   Of a running process below it: what of that glibc has free, and what would give it back\n"
-      "  the rest         mappings without a name in which no sampled block lies: the program's own, or an allocator's that are\n"
-      "                   free or too small to have been sampled (a smaller --heap-interval tells more of them apart)\n"
+      "  own mappings     what the program has mapped without malloc (holdfast top --kind map has it by stack)\n"
+      "  the rest         memory without a name that nobody was seen to map, in which no sampled block lies\n"
       "\n"
       "Exit status: 0 fine, 2 wrong usage, 3 it could not be done.");
   memory

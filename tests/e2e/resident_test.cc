@@ -158,19 +158,19 @@ TEST_F(Resident, IsInEveryView) {
   const RunResult r = Run("16KiB", 1, {"16", "3000"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const std::string heap = NewestHeap().at(0).path, resident = Only().path;
-  for (const std::vector<std::string>& view : std::vector<std::vector<std::string>>{
-           {"top", "--metric", "resident_space", "--error", out()},
-           {"top", "--metric", "resident_space", heap},
-           {"top", "--kind", "resident", out()},
-           {"top", resident},
-           {"tree", "--kind", "resident", out()},
-           {"peek", "--kind", "resident", "third_touched", out()},
-           {"callers", "--kind", "resident", out()},
-           {"diff", resident, resident},
-           {"info", resident},
-           {"export", "--to", "folded", resident},
-           {"merge", "-o", folder() + "/merged.pb.gz", resident, resident},
-           {"html", "-o", folder() + "/page.html", out()}}) {
+  for (const std::vector<std::string>& view :
+       std::vector<std::vector<std::string>>{{"top", "--metric", "resident_space", "--error", out()},
+                                             {"top", "--metric", "resident_space", heap},
+                                             {"top", "--kind", "resident", out()},
+                                             {"top", resident},
+                                             {"tree", "--kind", "resident", out()},
+                                             {"peek", "--kind", "resident", "third_touched", out()},
+                                             {"callers", "--kind", "resident", out()},
+                                             {"diff", resident, resident},
+                                             {"info", resident},
+                                             {"export", "--to", "folded", resident},
+                                             {"merge", "-o", folder() + "/merged.pb.gz", resident, resident},
+                                             {"html", "-o", folder() + "/page.html", out()}}) {
     const RunResult answer = RunTool(view);
     EXPECT_TRUE(answer.exited(0)) << answer.Describe();
     if (view[0] == "top") {
