@@ -35,8 +35,8 @@ class Account {
     account_.allocator_name = AllocatorName();
     const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
     for (const LiveBlock& block : input_.blocks) {
-      if (const auto mapping = MappingAt(block.address); mapping.has_value() && uses_[*mapping] == Use::kRest)
-        uses_[*mapping] = use;
+      const auto mapping = MappingAt(block.address);
+      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataBehindFile(*mapping))) uses_[*mapping] = use;
     }
     for (const uint64_t sp : input_.stack_pointers) {
       const auto mapping = MappingAt(sp);
@@ -62,7 +62,8 @@ class Account {
         mapped += others;
       else
         *PlaceOf(uses_[i]) += others;
-      if (uses_[i] == Use::kFile) by_file[std::string(BaseName(mapping.name))] += mapping.resident;
+      const std::string& file = mapping.name.empty() && i > 0 ? input_.mappings[i - 1].name : mapping.name;
+      if (uses_[i] == Use::kFile) by_file[std::string(BaseName(file))] += others;
       if ((uses_[i] == Use::kAllocator || uses_[i] == Use::kMapped) && mapping.resident > 0) ++account_.heaps;
     }
     account_.by_file.assign(by_file.begin(), by_file.end());
@@ -93,7 +94,9 @@ class Account {
     Seen seen;
     const MemoryMapping& mapping = input_.mappings[i];
     const bool has_blocks = uses_[i] == Use::kMapped || uses_[i] == Use::kAllocator;
-    if ((uses_[i] != Use::kRest && !has_blocks) || !mapping.is_anonymous() || mapping.resident == 0) return seen;
+    if ((uses_[i] != Use::kRest && uses_[i] != Use::kFile && !has_blocks) || !mapping.is_anonymous() ||
+        mapping.resident == 0)
+      return seen;
     uint64_t left = mapping.resident, done = mapping.start;
     auto range = std::partition_point(input_.ranges.begin(), input_.ranges.end(),
                                       [&](const AddressRange& each) { return each.start < mapping.start; });
@@ -134,7 +137,15 @@ class Account {
       ++account_.arenas;
       return Use::kAllocator;
     }
+    if (IsDataBehindFile(i)) return Use::kFile;
     return HasGuard(i) ? Use::kStack : Use::kRest;
+  }
+
+  // Data of a program or a library that begins as zeros (.bss): no part of the file, mapped right behind it.
+  bool IsDataBehindFile(size_t i) const {
+    if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
+    const MemoryMapping& below = input_.mappings[i - 1];
+    return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;
   }
 
   // A small piece that nobody may touch right below, as pthreads have it.

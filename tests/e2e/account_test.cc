@@ -67,6 +67,7 @@ TEST_F(Memory, EveryKindIsInItsLineAndTheLinesAddUp) {
     EXPECT_GT(Number(json, "own"), 0);
     EXPECT_THAT(json, HasSubstr("\"allocator\":\"glibc\""));
     EXPECT_THAT(json, HasSubstr("\"file\":\"memory_kinds\""));
+    EXPECT_GT(Number(json, "files"), 8 * kMiB);
     double sum = Number(json, "rest", "value");
     for (const char* part : {"allocator_resident", "files", "shared", "stacks", "own", "mapped"})
       sum += Number(json, part);
