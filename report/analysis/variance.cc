@@ -66,6 +66,12 @@ Alive AliveOf(const Profile& profile) {
   return has ? Alive{2, 3} : Alive{};
 }
 
+// The place of resident_space in a profile of it, whose inuse_objects and inuse_space stand before it; 0: it is none.
+size_t ResidentOf(const Profile& profile) {
+  const auto& types = profile.sample_types;
+  return types.size() == 3 && profile.strings[types[2].type] == "resident_space" ? 2 : 0;
+}
+
 // Of a total, as the file states it; nothing: it does not.
 std::optional<double> StatedVariance(const Profile& profile, size_t type) {
   const auto half_width = HalfWidth(profile, type);
@@ -102,6 +108,7 @@ std::vector<double> VariancesOf(const Profile& profile) {
   const std::optional<Drawn> drawn = DrawnOf(profile);
   if (*interval <= 1 && !drawn) return variances;
   const Alive alive = AliveOf(profile);
+  const size_t resident = ResidentOf(profile);
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto values = profile.ValuesOf(i);
     for (const Pair& pair : pairs) {
@@ -111,6 +118,10 @@ std::vector<double> VariancesOf(const Profile& profile) {
       const double p = ChanceOf(mean, *interval, drawn);
       variances[i * width + pair.count] = count * (1 - p) / p;
       variances[i * width + pair.amount] = amount * mean * (1 - p) / p;
+      if (resident != 0) {  // as if each block were so in whole or not at all, which is the most that it can be
+        const auto bytes = std::clamp(static_cast<double>(values[resident]), 0.0, amount);
+        variances[i * width + resident] = bytes * mean * (1 - p) / p;
+      }
       if (alive.space == 0) continue;
       const auto age = static_cast<double>(values[alive.lifetime]);
       variances[i * width + alive.lifetime] = age * age / count * (1 - p) / p;

@@ -69,8 +69,9 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
           "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
       ->type_name("NAME");
   command
-      ->add_option("--kind", options->kind,
-                   "Of a folder only this kind: heap, mutex, block, map, threads, exceptions, peak or lifetimes")
+      ->add_option(
+          "--kind", options->kind,
+          "Of a folder only this kind: heap, mutex, block, map, threads, exceptions, peak, lifetimes\nor resident")
       ->type_name("KIND");
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +20,11 @@ namespace {
 constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
 constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
 
-// What is asked for: one or both intervals, each a value or "as it was before it was off".
+// What is asked for: one or both intervals, each a value or "as it was before it was off"; or whether what is resident is looked at.
 struct Wish {
   bool heap = false, back_on = false;
   uint64_t interval = 0;
+  std::optional<bool> resident = {};
 };
 
 absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
@@ -42,6 +44,10 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (!ns.ok()) return bad("lock-interval takes a time (ns, us, ms, s, m, h; 0 = off)");
     return std::vector<Wish>{{.interval = *ns}};
   }
+  if (name == "resident") {
+    if (value != "on" && value != "off") return bad("resident takes on or off");
+    return std::vector<Wish>{{.resident = value == "on"}};
+  }
   for (const auto& [which, heap, lock] :
        {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
     if (name != which) continue;
@@ -51,7 +57,7 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (lock) wishes.push_back({.back_on = value == "on"});
     return wishes;
   }
-  return bad("there are heap-interval=SIZE, lock-interval=TIME, and heap, lock, all =on or =off");
+  return bad("there are heap-interval=SIZE, lock-interval=TIME, and resident, heap, lock, all =on or =off");
 }
 
 // The newest interval that was not "off", or the default.
@@ -68,6 +74,11 @@ std::string Shown(bool heap, uint64_t interval) {
 }
 
 absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
+  if (wish.resident.has_value()) {
+    if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("its table could not be written");
+    Say(fmt::format("{}: resident {}, from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
+    return absl::OkStatus();
+  }
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
@@ -117,7 +128,7 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
   const auto apply = [&](const ProcessTable& process) {
     for (const Wish& wish : wishes) {
       if (const absl::Status status = SendWish(process, wish); !status.ok())
-        fail(fmt::format("{}: its intervals stay as they are ({}).", process.Name(), std::string(status.message())));
+        fail(fmt::format("{}: it stays as it is ({}).", process.Name(), std::string(status.message())));
     }
   };
   if (all) {
@@ -150,7 +161,8 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto folders = std::make_shared<std::vector<std::string>>();
   auto all = std::make_shared<bool>(false);
-  CLI::App* set = app.add_subcommand("set", "Change the intervals of running programs, or switch them off and on");
+  CLI::App* set = app.add_subcommand(
+      "set", "Change the intervals of running programs, or switch them off and on; look at what is resident");
   set->footer(
       "No signal is sent: the program finds the new value in its table when it next looks there. A thread looks at the\n"
       "heap interval within the next 1 MiB that it allocates, at the lock interval at its next wait. Children that it\n"
@@ -159,11 +171,14 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        look closer\n"
       "  holdfast set 4242 lock=off                   no locks any more\n"
+      "  holdfast set 4242 resident=on                with each snapshot: which of the live blocks are resident\n"
       "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
       "  holdfast set --all all=on                    again, at the intervals of before");
   // One list of both: CLI11 has no '=' in the name of an argument.
-  set->add_option("PID", *words,
-                  "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or heap, lock, all =on or =off")
+  set->add_option(
+         "PID", *words,
+         "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock, all =on\n"
+         "or =off")
       ->type_name("NAME=VALUE")
       ->required();
   set->add_flag("--all", *all, "Every profiled process of this user");

@@ -35,9 +35,7 @@ struct ProcessExporter::HandedOver {
     bool written;
     uint64_t fingerprint;
   } kinds[kFileKinds];
-  struct {
-    uint64_t mappings, bytes;
-  } most_by_libc[kMappingKinds];
+  RunningProgram::MostByLibc most_by_libc;
   uint32_t keep;
   int64_t next_account_ns;
 };
@@ -70,8 +68,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
         });
     if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
     for (int i = 0; i < kFileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
-    for (int i = 0; i < kMappingKinds; ++i)
-      handed->most_by_libc[i] = {libc_mappings_[i].most_mappings, libc_mappings_[i].most_bytes};
+    handed->most_by_libc = program_.most_by_libc();
     handed->keep = keep_;
     handed->next_account_ns = next_account_ns_;
     return true;
@@ -85,10 +82,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   if (!read.ok()) return read;
   if (!rights.has_value()) next_account_ns_ = handed->next_account_ns;
   const uid_t user = rights.has_value() ? rights->user : geteuid();
-  for (int i = 0; i < kMappingKinds; ++i) {
-    libc_mappings_[i].most_mappings = handed->most_by_libc[i].mappings;
-    libc_mappings_[i].most_bytes = handed->most_by_libc[i].bytes;
-  }
+  program_.set_most_by_libc(handed->most_by_libc);
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(table_.program());

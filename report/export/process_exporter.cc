@@ -10,7 +10,6 @@
 #include "report/export/written_files.h"
 #include "report/lock_records/lock_names.h"
 #include "report/memory/account_records.h"
-#include "report/memory/libc_mappings.h"
 #include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/pprof.h"
@@ -56,6 +55,13 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   double alive = 0;
   for (const AliveInfo& info : snapshot.alive) alive += info.bytes;
   return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
+}
+
+// Rows come in any order.
+uint64_t FingerprintOfResident(const Snapshot& snapshot) {
+  uint64_t hash = 0;
+  for (const ResidentRow& row : snapshot.resident_rows) hash += absl::HashOf(row.row, row.objects, row.resident);
+  return hash;
 }
 
 bool WantsLifetimes(const Snapshot& snapshot) {
@@ -130,33 +136,6 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   for (const std::string& record : AccountRecords(*account)) profile->AddComment(record);
 }
 
-void ProcessExporter::LookAtLibcMappings(Snapshot* snapshot) {
-  const auto is_mapped = [](const RowInfo& row) {
-    return (row.profile == ProfileKind::kMap || row.has_thread_stacks()) && row.sums[0] != 0;
-  };
-  if ((snapshot->profiles & KindBit(ProfileKind::kMap)) == 0 ||
-      std::none_of(snapshot->rows.begin(), snapshot->rows.end(), is_mapped))
-    return;
-  const std::optional<pid_t> pid = FindProcess(table_.owner());
-  const absl::StatusOr<std::vector<LibcMapping>> found =
-      pid.has_value() ? ReadLibcMappings(*pid, table_) : absl::NotFoundError("the process has ended");
-  if (found.ok()) {
-    for (LibcMapping& known : libc_mappings_) known.mappings = known.bytes = 0;
-    for (const LibcMapping& now : *found) {
-      LibcMapping& known = libc_mappings_[static_cast<size_t>(now.kind)];
-      known = {.name = now.name,
-               .kind = now.kind,
-               .mappings = now.mappings,
-               .bytes = now.bytes,
-               .most_mappings = std::max(known.most_mappings, now.mappings),
-               .most_bytes = std::max(known.most_bytes, now.bytes)};
-    }
-  }
-  for (const LibcMapping& known : libc_mappings_) {
-    if (known.name != nullptr) snapshot->libc_mappings.push_back(known);
-  }
-}
-
 void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
   Kind* const kind = &kinds_[index];
   if (index == kPeakFile) {  // there is one highest state
@@ -218,8 +197,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
   snapshot->reasons = occasion.reasons;
   if (!occasion.lean) LookAtWaits(table_, &*snapshot);
   KeepPeak(&*snapshot);
-  if (!occasion.lean) LookAtLibcMappings(&*snapshot);
+  if (!occasion.lean) program_.LookAtLibcMappings(table_, &*snapshot);
   program_.Look(table_, &*snapshot);
+  if (!occasion.lean) program_.LookAtResident(table_, &*snapshot);
   keep_ = snapshot->keep;
   tables_max_disk_bytes_ = snapshot->max_disk_bytes;
   std::vector<ProfileName> written;
@@ -231,6 +211,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     Kind& state = kinds_[i];
     const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
                                  : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
+                                 : i == kResidentFile  ? FingerprintOfResident(*snapshot)
                                                        : Fingerprint(*snapshot, kind);
     if ((snapshot->profiles & KindBit(kind)) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
@@ -238,6 +219,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
     Profile profile = i == kPeakFile        ? BuildPeakProfile(*snapshot, peak_.state())
                       : i == kLifetimesFile ? BuildLifetimesProfile(*snapshot)
+                      : i == kResidentFile  ? BuildResidentProfile(*snapshot)
                                             : BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);

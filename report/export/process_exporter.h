@@ -102,8 +102,6 @@ class ProcessExporter {
   void KeepPeak(Snapshot* snapshot);
   // The account of resident memory, where it is cheap enough by now.
   void AddAccount(const Snapshot& snapshot, Profile* profile);
-  // What libc has mapped; as it was seen last where the process is gone.
-  void LookAtLibcMappings(Snapshot* snapshot);
   void Thin(const OutputFolder& output, uint32_t keep, int index);
 
   TableFile table_;
@@ -111,7 +109,6 @@ class ProcessExporter {
   RunningProgram program_;
   std::array<Kind, kFileKinds> kinds_;
   bool peak_is_told_ = false;
-  std::array<LibcMapping, kMappingKinds> libc_mappings_ = {};  // by kind, with the most that there were
   int64_t next_account_ns_ = 0;
   bool adopted_ = false;
   std::optional<uint64_t> exported_records_;  // at the orderly end, when nothing waited

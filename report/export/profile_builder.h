@@ -1,10 +1,10 @@
-// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak or lifetimes. No
+// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak, lifetimes or resident. No
 // names yet: see report/symbolize/module_symbolizer.h.
 //
 // What stands in the profile
 //   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; map: as
 //                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space; lifetimes:
-//                   freed_objects, freed_space, lifetime, alive_space
+//                   freed_objects, freed_space, lifetime, alive_space; resident: inuse_objects, inuse_space, resident_space
 //   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
 //   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
 //                   wait still goes on, with the time so far; both `lock_address` if asked for; map: `mapping`; exceptions:
@@ -34,17 +34,20 @@
 
 namespace holdfast {
 
-// As in file names and in the comment `kind`: those of ProfileKind, and two more that are made of the heap: at an earlier moment, and
-// by how old its blocks are.
-inline constexpr int kFileKinds = kProfileKinds + 2, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1;
-inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",    "mutex",      "block", "map",
-                                                           "threads", "exceptions", "peak",  "lifetimes"};
+// As in file names and in the comment `kind`: those of ProfileKind, and three more that are made of the heap: at an earlier moment,
+// by how old its blocks are, and what of them is resident.
+inline constexpr int kFileKinds = kProfileKinds + 3, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1,
+                     kResidentFile = kProfileKinds + 2;
+inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",       "mutex", "block",     "map",     "threads",
+                                                           "exceptions", "peak",  "lifetimes", "resident"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
 // What was in use at an earlier moment, by the stacks of `snapshot`: the kind `peak`.
 Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
 // How long the freed blocks lived, and how long those in use have: the kind `lifetimes`.
 Profile BuildLifetimesProfile(const Snapshot& snapshot);
+// What of the live blocks is resident: the kind `resident`. Empty where snapshot.resident_rows is.
+Profile BuildResidentProfile(const Snapshot& snapshot);
 // A block profile of the waits that go on, and nothing else; all of them are in its comments.
 Profile BuildWaitingProfile(const Snapshot& snapshot);
 

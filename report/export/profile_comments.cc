@@ -178,10 +178,15 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
   if (file == kLifetimesFile) {
     AddAges(snapshot, &comments);
+  } else if (file == kResidentFile) {
+    comments.Add("swapped_bytes", fmt::format("{:.0f} ± {:.0f}", snapshot.swapped_bytes,
+                                              1.96 * std::sqrt(std::max(0.0, snapshot.swapped_variance))));
   } else {
     AddCounts(snapshot, kind, &comments);
   }
-  if (kind == ProfileKind::kHeap && file != kLifetimesFile) AddPeak(snapshot, peak, &comments);
+  if (file == static_cast<int>(ProfileKind::kHeap) && !snapshot.resident_left_out.empty())
+    comments.Add("resident left out", snapshot.resident_left_out);
+  if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeak(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
   AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);

@@ -1,7 +1,7 @@
 // The comments of a profile: `key: value` lines that say whose it is, how it was sampled, what is exact, how sure the
 // totals are, and what was lost. Called by BuildProfile once the samples stand.
 //
-//   kind: heap                                     heap, mutex, block, map, threads, exceptions, peak
+//   kind: heap                                     heap, mutex, block, map, threads, exceptions, peak, lifetimes, resident
 //   process: box/4026531836/4242/777/0000000000000abc    see ProcessId in profile_builder.h
 //   program, executable, command, pid, version, started (UTC), elapsed; forked from pid: only in forked children
 //   interval: 524288 bytes                         (ns for locks) in force now; 0 = off
@@ -18,6 +18,8 @@
 //   total inuse_space: 123456 ± 789                estimate and 95 % interval: 1.96·√Σ s²(1−p)/p² over the samples (for
 //                                                  what is in use: without those that were freed)
 //   lifetimes: ages known: of each block that was sampled        or of one in 384, at interval 1
+//   resident, swapped_bytes: 123456 ± 789          of the live blocks, which is not resident
+//   heap, resident left out: why                   it was asked for, and there is no such file
 //   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
 //   own time_ns, own table_bytes                   what we cost: estimated time in slow paths, memory of the tables
 //   own table_steps, own memory_probes             the system calls of that: growth of the tables, pages asked about

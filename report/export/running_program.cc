@@ -1,6 +1,7 @@
 #include "report/export/running_program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/time_budget.h"
+#include "report/memory/libc_mappings.h"
+#include "report/memory/resident_rows.h"
 #include "report/pprof/stack_text.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
@@ -18,6 +21,9 @@ namespace {
 constexpr size_t kMostOfAName = 15;  // TASK_COMM_LEN, and its end
 // /proc tells hundredths of a second.
 constexpr int64_t kTick = 20'000'000;
+// For looking at what is resident: of a core one part in so many, and how long at once. The program may wait for its last files.
+constexpr int64_t kShareOfResident = 50;
+constexpr std::chrono::milliseconds kResidentTime{2000}, kResidentTimeAtEnd{500};
 
 }  // namespace
 
@@ -62,6 +68,63 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
     if (thread.name == of_program || thread.name == of_main) thread.name.clear();
   }
   seen_ = std::move(seen);
+}
+
+void RunningProgram::LookAtLibcMappings(const TableFile& table, Snapshot* snapshot) {
+  const auto is_mapped = [](const RowInfo& row) {
+    return (row.profile == ProfileKind::kMap || row.has_thread_stacks()) && row.sums[0] != 0;
+  };
+  if ((snapshot->profiles & KindBit(ProfileKind::kMap)) == 0 ||
+      std::none_of(snapshot->rows.begin(), snapshot->rows.end(), is_mapped))
+    return;
+  const std::optional<pid_t> pid = FindProcess(table.owner());
+  const absl::StatusOr<std::vector<LibcMapping>> found =
+      pid.has_value() ? ReadLibcMappings(*pid, table) : absl::NotFoundError("the process has ended");
+  if (found.ok()) {
+    for (LibcMapping& known : libc_mappings_) known.mappings = known.bytes = 0;
+    for (const LibcMapping& now : *found) {
+      LibcMapping& known = libc_mappings_[static_cast<size_t>(now.kind)];
+      known = {.name = now.name,
+               .kind = now.kind,
+               .mappings = now.mappings,
+               .bytes = now.bytes,
+               .most_mappings = std::max(known.most_mappings, now.mappings),
+               .most_bytes = std::max(known.most_bytes, now.bytes)};
+    }
+  }
+  for (const LibcMapping& known : libc_mappings_) {
+    if (known.name != nullptr) snapshot->libc_mappings.push_back(known);
+  }
+}
+
+RunningProgram::MostByLibc RunningProgram::most_by_libc() const {
+  MostByLibc most;
+  for (size_t i = 0; i < most.size(); ++i) most[i] = {libc_mappings_[i].most_mappings, libc_mappings_[i].most_bytes};
+  return most;
+}
+
+void RunningProgram::set_most_by_libc(const MostByLibc& most) {
+  for (size_t i = 0; i < most.size(); ++i) {
+    libc_mappings_[i].most_mappings = most[i].mappings;
+    libc_mappings_[i].most_bytes = most[i].bytes;
+  }
+}
+
+void RunningProgram::LookAtResident(const TableFile& table, Snapshot* snapshot) {
+  if (!snapshot->resident || (snapshot->profiles & KindBit(ProfileKind::kHeap)) == 0) return;
+  const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
+  const bool at_end = snapshot->exit_request != 0;
+  const auto read = [&]() -> absl::Status {
+    const std::optional<pid_t> pid = FindProcess(table.owner());
+    if (!pid.has_value() || table.liveness() == Liveness::kDead) return absl::NotFoundError("the process has ended");
+    if (!at_end && start < next_resident_ns_) {
+      return absl::ResourceExhaustedError(fmt::format("looking takes long, and is due again in {:.0f} s",
+                                                      static_cast<double>(next_resident_ns_ - start) / kSecond));
+    }
+    return ReadResidentRows(*pid, table, Deadline::In(at_end ? kResidentTimeAtEnd : kResidentTime), snapshot);
+  };
+  if (const absl::Status status = read(); !status.ok()) snapshot->resident_left_out = std::string(status.message());
+  next_resident_ns_ = std::max(next_resident_ns_, start + kShareOfResident * (NowNs(CLOCK_THREAD_CPUTIME_ID) - used));
 }
 
 absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table) {

@@ -1,5 +1,5 @@
-// What /proc says of a program beside its table, when a snapshot is made: how much of its memory is resident, and what the threads
-// are called that took samples.
+// What /proc says of a program beside its table, when a snapshot is made: how much of its memory is resident, and of each live block,
+// what libc has mapped, and what the threads are called that took samples.
 //
 //     HOLDFAST    noted_threads: thread 4713 sampled at this stack, at 12.3 s        ┐
 //     /proc       4713 is called "io-worker", and began at 12.1 s                    ┴►  io-worker
@@ -14,6 +14,7 @@
 #ifndef HOLDFAST_REPORT_EXPORT_RUNNING_PROGRAM_H_
 #define HOLDFAST_REPORT_EXPORT_RUNNING_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -33,6 +34,17 @@ class RunningProgram {
   // Fills resident_bytes, names of noted_threads: those that are not the program's own, and which of live_threads are gone: those
   // that were cancelled, or ended by a system call of their own.
   void Look(const TableFile& table, Snapshot* snapshot);
+  // Fills libc_mappings: what libc has mapped; as it was seen last where the process is gone.
+  void LookAtLibcMappings(const TableFile& table, Snapshot* snapshot);
+  // Fills resident_rows where they are wanted, or resident_left_out.
+  void LookAtResident(const TableFile& table, Snapshot* snapshot);
+
+  struct Most {
+    uint64_t mappings, bytes;
+  };
+  using MostByLibc = std::array<Most, kMappingKinds>;  // that there ever were; by kind
+  MostByLibc most_by_libc() const;
+  void set_most_by_libc(const MostByLibc& most);
 
  private:
   struct Seen {
@@ -42,6 +54,8 @@ class RunningProgram {
   using GoneThread = std::pair<uint32_t, int64_t>;  // id, and when it began
   std::set<GoneThread> gone_;                       // that had not said so
   std::map<uint32_t, Seen> seen_;                   // by id; only of threads that the table notes
+  std::array<LibcMapping, kMappingKinds> libc_mappings_ = {};
+  int64_t next_resident_ns_ = 0;
 };
 
 // A snapshot that knows which of its live_threads are gone, for who keeps no RunningProgram.

@@ -14,7 +14,7 @@
 namespace holdfast {
 
 void HtmlLeaks::See(const ProfileFile& file) {
-  if (!file.cumulative() || file.path == "-" || file.kind == "map") return;
+  if (!file.cumulative() || file.path == "-" || file.kind == "map" || file.kind == kResidentKind) return;
   if (FindMetric(*file.profile, "inuse_space").ok() && FindMetric(*file.profile, "inuse_objects").ok()) {
     paths_[file.process].push_back(file.path);
   }

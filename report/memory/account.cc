@@ -35,8 +35,8 @@ class Account {
     account_.allocator_name = AllocatorName();
     const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
     for (const LiveBlock& block : input_.blocks) {
-      if (const auto mapping = MappingAt(block.address); mapping.has_value() && uses_[*mapping] == Use::kRest)
-        uses_[*mapping] = use;
+      const auto mapping = MappingAt(block.address);
+      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataBehindFile(*mapping))) uses_[*mapping] = use;
     }
     for (const uint64_t sp : input_.stack_pointers) {
       const auto mapping = MappingAt(sp);
@@ -54,11 +54,16 @@ class Account {
       account_.total += mapping.resident;
       account_.swapped += mapping.swapped;
       account_.huge += mapping.huge;
+      const Seen seen = SeenIn(i, pages);
+      account_.mapped += seen.programs;
+      account_.allocator += seen.allocators;
+      const uint64_t others = mapping.resident - seen.programs - seen.allocators;
       if (uses_[i] == Use::kMapped)
-        mapped += mapping.resident;
+        mapped += others;
       else
-        *PlaceOf(uses_[i]) += mapping.resident;
-      if (uses_[i] == Use::kFile) by_file[std::string(BaseName(mapping.name))] += mapping.resident;
+        *PlaceOf(uses_[i]) += others;
+      const std::string& file = mapping.name.empty() && i > 0 ? input_.mappings[i - 1].name : mapping.name;
+      if (uses_[i] == Use::kFile) by_file[std::string(BaseName(file))] += others;
       if ((uses_[i] == Use::kAllocator || uses_[i] == Use::kMapped) && mapping.resident > 0) ++account_.heaps;
     }
     account_.by_file.assign(by_file.begin(), by_file.end());
@@ -81,6 +86,42 @@ class Account {
     return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
   }
 
+  // What is resident of the ranges in a mapping that somebody was seen to map.
+  struct Seen {
+    uint64_t programs = 0, allocators = 0;
+  };
+  Seen SeenIn(size_t i, PageTable* pages) const {
+    Seen seen;
+    const MemoryMapping& mapping = input_.mappings[i];
+    const bool has_blocks = uses_[i] == Use::kMapped || uses_[i] == Use::kAllocator;
+    if ((uses_[i] != Use::kRest && uses_[i] != Use::kFile && !has_blocks) || !mapping.is_anonymous() ||
+        mapping.resident == 0)
+      return seen;
+    uint64_t left = mapping.resident, done = mapping.start;
+    auto range = std::partition_point(input_.ranges.begin(), input_.ranges.end(),
+                                      [&](const AddressRange& each) { return each.start < mapping.start; });
+    while (range != input_.ranges.begin() && std::prev(range)->end > mapping.start) --range;
+    for (; range != input_.ranges.end() && range->start < mapping.end; ++range) {
+      const uint64_t from = std::max(range->start, done), to = std::min(range->end, mapping.end);
+      if (from >= to) continue;
+      done = to;
+      // An allocator that is linked into the program maps as the program does.
+      if (!range->of_allocator && has_blocks && HasBlock(from, to)) continue;
+      if (range->of_allocator && has_blocks && uses_[i] == Use::kAllocator) continue;  // it is there already
+      const bool whole = from == mapping.start && to == mapping.end;
+      const uint64_t resident = std::min(left, whole ? left : pages->Of(from, to - from).resident);
+      left -= resident;
+      (range->of_allocator ? seen.allocators : seen.programs) += resident;
+    }
+    return seen;
+  }
+
+  bool HasBlock(uint64_t from, uint64_t to) const {
+    const auto at = std::partition_point(input_.blocks.begin(), input_.blocks.end(),
+                                         [from](const LiveBlock& block) { return block.address < from; });
+    return at != input_.blocks.end() && at->address < to;
+  }
+
   Use UseByName(size_t i) {
     const MemoryMapping& mapping = input_.mappings[i];
     if (mapping.name == "[heap]") return Use::kAllocator;
@@ -96,7 +137,15 @@ class Account {
       ++account_.arenas;
       return Use::kAllocator;
     }
+    if (IsDataBehindFile(i)) return Use::kFile;
     return HasGuard(i) ? Use::kStack : Use::kRest;
+  }
+
+  // Data of a program or a library that begins as zeros (.bss): no part of the file, mapped right behind it.
+  bool IsDataBehindFile(size_t i) const {
+    if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
+    const MemoryMapping& below = input_.mappings[i - 1];
+    return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;
   }
 
   // A small piece that nobody may touch right below, as pthreads have it.
@@ -130,7 +179,6 @@ class Account {
   }
 
   void AddBlocks(PageTable* pages) {
-    account_.has_pages = !pages->is_denied();
     for (const LiveBlock& block : input_.blocks) {
       const double p = SampleProbability(block.bytes, block.interval);
       const PageTable::Share share = pages->Of(block.address, block.bytes);
@@ -141,6 +189,7 @@ class Account {
         Add(static_cast<double>(share.resident), p, &live_mapped_);
       Add(static_cast<double>(share.swapped), p, &account_.in_use_swapped);
     }
+    account_.has_pages = !pages->is_denied() && !pages->has_failed();
     account_.sampled = input_.blocks.size();
   }
 
@@ -182,6 +231,8 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
   input.blocks = *std::move(blocks);
+  absl::StatusOr<std::vector<AddressRange>> ranges = ReadMappedRanges(table);
+  if (ranges.ok()) input.ranges = *std::move(ranges);
   for (const auto& [thread, inner] : ThreadsOf(pid, false)) {
     if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) input.stack_pointers.push_back(call->sp);
   }

@@ -1,10 +1,13 @@
 // The account of a process's resident memory: every resident byte in one line, and the lines add up to what the kernel says.
 //
-//     resident = live blocks + what the allocator keeps beyond them + files + shared memory + stacks + Holdfast's own + the rest
+//     resident = live blocks + what the allocator keeps beyond them + files + shared memory + stacks + Holdfast's own
+//                + mappings of the program's own + the rest
 //
 // Live blocks are estimated from the sampled ones, and with them what the allocator keeps, by the same error: each sampled block's
 // pages are looked up in the page table, and the block stands for 1/p of its kind (sampler/contract/weight.h). Everything else is
-// counted. The allocator's are the mappings in which sampled live blocks lie, [heap], and glibc's arenas. A mapping that malloc got and that holds no sampled block is not told from one that the program made: it is the rest.
+// counted. The allocator's are the mappings in which sampled live blocks lie, [heap], and glibc's arenas.
+// What was mapped without malloc the wrappers of mmap have seen (own_ranges.h): the program's own is told from an allocator's, which is that of the
+// library that has malloc. What nobody saw, and holds no sampled block, is the rest.
 // glibc maps each large block for itself, and the kernel joins neighbours: of such mappings the allocator has what the blocks in
 // them have, and the rest the remainder, by the same estimate.
 #ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_H_
@@ -21,6 +24,7 @@
 #include "report/memory/glibc_heaps.h"
 #include "report/memory/live_blocks.h"
 #include "report/memory/mappings.h"
+#include "report/memory/own_ranges.h"
 
 namespace holdfast {
 
@@ -31,7 +35,7 @@ struct Estimate {
 
 struct MemoryAccount {
   // Bytes, resident.
-  uint64_t total = 0, allocator = 0, files = 0, shared = 0, stacks = 0, own = 0, rest = 0;
+  uint64_t total = 0, allocator = 0, files = 0, shared = 0, stacks = 0, own = 0, mapped = 0, rest = 0;
   Estimate live;  // the part of `allocator` that live blocks have; the difference is what it keeps beyond them
   double beyond_variance = 0, rest_variance = 0;
   // Of live blocks.
@@ -49,6 +53,7 @@ struct MemoryAccount {
 struct AccountInput {
   std::vector<MemoryMapping> mappings;
   std::vector<LiveBlock> blocks;         // by address
+  std::vector<AddressRange> ranges;      // that were mapped without malloc, by address; they may overlap
   std::vector<uint64_t> stack_pointers;  // of its threads, as far as they are known
   std::set<uint64_t> arenas;             // where glibc's heaps besides the main one begin
   std::string table_name;                // of the file that Holdfast keeps its tables in

@@ -75,7 +75,8 @@ std::vector<AccountLine> AccountLines(const MemoryAccount& account) {
   lines.push_back({counted(account.shared), "shared memory", ""});
   lines.push_back({counted(account.stacks), "stacks", Counted(account.threads, "thread") + " found"});
   lines.push_back({counted(account.own), "Holdfast's own", "table and library"});
-  lines.push_back({Rest(account), "the rest", "mapped; no sampled block lies there"});
+  lines.push_back({counted(account.mapped), "own mappings", "made without malloc: holdfast top --kind map"});
+  lines.push_back({Rest(account), "the rest", "not known who mapped it; no sampled block lies there"});
   return lines;
 }
 
@@ -166,6 +167,7 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMem
   number("shared", static_cast<double>(account.shared));
   number("stacks", static_cast<double>(account.stacks));
   number("own", static_cast<double>(account.own));
+  number("mapped", static_cast<double>(account.mapped));
   estimate("rest", Rest(account));
   if (free != nullptr) {
     json.Key("glibc_free").Open('{');

@@ -17,15 +17,18 @@ void AddSegments(const TableReader& reader, const TableHeader& head, std::vector
     const uint32_t slots = std::min(kLiveSlots0 << std::min(segment, 2u), kLiveSegmentSlots);
     const Offset offset = CounterValue(head.live_segments[segment]);
     if (offset == 0) continue;
-    std::vector<uint64_t> keys(slots);
+    std::vector<uint64_t> keys(slots), later(slots);
     std::vector<LiveSample> samples(slots);
     const uint64_t start = uint64_t{offset} * kUnit, key_bytes = slots * sizeof(uint64_t);
     if (!reader.ReadAt(start, keys.data(), key_bytes)) continue;
     if (!reader.ReadAt(start + key_bytes, samples.data(), slots * sizeof(LiveSample))) continue;
+    if (!reader.ReadAt(start, later.data(), key_bytes)) continue;
     for (uint32_t i = 0; i < slots; ++i) {
+      if (keys[i] != later[i]) continue;  // another block's meanwhile
       if (keys[i] <= 1 || (keys[i] & 1) != 0 || samples[i].interval_index >= intervals) continue;
       if (samples[i].beside_shadow != 0) continue;
-      blocks->push_back({keys[i], samples[i].size, head.heap_intervals[samples[i].interval_index].interval});
+      blocks->push_back(
+          {keys[i], samples[i].size, head.heap_intervals[samples[i].interval_index].interval, samples[i].row});
     }
   }
 }
@@ -40,7 +43,7 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
     const uint64_t base = entry >> 32 << kShadowShift;
     for (uint32_t i = 0; i < kShadowSlots; ++i) {
       if (const uint64_t word = CounterValue(chunk->slots[i]); word != 0)
-        blocks->push_back({base + uint64_t{i} * kShadowGrain, word >> 32, 1});
+        blocks->push_back({base + uint64_t{i} * kShadowGrain, word >> 32, 1, static_cast<Offset>(word)});
     }
   }
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 
@@ -18,6 +19,7 @@ struct LiveBlock {
   uint64_t address;
   uint64_t bytes;     // as asked for
   uint64_t interval;  // under which it was sampled: see sampler/contract/weight.h
+  Offset row = 0;     // that counts it
 };
 
 // By address.

@@ -1,6 +1,7 @@
 #include "report/memory/mappings.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,18 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kWindow = 8192;  // entries: 64 KiB
-constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
+constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62, kMappedOnce = uint64_t{1} << 56;
+
+// PAGEMAP_SCAN, which older headers do not have: the kernel's Documentation/admin-guide/mm/pagemap.rst.
+struct ScannedRegion {
+  uint64_t start, end, categories;
+};
+struct ScanArguments {
+  uint64_t size, flags, start, end, walk_end, regions, regions_length, max_pages;
+  uint64_t inverted, must_have, any_of, told;
+};
+constexpr uint64_t kIsZeros = 1 << 5;
+constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
 
 // "7f12-7f34 rw-p 00000000 00:00 0    [heap]"
 bool ParseHead(const std::string& line, MemoryMapping* mapping) {
@@ -81,9 +93,36 @@ uint64_t PageTable::EntryOf(uint64_t page) {
     const ssize_t got =
         pread(file_.get(), window_.data(), kWindow * sizeof(uint64_t), static_cast<off_t>(page * sizeof(uint64_t)));
     window_.resize(got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0);
+    failed_ = failed_ || window_.empty();
     if (window_.empty()) return 0;
+    LeaveOutZeros();
   }
   return window_[page - first_];
+}
+
+// What was only read is a page of zeros that all have, which counts for nobody (nor in VmRSS). It looks like a page that is shared with
+// a forked process; the kernel is asked which it is, from Linux 6.7 on.
+void PageTable::LeaveOutZeros() {
+  const auto may_be = [](uint64_t entry) { return (entry & kPresent) != 0 && (entry & kMappedOnce) == 0; };
+  if (std::none_of(window_.begin(), window_.end(), may_be)) return;
+  ScannedRegion regions[64];
+  const uint64_t end = (first_ + window_.size()) * kPage;
+  for (uint64_t from = first_ * kPage; from < end;) {
+    ScanArguments scan = {.size = sizeof scan,
+                          .start = from,
+                          .end = end,
+                          .regions = reinterpret_cast<uint64_t>(regions),
+                          .regions_length = std::size(regions),
+                          .must_have = kIsZeros,
+                          .told = kIsZeros};
+    const int count = ioctl(file_.get(), kScan, &scan);
+    if (count < 0 || scan.walk_end <= from) return;
+    for (int i = 0; i < count; ++i) {
+      for (uint64_t page = regions[i].start / kPage; page < regions[i].end / kPage; ++page)
+        window_[page - first_] &= ~kPresent;
+    }
+    from = scan.walk_end;
+  }
 }
 
 PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {

@@ -39,6 +39,8 @@ class PageTable {
  public:
   explicit PageTable(pid_t pid);
   bool is_denied() const { return !file_.valid(); }
+  // What was asked for could not be read: the process is gone, or the kernel refuses.
+  bool has_failed() const { return failed_; }
 
   struct Share {
     uint64_t resident = 0, swapped = 0;  // bytes
@@ -48,10 +50,12 @@ class PageTable {
 
  private:
   uint64_t EntryOf(uint64_t page);
+  void LeaveOutZeros();
 
   FileDescriptor file_;
   std::vector<uint64_t> window_;
   uint64_t first_ = 0;  // page of window_[0]
+  bool failed_ = false;
 };
 
 }  // namespace holdfast

@@ -23,7 +23,9 @@ absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& tabl
   for (Offset at = CounterValue((*head)->mapped_ranges); at != 0 && left > 0; at = segment->next, --left) {
     if (!reader.Read(at, segment.get(), sizeof *segment)) break;
     for (const MappedRange& range : segment->ranges) {
-      if (range.start < range.end && range.end <= kPcMask) ranges.push_back({range.start, range.end});
+      if (range.start < range.end && range.end <= kPcMask) {
+        ranges.push_back({range.start, range.end, range.kind == MappingKind::kArena});
+      }
     }
   }
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.start < b.start; });

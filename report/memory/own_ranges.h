@@ -14,6 +14,7 @@ namespace holdfast {
 
 struct AddressRange {
   uint64_t start, end;
+  bool of_allocator = false;  // mapped by the library that has malloc
 };
 
 // By address.

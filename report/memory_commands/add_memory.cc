@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
@@ -29,7 +31,30 @@ namespace {
 struct MemoryOptions {
   std::vector<std::string> of, tables;
   bool json = false;
+  std::string at;
 };
+
+// The latest time that may be shown, of files of which the newest was made at `newest_ns`. `text`: a time, or how long before.
+absl::StatusOr<int64_t> LatestOf(const std::string& text, int64_t newest_ns) {
+  if (text.empty()) return INT64_MAX;
+  if (const absl::StatusOr<uint64_t> ago = ParseTimeNs(text); ago.ok() && *ago <= INT64_MAX)
+    return newest_ns - static_cast<int64_t>(*ago);
+  for (const char* form : {"%Y-%m-%dT%H:%M:%E*S%Ez", "%Y-%m-%d%t%H:%M:%E*S%tUTC", "%Y-%m-%dT%H:%M:%E*S",
+                           "%Y-%m-%d%t%H:%M:%E*S", "%Y-%m-%d%t%H:%M"}) {
+    absl::Time time;
+    std::string why;
+    // To the end of the last digit that was given: files say their time in milliseconds.
+    if (absl::ParseTime(form, text, &time, &why)) return absl::ToUnixNanos(time + absl::Milliseconds(1)) - 1;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--at {}: not a time. Take one as holdfast info prints it, such as 2026-11-23T13:20:11Z, or how long before the "
+      "newest snapshot, such as 10m",
+      Printable(text)));
+}
+
+std::string TimeText(int64_t wall_ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
+}
 
 void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first,
            const FreeMemory* free, bool json) {
@@ -70,10 +95,19 @@ absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
   return found;
 }
 
-// The account that the newest file holds, beside that of the oldest which has one.
-absl::Status PrintOfGroup(const ProfileGroup& group, bool json) {
+// The account that the newest file holds which was made by then, beside that of the oldest which has one.
+absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool json) {
   AccountInFile first, last;
+  const absl::StatusOr<int64_t> latest = LatestOf(at, group.newest().time_nanos);
+  if (!latest.ok()) return latest.status();
   size_t newest = group.files.size();
+  while (newest > 0 && group.files[newest - 1].time_nanos > *latest) --newest;
+  if (newest == 0) {
+    return absl::NotFoundError(fmt::format("{}: no snapshot is as old as --at {}. The first one is of {}",
+                                           Printable(group.program), Printable(at),
+                                           TimeText(group.files.front().time_nanos)));
+  }
+  const bool is_asked = newest < group.files.size() || !at.empty();
   while (newest > 0 && !last.account.has_value()) {
     auto found = ReadAccountIn(group.files[--newest]);
     if (!found.ok()) return found.status();
@@ -96,9 +130,10 @@ absl::Status PrintOfGroup(const ProfileGroup& group, bool json) {
     first = *std::move(found);
   }
   const int64_t before = group.newest().time_nanos - last.time_ns;
-  const std::string name = before <= 0 ? group.program
-                                       : fmt::format("{}, {} before its newest snapshot, which has no account",
-                                                     group.program, FormatDuration(before));
+  const std::string name = is_asked      ? fmt::format("{}, at {}", group.program, TimeText(last.time_ns))
+                           : before <= 0 ? group.program
+                                         : fmt::format("{}, {} before its newest snapshot, which has no account",
+                                                       group.program, FormatDuration(before));
   Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
   return absl::OkStatus();
 }
@@ -126,6 +161,11 @@ int RunMemory(const MemoryOptions& options) {
       }
       continue;
     }
+    if (!options.at.empty()) {
+      code = Failed(absl::InvalidArgumentError(
+          fmt::format("--at is of files: process {} is shown as it is now. Give the folder of its profiles", text)));
+      continue;
+    }
     separate();
     if (const absl::Status status = PrintOfProcess(text, options); !status.ok()) code = Failed(status);
   }
@@ -135,7 +175,8 @@ int RunMemory(const MemoryOptions& options) {
     for (const std::string& warning : set->warnings) Say(warning);
     for (const ProfileGroup& group : set->groups) {
       separate();
-      if (const absl::Status status = PrintOfGroup(group, options.json); !status.ok()) code = Failed(status);
+      if (const absl::Status status = PrintOfGroup(group, options.at, options.json); !status.ok())
+        code = Failed(status);
     }
     return absl::OkStatus();
   };
@@ -159,6 +200,9 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast memory 4242          one screen\n"
       "  holdfast memory prof          of each process in a folder, as its last heap profile has it: what is there when it is\n"
       "                                not any more; and how much each line grew since the first one\n"
+      "  holdfast memory prof --at 2026-11-23T13:20:11Z\n"
+      "                                as it was then: of each process the newest snapshot that was made by that time; or --at 10m,\n"
+      "                                ten minutes before the newest one\n"
       "  holdfast memory --json 4242   for programs, a line a process; in bytes\n"
       "\n"
       "  live blocks      what was allocated and not freed, as far as it is resident: estimated from the sampled blocks, whose\n"
@@ -166,14 +210,16 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "  allocator beyond free blocks, headers, rounding: what is resident of the allocator's mappings, less the live blocks.\n"
       "                   Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas\n"
       "                   Of a running process below it: what of that glibc has free, and what would give it back\n"
-      "  the rest         mappings without a name in which no sampled block lies: the program's own, or an allocator's that are\n"
-      "                   free or too small to have been sampled (a smaller --heap-interval tells more of them apart)\n"
+      "  own mappings     what the program has mapped without malloc (holdfast top --kind map has it by stack)\n"
+      "  the rest         memory without a name that nobody was seen to map, in which no sampled block lies\n"
       "\n"
       "Exit status: 0 fine, 2 wrong usage, 3 it could not be done.");
   memory
       ->add_option("PID|FILES", options->of,
                    "Processes, as holdfast ls shows them; or heap profiles and folders of them")
       ->required();
+  memory->add_option("--at", options->at, "Of files: the account of the newest snapshot that was made by then")
+      ->type_name("TIME");
   memory->add_flag("--json", options->json, "All of it, for programs");
   memory->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);

@@ -162,6 +162,8 @@ const std::vector<Setting>& Settings() {
        "How long blocks live (.lifetimes.pb.gz); auto: of\n"
        "processes that last a second",
        YesNoAuto},
+      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "Which of the live blocks are resident (.resident.pb.gz)",
+       YesNo},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
        "Extra snapshots, 10 at most: inuse>2GiB, rss>80%limit,\n"
        "growth>100MiB/min, delay>10s/min; may be repeated",

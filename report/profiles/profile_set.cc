@@ -253,15 +253,26 @@ absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::str
       "was run with --peak no.");
 }
 
-absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments) {
+static absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>& arguments,
+                                                         std::string_view kind, std::string_view without) {
   for (const std::string& argument : arguments) {
     std::error_code error;
     if (!std::filesystem::is_directory(argument, error)) continue;
-    const auto found = FindProfiles({argument}, kLifetimesKind);
+    const auto found = FindProfiles({argument}, kind);
     if (!found.ok() && FindProfiles({argument}).ok())
-      return absl::NotFoundError(fmt::format("{}: no lifetimes profiles in this folder. {}", argument, kNoLifetimes));
+      return absl::NotFoundError(fmt::format("{}: no {} profiles in this folder. {}", argument, kind, without));
   }
-  return FilesOfKindFor(arguments, kLifetimesKind, kNoLifetimes);
+  return FilesOfKindFor(arguments, kind, without);
+}
+
+absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments) {
+  return FilesFor(arguments, kLifetimesKind, kNoLifetimes);
+}
+
+absl::StatusOr<std::vector<std::string>> ResidentFilesFor(const std::vector<std::string>& arguments) {
+  return FilesFor(arguments, kResidentKind,
+                  "It is there where it was asked for: holdfast run --resident yes, or holdfast set PID resident=on. "
+                  "Where it could not be read, the heap profile says why (holdfast info).");
 }
 
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {

@@ -98,6 +98,10 @@ inline constexpr std::string_view kLifetimesKind = "lifetimes";
 // The same for lifetimes profiles. Also says, where a folder has none, how to get one.
 absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments);
 
+inline constexpr std::string_view kResidentKind = "resident";
+// The same for resident profiles.
+absl::StatusOr<std::vector<std::string>> ResidentFilesFor(const std::vector<std::string>& arguments);
+
 // A named file that cannot be read is an error; one of a folder is a warning (it may be removed while we look).
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);
 

@@ -94,6 +94,7 @@ class SnapshotReader {
     snapshot->seed = head_->seed;
     snapshot->keep = head_->keep;
     snapshot->peak = head_->peak != 0;
+    snapshot->resident = CounterValue(head_->resident) != 0;
     if (head_->lifetimes <= Lifetimes::kUnlessShort) snapshot->lifetimes = head_->lifetimes;
     if (CounterValue(head_->in_use.shadow) == 0) {
       snapshot->highest_bytes = static_cast<double>(CounterValue(head_->in_use.highest)) / (1 << kAmountFractionBits);

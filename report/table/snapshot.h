@@ -171,6 +171,13 @@ struct LibcMapping {
   uint64_t most_mappings = 0, most_bytes = 0;  // that there ever were, as far as it was looked at
 };
 
+// Live blocks of a heap row, and what of them is resident: estimates. By ReadResidentRows (report/memory/resident_rows.h).
+struct ResidentRow {
+  Offset row = 0;  // RowInfo::place
+  double objects = 0, bytes = 0, resident = 0;
+  double objects_variance = 0, bytes_variance = 0, resident_variance = 0;
+};
+
 // Who got a lock last after a wait for it.
 struct LastGotInfo {
   uint64_t lock;
@@ -227,8 +234,12 @@ struct Snapshot {
   std::vector<NotedThreadInfo> noted_threads;
   std::vector<LibcMapping> libc_mappings;
   std::vector<LiveThreadInfo> live_threads;
-  std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
-  uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
+  bool resident = false;               // a profile of it is wanted
+  std::string resident_left_out = {};  // why it is not known; "": it is, or is not wanted
+  std::vector<ResidentRow> resident_rows;
+  double swapped_bytes = 0, swapped_variance = 0;  // of these blocks
+  std::map<uint16_t, std::string> thrown_types;    // mangled, by RowInfo::number
+  uint64_t resident_bytes = 0;  // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
       deadlocks;            // threads, each of which waits for the next, and the last for the first
   std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone

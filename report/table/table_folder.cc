@@ -261,6 +261,11 @@ void TableFile::SetBeat(uint32_t beat) const {
   WriteWord(offsetof(TableHeader, exporter_beat_s), static_cast<uint32_t>(NowNs() / kSecond));
 }
 
+bool TableFile::SetResident(bool wanted) const {
+  WriteWord(offsetof(TableHeader, resident), wanted ? 1 : 0);
+  return (Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), !wanted) != 0) == wanted;
+}
+
 // An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
   const std::string path = absl::StrCat("/proc/self/fd/", file_.get());

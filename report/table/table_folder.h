@@ -78,6 +78,8 @@ class TableFile {
   void AnswerSnapshot(uint32_t request) const;
   void SetExporterPid(int32_t pid) const;
   void SetBeat(uint32_t beat) const;
+  // Whether the exporter is to look which live blocks are resident. False: it could not be written.
+  bool SetResident(bool wanted) const;
 
   // ---- Wishes of a user, from the tool ----
 

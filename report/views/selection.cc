@@ -230,6 +230,7 @@ namespace {
 absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
   if (options.peak) return PeakFilesFor(options.files);
   if (options.kind == kLifetimesKind) return LifetimesFilesFor(options.files);
+  if (options.kind == kResidentKind) return ResidentFilesFor(options.files);
   return options.files;
 }
 
@@ -242,6 +243,8 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
     options.kind = kLifetimesKind;
     if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";
   }
+  // One kind alone has it.
+  if (options.metric == "resident_space" && !options.peak && options.kind.empty()) options.kind = kResidentKind;
   if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
   Progress progress("reading profile");
   const auto given = FilesOf(options);

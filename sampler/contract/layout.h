@@ -105,6 +105,7 @@ inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kInte
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
 //                       (+1 for each kBeatNs, or third of a shorter snapshot_every_ns, that it lives)
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
+//   target, tool → exporter   resident
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
 struct TableHeader {
@@ -135,6 +136,7 @@ struct TableHeader {
   std::atomic<uint32_t> snapshot_done;
   std::atomic<int32_t> exporter_pid;
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
+  std::atomic<uint32_t> resident;                        // 1: a profile of what is resident is wanted
 
   HeapInUse in_use;
 

@@ -90,14 +90,38 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {
-      "OUT",           "HEAP_INTERVAL",     "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
-      "MAX_DISK",      "MAX_MEMORY",        "TABLES",        "PROFILES",       "SIGNAL",
-      "CHILDREN",      "MERGE_CHILDREN",    "LOCK_LABEL",    "PEAK",           "LIFETIMES",
-      "SNAPSHOT_WHEN", "ON_SNAPSHOT",       "SEED",          "ENABLE",         "VERBOSE",
-      "ROOT",          "EXPORTER",          "REPLAY",        "PUSH",           "PUSH_EVERY",
-      "PUSH_TO",       "PUSH_SERVICE_NAME", "PUSH_TENANT",   "PUSH_USER_FILE", "PUSH_TOKEN_FILE",
-      "PUSH_CA"};
+  constexpr const char* kNames[] = {"OUT",
+                                    "HEAP_INTERVAL",
+                                    "LOCK_INTERVAL",
+                                    "SNAPSHOT_EVERY",
+                                    "KEEP",
+                                    "MAX_DISK",
+                                    "MAX_MEMORY",
+                                    "TABLES",
+                                    "PROFILES",
+                                    "SIGNAL",
+                                    "CHILDREN",
+                                    "MERGE_CHILDREN",
+                                    "LOCK_LABEL",
+                                    "PEAK",
+                                    "LIFETIMES",
+                                    "RESIDENT",
+                                    "SNAPSHOT_WHEN",
+                                    "ON_SNAPSHOT",
+                                    "SEED",
+                                    "ENABLE",
+                                    "VERBOSE",
+                                    "ROOT",
+                                    "EXPORTER",
+                                    "REPLAY",
+                                    "PUSH",
+                                    "PUSH_EVERY",
+                                    "PUSH_TO",
+                                    "PUSH_SERVICE_NAME",
+                                    "PUSH_TENANT",
+                                    "PUSH_USER_FILE",
+                                    "PUSH_TOKEN_FILE",
+                                    "PUSH_CA"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -169,6 +193,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
     } else if (is("PEAK")) {
       if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
+    } else if (is("RESIDENT")) {
+      if (!ParseYesNo(value, &options->resident)) takes = "yes or no";
     } else if (is("LIFETIMES")) {
       if (!ParseLifetimes(value, &options->lifetimes)) takes = "yes, no or auto";
     } else if (is("SNAPSHOT_WHEN")) {

@@ -36,6 +36,7 @@ struct Options {
   bool lock_label = false;  // lock samples are kept apart by lock
   bool merge = false;       // HOLDFAST_MERGE_CHILDREN
   bool peak = true;         // HOLDFAST_PEAK
+  bool resident = false;    // HOLDFAST_RESIDENT
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   bool exporter = true;  // HOLDFAST_EXPORTER=no
   bool replay = true;    // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)

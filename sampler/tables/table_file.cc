@@ -158,6 +158,7 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.out_id = out_id;
   head.merge = options.merge && options.root_pid != static_cast<int>(head.pid);
   head.peak = options.peak;
+  head.resident = options.resident;
   head.lifetimes = options.lifetimes;
   head.keep = options.keep;
   head.profiles = options.profiles;

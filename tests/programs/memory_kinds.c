@@ -3,6 +3,7 @@
 //   24 MiB in one block that is never touched
 //   16 MiB mapped by the program itself
 //    1 MiB of a thread's stack
+//    8 MiB of data that begins as zeros (.bss)
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 enum { kBlock = 1024, kBlocks = 40 << 10, kMiB = 1 << 20 };
 static char* blocks[kBlocks];
 static void* untouched;
+static char zeros[8 << 20];
 static pthread_barrier_t is_deep;
 
 static void* use_stack(void* unused) {
@@ -27,6 +29,8 @@ int main(void) {
   for (int i = 0; i < kBlocks; ++i) memset(blocks[i] = malloc(kBlock), 1, kBlock);
   for (int i = 0; i < kBlocks; i += 2) free(blocks[i]);
   untouched = malloc(24 * kMiB);
+  memset(zeros, 1, sizeof zeros);
+  __asm__ volatile("" : : "r"(zeros) : "memory");
   void* mapped = mmap(NULL, 16 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memset(mapped, 1, 16 * kMiB);
   pthread_barrier_init(&is_deep, NULL, 2);

@@ -235,8 +235,9 @@ Decoded Decode(const std::string& path) {
       if (sample.value(i) < 0) complain("a negative value");
       decoded.values[names[static_cast<size_t>(i)]] = sample.value(i);
     }
-    if (decoded.values.count("inuse_space") && (decoded.values["inuse_space"] > decoded.values["alloc_space"] ||
-                                                decoded.values["inuse_objects"] > decoded.values["alloc_objects"])) {
+    if (decoded.values.count("inuse_space") && decoded.values.count("alloc_space") &&
+        (decoded.values["inuse_space"] > decoded.values["alloc_space"] ||
+         decoded.values["inuse_objects"] > decoded.values["alloc_objects"])) {
       complain("more in use than allocated");
     }
     for (const uint64_t id : sample.location_id()) {

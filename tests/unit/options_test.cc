@@ -30,6 +30,8 @@ TEST(Options, DefaultsAreThoseOfTheContract) {
   EXPECT_EQ(options.lifetimes, Lifetimes::kUnlessShort);
   EXPECT_EQ(Read({"HOLDFAST_LIFETIMES=yes"}).lifetimes, Lifetimes::kYes);
   EXPECT_EQ(Read({"HOLDFAST_LIFETIMES=no"}).lifetimes, Lifetimes::kNo);
+  EXPECT_FALSE(Read({}).resident);
+  EXPECT_TRUE(Read({"HOLDFAST_RESIDENT=yes"}).resident);
   EXPECT_EQ(options.signal, 0);
   EXPECT_TRUE(options.children);
   EXPECT_TRUE(options.enable);

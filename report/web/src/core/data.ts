@@ -212,7 +212,7 @@ export function parseReport(bytes: Uint8Array): Report {
     const rank = Uint8Array.from(rows.column(s.rows));
     const count = s.snapshots.length * s.metrics.length;
     // Heap profiles of other writers do not say their kind.
-    const kind = s.kind !== "map" && s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
+    const kind = s.kind !== "map" && s.kind !== "resident" && s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
     return { ...s, kind, node, labels, rank, columns: sections.slice(next, (next += count)) };
   });
 

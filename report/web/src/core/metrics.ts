@@ -38,6 +38,17 @@ const help: Record<string, MetricHelp> = {
     short: "objects at the peak",
     when: "How many blocks were held when most memory was in use.",
   },
+  "resident/resident_space": {
+    title: "Resident of what is in use",
+    short: "resident",
+    when: "Which blocks take physical memory: those that were touched, and are not swapped out.",
+  },
+  "resident/inuse_space": {
+    title: "In use, of which the resident part is known",
+    short: "in use",
+    when: "Beside what is resident: a large difference is memory that was never touched.",
+  },
+  "resident/inuse_objects": { title: "Blocks in use", short: "blocks", when: "How many blocks these are." },
   "lifetimes/freed_space": {
     title: "Memory freed, by age",
     short: "bytes freed",
@@ -113,6 +124,7 @@ export const kindTitle = (kind: string): string =>
     heap: "Memory",
     peak: "Memory at the peak",
     lifetimes: "Lifetimes",
+    resident: "Resident memory",
     map: "Mappings",
     block: "Lock waits",
     mutex: "Lock holders",
@@ -130,17 +142,17 @@ export interface Metric {
 export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
 
 /** Whether it is about blocks and bytes; the others are about waits. */
-export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "map" || kind === "lifetimes";
+export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "map" || kind === "lifetimes" || kind === "resident";
 
 /** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
+  const order = ["heap", "peak", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("peak_") && !name.startsWith("alive") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("resident_") && !name.startsWith("peak_") && !name.startsWith("alive") });
       }
     }
   }

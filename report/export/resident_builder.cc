@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "report/export/code_segments.h"
+#include "report/export/profile_builder.h"
+#include "report/export/profile_comments.h"
+#include "report/export/running_program.h"
+#include "report/export/stack_interner.h"
+
+namespace holdfast {
+namespace {
+
+enum Type { kObjects, kSpace, kResident, kTypes };
+
+// What one sample of the profile adds up.
+struct Group {
+  uint32_t stack;  // index into Snapshot::stacks: one of those that are alike
+  uint64_t class_bytes;
+  std::array<double, kTypes> sums;
+};
+
+class ResidentBuilder {
+ public:
+  explicit ResidentBuilder(const Snapshot& snapshot)
+      : snapshot_(snapshot), segments_(snapshot), stacks_(snapshot, segments_, &profile_) {}
+
+  Profile Build() {
+    Describe();
+    for (const Group& group : Grouped()) Add(group);
+    AddComments(snapshot_, kResidentFile, nullptr, variances_, full_sums_, &profile_);
+    const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
+    if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
+    segments_.AddMappings(&profile_);
+    return std::move(profile_);
+  }
+
+ private:
+  StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
+
+  void Describe() {
+    for (const auto& [type, unit] :
+         {std::pair{"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}}) {
+      profile_.sample_types.push_back({Intern(type), Intern(unit)});
+    }
+    profile_.default_sample_type = profile_.sample_types[kResident].type;
+    profile_.period_type = {Intern("space"), Intern("bytes")};
+    for (const IntervalChange& change : snapshot_.heap_intervals) {
+      if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);
+    }
+    profile_.time_nanos = snapshot_.wall_ns;
+  }
+
+  // A row that is not in the snapshot was made after it.
+  std::vector<Group> Grouped() {
+    absl::flat_hash_map<Offset, const ResidentRow*> found;
+    for (const ResidentRow& row : snapshot_.resident_rows) found.emplace(row.row, &row);
+    std::vector<Group> groups;
+    absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t>, size_t> index;
+    for (const RowInfo& row : snapshot_.rows) {
+      const auto of = found.find(row.place);
+      if (row.profile != ProfileKind::kHeap || of == found.end()) continue;
+      const ResidentRow& resident = *of->second;
+      const auto [place, added] = index.emplace(
+          std::tuple(stacks_.Intern(row.stack), row.class_bytes, snapshot_.stacks[row.stack].labels), groups.size());
+      if (added) groups.push_back({row.stack, row.class_bytes, {}});
+      std::array<double, kTypes>& sums = groups[place->second].sums;
+      sums[kObjects] += resident.objects;
+      sums[kSpace] += resident.bytes;
+      sums[kResident] += resident.resident;
+      variances_[kObjects] += resident.objects_variance;
+      variances_[kSpace] += resident.bytes_variance;
+      variances_[kResident] += resident.resident_variance;
+    }
+    return groups;
+  }
+
+  int64_t Value(Type type, double value) {
+    uint64_t total = totals_[type];
+    full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
+    return static_cast<int64_t>(total - std::exchange(totals_[type], total));
+  }
+
+  void Add(const Group& group) {
+    const StackInfo& stack = snapshot_.stacks[group.stack];
+    const std::array<int64_t, kTypes> values = {Value(kObjects, group.sums[kObjects]),
+                                                Value(kSpace, group.sums[kSpace]),
+                                                Value(kResident, group.sums[kResident])};
+    labels_.clear();
+    if (!stack.overflow) {
+      labels_.push_back(
+          {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
+    }
+    AddThreadLabels(snapshot_.label_sets[stack.labels], &profile_, &labels_);
+    profile_.AddSample(stacks_.Frames(stacks_.Intern(group.stack)), values, labels_);
+  }
+
+  const Snapshot& snapshot_;
+  Profile profile_;
+  Segments segments_;
+  StackInterner stacks_;
+  std::vector<Profile::Label> labels_;  // of the sample that is being made
+  std::array<double, kTypes> variances_ = {};
+  std::array<uint64_t, kTypes> totals_ = {};
+  uint64_t full_sums_ = 0;
+};
+
+}  // namespace
+
+Profile BuildResidentProfile(const Snapshot& snapshot) { return ResidentBuilder(snapshot).Build(); }
+
+}  // namespace holdfast
