@@ -88,6 +88,12 @@ Normalized YesNoAuto(const std::string& value) {
   return known.ok() ? known : Takes(value, "yes, no or auto");
 }
 
+Normalized ThreadLabels(const std::string& value) {
+  if (value == "folded") return value;
+  const Normalized known = YesNo(value);
+  return known.ok() ? known : Takes(value, "yes, no or folded");
+}
+
 Normalized PushUrl(const std::string& value) {
   if (value.starts_with("http://") || value.starts_with("https://")) return value;
   return Takes(value, "a server's URL, such as http://localhost:4040");
@@ -157,6 +163,10 @@ const std::vector<Setting>& Settings() {
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
+      {"thread-label", "HOLDFAST_THREAD_LABEL", "yes|no|folded", "no",
+       "Keep samples of threads apart by their names, by a label\n"
+       "thread; folded: io-1 and io-2 are io-*",
+       ThreadLabels},
       {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Keep the state at the most that was in use (.peak.pb.gz)", YesNo},
       {"lifetimes", "HOLDFAST_LIFETIMES", "yes|no|auto", "auto",
        "How long blocks live (.lifetimes.pb.gz); auto: of\n"

@@ -37,6 +37,18 @@ bool ParseLifetimes(const char* text, Lifetimes* value) {
   return true;
 }
 
+bool ParseThreadLabel(const char* text, ThreadLabel* value) {
+  bool yes = false;
+  if (TextEquals(text, "folded")) {
+    *value = ThreadLabel::kFolded;
+  } else if (ParseYesNo(text, &yes)) {
+    *value = yes ? ThreadLabel::kYes : ThreadLabel::kNo;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool ParseSignal(const char* text, int* number) {
   const char* name = TextStartsWith(text, "SIG") ? text + 3 : text;
   if (TextEquals(name, "none") || TextEquals(name, "")) {
@@ -90,14 +102,38 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {
-      "OUT",           "HEAP_INTERVAL",     "LOCK_INTERVAL", "SNAPSHOT_EVERY", "KEEP",
-      "MAX_DISK",      "MAX_MEMORY",        "TABLES",        "PROFILES",       "SIGNAL",
-      "CHILDREN",      "MERGE_CHILDREN",    "LOCK_LABEL",    "PEAK",           "LIFETIMES",
-      "SNAPSHOT_WHEN", "ON_SNAPSHOT",       "SEED",          "ENABLE",         "VERBOSE",
-      "ROOT",          "EXPORTER",          "REPLAY",        "PUSH",           "PUSH_EVERY",
-      "PUSH_TO",       "PUSH_SERVICE_NAME", "PUSH_TENANT",   "PUSH_USER_FILE", "PUSH_TOKEN_FILE",
-      "PUSH_CA"};
+  constexpr const char* kNames[] = {"OUT",
+                                    "HEAP_INTERVAL",
+                                    "LOCK_INTERVAL",
+                                    "SNAPSHOT_EVERY",
+                                    "KEEP",
+                                    "MAX_DISK",
+                                    "MAX_MEMORY",
+                                    "TABLES",
+                                    "PROFILES",
+                                    "SIGNAL",
+                                    "CHILDREN",
+                                    "MERGE_CHILDREN",
+                                    "LOCK_LABEL",
+                                    "THREAD_LABEL",
+                                    "PEAK",
+                                    "LIFETIMES",
+                                    "SNAPSHOT_WHEN",
+                                    "ON_SNAPSHOT",
+                                    "SEED",
+                                    "ENABLE",
+                                    "VERBOSE",
+                                    "ROOT",
+                                    "EXPORTER",
+                                    "REPLAY",
+                                    "PUSH",
+                                    "PUSH_EVERY",
+                                    "PUSH_TO",
+                                    "PUSH_SERVICE_NAME",
+                                    "PUSH_TENANT",
+                                    "PUSH_USER_FILE",
+                                    "PUSH_TOKEN_FILE",
+                                    "PUSH_CA"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -167,6 +203,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->children)) takes = "yes or no";
     } else if (is("LOCK_LABEL")) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
+    } else if (is("THREAD_LABEL")) {
+      if (!ParseThreadLabel(value, &options->thread_label)) takes = "yes, no or folded";
     } else if (is("PEAK")) {
       if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
     } else if (is("LIFETIMES")) {
