@@ -130,6 +130,24 @@ void Forked() {
   puts("expect thread=child 25 250 0 0");
 }
 
+// Waits for a line, so that its threads can be looked at.
+void* Thrower(void* /*argument*/) {
+  pthread_setname_np(pthread_self(), "thrower");
+  for (int i = 0; i < 120; ++i) {
+    try {
+      throw i;
+    } catch (int) {
+    }
+    usleep(2000);
+  }
+  puts("ready");
+  fflush(stdout);
+  char line[10];
+  fgets(line, sizeof line, stdin);
+  return nullptr;
+}
+void Throws() { Run(Thrower); }
+
 // Each kind of sample.
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void* Nothing(void* argument) { return argument; }
@@ -169,8 +187,8 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     void (*run)();
-  } cases[] = {{"renames", Renames},        {"labels", Labels}, {"many", Many},
-               {"different", AllDifferent}, {"forked", Forked}, {"kinds", Kinds}};
+  } cases[] = {{"renames", Renames}, {"labels", Labels}, {"many", Many},    {"different", AllDifferent},
+               {"forked", Forked},   {"kinds", Kinds},   {"throws", Throws}};
   for (const auto& one : cases) {
     if (strcmp(one.name, argv[1]) == 0) one.run();
   }
