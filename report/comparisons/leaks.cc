@@ -71,7 +71,7 @@ class Finder {
       found->insert(found->end(), threads->begin(), threads->end());
     }
     if (!found.ok()) return found.status();
-    if (const auto ages = ReadAges(); !ages.ok()) return ages;
+    if (auto ages = ReadAges(); !ages.ok()) return ages;
     size_t done = 0;
     for (const FoundFile& file : *found) {
       progress.Show(done++, found->size());
@@ -110,7 +110,7 @@ class Finder {
     }
     for (const auto& [process, ages] : ages_) {
       if (const auto series = processes_.find(process); series != processes_.end()) {
-        if (const auto read = series->second.second.AddAges(ages); !read.ok()) return read;
+        if (auto read = series->second.second.AddAges(ages); !read.ok()) return read;
       }
     }
     return absl::OkStatus();

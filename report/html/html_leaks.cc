@@ -52,7 +52,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
       if (auto profile = ReadPprofFile(ages->second.second); profile.ok()) {
         ProfileFile file = DescribeFile(ages->second.second, *profile);
         file.profile = std::make_shared<Profile>(*std::move(profile));
-        if (const absl::Status added = series.AddAges(file); !added.ok()) return added;
+        if (absl::Status added = series.AddAges(file); !added.ok()) return added;
       }
     }
     ReportBuilder::Growths growths{.process = process,
