@@ -7,7 +7,7 @@
 //   HoldfastCallMuted     calls an operator of the program's
 //   syscall               futex and seccomp to wrappers of ours; everything else to what HoldfastRealSyscall answers, with all
 //                         registers untouched and by a jump: vfork, or clone with a new stack, could not return through a frame
-//   __cxa_throw, __cxa_rethrow, _Unwind_RaiseException   hand the caller's registers on, then jump to what they are answered, with
+//   __cxa_throw, __cxa_rethrow, _Unwind_RaiseException, _Unwind_Resume_or_Rethrow   hand the caller's registers on, then jump to what they are answered, with
 //                         their own arguments: the real one finds the program's frame as if it had been called from there
 #ifndef HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
 #define HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
@@ -61,6 +61,7 @@ HOLDFAST_HIDDEN long HoldfastMappingCall(long number, long a, long b, long c, lo
 HOLDFAST_HIDDEN void* HoldfastThrown(const void* object, const void* type, uintptr_t pc, uintptr_t sp, uintptr_t fp);
 HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp);
 HOLDFAST_HIDDEN void* HoldfastRaised(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp);
+HOLDFAST_HIDDEN void* HoldfastResumed(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp);
 // (interpose/locks/futex.cc)
 HOLDFAST_HIDDEN long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f);
 HOLDFAST_HIDDEN long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f);

@@ -7,7 +7,10 @@
 //     _Unwind_RaiseException    what comes from neither: another language's (Rust's panics), std::rethrow_exception, a C++ runtime
 //                               that is linked statically
 //
-// Forced unwinds (cancellation, pthread_exit) do not come here, nor does _Unwind_Resume.
+//     _Unwind_Resume_or_Rethrow what the program itself throws on, counted as re-thrown; __cxa_rethrow comes here, too, and it goes on to
+//                               _Unwind_RaiseException: counted once
+//
+// Forced unwinds (cancellation, pthread_exit) that go on by that pass untouched; _Unwind_Resume does not come here.
 #include <stdint.h>
 #include <string.h>
 
@@ -66,14 +69,16 @@ uint64_t LanguageOf(const void* exception) {
   return language;
 }
 
-void RecordRaised(const CallerRegisters& caller, const void* exception, uint64_t interval) {
+// `bits`: kRethrown, or none.
+void RecordRaised(const CallerRegisters& caller, const void* exception, uint8_t bits, uint64_t interval) {
   const uint64_t language = LanguageOf(exception);
   if (language == kGnu || language == kClang)
-    return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), 0, interval);
+    return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), bits, interval);
   if (language == kClangOther)
     return RecordThrow(caller, NameOf(HeaderOf(exception)->type_or_other), kRethrown, interval);
   if (language == kGnuOther) return RecordThrow(caller, NameOf(TypeReferredTo(exception)), kRethrown, interval);
-  RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust : kForeign, interval);
+  RecordThrow(caller, nullptr, language == kRustLanguage || language == kRustInMemory ? kRust | bits : kForeign | bits,
+              interval);
 }
 
 // The type of what a thread handles now, by __cxa_get_globals: its first word leads to what a C++ runtime keeps of that, by that ABI 80
@@ -88,11 +93,6 @@ const void* TypeOfCaught(const void* globals) {
   constexpr size_t kTwoWords = 16;
   const char* of_clang = exception + kTwoWords;
   return LanguageOf(of_clang) == kClang ? HeaderOf(of_clang)->type_or_other : nullptr;
-}
-
-bool IsOfAnother(const void* exception) {
-  const uint64_t language = LanguageOf(exception);
-  return language == kGnuOther || language == kClangOther;
 }
 
 }  // namespace
@@ -119,11 +119,25 @@ HOLDFAST_HIDDEN void* HoldfastRethrown(uintptr_t pc, uintptr_t sp, uintptr_t fp)
 }
 
 HOLDFAST_HIDDEN void* HoldfastRaised(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
-  const bool known = TakeOnItsWay() && !IsOfAnother(exception);
+  const bool known = TakeOnItsWay();
   if (!known && LIKELY(Ready())) {
-    if (const uint64_t interval = ThrowDue(); UNLIKELY(interval != 0)) RecordRaised({pc, sp, fp}, exception, interval);
+    if (const uint64_t interval = ThrowDue(); UNLIKELY(interval != 0))
+      RecordRaised({pc, sp, fp}, exception, 0, interval);
   }
   return RaiseExceptionFor(pc);
+}
+
+HOLDFAST_HIDDEN void* HoldfastResumed(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+  const bool known = TakeOnItsWay();
+  // The second word behind the language is 0 but in forced unwinds.
+  uint64_t forced;
+  memcpy(&forced, static_cast<const char*>(exception) + 16, sizeof forced);
+  if (forced == 0) {
+    if (const uint64_t interval = !known && LIKELY(Ready()) ? ThrowDue() : 0; UNLIKELY(interval != 0))
+      RecordRaised({pc, sp, fp}, exception, kRethrown, interval);
+    NoteOnItsWay();
+  }
+  return ResumeOrRethrowFor(pc);
 }
 
 }  // extern "C"

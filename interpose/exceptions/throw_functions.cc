@@ -34,6 +34,7 @@ void Find(void* scope, ThrowFunctions* found) {
   Look(scope, "__cxa_rethrow", &found->cxa_rethrow);
   Look(scope, "__cxa_get_globals", &found->cxa_get_globals);
   Look(scope, "_Unwind_RaiseException", &found->raise_exception);
+  Look(scope, "_Unwind_Resume_or_Rethrow", &found->resume_or_rethrow);
 }
 
 // In what an object that is loaded can reach. False: there is none of that name.
@@ -85,6 +86,8 @@ int RaiseNowhere(void* /*exception*/) {
 void FindThrowFunctions() {
   if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start))
     Look(RTLD_NEXT, "_Unwind_RaiseException", &global.raise_exception);
+  if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))
+    Look(RTLD_NEXT, "_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
   if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
   Look(RTLD_NEXT, "__cxa_throw", &global.cxa_throw);
   Look(RTLD_NEXT, "__cxa_rethrow", &global.cxa_rethrow);
@@ -99,12 +102,19 @@ ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {
   return found;
 }
 
-void* RaiseExceptionFor(uintptr_t caller) {
-  if (LIKELY(global.raise_exception != nullptr)) return global.raise_exception;
+namespace {
+
+void* OfUnwinder(void* ThrowFunctions::*function, uintptr_t caller) {
+  if (LIKELY(global.*function != nullptr)) return global.*function;
   ThrowFunctions found = FindFor(caller);
-  if (found.raise_exception == nullptr) FindIn("libgcc_s.so.1", &found);
-  return found.raise_exception != nullptr ? found.raise_exception : reinterpret_cast<void*>(&RaiseNowhere);
+  if (found.*function == nullptr) FindIn("libgcc_s.so.1", &found);
+  return found.*function != nullptr ? found.*function : reinterpret_cast<void*>(&RaiseNowhere);
 }
+
+}  // namespace
+
+void* RaiseExceptionFor(uintptr_t caller) { return OfUnwinder(&ThrowFunctions::raise_exception, caller); }
+void* ResumeOrRethrowFor(uintptr_t caller) { return OfUnwinder(&ThrowFunctions::resume_or_rethrow, caller); }
 
 void ForgetThrowFunctions() {
   for (OfModule& entry : by_module) entry.module.store(nullptr, std::memory_order_release);

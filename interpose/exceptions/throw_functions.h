@@ -14,6 +14,7 @@ struct ThrowFunctions {
   void* cxa_rethrow;
   void* (*cxa_get_globals)();
   void* raise_exception;
+  void* resume_or_rethrow;
 };
 
 // Once, with one thread. Calls dlsym only for what there is: a search that fails would allocate.
@@ -23,6 +24,7 @@ void FindThrowFunctions();
 // in the global scope.
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller);
 void* RaiseExceptionFor(uintptr_t caller);
+void* ResumeOrRethrowFor(uintptr_t caller);
 
 // After dlclose: what was found by module may be another module's now.
 void ForgetThrowFunctions();

@@ -14,6 +14,7 @@
 #include "interpose/heap/operators.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/labels/labels.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/maps/maps.h"
 
@@ -97,6 +98,11 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
     ForbidClock(a == PR_TSC_SIGSEGV);
     const int result = real.prctl(option, a, b, c, d);
     if (result != 0) ForbidClock(false);
+    return result;
+  }
+  if (option == PR_SET_NAME) {
+    const int result = real.prctl(option, a, b, c, d);
+    if (result == 0) NamedThisThread();
     return result;
   }
   if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);

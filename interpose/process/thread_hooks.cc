@@ -1,4 +1,4 @@
-// Functions that create a thread, or end the calling one.
+// Functions that create a thread, name one, or end the calling one.
 //
 // A new thread begins in a function of ours, which calls the program's: its end is seen there, also when an exception, pthread_exit
 // or a cancellation passes, as the frame has unwind tables and no business in that.
@@ -10,6 +10,7 @@
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "sampler/events/threads.h"
+#include "sampler/labels/labels.h"
 
 using namespace holdfast;
 
@@ -85,6 +86,14 @@ HOLDFAST_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argume
   return CreateC11Thread(thread, start, argument);
 }
 
+// Of another thread the next sample finds it.
+HOLDFAST_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
+  if (UNLIKELY(!Ready())) return EAGAIN;
+  const int result = real.pthread_setname_np(thread, name);
+  if (result == 0 && pthread_equal(thread, pthread_self())) NamedThisThread();
+  return result;
+}
+
 HOLDFAST_EXPORT void pthread_exit(void* value) {
   if (LIKELY(Ready())) EndedThisThread();
   real.pthread_exit(value);
@@ -98,6 +107,11 @@ HOLDFAST_EXPORT void thrd_exit(int value) {
 }
 
 }  // extern "C"
+
+extern "C" HOLDFAST_EXPORT int holdfast_pthread_setname_np_2_12(pthread_t thread, const char* name) noexcept {
+  return pthread_setname_np(thread, name);
+}
+asm(".symver holdfast_pthread_setname_np_2_12,pthread_setname_np@GLIBC_2.12,remove");
 
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OLD_VERSION(int, thrd_create, 2_28, "GLIBC_2.28", P(thrd_t* thread, thrd_start_t start, void* argument),

@@ -22,14 +22,21 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "tables\n"
       "made once are no leaks: --all shows what each stack is. Exit status: 0 steady, 1 growing, 3 undecided (it rises,\n"
       "and more time or a smaller --heap-interval has to tell) or too few snapshots.\n"
+      "Where the process has lifetimes profiles, half and oldest say how old what is in use is: half of it is older than the\n"
+      "first, some of it than the second. Nothing there: it is not known.\n"
       "\n"
       "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
+      "  holdfast leaks --kind threads holdfast.app.4242          threads that are created and do not end, alone\n"
       "  holdfast leaks --limit 2GiB holdfast.app.4242            when 2 GiB will be in use\n"
       "  holdfast leaks --follow holdfast.app.4242                again with each new snapshot\n"
       "  holdfast leaks --suppressions known.txt holdfast.app.4242\n"
       "                                                           lines such as leak:libfoo.so are known and left "
       "out\n");
   leaks->add_option("FILE", options->view.files, "The folder of a process, or its heap profiles")->required();
+  leaks
+      ->add_option("--kind", options->kind,
+                   "Only memory (heap), or only threads that do not end (threads); default: both")
+      ->type_name("KIND");
   leaks->add_option("--limit", options->limit, "Say when so much will be in use")->type_name("SIZE");
   leaks->add_option("--suppressions", options->suppressions, "A file of known leaks, leak:PATTERN a line; also several")
       ->type_name("FILE")

@@ -32,7 +32,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kStackCell = 8;
+constexpr size_t kStackCell = 10;
+constexpr size_t kHalfCell = 5;
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -48,6 +49,8 @@ class Finder {
     for (const std::string& file : options_.suppressions) {
       if (const auto read = suppressions_.AddFile(file); !read.ok()) return read;
     }
+    if (!options_.kind.empty() && options_.kind != "heap" && options_.kind != "threads")
+      return absl::InvalidArgumentError(fmt::format("--kind {}: take heap or threads.", options_.kind));
     if (options_.limit.empty()) return absl::OkStatus();
     const auto limit = ParseByteSize(options_.limit);
     if (!limit.ok()) return absl::InvalidArgumentError("--limit " + std::string(limit.status().message()) + ".");
@@ -59,14 +62,16 @@ class Finder {
   // series.
   absl::Status Read(std::ostream& err) {
     Progress progress("reading snapshot");
-    auto found = FindProfiles(options_.view.files, "heap");
+    const bool only_threads = options_.kind == "threads", only_heap = options_.kind == "heap";
+    auto found = FindProfiles(options_.view.files, only_threads ? "threads" : "heap");
     // Of a folder those of threads as well.
-    if (auto threads = FindProfiles(options_.view.files, "threads"); threads.ok()) {
+    if (auto threads = FindProfiles(options_.view.files, "threads"); !only_threads && !only_heap && threads.ok()) {
       if (!found.ok()) found.emplace();
       std::erase_if(*threads, [](const FoundFile& file) { return !file.from_folder; });
       found->insert(found->end(), threads->begin(), threads->end());
     }
     if (!found.ok()) return found.status();
+    if (auto ages = ReadAges(); !ages.ok()) return ages;
     size_t done = 0;
     for (const FoundFile& file : *found) {
       progress.Show(done++, found->size());
@@ -84,6 +89,11 @@ class Finder {
       const bool threads = described.kind == "threads";
       if (file.from_folder && described.kind_stated && described.kind != "heap" && !threads) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
+      if ((threads && only_heap) || (!threads && only_threads)) {
+        if (file.from_folder) continue;
+        return absl::InvalidArgumentError(
+            fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
+      }
       if (threads) {
         const auto [series, added] = threads_.try_emplace(
             described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
@@ -97,6 +107,29 @@ class Finder {
       const auto [series, added] = processes_.try_emplace(
           described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
+    }
+    for (const auto& [process, ages] : ages_) {
+      if (const auto series = processes_.find(process); series != processes_.end()) {
+        if (auto read = series->second.second.AddAges(ages); !read.ok()) return read;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The newest lifetimes profile of each process, where there are any: those beside what was given.
+  absl::Status ReadAges() {
+    const auto files = LifetimesFilesFor(options_.view.files);
+    const auto found = files.ok() ? FindProfiles(*files, "lifetimes") : files.status();
+    if (!found.ok()) return absl::OkStatus();
+    for (const FoundFile& file : *found) {
+      if (!seen_ages_.insert(file.path).second) continue;
+      auto profile = ReadPprofFile(file.path);
+      if (!profile.ok()) continue;  // what it would say is not known, then
+      ProfileFile described = DescribeFile(file.path, *profile);
+      if (described.kind != "lifetimes" || !described.cumulative()) continue;
+      described.profile = std::make_shared<Profile>(*std::move(profile));
+      ProfileFile& newest = ages_[described.process];
+      if (newest.profile == nullptr || newest.time_nanos <= described.time_nanos) newest = std::move(described);
     }
     return absl::OkStatus();
   }
@@ -128,6 +161,8 @@ class Finder {
                      {"object_slope", fmt::format("objects/{}", rate.symbol), Column::kRight, 0, 1, kWide},
                      {"in_use", "in use"},
                      {"objects_in_use", "objects", Column::kRight, 0, 1, kWide},
+                     {"age_half_ns", "half", Column::kRight, 0, 1, kRoomy},
+                     {"age_oldest_ns", "oldest", Column::kRight, 0, 1, kRoomy},
                      {"class", "class", Column::kLeft, 9, 2, options_.all ? 0 : kWide},
                      {"program", processes_.size() > 1 ? "program" : "", Column::kLeft, 0, 2},
                      {"process", ""},
@@ -137,6 +172,7 @@ class Finder {
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
     Grows worst = Grows::kNo;
+    bool ages_known = false;
     for (const auto& [process, named] : processes_) {
       const auto& [program, series] = named;
       if (series.snapshots() < kLeastSnapshots) {
@@ -169,7 +205,9 @@ class Finder {
           continue;
         }
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
-        table.rows.push_back(RowOf(process, program, entry, series.FramesOf(entry), rate, grows));
+        const AliveAges ages = series.AgesOf(entry);
+        ages_known = ages_known || ages.half_ns() >= 0;
+        table.rows.push_back(RowOf(process, program, entry, ages, series.FramesOf(entry), rate, grows));
         stacks.push_back(series.FramesOf(entry));
       }
       leak_slope = std::max(leak_slope, process_leaks);
@@ -212,6 +250,11 @@ class Finder {
                                             (worst == Grows::kUndecided ? "surely" : "all the time")
                                       : fmt::format("leaks    {} stack{} grow{} all the time", leaks,
                                                     leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
+    if (ages_known) {
+      table.header.push_back("ages     half and oldest: so old is half of what is in use, and the oldest of it");
+    } else {
+      table.columns[kHalfCell].title = table.columns[kHalfCell + 1].title = "";
+    }
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};
@@ -253,16 +296,21 @@ class Finder {
   }
 
   TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
-                 const std::vector<std::string>& frames, const RateUnit& rate, bool grows) const {
+                 const AliveAges& ages, const std::vector<std::string>& frames, const RateUnit& rate,
+                 bool grows) const {
     const double error = std::min(9e18, entry.bytes.half_width / rate.an_hour);
     return {{Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
              Cell::Real(fmt::format("{:.4g}", entry.objects.slope / rate.an_hour), entry.objects.slope),
              Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
-             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
-             Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program), Cell::Text(process),
-             Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(ages.half_ns()),
+             AgeCell(ages.oldest_ns()), Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program),
+             Cell::Text(process), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
+  }
+
+  static Cell AgeCell(int64_t ns) {
+    return ns < 0 ? Cell::Real("", std::numeric_limits<double>::quiet_NaN()) : Cell::Number(OlderText(ns), ns);
   }
 
   static TableRow ThreadRowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
@@ -272,7 +320,7 @@ class Finder {
              Cell::Real(fmt::format("±{:.4g}", error), entry.objects.half_width),
              Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
              Cell::Number(fmt::format("{} threads", entry.objects_now), entry.objects_now),
-             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now),
+             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(-1), AgeCell(-1),
              Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(process),
              Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             1.0};
@@ -281,10 +329,11 @@ class Finder {
   const LeaksOptions& options_;
   Suppressions suppressions_;
   double limit_ = 0;
-  std::set<std::string> seen_;
+  std::set<std::string> seen_, seen_ages_;
   std::map<std::string, std::pair<std::string, LeakSeries>> processes_;  // by identity: program, series
   std::map<std::string, std::pair<std::string, LeakSeries>> threads_;    // the same, of threads alive
   std::map<std::string, std::shared_ptr<Profile>> newest_;               // the same
+  std::map<std::string, ProfileFile> ages_;                              // the same: the newest lifetimes profiles
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ struct LeaksOptions {
   ViewOptions view;         // files, filters, unit, format; node_count: how many leaks
   size_t depth = 0;         // functions of a stack that tell it from others, from the leaf; 0 = all
   size_t shown_frames = 4;  // more where it takes more to tell two rows apart
+  std::string kind = "";    // heap or threads alone
   std::string limit = "";   // when will this much be in use?
   std::vector<std::string> suppressions = {};
   bool all = false;     // also what does not grow

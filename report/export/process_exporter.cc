@@ -270,14 +270,16 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
   if (!snapshot.ok()) return snapshot.status();
   LookAtWaits(table_, &*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);
-  for (int i = 0; i < kProfileKinds; ++i) {
-    const auto kind = static_cast<ProfileKind>(i);
-    if ((snapshot->profiles & (1u << i)) == 0) continue;
-    Profile profile = BuildProfile(*snapshot, kind);
+  for (int i = 0; i < kFileKinds; ++i) {
+    // Of the highest memory in use there is no sum: it is of one process, at one moment.
+    if (i == kPeakFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
+    if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
+    Profile profile =
+        i == kLifetimesFile ? BuildLifetimesProfile(*snapshot) : BuildProfile(*snapshot, static_cast<ProfileKind>(i));
     if (profile.samples.empty()) continue;
     Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     const absl::Status added =
-        shared->Add(output, ProgramForFileName(snapshot->process.program), kProfileKindNames[i], profile);
+        shared->Add(output, ProgramForFileName(snapshot->process.program), kFileKindNames[i], profile);
     if (!added.ok()) return added;
   }
   return absl::OkStatus();

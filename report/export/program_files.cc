@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/export/profile_builder.h"
@@ -17,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-constexpr char kMerged[] = "merged";
+constexpr char kMerged[] = "merged", kAgesKnown[] = "ages known";
 
 // "sum of 312 processes" → 312.
 uint64_t ProcessesIn(const Profile& profile) {
@@ -42,6 +43,7 @@ absl::Status ProgramFiles::AddTo(Sum* sum, const Profile& profile, uint64_t proc
     if (absl::SimpleAtoi(std::string(profile.CommentValue(key)), &count)) sum->lost[key] += count;
   }
   if (const auto interval = profile.CommentValue("interval"); !interval.empty()) sum->intervals.emplace(interval);
+  if (const auto known = profile.CommentValue(kAgesKnown); !known.empty()) sum->ages_known.emplace(known);
   if (sum->name.empty()) {
     sum->name = profile.CommentValue("program");
     const std::string_view process = profile.CommentValue("process");
@@ -97,6 +99,7 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   add(absl::StrCat("program: ", sum->name));
   add(absl::StrCat("version: holdfast ", HoldfastVersion()));
   if (sum->intervals.size() == 1) add(absl::StrCat("interval: ", *sum->intervals.begin()));
+  if (!sum->ages_known.empty()) add(fmt::format("{}: {}", kAgesKnown, fmt::join(sum->ages_known, "; ")));
   add(fmt::format("{}: sum of {} process{}", kMerged, sum->processes, sum->processes == 1 ? "" : "es"));
   const size_t types = profile.sample_types.size();
   for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {

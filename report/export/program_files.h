@@ -37,7 +37,7 @@ class ProgramFiles {
     uint64_t processes = 0;
     int64_t time_nanos = 0;
     std::map<std::string, uint64_t> lost;  // "lost stack-table-full" → 312
-    std::set<std::string> intervals;
+    std::set<std::string> intervals, ages_known;
     std::string name, host;
     bool has_file = false;
     ProfileName file;  // the newest; valid if has_file

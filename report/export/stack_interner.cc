@@ -22,6 +22,10 @@ int64_t Rounded(double value) {
 
 void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profile::Label>* labels) {
   for (const auto& [key, value] : set) {
+    if (key == kThreadNameKey) {
+      labels->push_back({.key = profile->strings.Intern("thread"), .text = profile->strings.Intern(value)});
+      continue;
+    }
     const bool taken = std::find(std::begin(kOwnLabels), std::end(kOwnLabels), key) != std::end(kOwnLabels);
     labels->push_back(
         {.key = profile->strings.Intern(taken ? "label_" + key : key), .text = profile->strings.Intern(value)});

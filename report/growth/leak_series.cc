@@ -84,6 +84,41 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   return absl::OkStatus();
 }
 
+absl::Status LeakSeries::AddAges(const ProfileFile& file) {
+  const auto alive = FindMetric(*file.profile, "alive_space");
+  if (!alive.ok()) return alive.status();
+  if (!ages_.empty() && file.time_nanos < ages_time_) return absl::OkStatus();
+  StackOptions options = options_;
+  options.fold_plumbing = false;
+  const auto stacks = FilteredStacks::Build(file.profile, {*alive}, options);
+  if (!stacks.ok()) return stacks.status();
+  ages_.clear();
+  ages_time_ = file.time_nanos;
+  std::vector<StringId> names;
+  for (const FrameNode& node : stacks->nodes()) names.push_back(names_.Intern(node.name));
+  for (size_t i = 0; i < stacks->size(); ++i) {
+    const int64_t bytes = stacks->ValuesOf(i)[0];
+    if (bytes <= 0) continue;
+    const auto frames = stacks->FramesOf(i);
+    uint64_t key = 0;
+    for (const uint32_t node : frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size())))
+      key = absl::HashOf(key, names[node]);
+    for (const Profile::Label& label : file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)])) {
+      if (file.profile->strings[label.key] == "age")
+        ages_[key].bytes[AgeBucket(label.number)] += static_cast<double>(bytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+AliveAges LeakSeries::AgesOf(const Entry& entry) const {
+  const std::vector<uint32_t> order = ByTime();
+  if (order.empty() || snapshots_[order.back()].first != ages_time_) return {};
+  const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
+  const auto found = ages.find(entry.key);
+  return found == ages.end() ? AliveAges() : found->second;
+}
+
 LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
   const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
   return found == points.end() || found->first != snapshot ? Point() : found->second;
@@ -132,19 +167,25 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
   return FitGrowth(series);
 }
 
+uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {
+  names->clear();
+  for (const StringId name : NamesOf(stack)) {
+    if (!plumbing_.at(name)) names->push_back(name);
+  }
+  if (names->empty() && stack.frames > 0) names->push_back(NamesOf(stack).back());
+  uint64_t key = 0;
+  for (const StringId name : *names) key = absl::HashOf(key, name);
+  return key;
+}
+
 // Stacks without plumbing; those that are one by then are added up. Of a stack of nothing else the outermost frame stays.
 void LeakSeries::Fold() const {
   folded_.clear();
   folded_frames_.clear();
   std::vector<StringId> names;
-  for (const auto& [unused, stack] : stacks_) {
-    names.clear();
-    for (const StringId name : NamesOf(stack)) {
-      if (!plumbing_.at(name)) names.push_back(name);
-    }
-    if (names.empty() && stack.frames > 0) names.push_back(NamesOf(stack).back());
-    uint64_t key = 0;
-    for (const StringId name : names) key = absl::HashOf(key, name);
+  folded_ages_.clear();
+  for (const auto& [plain, stack] : stacks_) {
+    const uint64_t key = FoldedKeyOf(stack, &names);
     const auto [place, added] = folded_.try_emplace(key);
     Stack& folded = place->second;
     if (added) {
@@ -153,6 +194,7 @@ void LeakSeries::Fold() const {
       folded_frames_.insert(folded_frames_.end(), names.begin(), names.end());
     }
     folded.suppressed = folded.suppressed || stack.suppressed;
+    if (const auto ages = ages_.find(plain); ages != ages_.end()) folded_ages_[key].Add(ages->second);
     Points sum;
     auto a = folded.points.begin();
     for (const auto& [snapshot, point] : stack.points) {

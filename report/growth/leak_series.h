@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "report/base/string_table.h"
+#include "report/growth/alive_ages.h"
 #include "report/growth/growth.h"
 #include "report/growth/suppressions.h"
 #include "report/profiles/filtered_stacks.h"
@@ -35,6 +36,8 @@ class LeakSeries {
       : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
 
   absl::Status Add(const ProfileFile& file);
+  // Of its lifetimes profile: since when what is in use has been. Known is that of the newest snapshot alone.
+  absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
   double Hours() const;
 
@@ -46,6 +49,8 @@ class LeakSeries {
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
   int64_t TotalNow() const;
+  // Of what is in use at the newest snapshot; after Entries. Nothing where the ages of that moment were not given.
+  AliveAges AgesOf(const Entry& entry) const;
   // The first snapshot that is not before so many hours after the oldest: Growth::since is such a time. And what was in use.
   uint32_t SnapshotAt(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
@@ -76,6 +81,7 @@ class LeakSeries {
   using StackMap = absl::flat_hash_map<uint64_t, Stack>;
   const StackMap& Shown() const { return options_.fold_plumbing ? folded_ : stacks_; }
   void Fold() const;
+  uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
   std::vector<uint32_t> ByTime() const;
   double HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const;
   Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
@@ -92,6 +98,9 @@ class LeakSeries {
   absl::flat_hash_map<StringId, bool> plumbing_;
   mutable StackMap folded_;
   mutable std::vector<StringId> folded_frames_;
+  absl::flat_hash_map<uint64_t, AliveAges> ages_;  // by stack
+  int64_t ages_time_ = 0;                          // which snapshot they are of
+  mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_;
   Points totals_;
   bool turnover_known_ = true;
 };

@@ -15,6 +15,11 @@ namespace holdfast {
 
 void HtmlLeaks::See(const ProfileFile& file) {
   if (!file.cumulative() || file.path == "-" || file.kind == "map" || file.kind == kResidentKind) return;
+  if (file.kind == kLifetimesKind) {
+    auto& newest = ages_at_[file.process];
+    if (newest.second.empty() || newest.first <= file.time_nanos) newest = {file.time_nanos, file.path};
+    return;
+  }
   if (FindMetric(*file.profile, "inuse_space").ok() && FindMetric(*file.profile, "inuse_objects").ok()) {
     paths_[file.process].push_back(file.path);
   }
@@ -42,6 +47,14 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
       if (const absl::Status added = series.Add(file); !added.ok()) return added;
     }
     if (series.snapshots() < kLeastSnapshots) continue;
+    if (const auto ages = ages_at_.find(process); ages != ages_at_.end()) {
+      // Gone meanwhile, or not to be read: then nothing is said of ages.
+      if (auto profile = ReadPprofFile(ages->second.second); profile.ok()) {
+        ProfileFile file = DescribeFile(ages->second.second, *profile);
+        file.profile = std::make_shared<Profile>(*std::move(profile));
+        if (absl::Status added = series.AddAges(file); !added.ok()) return added;
+      }
+    }
     ReportBuilder::Growths growths{.process = process,
                                    .snapshots = series.snapshots(),
                                    .hours = series.Hours(),
@@ -62,6 +75,8 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
                                 .objects = entry.objects,
                                 .bytes_now = entry.bytes_now,
                                 .objects_now = entry.objects_now,
+                                .half_age_ns = series.AgesOf(entry).half_ns(),
+                                .oldest_age_ns = series.AgesOf(entry).oldest_ns(),
                                 .course = series.CourseOf(entry, kMostPoints)});
     }
     all.push_back(std::move(growths));

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,7 +32,8 @@ class HtmlLeaks {
   absl::Status Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const;
 
  private:
-  std::map<std::string, std::vector<std::string>> paths_;  // of heap profiles, by process
+  std::map<std::string, std::vector<std::string>> paths_;           // of heap profiles, by process
+  std::map<std::string, std::pair<int64_t, std::string>> ages_at_;  // of the newest lifetimes profile: time, path
 };
 
 }  // namespace holdfast

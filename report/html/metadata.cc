@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// [class, slope, half width, slope of objects, bytes now, objects now, functions, course] for each stack.
+// [class, slope, half width, slope of objects, bytes now, objects now, functions, course, text, half age, oldest age] for each stack.
 std::string ReportBuilder::GrowthsAsJson() const {
   JsonText json;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
@@ -33,7 +33,7 @@ std::string ReportBuilder::GrowthsAsJson() const {
       for (const uint32_t function : stack.functions) json.Number(function);
       json.Close(']').Open('[');
       for (const int64_t bytes : stack.course) json.Number(bytes);
-      json.Close(']').String(stack.text).Close(']');
+      json.Close(']').String(stack.text).Number(stack.half_age_ns).Number(stack.oldest_age_ns).Close(']');
     }
     json.Close(']').Close('}');
   }

@@ -71,7 +71,8 @@ class ReportBuilder {
     std::string text = "";                 // "a ← b ← …": as many of them as tell it from the others
     Growth bytes, objects;
     int64_t bytes_now = 0, objects_now = 0;
-    std::vector<int64_t> course = {};  // bytes in use over the snapshots, thinned
+    int64_t half_age_ns = -1, oldest_age_ns = -1;  // of what is in use; −1: not known
+    std::vector<int64_t> course = {};              // bytes in use over the snapshots, thinned
   };
   struct Growths {
     std::string process;

@@ -89,6 +89,27 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
       "freed    {} blocks: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread", Whole(all.objects),
       FormatRoughTimeNs(all.MedianNs()), all.objects > 0 ? 100 * all.temporary / all.objects : 0,
       all.objects > 0 ? 100 * all.other_thread / all.objects : 0));
+  const auto add = [table](const char* key, std::string value) { table->members.push_back({key, std::move(value)}); };
+  const auto share = [&all](double part) {
+    return JsonNumber(all.objects > 0 ? 100 * part / all.objects : std::nan(""));
+  };
+  const auto told = [&view](const char* key) {
+    const std::string_view text = view.profile->CommentValue(key);
+    return text.empty() ? std::string("null") : JsonString(text);
+  };
+  add("sampled", JsonString(view.sampling));
+  add("ages_known", told("ages known"));
+  add("started", told("started"));
+  add("elapsed", told("elapsed"));
+  add("objects", fmt::format("{}", Whole(all.objects)));
+  add("median_ns", fmt::format("{}", all.MedianNs()));
+  add("mean_ns", fmt::format("{}", all.MeanNs()));
+  add("temporary_percent", share(all.temporary));
+  add("other_thread_percent", share(all.other_thread));
+  // Censored: what still lives is in no age.
+  add("alive", fmt::format("{}", Whole(all.alive)));
+  add("alive_longer_than_1s", fmt::format("{}", Whole(all.AliveLongerThan(kSecond))));
+  add("alive_longer_than_100s", fmt::format("{}", Whole(all.AliveLongerThan(100 * kSecond))));
   // They would make the ages longer; how much nobody knows yet.
   if (all.alive > 0) {
     const auto share = [&all](int64_t ns) { return 100 * all.AliveLongerThan(ns) / all.alive; };

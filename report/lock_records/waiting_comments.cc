@@ -88,8 +88,11 @@ class WaitingWriter {
   std::string LabelsOf(const ThreadInfo& thread) const {
     std::string text;
     if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].stack == kNoStack) return text;
-    for (const auto& [key, value] : snapshot_.label_sets[snapshot_.stacks[snapshot_.ongoing[thread.wait].stack].labels])
+    for (const auto& [key, value] :
+         snapshot_.label_sets[snapshot_.stacks[snapshot_.ongoing[thread.wait].stack].labels]) {
+      if (key == kThreadNameKey) continue;  // it stands there as its name
       text += fmt::format("{}{}={}", text.empty() ? "" : ", ", Printable(key), Printable(value));
+    }
     return text;
   }
 

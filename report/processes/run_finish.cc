@@ -102,11 +102,11 @@ struct Found {
   size_t column = 0;  // of the metric
 };
 
-// The profile of this kind that has most of the first of these metrics of which any has something, among the first processes;
-// none where all are empty.
+// The profile of this kind that has most of the first of these metrics of which any has something, among the first processes: the
+// program's own, unless another one has had ten times as much. None where all are empty.
 std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
                              const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
-  std::vector<Found> fullest(metrics.size());
+  std::vector<Found> fullest(metrics.size()), of_main(metrics.size());
   for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
     const auto newest = processes[i].newest.find(kind);
     if (newest == processes[i].newest.end()) continue;
@@ -114,14 +114,23 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
     auto read = ReadPprofFile(path);
     if (!read.ok()) continue;
     const auto profile = std::make_shared<const Profile>(*std::move(read));
+    std::vector<Found> own(metrics.size());
     for (size_t m = 0; m < metrics.size(); ++m) {
       const auto column = FindMetric(*profile, metrics[m].first);
       const int64_t value = column.ok() ? profile->Total(*column) : 0;
-      if (value <= fullest[m].value) continue;
+      if (value <= 0) continue;
       const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
-      fullest[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second, profile, *column};
+      own[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second, profile, *column};
+      if (value > fullest[m].value) fullest[m] = own[m];
     }
+    // Of a shell that became the program, the program.
+    if (processes[i].pid == static_cast<uint32_t>(run.pid) && own.back().value > of_main.back().value)
+      of_main = std::move(own);
   }
+  // By the last metric, which holds what was freed, too: at the end a helper may have more in use than the program has left.
+  constexpr int64_t kMuchMore = 10;
+  const bool main_matters = of_main.back().value > 0 && of_main.back().value >= fullest.back().value / kMuchMore;
+  if (main_matters) fullest = std::move(of_main);
   const auto found = std::find_if(fullest.begin(), fullest.end(), [](const Found& one) { return one.value > 0; });
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }

@@ -88,6 +88,12 @@ Normalized YesNoAuto(const std::string& value) {
   return known.ok() ? known : Takes(value, "yes, no or auto");
 }
 
+Normalized ThreadLabels(const std::string& value) {
+  if (value == "folded") return value;
+  const Normalized known = YesNo(value);
+  return known.ok() ? known : Takes(value, "yes, no or folded");
+}
+
 Normalized PushUrl(const std::string& value) {
   if (value.starts_with("http://") || value.starts_with("https://")) return value;
   return Takes(value, "a server's URL, such as http://localhost:4040");
@@ -153,10 +159,16 @@ const std::vector<Setting>& Settings() {
       {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
       {"merge-children", "HOLDFAST_MERGE_CHILDREN", "yes|no", "no",
        "One file for all short processes of a program (builds,\n"
-       "shells); those that outlive an interval keep their own",
+       "shells); those that outlive an interval keep their own.\n"
+       "Of these sums there is no peak, and lifetimes of those\n"
+       "alone that last a second, unless --lifetimes yes",
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},
+      {"thread-label", "HOLDFAST_THREAD_LABEL", "yes|no|folded", "no",
+       "Keep samples of threads apart by their names, by a label\n"
+       "thread; folded: io-1 and io-2 are io-*",
+       ThreadLabels},
       {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Keep the state at the most that was in use (.peak.pb.gz)", YesNo},
       {"lifetimes", "HOLDFAST_LIFETIMES", "yes|no|auto", "auto",
        "How long blocks live (.lifetimes.pb.gz); auto: of\n"

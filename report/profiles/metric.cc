@@ -104,11 +104,15 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
 std::string SamplingOf(const Profile& profile) {
   if (ProfileKindOf(profile) == "exceptions")
     return "every one up to 100 in each tenth of a second of a thread; above that at random";
+  // Where every block is recorded, of few of them the age is taken as well.
+  const bool few_ages =
+      ProfileKindOf(profile) == "lifetimes" && profile.CommentValue("ages known").starts_with("of one ");
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
-    texts.push_back(interval.mean == 0   ? "off"
-                    : interval.mean == 1 ? "every one"
-                                         : "1 in " + FormatValue(interval.mean, interval.unit, "auto"));
+    texts.push_back(interval.mean == 0               ? "off"
+                    : few_ages && interval.mean == 1 ? "every one recorded, the ages of few: see ages"
+                    : interval.mean == 1             ? "every one"
+                                                     : "1 in " + FormatValue(interval.mean, interval.unit, "auto"));
   }
   constexpr size_t kShown = 4;
   if (texts.size() > kShown) {

@@ -37,6 +37,18 @@ bool ParseLifetimes(const char* text, Lifetimes* value) {
   return true;
 }
 
+bool ParseThreadLabel(const char* text, ThreadLabel* value) {
+  bool yes = false;
+  if (TextEquals(text, "folded")) {
+    *value = ThreadLabel::kFolded;
+  } else if (ParseYesNo(text, &yes)) {
+    *value = yes ? ThreadLabel::kYes : ThreadLabel::kNo;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool ParseSignal(const char* text, int* number) {
   const char* name = TextStartsWith(text, "SIG") ? text + 3 : text;
   if (TextEquals(name, "none") || TextEquals(name, "")) {
@@ -103,6 +115,7 @@ bool IsKnownVariable(const char* name) {
                                     "CHILDREN",
                                     "MERGE_CHILDREN",
                                     "LOCK_LABEL",
+                                    "THREAD_LABEL",
                                     "PEAK",
                                     "LIFETIMES",
                                     "RESIDENT",
@@ -191,6 +204,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->children)) takes = "yes or no";
     } else if (is("LOCK_LABEL")) {
       if (!ParseYesNo(value, &options->lock_label)) takes = "yes or no";
+    } else if (is("THREAD_LABEL")) {
+      if (!ParseThreadLabel(value, &options->thread_label)) takes = "yes, no or folded";
     } else if (is("PEAK")) {
       if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
     } else if (is("RESIDENT")) {

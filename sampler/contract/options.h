@@ -19,6 +19,9 @@ inline constexpr uint64_t kDefaultHeapInterval = 512 << 10;
 inline constexpr size_t kLongestPath = 1024;
 inline constexpr size_t kOnSnapshotBytes = 1024;  // of the command, with the zero at its end
 
+// Whether samples have the name of their thread as a label: as it is, or with the number at its end folded.
+enum class ThreadLabel : uint8_t { kNo, kYes, kFolded };
+
 struct Options {
   uint64_t heap_interval = kDefaultHeapInterval;
   uint64_t lock_interval_ns = kDefaultLockIntervalNs;
@@ -34,9 +37,10 @@ struct Options {
   bool enable = true;
   bool children = true;
   bool lock_label = false;  // lock samples are kept apart by lock
-  bool merge = false;       // HOLDFAST_MERGE_CHILDREN
-  bool peak = true;         // HOLDFAST_PEAK
-  bool resident = false;    // HOLDFAST_RESIDENT
+  ThreadLabel thread_label = ThreadLabel::kNo;
+  bool merge = false;     // HOLDFAST_MERGE_CHILDREN
+  bool peak = true;       // HOLDFAST_PEAK
+  bool resident = false;  // HOLDFAST_RESIDENT
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   bool exporter = true;  // HOLDFAST_EXPORTER=no
   bool replay = true;    // HOLDFAST_REPLAY: at interval 1 the short way may be taken (sampler/heap/exact.h)

@@ -103,6 +103,8 @@ struct LabelSet {
   char text[];
 };
 inline constexpr uint32_t kMostLabelSets = 4096;
+// The key of the thread's name (sampler/tables/name_labels.h), which no program can set; `thread` in profiles.
+inline constexpr char kThreadNameKey[] = "\x01thread";
 inline constexpr uint32_t kMostLabelKey = 64, kMostLabelValue = 128;  // bytes; longer ones are cut
 inline constexpr uint32_t kMostLabelBytes = 512;                      // of a set, zeros included
 inline constexpr char kLabelOverflow[] = "[overflow]";                // a value, or a set, that there was no room for

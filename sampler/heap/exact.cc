@@ -50,6 +50,7 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
     if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
     row = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
+    SeeThreadNameIfWanted(thread);
     // Read once: a handler may set others.
     const uintptr_t label_word = *LabelWord(thread);
     const TaggedPc labels = LabelFrame(table, LabelsIn(label_word));

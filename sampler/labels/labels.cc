@@ -1,8 +1,10 @@
 #include "sampler/labels/labels.h"
 
+#include "sampler/contract/text.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/remembered_walks.h"
+#include "sampler/stacks/sample_stack.h"
 #include "sampler/tables/label_sets.h"
 
 namespace holdfast {
@@ -20,6 +22,7 @@ bool Replace(ThreadState& thread, uint16_t before, uint16_t after) {
 
 LabelsNumber SetLabel(const char* key, const char* value) {
   ThreadState& thread = thread_state;
+  if (key != nullptr && TextEquals(key, kThreadNameKey)) key = nullptr;
   while (true) {
     const uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
     if (LittleStackLeft(kStackForRecord)) return before;
@@ -36,5 +39,7 @@ LabelsNumber SetLabels(LabelsNumber labels) {
       return before;
   }
 }
+
+void NamedThisThread() { SeeThreadNameIfWanted(thread_state); }
 
 }  // namespace holdfast

@@ -19,6 +19,9 @@ LabelsNumber SetLabel(const char* key, const char* value);
 // All of them, as they were at some time. What is no such number changes nothing.
 LabelsNumber SetLabels(LabelsNumber labels);
 
+// The calling thread has just given itself another name: of its next samples that is the label, where names are labels.
+void NamedThisThread();
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_LABELS_LABELS_H_

@@ -5,6 +5,7 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/module_reading.h"
+#include "sampler/tables/name_labels.h"
 
 namespace holdfast {
 
@@ -30,6 +31,7 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   options.runtime_dir = Kept(options.runtime_dir, kept_runtime_dir);
   options.snapshot_when = Kept(options.snapshot_when, kept_snapshot_when);
   options.on_snapshot = Kept(options.on_snapshot, kept_on_snapshot);
+  thread_label = options.thread_label;
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) return;

@@ -89,6 +89,7 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
     wait->sampled = true;
     return CaptureWait(caller, wait);
   }
+  SeeThreadNameIfWanted(thread);
   const uint64_t call_site = CallSiteOf(caller, thread, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), call_site);
   const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);

@@ -1,11 +1,14 @@
 #include "sampler/process/noted_threads.h"
 
 #include "sampler/contract/clock.h"
+#include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
 
 HOLDFAST_COLD void NoteThreadSlow(SharedTable* table, ThreadState& thread, const Row* row, int64_t now_ns) {
   thread.noted = true;
+  // Where walks are remembered no other sample asks whether another thread has changed the name.
+  SeeThreadNameIfWanted(thread);
   const auto id = static_cast<uint32_t>(ThreadId());
   if (id == 0) return;
   NotedThread& place = table->header()->noted_threads[id % kNotedThreads];

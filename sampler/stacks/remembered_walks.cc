@@ -1,6 +1,7 @@
 #include "sampler/stacks/remembered_walks.h"
 
 #include "sampler/contract/syscalls.h"
+#include "sampler/tables/name_labels.h"
 
 namespace holdfast {
 
@@ -14,6 +15,7 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
   if (made == nullptr) {
     thread.owner = 0;  // not tried again
   } else {
+    made->labels_apart_ = thread_label != ThreadLabel::kNo;
     all_[thread.owner].store(made, std::memory_order_relaxed);
   }
   return made;

@@ -11,6 +11,7 @@
 #include "sampler/stacks/scratch.h"
 #include "sampler/stacks/stack_trace.h"
 #include "sampler/tables/label_sets.h"
+#include "sampler/tables/name_labels.h"
 #include "sampler/tables/stack_table.h"
 
 namespace holdfast {
@@ -27,6 +28,17 @@ inline Stack* MissingStack(SharedTable* table) {
   return table->At<Stack>(table->header()->missing_stack);
 }
 
+// Where the thread's name is one of its labels: takes it as it is now. A handler that sets labels in between goes before it.
+HOLDFAST_COLD inline void SeeThreadName(ThreadState& thread) {
+  uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
+  const uint16_t after = WithThreadName(before);
+  if (after != before)
+    __atomic_compare_exchange_n(&thread.labels, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+inline void SeeThreadNameIfWanted(ThreadState& thread) {
+  if (UNLIKELY(thread_label != ThreadLabel::kNo)) SeeThreadName(thread);
+}
+
 // The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
 inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
   StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
@@ -34,6 +46,7 @@ inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerR
   const uintptr_t low = thread.stack_bounds.low;
   CaptureStack(caller, &thread.stack_bounds, trace);
   NoteCapture(table, thread, low, trace->truncated);
+  SeeThreadNameIfWanted(thread);
   Stack* stack = InternStack(table, *trace, LabelFrame(table, thread.labels));
   ReturnScratch(thread);
   return stack;

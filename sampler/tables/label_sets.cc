@@ -146,13 +146,25 @@ uint16_t WithLabel(uint16_t set, const char* key, const char* value) {
   if (fits && made.bytes == 0) return 0;
   uint16_t number = fits ? Intern(made) : 0;
   if (number != 0) return number;
-  not_counted.fetch_add(1, std::memory_order_relaxed);
+  CountLabelLost();
   if (value_bytes != 0) {
     made.overflow = true;
     if (Make(set, key, key_bytes, kLabelOverflow, sizeof kLabelOverflow - 1, &made)) number = Intern(made);
   }
   return number != 0 ? number : NothingButOverflow();
 }
+
+const char* LabelIn(uint16_t set, const char* key) {
+  const char* const begin = &texts[sets[set].text];
+  for (const char* at = begin; at < begin + sets[set].bytes;) {
+    const char* value = at + TextLength(at) + 1;
+    if (TextEquals(at, key)) return value;
+    at = value + TextLength(value) + 1;
+  }
+  return nullptr;
+}
+
+void CountLabelLost() { not_counted.fetch_add(1, std::memory_order_relaxed); }
 
 bool IsLabelSet(uint32_t number) {
   return number <= kMostLabelSets && number <= sets_taken.load(std::memory_order_relaxed) &&

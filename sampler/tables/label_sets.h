@@ -24,7 +24,13 @@ inline constexpr uint32_t kLabelTextBytes = 256 << 10;
 // `set` with another value of `key`, or without it (null, ""). Names that are too long are cut. Some 0.5 µs.
 uint16_t WithLabel(uint16_t set, const char* key, const char* value);
 
+// The value that it has of `key`; null: none.
+const char* LabelIn(uint16_t set, const char* key);
+
 bool IsLabelSet(uint32_t number);
+
+// A label had no room, and was left out or has become kLabelOverflow.
+void CountLabelLost();
 
 // What a stack has as its innermost frame, in this table; 0 for no labels.
 TaggedPc LabelFrameSlow(SharedTable* table, uint16_t set);

@@ -154,5 +154,104 @@ TEST_F(ApiLabels, WhoWaitsNowSaysForWhom) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+// Thread names, where they are asked for (--thread-label).
+class ThreadLabels : public ApiLabels {
+ protected:
+  // Objects by label `thread`, of what serve() allocated in all processes.
+  std::map<std::string, int64_t> Served() const {
+    std::map<std::string, int64_t> objects;
+    for (const auto& [labels, values] : ByLabels("heap", "serve")) objects[labels] += values.at("alloc_objects");
+    return objects;
+  }
+};
+
+class ThreadLabelsCases : public ThreadLabels,
+                          public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+TEST_P(ThreadLabelsCases, ASampleHasTheNameThatItsThreadHadThen) {
+  const auto [name, replay] = GetParam();
+  const RunResult r = RunAs(Launch::kPreload, {"thread_labels", name},
+                            {{"heap-interval", "1"}, {"replay", replay}, {"thread-label", "yes"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  if (std::string(name) == "renames" && replay[0] == '1') {
+    // Who remembers its walks asks for what others have called it at every 32nd sample.
+    const auto objects = Served();
+    EXPECT_EQ(objects.at("thread=alpha"), 1100);
+    EXPECT_EQ(objects.at("thread=beta") + objects.at("thread=gamma"), 1000);
+    EXPECT_GE(objects.at("thread=gamma"), 500 - 32);
+    return;
+  }
+  ExpectKnown(r.out, "serve");
+}
+INSTANTIATE_TEST_SUITE_P(All, ThreadLabelsCases,
+                         ::testing::Combine(::testing::Values("renames", "labels", "forked"),
+                                            ::testing::Values("0", "1")),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param)[0] == '0' ? "_long" : "");
+                         });
+
+TEST_F(ThreadLabels, AreOffUnlessAskedFor) {
+  RunAs(Launch::kPreload, {"thread_labels", "renames"}, {{"heap-interval", "1"}});
+  EXPECT_EQ(Served(), (std::map<std::string, int64_t>{{"-", 2110}}));
+}
+
+TEST_F(ThreadLabels, AreOfEveryKind) {
+  const RunResult r = RunAs(Launch::kRun, {"thread_labels", "kinds"},
+                            {{"heap-interval", "1"}, {"lock-interval", "1ns"}, {"thread-label", "yes"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const auto has = [&](const char* kind, const char* function, const char* labels) {
+    const auto sums = ByLabels(kind, function);
+    EXPECT_EQ(sums.count(labels), 1u) << kind << ::testing::PrintToString(sums);
+  };
+  has("block", "(anonymous namespace)::Waiter(void*)", "thread=waiter");
+  has("mutex", "(anonymous namespace)::Holder(void*)", "thread=holder");
+  has("threads", "(anonymous namespace)::Waiter(void*)", "thread=waiter");
+  EXPECT_EQ(
+      ByLabels("exceptions", "(anonymous namespace)::Waiter(void*)").at("thread=waiter,type=int").at("exceptions"), 7);
+}
+
+TEST_F(ThreadLabels, NumbersAreFoldedOnceThereAreManyNames) {
+  const Options options = {{"heap-interval", "1"}, {"thread-label", "yes"}};
+  RunAs(Launch::kPreload, {"thread_labels", "many"}, options);
+  auto objects = Served();
+  EXPECT_EQ(objects.size(), 64u) << ::testing::PrintToString(objects);
+  EXPECT_EQ(objects["thread=worker-0"], 10);
+  EXPECT_EQ(objects["thread=worker-*"], 2000 - 64 * 10 + 10);  // main's own name is one of the 64
+  EXPECT_THAT(RunTool({"info", out()}).out, Not(HasSubstr("labels-full")));
+  std::filesystem::remove_all(out());
+  // Names that have none: as many again, and then one for all others, which is said.
+  RunAs(Launch::kPreload, {"thread_labels", "different"}, options);
+  objects = Served();
+  EXPECT_EQ(objects.size(), 128u) << ::testing::PrintToString(objects);
+  EXPECT_EQ(objects["thread=[overflow]"], 3000 - 127 * 10);
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("lost labels-full: 173"));
+}
+
+TEST_F(ThreadLabels, FoldedTheyAreOneForAPool) {
+  RunAs(Launch::kPreload, {"thread_labels", "many"}, {{"heap-interval", "1"}, {"thread-label", "folded"}});
+  EXPECT_EQ(Served(), (std::map<std::string, int64_t>{{"thread=worker-*", 2000}}));
+}
+
+TEST_F(ThreadLabels, ViewsAreNarrowedByThem) {
+  RunAs(Launch::kPreload, {"thread_labels", "renames"},
+        {{"heap-interval", "1"}, {"replay", "0"}, {"thread-label", "yes"}});
+  const std::vector<std::string> all = {"--metric", "alloc_space", "--focus", "^serve$", out()};
+  const auto view = [&](std::vector<std::string> words) {
+    words.insert(words.end(), all.begin(), all.end());
+    return RunTool(words).out;
+  };
+  const std::string by = view({"top", "--by", "thread", "--format", "csv", "--unit", "bytes"});
+  EXPECT_THAT(by, HasSubstr("15000"));
+  EXPECT_THAT(by, HasSubstr("gamma"));
+  EXPECT_THAT(view({"export", "--tagfocus", "thread=gamma"}), HasSubstr("serve 15000"));
+  EXPECT_THAT(view({"tree", "--by", "thread"}), HasSubstr("beta"));
+}
+
+TEST_F(ThreadLabels, ABadValueIsNamed) {
+  const RunResult r = RunTool({"run", "--thread-label", "maybe", "--", "true"});
+  EXPECT_TRUE(r.exited(125)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("--thread-label: \"maybe\" is not yes, no or folded"));
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -59,6 +59,25 @@ Found FindIn(const Decoded& profile, const std::string& function) {
   return found;
 }
 
+// By column; no cell of these has a comma but the last.
+std::vector<std::map<std::string, std::string>> ParseCsvRows(const std::string& text) {
+  std::vector<std::map<std::string, std::string>> rows;
+  std::vector<std::string> columns;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> cells;
+    std::istringstream parts(line);
+    for (std::string cell; std::getline(parts, cell, ',');) cells.push_back(cell);
+    if (columns.empty()) {
+      columns = cells;
+      continue;
+    }
+    rows.emplace_back();
+    for (size_t i = 0; i < columns.size(); ++i) rows.back()[columns[i]] = i < cells.size() ? cells[i] : "";
+  }
+  return rows;
+}
+
 class LifetimesTest : public Profiled {
  protected:
   RunResult Run(const std::string& interval, int seed, std::vector<std::string> arguments, Options more = {}) {
@@ -205,6 +224,61 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   EXPECT_THAT(result.out, HasSubstr("the oldest first"));
   result = RunTool({"top", "--kind", "lifetimes", "--error", "--focus", "at_once", out()});
   EXPECT_THAT(result.out, HasSubstr("freed_space"));
+}
+
+// What leaks is as old as it has leaked; a cache beside it is young.
+TEST_F(LifetimesTest, AreTheAgesOfWhatLeaks) {
+  const RunResult ran = RunAs(Launch::kRun, {"leaks_beside_a_cache", "6"},
+                              {{"heap-interval", "8KiB"}, {"snapshot-every", "200ms"}, {"lifetimes", "yes"}});
+  ASSERT_TRUE(ran.exited(0)) << ran.Describe();
+  RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_THAT(leaks.out, HasSubstr(" half oldest"));
+  EXPECT_THAT(leaks.out, HasSubstr("so old is half of what is in use"));
+  leaks = RunTool({"leaks", "--all", "--format", "csv", out()});
+  const std::vector<std::map<std::string, std::string>> rows = ParseCsvRows(leaks.out);
+  double leaked = -1, cached = -1;
+  for (const auto& row : rows) {
+    const std::string& stack = row.at("stack");
+    if (row.at("age_half_ns").empty()) continue;
+    if (stack.starts_with("remember_forever")) leaked = std::stod(row.at("age_half_ns"));
+    if (stack.starts_with("put_into_cache")) cached = std::stod(row.at("age_half_ns"));
+    if (stack.starts_with("remember_forever")) {
+      EXPECT_GE(std::stod(row.at("age_oldest_ns")), 5e9) << leaks.out;  // 6 s: a bucket from 5 on
+      EXPECT_LE(std::stod(row.at("age_oldest_ns")), 1e10) << leaks.out;
+    }
+  }
+  // Half of 6 s; its bucket begins at 2.
+  EXPECT_EQ(leaked, 2e9) << leaks.out;
+  EXPECT_GE(cached, 0) << leaks.out;
+  EXPECT_LT(cached, leaked) << leaks.out;
+  // Without that file, and with one of another moment, nothing is said.
+  for (const auto& file : std::filesystem::directory_iterator(out())) {
+    if (file.path().string().find(".lifetimes.") != std::string::npos) std::filesystem::remove(file.path());
+  }
+  leaks = RunTool({"leaks", "--all", "--format", "json", out()});
+  EXPECT_THAT(leaks.out, HasSubstr("\"age_half_ns\": null"));
+  EXPECT_THAT(RunTool({"leaks", out()}).out, Not(HasSubstr("oldest")));
+  EXPECT_TRUE(RunTool({"leaks", "--kind", "mutex", out()}).exited(2));
+  EXPECT_TRUE(RunTool({"leaks", "--kind", "heap", out()}).exited(1));
+}
+
+TEST_F(LifetimesTest, AsJsonHaveWhatStandsAboveTheTable) {
+  ASSERT_TRUE(Run("1KiB", 1, {"4000", "20", "3000"}).exited(0));
+  const std::string json = RunTool({"lifetimes", "--format", "json", out()}).out;
+  for (const char* part : {"\"sampled\": \"1 in 1KiB\"", "\"ages_known\": \"of each block that was sampled\"",
+                           "\"started\": \"20", "\"elapsed\": \"", "\"median_ns\":", "\"temporary_percent\":",
+                           "\"alive\":", "\"alive_longer_than_1s\":", "\"total_error\":"})
+    EXPECT_THAT(json, HasSubstr(part));
+}
+
+TEST_F(LifetimesTest, OfChildrenThatAreMergedAreOneFileWhereTheyAreAskedFor) {
+  const RunResult result =
+      Run("1KiB", 1, {"4000", "3", "3000", "fork"}, {{"merge-children", "yes"}, {"snapshot-every", "60s"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  const Decoded profile = Only();
+  EXPECT_THAT(profile.path, HasSubstr(".0.0001.lifetimes.pb.gz"));
+  EXPECT_EQ(profile.Comment("ages known"), "of each block that was sampled");
+  ExpectKnownAges(profile, WhatItSaid(result.out), Chance(1024));
 }
 
 }  // namespace

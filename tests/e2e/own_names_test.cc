@@ -36,6 +36,27 @@ TEST_P(OwnNames, AreRecordedAsMallocIs) {
   EXPECT_EQ(heap[0].Comment("losses"), "none");
 }
 
+// Ages: what a realloc by the allocator's own name ends is no temporary, however soon.
+TEST_P(OwnNames, AReallocEndsNoTemporary) {
+  if (!IsThere()) GTEST_SKIP() << "that allocator is not installed";
+  if (!std::string(GetParam()).starts_with("jemalloc")) GTEST_SKIP() << "it has no rallocx";
+  Command command = CommandFor(Launch::kPreload, {program()}, {{"heap-interval", "1"}, {"lifetimes", "yes"}});
+  command.env["HOLDFAST_REPLAY"] = "0";  // so that the age of each block is known
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> ages = Newest(out(), "lifetimes");
+  ASSERT_EQ(ages.size(), 1u) << AllSummaries();
+  std::map<std::string, int64_t> freed;
+  for (const DecodedSample& sample : ages[0].samples) {
+    for (const char* function : {"short_lived", "grown", "grown_in_place"}) {
+      if (sample.LeafIs(function) && sample.labels.contains("freed"))
+        freed[std::string(function) + ", " + sample.labels.at("freed")] += sample.values.at("freed_objects");
+    }
+  }
+  EXPECT_EQ(freed, (std::map<std::string, int64_t>{
+                       {"short_lived, same thread", 20}, {"grown, temporary", 10}, {"grown_in_place, temporary", 10}}));
+}
+
 // At the default interval the allocator sees the program's own calls: sizes, alignments and flags as they are.
 TEST_P(OwnNames, ChangeNothing) {
   if (!IsThere()) GTEST_SKIP() << "that allocator is not installed";

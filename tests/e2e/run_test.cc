@@ -177,6 +177,15 @@ TEST_F(RunTest, NextStepsAreOfWhatTheFilesHold) {
   EXPECT_THAT(waits.err, HasSubstr("holdfast locks ")) << waits.Describe();
 }
 
+// A helper that has more in use at its end than the program, which has freed all, is not what the user asked about.
+TEST_F(RunTest, NextStepsAreOfTheProgramAndNotOfItsHelper) {
+  const std::string script = ProgramPath("leaks_beside_a_cache") + " 0; exec " + ProgramPath("frees_all");
+  const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"/bin/bash", "-c", script}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("leaks_beside_a_cache.")) << "it is profiled, too";
+  EXPECT_THAT(r.err, ::testing::ContainsRegex("holdfast top [^ ]*frees_all\\.")) << r.Describe();
+}
+
 TEST_F(RunTest, AFolderInWhichNothingCameIsTakenAwayIfItWasMade) {
   RunAs(Launch::kRun, {"nothing"}, {{"out", out() + "/a/b"}});
   EXPECT_FALSE(fs::exists(out()));

@@ -48,6 +48,13 @@ NOINLINE void throws_on() {
   }
 }
 NOINLINE void throws_stored(const std::exception_ptr& stored) { std::rethrow_exception(stored); }
+NOINLINE void throws_stored_on(const std::exception_ptr& stored) {
+  try {
+    std::rethrow_exception(stored);
+  } catch (...) {
+    throw;
+  }
+}
 NOINLINE void throws_for_rate() { throw 1; }
 NOINLINE void refuses_often(int code) { throw app::Refused{code}; }
 NOINLINE void throws_number() { throw 7; }
@@ -105,6 +112,7 @@ struct Unwinding {
   unsigned long own[2];
 } __attribute__((aligned(16)));
 extern "C" int _Unwind_RaiseException(Unwinding*);
+extern "C" int _Unwind_Resume_or_Rethrow(Unwinding*);
 extern "C" {
 NOINLINE void panics(const char* letters) {
   static thread_local Unwinding raised;
@@ -114,6 +122,26 @@ NOINLINE void panics(const char* letters) {
   _Unwind_RaiseException(&raised);
   abort();
 }
+}
+extern "C" NOINLINE void resumes() {
+  static thread_local Unwinding raised;
+  memset(&raised, 0, sizeof raised);
+  raised.language = 0x4f54485200000000;  // OTHR
+  raised.clean = [](int, Unwinding*) {};
+  try {
+    _Unwind_RaiseException(&raised);
+  } catch (...) {
+    _Unwind_Resume_or_Rethrow(&raised);
+  }
+  abort();
+}
+static void ResumesForeign() {
+  try {
+    resumes();
+  } catch (...) {
+    return;
+  }
+  abort();
 }
 static void CatchesForeign(const char* language) {
   try {
@@ -187,6 +215,20 @@ int main(int argc, char** argv) {
   Say("panics", "rust_panic", "-", 6);
   for (int i = 0; i < 4; ++i) CatchesForeign("OTHR\0\0\0\0");
   Say("panics", "foreign", "-", 4);
+
+  for (int i = 0; i < 2; ++i) ResumesForeign();
+  Say("resumes", "foreign", "-", 2);
+  Say("resumes", "foreign", "yes", 2);
+
+  // What was stored, thrown, caught, and thrown on.
+  for (int i = 0; i < 2; ++i) {
+    try {
+      throws_stored_on(stored);
+    } catch (const app::Refused& refused) {
+      if (refused.code != 3) abort();
+    }
+  }
+  Say("throws_stored_on", "app::Refused", "yes", 4);
 
   // None of these is an exception.
   int begun = 0;

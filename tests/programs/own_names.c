@@ -23,6 +23,9 @@ enum { kAlign4096 = 12 };
 KNOWN void* allocate(size_t bytes) { return mallocx(bytes, 0); }
 KNOWN void* allocate_aligned(size_t bytes) { return mallocx(bytes, kAlign4096); }
 KNOWN void* reallocate(void* block, size_t bytes) { return rallocx(block, bytes, 0); }
+KNOWN void* short_lived(size_t bytes) { return mallocx(bytes, 0); }
+KNOWN void* grown(void* block, size_t bytes) { return rallocx(block, bytes, 0); }
+KNOWN size_t grown_in_place(void* block, size_t bytes) { return xallocx(block, bytes, 0, 0); }
 KNOWN size_t resize(void* block, size_t bytes) { return xallocx(block, bytes, 0, 0); }
 static void Free(void* block) { dallocx(block, 0); }
 static void FreeSized(void* block, size_t bytes) { sdallocx(block, bytes, 0); }
@@ -89,6 +92,13 @@ int main(void) {
   if (resize(blocks[3], 5100) < 5100) return 1;
   Expect("reallocate", 5, 25000, 4, 20000);
   Expect("resize", 1, 5100, 1, 5100);
+  // The end of a life that is none of a temporary: at once, but by who allocates anew.
+  for (int i = 0; i < 10; ++i) dallocx(grown(short_lived(1000), 20000), 0);
+  for (int i = 0; i < 10; ++i) {
+    void* block = short_lived(5000);  // of a class of 5,120
+    if (grown_in_place(block, 5100) < 5100) return 1;
+    dallocx(block, 0);
+  }
 #endif
 #endif
   return 0;

@@ -97,6 +97,7 @@ TEST(TailCallEnds, AreWhatTheLibraryWraps) {
                                          "malloc_usable_size",
                                          "pthread_create",
                                          "thrd_create",
+                                         "pthread_setname_np",
                                          "pthread_exit",
                                          "thrd_exit",
                                          "dlclose",

@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "fmt/format.h"
 #include "report/analysis/flat_table.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/profiles/metric.h"
 #include "report/views/info_command.h"
+#include "sampler/contract/losses.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 
@@ -309,6 +312,32 @@ TEST(Info, GoesOnAfterAFileThatCannotBeRead) {
   EXPECT_EQ(RunInfo({"/no/such", Save(folder, "small.pb.gz", SmallProfile())}, out, err), 3);
   EXPECT_THAT(out.str(), HasSubstr("kind        heap"));
   EXPECT_THAT(err.str(), HasSubstr("holdfast: /no/such: cannot be read"));
+}
+
+// Each loss that a table counts has words, and no other's.
+TEST(Losses, EachHasATextOfItsOwn) {
+  std::set<std::string> texts;
+  for (const char* name : kLossNames) {
+    Profile p;
+    p.AddComment("lost " + std::string(name) + ": 7");
+    const std::vector<std::string> losses = LossesOf(p);
+    ASSERT_EQ(losses.size(), 1u) << name;
+    EXPECT_GT(losses[0].size(), 20u) << name << ": " << losses[0];
+    EXPECT_TRUE(texts.insert(losses[0]).second) << name;
+  }
+  Profile p;
+  p.AddComment("lost mappings-full: 7");
+  EXPECT_THAT(LossesOf(p).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
+}
+
+// Where every block is recorded, of few of them the age is known: no "every one" beside a ±.
+TEST(SamplingText, OfLifetimesAtInterval1IsNotEveryOne) {
+  Profile p;
+  p.AddComment("kind: lifetimes");
+  p.AddComment("interval: 1 bytes");
+  EXPECT_EQ(SamplingOf(p), "every one");
+  p.AddComment("ages known: of one block in 384, chosen at random");
+  EXPECT_EQ(SamplingOf(p), "every one recorded, the ages of few: see ages");
 }
 
 }  // namespace

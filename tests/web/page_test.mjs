@@ -371,6 +371,22 @@ test("Labels and processes filter", async () => {
   await close();
 });
 
+test("Labels are those of the shown kind, and an address may name a metric alone", async () => {
+  const file = report([
+    { samples: ["a", "b"].map((tenant) => ({ stack: ["main", tenant], values: [1, 100, 1, 100], labels: { tenant } })) },
+    { kind: "block", samples: ["mutex", "futex"].map((wait) => ({ stack: ["main", wait], values: [1, 300], labels: { wait } })) },
+  ]);
+  const { page, close, text } = await open(file);
+  const labels = () => page.getByTestId("label").innerText();
+  assert.match(await labels(), /a\s+b/);
+  assert.doesNotMatch(await labels(), /mutex/);
+  await page.evaluate(() => (location.hash = "#metric=delay"));
+  await page.waitForFunction(() => document.querySelector("[data-testid=label]")?.innerText.includes("mutex"));
+  assert.doesNotMatch(await labels(), /a\s+b/);
+  assert.ok(!(await text("body")).includes("the metric"), "nothing was left out");
+  await close();
+});
+
 // ---- Time ----
 
 test("Brushing a range changes every view: differences of counters, states of what is in use", async () => {

@@ -56,4 +56,20 @@ _Unwind_RaiseException:
   jmp *%rax
   .cfi_endproc
   .size _Unwind_RaiseException, .-_Unwind_RaiseException
+
+  .globl _Unwind_Resume_or_Rethrow
+  .type _Unwind_Resume_or_Rethrow, @function
+_Unwind_Resume_or_Rethrow:
+  .cfi_startproc
+  push %rdi
+  .cfi_adjust_cfa_offset 8
+  mov 8(%rsp), %rsi
+  lea 16(%rsp), %rdx
+  mov %rbp, %rcx
+  call HoldfastResumed
+  pop %rdi
+  .cfi_adjust_cfa_offset -8
+  jmp *%rax
+  .cfi_endproc
+  .size _Unwind_Resume_or_Rethrow, .-_Unwind_Resume_or_Rethrow
 )");

@@ -217,11 +217,11 @@ export function parseReport(bytes: Uint8Array): Report {
   });
 
   // Stacks stand there as lists, to be short: report/html/report_builder.cc.
-  type Row = [Shape, number, number, number, number, number, number[], number[], string];
+  type Row = [Shape, number, number, number, number, number, number[], number[], string, number?, number?];
   const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
     ...growth,
-    stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text]) => {
-      return { process: growth.process, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text };
+    stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge = -1, oldestAge = -1]) => {
+      return { process: growth.process, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge };
     }),
   }));
 

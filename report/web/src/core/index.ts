@@ -6,6 +6,8 @@ export * from "./data";
 export * from "./encode";
 export * from "./functions";
 export * from "./graph";
+export * from "./exact";
+export * from "./label_keys";
 export * from "./leaks";
 export * from "./lines";
 export * from "./match";

@@ -26,6 +26,8 @@ export interface Leak {
   objectsNow: number;
   stack: number[]; // functions, innermost first, without plumbing
   course: number[]; // bytes over the snapshots, thinned
+  halfAge: number; // ns that half of its bytes in use are older than, oldestAge: some; -1: not known
+  oldestAge: number;
   text: string; // "a ← b ← …": as many functions as tell it from the others
 }
 

@@ -1,6 +1,7 @@
 // Addresses come from anywhere: from other reports, from older ones, from people. What does not exist here is left out,
 // and said.
 import { patternError } from "../core/match";
+import { metricKey } from "../core/metrics";
 import { fromHash, type State } from "../core/state";
 import type { Model } from "./model";
 
@@ -8,6 +9,11 @@ import type { Model } from "./model";
 export function readAddress(hash: string, model: Model, initial: State): { state: State; missing: string[] } {
   const { state, unknown } = fromHash(hash, model.names, initial);
   const { report } = model;
+  // The name alone, as `holdfast top --metric` takes it: of the first kind that has it.
+  if (state.metric !== "" && !state.metric.includes("/")) {
+    const named = model.metrics.find(({ name }) => name === state.metric);
+    if (named !== undefined) state.metric = metricKey(named);
+  }
   const missing = [...new Set(unknown)].map((name) => `the function “${name}”`);
   const next = { ...state };
   const leaveOut = (change: Partial<State>, what: string) => {

@@ -6,7 +6,8 @@ import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurre
 import { findLeaks, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
 import { defaultMetric, findMetric, isMemory, metricsOf, programNames, type Metric } from "../core/metrics";
-import { averagedOver, companionColumn, hasError, isChosen, intervalOf, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
+import { isExactSeries } from "../core/exact";
+import { averagedOver, companionColumn, hasError, isChosen, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
 import { initialState, type Names, type State } from "../core/state";
 import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
@@ -304,9 +305,8 @@ export class Model {
 
   /** Every event was recorded, nothing was chosen randomly: the files say an interval of 1. */
   isExact(state: State): boolean {
-    const { kind } = this.metric(state);
-    const shown = this.report.series.filter((series) => series.kind === kind && (series.base ? state.compare?.type === "files" : isChosen(series, state.process)));
-    return shown.length > 0 && shown.every((series) => intervalOf(series) === 1);
+    const shown = this.report.series.filter((series) => series.kind === this.metric(state).kind && (series.base ? state.compare?.type === "files" : isChosen(series, state.process)));
+    return shown.length > 0 && shown.every(isExactSeries);
   }
 
   private sumBelow(tree: FlameTree, column: Float64Array, nodes: number[], own: boolean): number {

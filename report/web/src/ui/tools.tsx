@@ -1,7 +1,9 @@
 // What narrows and colours everything that is shown: the search, views as tabs, how they are drawn, filters and labels.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { ComponentChildren, RefObject } from "preact";
+import { labelKeysOf } from "../core/label_keys";
 import { patternError } from "../core/match";
+import { isProcessKey } from "../core/select";
 import { colourModes, views, type State } from "../core/state";
 import { matchedTotal } from "../core/tree";
 import { formatValue } from "../core/units";
@@ -157,7 +159,8 @@ function FlameOptions({ app }: { app: App }) {
 
 function Labels({ app }: { app: App }) {
   const { model, state, set } = app;
-  const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1);
+  const shown = labelKeysOf(model.report, model.metric(state).kind);
+  const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1 && (isProcessKey(key) || shown.has(key)));
   if (labels.length === 0) return null;
   return (
     <select

@@ -1,5 +1,5 @@
 // Stacks ranked by how surely and how fast what they hold grows.
-import { formatSigned, formatValue, grouped } from "../../core/units";
+import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
 import { hoursText, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 
@@ -25,6 +25,9 @@ export function Sparkline({ points }: { points: number[] }) {
     </svg>
   );
 }
+
+/** "> 20 s": at least so old, as far as buckets of age tell. */
+const older = (ns: number): string => (ns === 0 ? "< 1 µs" : `> ${formatRough(ns)}`);
 
 /** The functions of a stack of the report, innermost first. */
 export function stackOf(app: App, node: number): number[] {
@@ -115,6 +118,7 @@ export function LeaksView({ app }: { app: App }) {
   const listed = leaks.filter((leak) => leak.shape === "growing");
   const growing = isFiltered ? listed.length : growths.reduce((sum, growth) => sum + growth.growing, 0);
   const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
+  const ages = shown.some(({ halfAge }) => halfAge >= 0);
   const all = listed.reduce((sum, leak) => sum + leak.slope, 0);
   return (
     <section class="view scroll" aria-label="Leaks" tabIndex={0}>
@@ -168,6 +172,11 @@ export function LeaksView({ app }: { app: App }) {
             <th scope="col" class="num">
               Objects
             </th>
+            {ages && (
+              <th scope="col" class="num" title="Half of what is in use is older than the first, the oldest of it older than the second, at the newest snapshot">
+                Half, oldest
+              </th>
+            )}
             <th scope="col">Course</th>
             <th scope="col">Held by</th>
           </tr>
@@ -188,6 +197,7 @@ export function LeaksView({ app }: { app: App }) {
                 <td class="num muted">{slopeOfObjects(leak.objectSlope / anHour)}</td>
                 <td class="num">{formatValue(leak.now, "bytes")}</td>
                 <td class="num muted">{grouped(leak.objectsNow)}</td>
+                {ages && <td class="num muted">{leak.halfAge < 0 ? "" : `${older(leak.halfAge)}, ${older(leak.oldestAge)}`}</td>}
                 <td>
                   <Sparkline points={leak.course} />
                 </td>

@@ -1,5 +1,6 @@
 // What the profiles of a report say of locks: both sides by function and by kind, single locks, and who waited for whom.
 import { functionTable } from "../../core/functions";
+import { labelKeysOf } from "../../core/label_keys";
 import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../../core/select";
 import { buildTree } from "../../core/tree_build";
 import { hasUnheld } from "../../core/waits";
@@ -14,17 +15,9 @@ export interface SideRow {
   locks?: number; // what of the delay is for what somebody holds
 }
 
-/** Labels that some sample of a kind carries: only these can be chosen by on that side. */
-function labelKeysOf(app: App, kind: string): Set<string> {
-  const { report } = app.model;
-  const sets = new Set<number>();
-  for (const series of report.series) if (series.kind === kind && !series.base) for (const set of series.labels) sets.add(set);
-  return new Set([...sets].flatMap((set) => report.labelSets[set]!.map(({ key }) => key)));
-}
-
 /** Chosen labels that one side follows, and keys of those that no sample of it carries. */
 export function labelsOn(app: App, kind: "block" | "mutex"): { labels: LabelChoice[]; ignored: string[] } {
-  const known = labelKeysOf(app, kind);
+  const known = labelKeysOf(app.model.report, kind);
   const follows = ({ key }: LabelChoice) => isProcessKey(key) || known.has(key);
   const { labels } = app.state;
   return { labels: labels.filter(follows), ignored: [...new Set(labels.filter((label) => !follows(label)).map(({ key }) => key))] };

@@ -1,0 +1,41 @@
+// Since when what is in use has been, of one stack or several: bytes by bucket of age (sampler/contract/age_buckets.h). Plain data.
+#ifndef HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
+#define HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "report/base/value_units.h"
+#include "sampler/contract/age_buckets.h"
+
+namespace holdfast {
+
+struct AliveAges {
+  std::array<double, kAgeBuckets> bytes = {};
+
+  void Add(const AliveAges& other) {
+    for (int i = 0; i < kAgeBuckets; ++i) bytes[i] += other.bytes[i];
+  }
+  // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: nothing is known.
+  int64_t OlderNs(double share) const {
+    double all = 0, older = 0;
+    for (const double of : bytes) all += of;
+    if (!(all > 0)) return -1;
+    int i = kAgeBuckets;
+    while (i > 0 && (older <= 0 || older < share * all)) older += bytes[--i];
+    return i == 0 ? 0 : kAgeBucketEdges.ns[i - 1];
+  }
+  int64_t half_ns() const { return OlderNs(0.5); }
+  int64_t oldest_ns() const { return OlderNs(0); }
+};
+
+// ">20s": of something that is at least so old. "" where nothing is known.
+inline std::string OlderText(int64_t ns) {
+  if (ns < 0) return "";
+  return ns == 0 ? "<1us" : ">" + FormatRoughTimeNs(ns);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
