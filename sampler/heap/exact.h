@@ -85,9 +85,11 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
     Mute(thread);
     const auto size_class = static_cast<uint16_t>(
         LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes));
+    std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+    // It lies in no cache, as often as not: it comes while the walk is compared.
+    __builtin_prefetch(word, 1);
     if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
       const Offset row_at = walk->RowFor(size_class);
-      std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
       if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
           LIKELY(!IsCounted(block))) {
         CountUntimed(thread);

@@ -69,6 +69,14 @@ class LastWalk {
   StackTrace* trace() { return &trace_; }
   uint64_t generation() const { return generation_; }
   bool uses_fp() const { return fp_matters_[path_.depth]; }
+  // The first of the words below, where it was read; place 0: there is none.
+  struct Word {
+    uintptr_t place, word;
+  };
+  Word Innermost() const {
+    const int i = path_.depth - 1;
+    return i > 0 ? Word{sps_[i] - sizeof(uintptr_t), Pc(i)} : Word{end_, 0};
+  }
   // Calls `add(place, word)` for each word that it has read, in the order of the walk, and that matters.
   template <typename Add>
   void ForEachWord(Add add) const {
