@@ -68,6 +68,7 @@ class LastWalk {
   int walked() const { return count_; }  // frames of the newest walk that were not the last one's
   StackTrace* trace() { return &trace_; }
   uint64_t generation() const { return generation_; }
+  uintptr_t top() const { return top_; }  // all that it has read lies below
   bool uses_fp() const { return fp_matters_[path_.depth]; }
   // The first of the words below, where it was read; place 0: there is none.
   struct Word {

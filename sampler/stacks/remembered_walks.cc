@@ -20,10 +20,11 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
 }
 
 __attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
-  for (int way = 0; way < kWays; ++way) {
-    if (way != found_last_[set] && sets_[set][way].Holds(caller)) {
-      found_last_[set] = static_cast<uint8_t>(way);
-      return &sets_[set][way];
+  for (RememberedWalk& walk : sets_[set]) {
+    const uint32_t place = PlaceOf(walk);
+    if (place != found_last_[set] && walk.Holds(caller)) {
+      found_last_[set] = place;
+      return &walk;
     }
   }
   return nullptr;
@@ -64,32 +65,42 @@ RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64
 
 RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word) {
   const bool labels_apart = labels_apart_;
-  // Two words a frame, one less for the outermost, which may have one that ends the walk, and the labels: more are counted first.
-  int count = labels_apart ? 1 : 0;
+  if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
+  // Two words a frame, one less for the outermost, which may have one that ends the walk: more are counted first.
+  int count = 0;
   if (last_.path().depth * 2 > RememberedWalk::kMost) {
     last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
     if (count > RememberedWalk::kMost) return nullptr;
-    count = labels_apart ? 1 : 0;
+    count = 0;
   }
   const size_t set = SetOfLast(caller);
   RememberedWalk& walk = sets_[set][oldest_[set]];
-  found_last_[set] = oldest_[set];
+  found_last_[set] = PlaceOf(walk);
   oldest_[set] = static_cast<uint8_t>((oldest_[set] + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const auto add = [&walk, &count](uintptr_t place, uintptr_t word) {
+    WalkWords& group = walk.groups[count / WalkWords::kEach];
+    group.places[count % WalkWords::kEach] = static_cast<uint16_t>(place);
+    group.words[count % WalkWords::kEach] = word;
+    ++count;
+  };
+  uintptr_t misplaced = 0;
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
-    walk.words[count++] = {reinterpret_cast<const uintptr_t*>(place), word};
+    misplaced |= place;
+    add((place - caller.sp) / sizeof(uintptr_t), word);
   });
-  if (count == (labels_apart ? 1 : 0)) return nullptr;
-  if (labels_apart) walk.words[0] = {LabelWord(thread_state), label_word};
+  if (count == 0 || misplaced % sizeof(uintptr_t) != 0) return nullptr;
+  while (count % WalkWords::kEach != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
+  walk.end = walk.groups + count / WalkWords::kEach;
   walk.sp = caller.sp;
   walk.fp = caller.fp;
+  walk.label_word = label_word;
   walk.uses_fp = last_.uses_fp();
-  walk.generation = last_.generation();
+  walk.has_labels = labels_apart;
+  walk.generation = last_.generation() | (walk.uses_fp || walk.has_labels ? RememberedWalk::kMore : 0);
   walk.stack = stack;
   for (auto& known : walk.rows) known.size_class = UINT16_MAX;
-  for (; count % 4 != 0; ++count) walk.words[count] = walk.words[0];
-  walk.end = walk.words + count;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -121,7 +132,7 @@ void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row
 }
 
 // A handler that comes in between is muted; one that jumps out leaves no wrong pair.
-void RememberedWalk::RememberRow(uint16_t size_class, Offset row) {
+void RememberedWalk::RememberRow(uint32_t size_class, Offset row) {
   auto& known = rows[size_class % kRows];
   known.size_class = UINT16_MAX;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -130,6 +141,6 @@ void RememberedWalk::RememberRow(uint16_t size_class, Offset row) {
   known.size_class = size_class;
 }
 
-void RememberedWalk::ForgetRow(uint16_t size_class) { rows[size_class % kRows].size_class = UINT16_MAX; }
+void RememberedWalk::ForgetRow(uint32_t size_class) { rows[size_class % kRows].size_class = UINT16_MAX; }
 
 }  // namespace holdfast

@@ -17,7 +17,7 @@
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: 2.1 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 1.6 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -33,50 +33,60 @@
 
 namespace holdfast {
 
-struct WalkWord {
-  const uintptr_t* place;
-  uintptr_t word;
+// Four words that a walk has read, and where: as many words above its sp.
+struct WalkWords {
+  static constexpr int kEach = 4;
+  uintptr_t words[kEach];
+  uint16_t places[kEach];
 };
 
 struct alignas(64) RememberedWalk {
   static constexpr int kMost = 112;  // words
   static constexpr int kRows = 32;
+  static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of the stack, between sp and the outermost word
+  static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
-  uint64_t generation;  // walk_generation before it was made
-  const WalkWord* end;  // of `words`, in groups of four: what is left of the last one repeats the first word
+  uint64_t generation;    // walk_generation before it was made; with kMore where HoldsMore is to be asked as well
+  const WalkWords* end;   // of `groups`; what is left of the last one repeats the first word
+  uintptr_t label_word;   // LabelWord when it was made
   Offset stack;
-  bool uses_fp;
-  WalkWord words[kMost];
+  bool uses_fp, has_labels;
+  WalkWords groups[kMost / WalkWords::kEach];
   struct {
     Offset row;
-    uint16_t size_class;  // 0xffff: none
+    uint32_t size_class;  // 0xffff: none
   } rows[kRows];  // of this stack. A class has its place, by its lowest bits
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
-    if (pc != caller.pc || sp != caller.sp || generation != walk_generation.load(std::memory_order_relaxed))
-      return false;
-    if (UNLIKELY(uses_fp) && fp != caller.fp) return false;
-    const WalkWord* at = words;
+    if (pc != caller.pc || sp != caller.sp) return false;
+    if (const uint64_t now = walk_generation.load(std::memory_order_relaxed); UNLIKELY(generation != now)) {
+      if (generation != (now | kMore) || !HoldsMore(caller)) return false;
+    }
+    const auto* const stack_words = reinterpret_cast<const uintptr_t*>(caller.sp);
+    const WalkWords* at = groups;
     do {
-      if (*at[0].place != at[0].word || *at[1].place != at[1].word || *at[2].place != at[2].word ||
-          *at[3].place != at[3].word) {
+      if (stack_words[at->places[0]] != at->words[0] || stack_words[at->places[1]] != at->words[1] ||
+          stack_words[at->places[2]] != at->words[2] || stack_words[at->places[3]] != at->words[3]) {
         return false;
       }
-    } while ((at += 4) != end);
+    } while (++at != end);
     return true;
   }
+  bool HoldsMore(const CallerRegisters& caller) const {
+    return (!uses_fp || fp == caller.fp) && (!has_labels || label_word == *LabelWord(thread_state));
+  }
   // 0: not known.
-  HOLDFAST_HOT Offset RowFor(uint16_t size_class) const {
+  HOLDFAST_HOT Offset RowFor(uint32_t size_class) const {
     const auto& known = rows[size_class % kRows];
     return LIKELY(known.size_class == size_class) ? known.row : 0;
   }
-  void RememberRow(uint16_t size_class, Offset row);
-  void ForgetRow(uint16_t size_class);
+  void RememberRow(uint32_t size_class, Offset row);
+  void ForgetRow(uint32_t size_class);
 };
 // An odd number of cache lines: else the first lines of all of them would compete for one or two places in the cache.
-static_assert(sizeof(RememberedWalk) / 64 % 2 == 1);
+static_assert(sizeof(RememberedWalk) == 23 * 64);
 
 // What one thread remembers.
 class WalkMemory {
@@ -97,8 +107,8 @@ class WalkMemory {
     // Of this sp: so the place lies on the thread's own stack.
     if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
     const size_t set = SetOf(start, *innermost.place);
-    RememberedWalk* const walk = &sets_[set][found_last_[set]];
-    return LIKELY(walk->Holds(caller)) ? walk : FindOther(caller, set);
+    auto* const walk = reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(sets_) + found_last_[set]);
+    return LIKELY(walk->Holds(caller)) ? walk : FindOther(InMemory(caller), set);
   }
 
   // After Find has found none, and the last walk led to `stack`, whose path has this hash, while LabelWord had this value: keeps it, if
@@ -106,6 +116,8 @@ class WalkMemory {
   RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
                                  uintptr_t label_word);
   RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
+  // Whether a walk from `caller` that led to the path of this hash came to this set not long ago; it has now.
+  bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
 
   // What the thread walked last.
   LastWalk& last() { return last_; }
@@ -122,8 +134,8 @@ class WalkMemory {
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
 
-  // Before this thread's labels change for the first time: walks are kept with the word in which they lie, as if they had read it
-  // on the stack, and those of before are forgotten. So a thread without labels pays nothing.
+  // Before this thread's labels change for the first time: walks are kept with the word in which they lie, and those of before are
+  // forgotten. So a thread without labels pays nothing.
   void KeepLabelsApart();
 
  private:
@@ -140,11 +152,12 @@ class WalkMemory {
     static_assert(kWalkSets == 256);
     return (start + innermost_word) * 0x9e3779b97f4a7c15 >> 56;
   }
+  uint32_t PlaceOf(const RememberedWalk& walk) const {
+    return static_cast<uint32_t>(reinterpret_cast<const char*>(&walk) - reinterpret_cast<const char*>(sets_));
+  }
   RememberedWalk* FindOther(const CallerRegisters& caller, size_t set);
   // Where the last walk, which began at `caller`, is to be found from now on.
   size_t SetOfLast(const CallerRegisters& caller);
-  // Whether a walk that led to the path of this hash came to this set not long ago.
-  bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
 
   // Of another table, or after a dlclose, it is another one.
   uint64_t KeyOf(uint64_t path_hash, uint16_t size_class) const {
@@ -155,7 +168,7 @@ class WalkMemory {
 
   RememberedWalk sets_[kWalkSets][kWays];
   Innermost innermost_[kInnermost];
-  uint8_t found_last_[kWalkSets];
+  uint32_t found_last_[kWalkSets];  // bytes from the first set to the walk; 0: to one that is none of it, but as good
   uint8_t oldest_[kWalkSets];
   bool labels_apart_;
   uint32_t missed_[kWalkSets][kMissed];  // newest first
