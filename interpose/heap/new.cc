@@ -77,26 +77,38 @@ HOLDFAST_COLD void* NewElsewhereSlow(size_t bytes, const CallerRegisters& caller
   return block != nullptr || form == nullptr ? block : form(bytes);
 }
 
-// The hot path has found the countdown to have run out; or the call comes before the shim is ready.
 template <auto kForm>
-inline void* NewDue(size_t bytes, const CallerRegisters& caller) {
+HOLDFAST_COLD void* NewSlow(size_t bytes) {
   if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
   if (!operators_skipped) {
     UndoCharge(bytes);
-    return NewElsewhereSlow<kForm>(bytes, caller);
+    return NewElsewhereSlow<kForm>(bytes, HOLDFAST_CALLER());
   }
-  Operators room;
-  const bool may_be_due = MayBeDue(bytes);
-  if (may_be_due && ExactBegun()) {
-    const int64_t charged = TakeCharge();
-    if (void* block = RecordExact(caller, real.malloc(bytes), bytes, charged)) return block;
-  } else if (!may_be_due || !HeapEventDue(bytes)) {
+  if (!MayBeDue(bytes) || !HeapEventDue(bytes)) {
     if (void* block = real.malloc(bytes)) return block;
   } else if (void* block = AllocateSampled(bytes)) {
-    RecordAlloc(caller, block, bytes);
+    RecordAlloc(HOLDFAST_CALLER(), block, bytes);
     return block;
   }
+  Operators room;
   return (OperatorsFor(0, &room).*kForm)(bytes);  // calls the new_handler, or throws
+}
+
+// Where every allocation is recorded. Hot although it is out of line.
+template <auto kForm>
+__attribute__((noinline, hot)) void* NewExact(size_t bytes) {
+  const int64_t charged = TakeCharge();
+  if (void* block = RecordExact(HOLDFAST_CALLER(), real.malloc(bytes), bytes, charged); LIKELY(block != nullptr))
+    return block;
+  Operators room;
+  return (OperatorsFor(0, &room).*kForm)(bytes);
+}
+
+// The hot path has found the countdown to have run out; or the call comes before the shim is ready.
+template <auto kForm>
+inline void* NewDue(size_t bytes) {
+  const bool exact = ExactBegun() && hot_size_limit != 0 && operators_skipped && bytes <= kHotSizeLimit;
+  return LIKELY(exact) ? NewExact<kForm>(bytes) : NewSlow<kForm>(bytes);
 }
 
 // The hot path got no block. An operator that is not skipped has said so itself: its answer stands.
@@ -186,11 +198,11 @@ extern "C" {
 
 // ---- The plain forms: their hot paths are in interpose/arch ----
 HOLDFAST_HOT_DATA constinit HotNew holdfast_hot_new = {kUnusedWord, nullptr, nullptr};
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewDue(size_t bytes) {
-  return NewDue<&Operators::_Znwm>(bytes, HOLDFAST_CALLER());
+HOLDFAST_HIDDEN void* HoldfastNewDue(size_t bytes) {
+  return NewDue<&Operators::_Znwm>(bytes);
 }
-HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayDue(size_t bytes) {
-  return NewDue<&Operators::_Znam>(bytes, HOLDFAST_CALLER());
+HOLDFAST_HIDDEN void* HoldfastNewArrayDue(size_t bytes) {
+  return NewDue<&Operators::_Znam>(bytes);
 }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewFailed(size_t bytes) { return NewFailed<&Operators::_Znwm>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayFailed(size_t bytes) { return NewFailed<&Operators::_Znam>(bytes); }

@@ -104,9 +104,9 @@ inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
 
 // A block that the real function has just made, after TakeCharge, where every allocation is recorded. Inlined into whoever has the
 // caller's registers.
-HOLDFAST_HOT inline void* RecordExact(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
+HOLDFAST_HOT inline void* RecordExact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
   if (LIKELY(RecordAllocExact(caller, block, bytes, charged))) return block;
-  if (PutBackCharge(charged) && HeapEventDue(bytes)) RecordAlloc(caller, KeepSampleable(block), bytes);
+  if (PutBackCharge(charged) && HeapEventDue(bytes)) RecordAlloc(InMemory(caller), KeepSampleable(block), bytes);
   return block;
 }
 

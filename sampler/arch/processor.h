@@ -46,6 +46,12 @@ struct CallerRegisters {
 };
 
 #define HOLDFAST_ARCH inline __attribute__((always_inline))
+// A copy for whoever takes it by reference on a cold path: the compiler cannot make it before it comes there, so the hot path
+// keeps the three in registers.
+HOLDFAST_ARCH CallerRegisters InMemory(CallerRegisters caller) {
+  asm("" : "+r"(caller.pc), "+r"(caller.sp), "+r"(caller.fp));
+  return caller;
+}
 // The kernel's answer: −errno on failure.
 HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]);
 HOLDFAST_ARCH bool IsFork(long number);

@@ -60,7 +60,7 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
         Offset stack;
         uint64_t path_hash;
         row = FindRowOfLast(table, thread, memory, size_class, labels, &stack, &path_hash);
-        if (stack != 0 && memory->Expects(caller, path_hash)) walk = memory->Keep(caller, stack, label_word);
+        if (stack != 0) walk = memory->KeepIfExpected(caller, path_hash, stack, label_word);
         break;
       }
       case Walked::kTrace:

@@ -60,8 +60,8 @@ inline bool PutBackCharge(int64_t charged) {
 
 // To a row of the calling thread's own. True: it is full, see kFullSum.
 HOLDFAST_HOT inline bool AddOwnAlloc(Row* row, uint64_t bytes) {
-  const bool full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
-  return AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits) || full;
+  const int full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
+  return (full | AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits)) != 0;
 }
 HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
   AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
@@ -71,7 +71,7 @@ HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
 bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged);
 
 // `block` was just allocated for the program, at a charge that ran out and was taken. False: nothing has happened.
-HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
+HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
   ThreadState& thread = thread_state;
   SharedTable* const recorded = table();
   if (UNLIKELY(!IsExactNow(thread, recorded))) return false;
@@ -83,24 +83,27 @@ HOLDFAST_HOT inline bool RecordAllocExact(const CallerRegisters& caller, void* b
       LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
-    const auto size_class = static_cast<uint16_t>(
-        LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes));
-    if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
-      const Offset row_at = walk->RowFor(size_class);
-      std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
-      if (LIKELY(row_at != 0) && LIKELY(word != nullptr) && LIKELY(word->load(std::memory_order_relaxed) == 0) &&
-          LIKELY(!IsCounted(block))) {
-        CountUntimed(thread);
-        if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
-        // Release: a reader that finds the word finds its row.
-        word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
-        Unmute(thread);
-        return true;
+    std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+    if (LIKELY(word != nullptr)) {
+      // It lies in no cache, as often as not: it comes while the walk is compared.
+      __builtin_prefetch(word, 1);
+      if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
+        const uint32_t size_class =
+            LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes);
+        const Offset row_at = walk->RowFor(size_class);
+        if (LIKELY(row_at != 0) && LIKELY(word->load(std::memory_order_relaxed) == 0) && LIKELY(!IsCounted(block))) {
+          CountUntimed(thread);
+          if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
+          // Release: a reader that finds the word finds its row.
+          word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
+          Unmute(thread);
+          return true;
+        }
       }
     }
     Unmute(thread);
   }
-  return RecordAllocExactSlow(caller, block, bytes, charged);
+  return RecordAllocExactSlow(InMemory(caller), block, bytes, charged);
 }
 
 // Counts `block` as freed that was recorded in this row.

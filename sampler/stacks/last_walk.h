@@ -68,7 +68,16 @@ class LastWalk {
   int walked() const { return count_; }  // frames of the newest walk that were not the last one's
   StackTrace* trace() { return &trace_; }
   uint64_t generation() const { return generation_; }
+  uintptr_t top() const { return top_; }  // all that it has read lies below
   bool uses_fp() const { return fp_matters_[path_.depth]; }
+  // The first of the words below, where it was read; place 0: there is none.
+  struct Word {
+    uintptr_t place, word;
+  };
+  Word Innermost() const {
+    const int i = path_.depth - 1;
+    return i > 0 ? Word{sps_[i] - sizeof(uintptr_t), Pc(i)} : Word{end_, 0};
+  }
   // Calls `add(place, word)` for each word that it has read, in the order of the walk, and that matters.
   template <typename Add>
   void ForEachWord(Add add) const {

@@ -21,33 +21,88 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
   return made;
 }
 
+__attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
+  for (RememberedWalk& walk : sets_[set]) {
+    const uint32_t place = PlaceOf(walk);
+    if (place != found_last_[set] && walk.Holds(caller)) {
+      found_last_[set] = place;
+      return &walk;
+    }
+  }
+  return nullptr;
+}
+
+size_t WalkMemory::SetOfLast(const CallerRegisters& caller) {
+  const auto [place, word] = last_.Innermost();
+  const uint64_t start = StartOf(caller);
+  Innermost& innermost = innermost_[start >> 54];
+  innermost.sp = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  innermost.place = reinterpret_cast<const uintptr_t*>(place);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (place != 0) innermost.sp = caller.sp;
+  return SetOf(start, word);
+}
+
+bool WalkMemory::Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash) {
+  const auto now = static_cast<uint32_t>(path_hash ^ path_hash >> 32 ^ caller.sp << 16);
+  uint32_t(&missed)[kMissed] = missed_[set];
+  for (const uint32_t before : missed) {
+    if (before == now) return true;
+  }
+  for (int i = kMissed - 1; i > 0; --i) missed[i] = missed[i - 1];
+  missed[0] = now;
+  return false;
+}
+
+RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
+                                           uintptr_t label_word) {
+  const size_t set = SetOfLast(caller);
+  // It was not found because another start had its place in innermost_.
+  for (RememberedWalk& walk : sets_[set]) {
+    if (walk.Holds(caller)) return &walk;
+  }
+  return Expects(set, caller, path_hash) ? Keep(caller, stack, label_word) : nullptr;
+}
+
 RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word) {
   const bool labels_apart = labels_apart_;
-  // Two words a frame, one less for the outermost, which may have one that ends the walk, and the labels: more are counted first.
-  int count = labels_apart ? 1 : 0;
+  if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
+  // Two words a frame, one less for the outermost, which may have one that ends the walk: more are counted first.
+  int count = 0;
   if (last_.path().depth * 2 > RememberedWalk::kMost) {
     last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
     if (count > RememberedWalk::kMost) return nullptr;
-    count = labels_apart ? 1 : 0;
+    count = 0;
   }
-  const size_t set = SetOf(caller);
+  const size_t set = SetOfLast(caller);
   RememberedWalk& walk = sets_[set][oldest_[set]];
+  found_last_[set] = PlaceOf(walk);
   oldest_[set] = static_cast<uint8_t>((oldest_[set] + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const auto add = [&walk, &count](uintptr_t place, uintptr_t word) {
+    WalkWords& group = walk.groups[count / WalkWords::kEach];
+    group.places[count % WalkWords::kEach] = static_cast<uint16_t>(place);
+    group.words[count % WalkWords::kEach] = word;
+    ++count;
+  };
+  uintptr_t misplaced = 0;
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
-    walk.words[count++] = {reinterpret_cast<const uintptr_t*>(place), word};
+    misplaced |= place;
+    add((place - caller.sp) / sizeof(uintptr_t), word);
   });
-  if (count == (labels_apart ? 1 : 0)) return nullptr;
-  if (labels_apart) walk.words[0] = {LabelWord(thread_state), label_word};
+  if (count == 0 || misplaced % sizeof(uintptr_t) != 0) return nullptr;
+  while (count % WalkWords::kEach != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
+  walk.end = walk.groups + count / WalkWords::kEach;
   walk.sp = caller.sp;
   walk.fp = caller.fp;
+  walk.label_word = label_word;
   walk.uses_fp = last_.uses_fp();
-  walk.generation = last_.generation();
+  walk.has_labels = labels_apart;
+  walk.generation = last_.generation() | (walk.uses_fp || walk.has_labels ? RememberedWalk::kMore : 0);
   walk.stack = stack;
-  for (int i = 0; i < RememberedWalk::kRows; ++i) walk.size_classes[i] = UINT16_MAX;
-  for (; count % 4 != 0; ++count) walk.words[count] = walk.words[0];
-  walk.end = walk.words + count;
+  for (auto& known : walk.rows) known.size_class = UINT16_MAX;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -79,15 +134,15 @@ void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row
 }
 
 // A handler that comes in between is muted; one that jumps out leaves no wrong pair.
-void RememberedWalk::RememberRow(uint16_t size_class, Offset row) {
-  const int at = size_class % kRows;
-  size_classes[at] = UINT16_MAX;
+void RememberedWalk::RememberRow(uint32_t size_class, Offset row) {
+  auto& known = rows[size_class % kRows];
+  known.size_class = UINT16_MAX;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  rows[at] = row;
+  known.row = row;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  size_classes[at] = size_class;
+  known.size_class = size_class;
 }
 
-void RememberedWalk::ForgetRow(uint16_t size_class) { size_classes[size_class % kRows] = UINT16_MAX; }
+void RememberedWalk::ForgetRow(uint32_t size_class) { rows[size_class % kRows].size_class = UINT16_MAX; }
 
 }  // namespace holdfast

@@ -4,17 +4,20 @@
 // words of the stack that it reads: return addresses, and the saved fp where an outer frame is found by it. So a walk that begins
 // at the same pc and sp, and finds the same words at the same addresses, is the same walk, with the same stack and row:
 //
-//     caller pc 0x401236, sp 0x7ffe…e0 ──► set ──► ┌ pc, sp, fp, generation, row of size class 64
-//                                                  │ 0x7ffe…08: 0x4012a1      compared with what is there now
-//                                                  │ 0x7ffe…38: 0x4013b0
-//                                                  └ …
+//     caller pc 0x401236, sp 0x7ffe…e0 ──► Innermost ──► set ──► ┌ pc, sp, fp, generation, row of size class 64
+//                                      its caller: 0x4012a1      │ 0x7ffe…08: 0x4012a1      compared with what is there now
+//                                                                │ 0x7ffe…38: 0x4013b0
+//                                                                └ …
+//
+// Programs have one function that allocates for all others (xmalloc, PyObject_Malloc): most walks that begin at the same pc and sp
+// differ in its caller, so that one says where to look. Of a set the walk that was found last is tried first.
 //
 // 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
 // stack that reached the outermost frame; and only when the same path was walked there not long before, as most that come once never come
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: 0.6 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 1.6 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -30,51 +33,65 @@
 
 namespace holdfast {
 
-struct WalkWord {
-  const uintptr_t* place;
-  uintptr_t word;
+// Four words that a walk has read, and where: as many words above its sp.
+struct WalkWords {
+  static constexpr int kEach = 4;
+  uintptr_t words[kEach];
+  uint16_t places[kEach];
 };
 
 struct alignas(64) RememberedWalk {
   static constexpr int kMost = 112;  // words
   static constexpr int kRows = 32;
+  static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of the stack, between sp and the outermost word
+  static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
-  uint64_t generation;  // walk_generation before it was made
-  const WalkWord* end;  // of `words`, in groups of four: what is left of the last one repeats the first word
+  uint64_t generation;    // walk_generation before it was made; with kMore where HoldsMore is to be asked as well
+  const WalkWords* end;   // of `groups`; what is left of the last one repeats the first word
+  uintptr_t label_word;   // LabelWord when it was made
   Offset stack;
-  bool uses_fp;
-  uint16_t size_classes[kRows];  // 0xffff: none. A class has its place, by its lowest bits
-  Offset rows[kRows];            // of this stack, for these
-  WalkWord words[kMost];
+  bool uses_fp, has_labels;
+  WalkWords groups[kMost / WalkWords::kEach];
+  struct {
+    Offset row;
+    uint32_t size_class;  // 0xffff: none
+  } rows[kRows];  // of this stack. A class has its place, by its lowest bits
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
-    if (pc != caller.pc || sp != caller.sp || generation != walk_generation.load(std::memory_order_relaxed))
-      return false;
-    if (UNLIKELY(uses_fp) && fp != caller.fp) return false;
-    const WalkWord* at = words;
+    if (pc != caller.pc || sp != caller.sp) return false;
+    if (const uint64_t now = walk_generation.load(std::memory_order_relaxed); UNLIKELY(generation != now)) {
+      if (generation != (now | kMore) || !HoldsMore(caller)) return false;
+    }
+    const auto* const stack_words = reinterpret_cast<const uintptr_t*>(caller.sp);
+    const WalkWords* at = groups;
     do {
-      if (*at[0].place != at[0].word || *at[1].place != at[1].word || *at[2].place != at[2].word ||
-          *at[3].place != at[3].word) {
+      if (stack_words[at->places[0]] != at->words[0] || stack_words[at->places[1]] != at->words[1] ||
+          stack_words[at->places[2]] != at->words[2] || stack_words[at->places[3]] != at->words[3]) {
         return false;
       }
-    } while ((at += 4) != end);
+    } while (++at != end);
     return true;
   }
-  // 0: not known.
-  HOLDFAST_HOT Offset RowFor(uint16_t size_class) const {
-    return LIKELY(size_classes[size_class % kRows] == size_class) ? rows[size_class % kRows] : 0;
+  bool HoldsMore(const CallerRegisters& caller) const {
+    return (!uses_fp || fp == caller.fp) && (!has_labels || label_word == *LabelWord(thread_state));
   }
-  void RememberRow(uint16_t size_class, Offset row);
-  void ForgetRow(uint16_t size_class);
+  // 0: not known.
+  HOLDFAST_HOT Offset RowFor(uint32_t size_class) const {
+    const auto& known = rows[size_class % kRows];
+    return LIKELY(known.size_class == size_class) ? known.row : 0;
+  }
+  void RememberRow(uint32_t size_class, Offset row);
+  void ForgetRow(uint32_t size_class);
 };
-static_assert(sizeof(RememberedWalk) == 2048);
+// An odd number of cache lines: else the first lines of all of them would compete for one or two places in the cache.
+static_assert(sizeof(RememberedWalk) == 23 * 64);
 
 // What one thread remembers.
 class WalkMemory {
  public:
-  static constexpr int kWalkSets = 128, kWays = 2, kMissed = 4, kKnownRows = 4096;
+  static constexpr int kWalkSets = 256, kWays = 4, kInnermost = 1024, kMissed = 4, kKnownRows = 4096;
 
   // The calling thread's; null: it has none, at least not yet.
   HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
@@ -84,24 +101,23 @@ class WalkMemory {
   static WalkMemory* Make(ThreadState& thread);
 
   HOLDFAST_HOT RememberedWalk* Find(const CallerRegisters& caller) {
-    RememberedWalk* set = sets_[SetOf(caller)];
-    static_assert(kWays == 2);
-    if (LIKELY(set[0].Holds(caller))) return &set[0];
-    return set[1].Holds(caller) ? &set[1] : nullptr;
+    const uint64_t start = StartOf(caller);
+    const Innermost& innermost = innermost_[start >> 54];
+    static_assert(kInnermost == 1 << (64 - 54));
+    // Of this sp: so the place lies on the thread's own stack.
+    if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
+    const size_t set = SetOf(start, *innermost.place);
+    auto* const walk = reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(sets_) + found_last_[set]);
+    return LIKELY(walk->Holds(caller)) ? walk : FindOther(InMemory(caller), set);
   }
 
-  // After Find has found none, and the walk led to the path of this hash: whether the walk is worth remembering.
-  bool Expects(const CallerRegisters& caller, uint64_t path_hash) {
-    const auto set = SetOf(caller);
-    const auto now = static_cast<uint32_t>(path_hash ^ path_hash >> 32 ^ caller.sp << 16);
-    uint32_t(&missed)[kMissed] = missed_[set];
-    for (const uint32_t before : missed) {
-      if (before == now) return true;
-    }
-    for (int i = kMissed - 1; i > 0; --i) missed[i] = missed[i - 1];
-    missed[0] = now;
-    return false;
-  }
+  // After Find has found none, and the last walk led to `stack`, whose path has this hash, while LabelWord had this value: keeps it, if
+  // it is worth it. Null: it is not, or it is too long.
+  RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
+                                 uintptr_t label_word);
+  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
+  // Whether a walk from `caller` that led to the path of this hash came to this set not long ago; it has now.
+  bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
 
   // What the thread walked last.
   LastWalk& last() { return last_; }
@@ -118,18 +134,30 @@ class WalkMemory {
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
 
-  // Keeps that, which began at `caller` and led to `stack` while LabelWord had this value. Null: it is too long.
-  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
-
-  // Before this thread's labels change for the first time: walks are kept with the word in which they lie, as if they had read it
-  // on the stack, and those of before are forgotten. So a thread without labels pays nothing.
+  // Before this thread's labels change for the first time: walks are kept with the word in which they lie, and those of before are
+  // forgotten. So a thread without labels pays nothing.
   void KeepLabelsApart();
 
  private:
-  HOLDFAST_HOT static size_t SetOf(const CallerRegisters& caller) {
-    static_assert(kWalkSets == 128);
-    return (caller.pc + caller.sp) * 0x9e3779b97f4a7c15 >> 57;
+  // Where walks that began at this sp (and pc, mostly: another one may have its place) have their first word.
+  struct Innermost {
+    uintptr_t sp;  // 0: none. Written last, and cleared first
+    const uintptr_t* place;
+  };
+
+  HOLDFAST_HOT static uint64_t StartOf(const CallerRegisters& caller) {
+    return (caller.pc + caller.sp) * 0x9e3779b97f4a7c15;
   }
+  HOLDFAST_HOT static size_t SetOf(uint64_t start, uintptr_t innermost_word) {
+    static_assert(kWalkSets == 256);
+    return (start + innermost_word) * 0x9e3779b97f4a7c15 >> 56;
+  }
+  uint32_t PlaceOf(const RememberedWalk& walk) const {
+    return static_cast<uint32_t>(reinterpret_cast<const char*>(&walk) - reinterpret_cast<const char*>(sets_));
+  }
+  RememberedWalk* FindOther(const CallerRegisters& caller, size_t set);
+  // Where the last walk, which began at `caller`, is to be found from now on.
+  size_t SetOfLast(const CallerRegisters& caller);
 
   // Of another table, or after a dlclose, it is another one.
   uint64_t KeyOf(uint64_t path_hash, uint16_t size_class) const {
@@ -139,9 +167,11 @@ class WalkMemory {
   static std::atomic<WalkMemory*> all_[kMostOwners + 1];  // by ThreadState::owner; [0] stays null
 
   RememberedWalk sets_[kWalkSets][kWays];
+  Innermost innermost_[kInnermost];
+  uint32_t found_last_[kWalkSets];  // bytes from the first set to the walk; 0: to one that is none of it, but as good
+  uint8_t oldest_[kWalkSets];
   bool labels_apart_;
   uint32_t missed_[kWalkSets][kMissed];  // newest first
-  uint8_t oldest_[kWalkSets];
   KnownRow known_rows_[kKnownRows];
   LastWalk last_;
 };

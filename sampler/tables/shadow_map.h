@@ -44,7 +44,9 @@ HOLDFAST_HOT inline std::atomic<uint64_t>* ShadowWord(SharedTable* table, Shadow
   // Acquire: who finds the chunk finds it empty.
   const uint64_t entry = directory->chunks[page % kShadowChunks].load(std::memory_order_acquire);
   if (UNLIKELY(entry >> 32 != page)) return nullptr;  // also where it is 0, as no block lies in the first pages
-  return &table->At<ShadowChunk>(static_cast<Offset>(entry))->slots[address / kShadowGrain % kShadowSlots];
+  auto* word = &table->At<ShadowChunk>(static_cast<Offset>(entry))->slots[address / kShadowGrain % kShadowSlots];
+  if (word == nullptr) __builtin_unreachable();  // so who asks for null need not look twice
+  return word;
 }
 // The same, made now if it can be.
 std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address);

@@ -40,13 +40,15 @@ class RememberedWalks : public ::testing::Test {
   StackTrace trace_;
 };
 
+int Count(const RememberedWalk* walk) { return static_cast<int>(walk->end - walk->groups) * WalkWords::kEach; }
+
 TEST_F(RememberedWalks, TheSameWalkIsFound) {
   Recurse(12, [this] {
     ASSERT_NE(Walk(), nullptr);
     const RememberedWalk* found = memory_->Find(caller_);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->stack, 42u);
-    EXPECT_GE(found->end - found->words, trace_.depth - 1);
+    EXPECT_GE(Count(found), trace_.depth - 1);
   });
 }
 
@@ -57,13 +59,13 @@ TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
         RememberedWalk* walk = Walk();
         ASSERT_NE(walk, nullptr);
         ASSERT_TRUE(walk->Holds(caller_));
-        for (const WalkWord* word = walk->words; word != walk->end; ++word) {
-          auto* place = const_cast<volatile uintptr_t*>(word->place);
+        for (int word = 0; word < Count(walk); ++word) {
+          auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + walk->groups[word / 4].places[word % 4];
           for (const int bit : {0, 5, 17, 40, 63}) {
             *place = *place ^ uintptr_t { 1 } << bit;
             const bool holds = walk->Holds(caller_);
             *place = *place ^ uintptr_t { 1 } << bit;
-            EXPECT_FALSE(holds) << "word " << word - walk->words << ", bit " << bit;
+            EXPECT_FALSE(holds) << "word " << word << ", bit " << bit;
           }
         }
         EXPECT_TRUE(walk->Holds(caller_));
@@ -79,8 +81,8 @@ TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
     ASSERT_NE(walk, nullptr);
     for (int i = 1; i < trace_.depth; ++i) {
       bool compared = false;
-      for (const WalkWord* word = walk->words; word != walk->end; ++word)
-        compared |= word->word == (trace_.frames[i] & kPcMask);
+      for (int word = 0; word < Count(walk); ++word)
+        compared |= walk->groups[word / 4].words[word % 4] == (trace_.frames[i] & kPcMask);
       EXPECT_TRUE(compared) << "frame " << i;
     }
   });
@@ -112,7 +114,7 @@ TEST_F(RememberedWalks, WithLabelsTheDeepestHaveRoomForThem) {
     Recurse(depth, [this] {
       const RememberedWalk* walk = Walk();
       if (walk == nullptr) return;
-      EXPECT_LE(walk->end - walk->words, RememberedWalk::kMost);
+      EXPECT_LE(Count(walk), RememberedWalk::kMost);
       EXPECT_TRUE(walk->Holds(caller_));
     });
   }
@@ -147,15 +149,16 @@ TEST_F(RememberedWalks, RowsThatWereForgottenForgetIt) {
 }
 
 TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
-  const CallerRegisters one{0x1000, 0x7000, 0}, other{0x2000, 0x7000, 0};
+  const CallerRegisters here{0x1000, 0x7000, 0};
+  const size_t one = 3, other = 4;
   const uint64_t path = 0x0123456789abcdef, other_path = 0x1123456789abcdef;
-  EXPECT_FALSE(memory_->Expects(one, path));
-  EXPECT_TRUE(memory_->Expects(one, path));
-  EXPECT_FALSE(memory_->Expects(one, other_path)) << "recursion comes back to a place by many paths";
-  EXPECT_FALSE(memory_->Expects(other, path));
-  EXPECT_TRUE(memory_->Expects(one, other_path)) << "two in turn";
-  for (uint64_t i = 0; i < 4; ++i) EXPECT_FALSE(memory_->Expects(one, i << 20));
-  EXPECT_FALSE(memory_->Expects(one, path));
+  EXPECT_FALSE(memory_->Expects(one, here, path));
+  EXPECT_TRUE(memory_->Expects(one, here, path));
+  EXPECT_FALSE(memory_->Expects(one, here, other_path)) << "recursion comes back to a place by many paths";
+  EXPECT_FALSE(memory_->Expects(other, here, path));
+  EXPECT_TRUE(memory_->Expects(one, here, other_path)) << "two in turn";
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_FALSE(memory_->Expects(one, here, i << 20));
+  EXPECT_FALSE(memory_->Expects(one, here, path));
 }
 
 TEST_F(RememberedWalks, ADeepStackIsNotKept) {
