@@ -198,12 +198,8 @@ extern "C" {
 
 // ---- The plain forms: their hot paths are in interpose/arch ----
 HOLDFAST_HOT_DATA constinit HotNew holdfast_hot_new = {kUnusedWord, nullptr, nullptr};
-HOLDFAST_HIDDEN void* HoldfastNewDue(size_t bytes) {
-  return NewDue<&Operators::_Znwm>(bytes);
-}
-HOLDFAST_HIDDEN void* HoldfastNewArrayDue(size_t bytes) {
-  return NewDue<&Operators::_Znam>(bytes);
-}
+HOLDFAST_HIDDEN void* HoldfastNewDue(size_t bytes) { return NewDue<&Operators::_Znwm>(bytes); }
+HOLDFAST_HIDDEN void* HoldfastNewArrayDue(size_t bytes) { return NewDue<&Operators::_Znam>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewFailed(size_t bytes) { return NewFailed<&Operators::_Znwm>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewArrayFailed(size_t bytes) { return NewFailed<&Operators::_Znam>(bytes); }
 HOLDFAST_HIDDEN HOLDFAST_COLD void* HoldfastNewElsewhere(size_t bytes, uintptr_t pc, uintptr_t sp, uintptr_t fp) {

@@ -47,16 +47,16 @@ struct alignas(64) RememberedWalk {
   static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
-  uint64_t generation;    // walk_generation before it was made; with kMore where HoldsMore is to be asked as well
-  const WalkWords* end;   // of `groups`; what is left of the last one repeats the first word
-  uintptr_t label_word;   // LabelWord when it was made
+  uint64_t generation;   // walk_generation before it was made; with kMore where HoldsMore is to be asked as well
+  const WalkWords* end;  // of `groups`; what is left of the last one repeats the first word
+  uintptr_t label_word;  // LabelWord when it was made
   Offset stack;
   bool uses_fp, has_labels;
   WalkWords groups[kMost / WalkWords::kEach];
   struct {
     Offset row;
     uint32_t size_class;  // 0xffff: none
-  } rows[kRows];  // of this stack. A class has its place, by its lowest bits
+  } rows[kRows];          // of this stack. A class has its place, by its lowest bits
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
@@ -113,8 +113,7 @@ class WalkMemory {
 
   // After Find has found none, and the last walk led to `stack`, whose path has this hash, while LabelWord had this value: keeps it, if
   // it is worth it. Null: it is not, or it is too long.
-  RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
-                                 uintptr_t label_word);
+  RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack, uintptr_t label_word);
   RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
   // Whether a walk from `caller` that led to the path of this hash came to this set not long ago; it has now.
   bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
