@@ -14,7 +14,7 @@
 //                        ClearUnusedWord             makes it 0 again
 //                        ChargeWord                  takes bytes (1 for 0) from a word that lies so far from the pointer
 //                        ChargeWordUnlessZero        the same, nothing for 0
-//   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, HOLDFAST_LOAD_PC_RELATIVE
+//   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
 //   address space        kPageBytes, kUserEnd
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
@@ -66,8 +66,10 @@ HOLDFAST_ARCH void SpinPause();
 // Takes 1 from the word, in one instruction; true if it was 0.
 HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
 // Adds to a word that only this thread adds to, in one instruction: whole for a handler that comes in between and for whoever
-// reads. True if its highest bit is set now.
-HOLDFAST_ARCH bool AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
+// reads.
+HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
+// The same; true if its highest bit is set now.
+HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
 // Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
 // Whether a pthread_spinlock_t with this word is free.

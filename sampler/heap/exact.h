@@ -60,8 +60,8 @@ inline bool PutBackCharge(int64_t charged) {
 
 // To a row of the calling thread's own. True: it is full, see kFullSum.
 HOLDFAST_HOT inline bool AddOwnAlloc(Row* row, uint64_t bytes) {
-  const int full = AddAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
-  return (full | AddAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits)) != 0;
+  const bool full = FillsAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
+  return FillsAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits) || full;
 }
 HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
   AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);

@@ -9,6 +9,7 @@
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/scratch.h"
 
 namespace holdfast {
@@ -73,6 +74,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
     thread.owner = static_cast<uint16_t>(ordinal < kMostOwners ? ordinal + 1 : 0);
+    if (WalkMemory* of_parent = WalkMemory::Of(thread)) of_parent->ForgetStarts();
     thread.heap_gap = thread.heap_countdown;  // of what was allocated since, the parent's part is not known
     thread.lock_countdown = 0;
     thread.hold_countdown = 0;

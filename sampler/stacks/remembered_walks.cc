@@ -111,6 +111,12 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, ui
   return &walk;
 }
 
+void WalkMemory::ForgetStarts() {
+  for (Innermost& innermost : innermost_) {
+    if (innermost.sp != 0) innermost.sp = 0;
+  }
+}
+
 void WalkMemory::KeepLabelsApart() {
   if (labels_apart_) return;
   labels_apart_ = true;

@@ -104,7 +104,7 @@ class WalkMemory {
     const uint64_t start = StartOf(caller);
     const Innermost& innermost = innermost_[start >> 54];
     static_assert(kInnermost == 1 << (64 - 54));
-    // Of this sp: so the place lies on the thread's own stack.
+    // Of this sp: so the place lies on the thread's own stack (see ForgetStarts).
     if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
     const size_t set = SetOf(start, *innermost.place);
     auto* const walk = reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(sets_) + found_last_[set]);
@@ -132,6 +132,10 @@ class WalkMemory {
     return known->key == KeyOf(path_hash, size_class) ? known : nullptr;
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
+
+  // In a child of fork, whose threads have these numbers anew: what was kept was on another thread's stack, of which there may be
+  // less by now.
+  void ForgetStarts();
 
   // Before this thread's labels change for the first time: walks are kept with the word in which they lie, and those of before are
   // forgotten. So a thread without labels pays nothing.

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sampler/stacks/sample_stack.h"
@@ -27,14 +29,28 @@ class RememberedWalks : public ::testing::Test {
   // Walks from here and keeps the walk; null where it is none to be kept.
   [[gnu::noinline]] RememberedWalk* Walk() {
     caller_ = HOLDFAST_CALLER();
+    if (find_) return memory_->Find(caller_);
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
     CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
     return WalkAgain() ? memory_->Keep(caller_, 42, *LabelWord(thread_state)) : nullptr;
+  }
+  [[gnu::noinline]] static RememberedWalk* AllocatesForAll() {
+    RememberedWalk* walk = fixture_->Walk();
+    asm volatile("" ::: "memory");
+    return walk;
+  }
+  template <int i>
+  [[gnu::noinline]] static RememberedWalk* Caller() {
+    RememberedWalk* walk = AllocatesForAll();
+    asm volatile("" ::"r"(i) : "memory");  // no two of them are one
+    return walk;
   }
   bool WalkAgain() {
     return CaptureStack(caller_, &thread_state.stack_bounds, memory_->last().trace(), &memory_->last());
   }
 
+  static inline RememberedWalks* fixture_;
+  bool find_ = false;
   WalkMemory* memory_;
   CallerRegisters caller_;
   StackTrace trace_;
@@ -146,6 +162,33 @@ TEST_F(RememberedWalks, RowsThatWereForgottenForgetIt) {
       EXPECT_FALSE(walk->Holds(caller_));
     }
   });
+}
+
+// Not a word is read: the stack on which it lay may be gone.
+TEST_F(RememberedWalks, AChildsThreadsFindNoneOfItsParents) {
+  Recurse(3, [this] {
+    ASSERT_NE(Walk(), nullptr);
+    ASSERT_NE(memory_->Find(caller_), nullptr);
+    memory_->ForgetStarts();
+    EXPECT_EQ(memory_->Find(caller_), nullptr);
+  });
+}
+
+// One function that allocates for all: of the walks that begin there each is found, whichever function has called it.
+TEST_F(RememberedWalks, ManyCallersOfOneFunctionAreFound) {
+  fixture_ = this;
+  [this]<int... i>(std::integer_sequence<int, i...>) {
+    RememberedWalk* (*const callers[])() = {&Caller<i>...};
+    std::set<RememberedWalk*> kept;
+    for (const bool find : {false, true}) {
+      find_ = find;
+      for (auto* caller : callers) {
+        RememberedWalk* walk = caller();
+        EXPECT_NE(walk, nullptr);
+        EXPECT_EQ(kept.insert(walk).second, !find);
+      }
+    }
+  }(std::make_integer_sequence<int, 24>());
 }
 
 TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
