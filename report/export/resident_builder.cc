@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-enum Type { kObjects, kSpace, kResident, kTypes };
+enum Type { kObjects, kSpace, kResidentSpace, kTypes };
 
 // What one sample of the profile adds up.
 struct Group {
@@ -47,7 +47,7 @@ class ResidentBuilder {
          {std::pair{"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}}) {
       profile_.sample_types.push_back({Intern(type), Intern(unit)});
     }
-    profile_.default_sample_type = profile_.sample_types[kResident].type;
+    profile_.default_sample_type = profile_.sample_types[kResidentSpace].type;
     profile_.period_type = {Intern("space"), Intern("bytes")};
     for (const IntervalChange& change : snapshot_.heap_intervals) {
       if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);
@@ -71,10 +71,10 @@ class ResidentBuilder {
       std::array<double, kTypes>& sums = groups[place->second].sums;
       sums[kObjects] += resident.objects;
       sums[kSpace] += resident.bytes;
-      sums[kResident] += resident.resident;
+      sums[kResidentSpace] += resident.resident;
       variances_[kObjects] += resident.objects_variance;
       variances_[kSpace] += resident.bytes_variance;
-      variances_[kResident] += resident.resident_variance;
+      variances_[kResidentSpace] += resident.resident_variance;
     }
     return groups;
   }
@@ -89,7 +89,7 @@ class ResidentBuilder {
     const StackInfo& stack = snapshot_.stacks[group.stack];
     const std::array<int64_t, kTypes> values = {Value(kObjects, group.sums[kObjects]),
                                                 Value(kSpace, group.sums[kSpace]),
-                                                Value(kResident, group.sums[kResident])};
+                                                Value(kResidentSpace, group.sums[kResidentSpace])};
     labels_.clear();
     if (!stack.overflow) {
       labels_.push_back(
