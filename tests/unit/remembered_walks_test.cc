@@ -188,7 +188,8 @@ TEST_F(RememberedWalks, ManyCallersOfOneFunctionAreFound) {
         EXPECT_EQ(kept.insert(walk).second, !find);
       }
     }
-  }(std::make_integer_sequence<int, 24>());
+  }
+  (std::make_integer_sequence<int, 24>());
 }
 
 TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
