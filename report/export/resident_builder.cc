@@ -15,13 +15,13 @@
 namespace holdfast {
 namespace {
 
-enum Type { kObjects, kSpace, kResidentSpace, kTypes };
+enum ResidentType { kLiveObjects, kLiveSpace, kResidentSpace, kResidentTypes };
 
 // What one sample of the profile adds up.
-struct Group {
+struct SummedUp {
   uint32_t stack;  // index into Snapshot::stacks: one of those that are alike
   uint64_t class_bytes;
-  std::array<double, kTypes> sums;
+  std::array<double, kResidentTypes> sums;
 };
 
 class ResidentBuilder {
@@ -31,7 +31,7 @@ class ResidentBuilder {
 
   Profile Build() {
     Describe();
-    for (const Group& group : Grouped()) Add(group);
+    for (const SummedUp& group : Grouped()) Add(group);
     AddComments(snapshot_, kResidentFile, nullptr, variances_, full_sums_, &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
@@ -56,10 +56,10 @@ class ResidentBuilder {
   }
 
   // A row that is not in the snapshot was made after it.
-  std::vector<Group> Grouped() {
+  std::vector<SummedUp> Grouped() {
     absl::flat_hash_map<Offset, const ResidentRow*> found;
     for (const ResidentRow& row : snapshot_.resident_rows) found.emplace(row.row, &row);
-    std::vector<Group> groups;
+    std::vector<SummedUp> groups;
     absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t>, size_t> index;
     for (const RowInfo& row : snapshot_.rows) {
       const auto of = found.find(row.place);
@@ -68,27 +68,27 @@ class ResidentBuilder {
       const auto [place, added] = index.emplace(
           std::tuple(stacks_.Intern(row.stack), row.class_bytes, snapshot_.stacks[row.stack].labels), groups.size());
       if (added) groups.push_back({row.stack, row.class_bytes, {}});
-      std::array<double, kTypes>& sums = groups[place->second].sums;
-      sums[kObjects] += resident.objects;
-      sums[kSpace] += resident.bytes;
+      std::array<double, kResidentTypes>& sums = groups[place->second].sums;
+      sums[kLiveObjects] += resident.objects;
+      sums[kLiveSpace] += resident.bytes;
       sums[kResidentSpace] += resident.resident;
-      variances_[kObjects] += resident.objects_variance;
-      variances_[kSpace] += resident.bytes_variance;
+      variances_[kLiveObjects] += resident.objects_variance;
+      variances_[kLiveSpace] += resident.bytes_variance;
       variances_[kResidentSpace] += resident.resident_variance;
     }
     return groups;
   }
 
-  int64_t Value(Type type, double value) {
+  int64_t Value(ResidentType type, double value) {
     uint64_t total = totals_[type];
     full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
     return static_cast<int64_t>(total - std::exchange(totals_[type], total));
   }
 
-  void Add(const Group& group) {
+  void Add(const SummedUp& group) {
     const StackInfo& stack = snapshot_.stacks[group.stack];
-    const std::array<int64_t, kTypes> values = {Value(kObjects, group.sums[kObjects]),
-                                                Value(kSpace, group.sums[kSpace]),
+    const std::array<int64_t, kResidentTypes> values = {Value(kLiveObjects, group.sums[kLiveObjects]),
+                                                Value(kLiveSpace, group.sums[kLiveSpace]),
                                                 Value(kResidentSpace, group.sums[kResidentSpace])};
     labels_.clear();
     if (!stack.overflow) {
@@ -104,8 +104,8 @@ class ResidentBuilder {
   Segments segments_;
   StackInterner stacks_;
   std::vector<Profile::Label> labels_;  // of the sample that is being made
-  std::array<double, kTypes> variances_ = {};
-  std::array<uint64_t, kTypes> totals_ = {};
+  std::array<double, kResidentTypes> variances_ = {};
+  std::array<uint64_t, kResidentTypes> totals_ = {};
   uint64_t full_sums_ = 0;
 };
 
