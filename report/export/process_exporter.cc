@@ -209,10 +209,12 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
   for (int i = 0; i < kFileKinds; ++i) {
     const auto kind = i >= kProfileKinds ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
     Kind& state = kinds_[i];
+    // The heap file has the account, which is to be as new as what is resident.
+    const uint64_t more_of_heap = kind == ProfileKind::kHeap ? FingerprintOfResident(*snapshot) : 0;
     const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
                                  : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
                                  : i == kResidentFile  ? FingerprintOfResident(*snapshot)
-                                                       : Fingerprint(*snapshot, kind);
+                                                       : Fingerprint(*snapshot, kind) + more_of_heap;
     if ((snapshot->profiles & KindBit(kind)) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;

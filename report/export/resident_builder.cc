@@ -88,8 +88,8 @@ class ResidentBuilder {
   void Add(const SummedUp& group) {
     const StackInfo& stack = snapshot_.stacks[group.stack];
     const std::array<int64_t, kResidentTypes> values = {Value(kLiveObjects, group.sums[kLiveObjects]),
-                                                Value(kLiveSpace, group.sums[kLiveSpace]),
-                                                Value(kResidentSpace, group.sums[kResidentSpace])};
+                                                        Value(kLiveSpace, group.sums[kLiveSpace]),
+                                                        Value(kResidentSpace, group.sums[kResidentSpace])};
     labels_.clear();
     if (!stack.overflow) {
       labels_.push_back(

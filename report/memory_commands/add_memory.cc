@@ -120,8 +120,8 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
   }
   if (!last.account.has_value()) {
     return absl::NotFoundError(fmt::format(
-        "{}: no account of its memory in {}: it lived less than a second, had more than 1 GiB resident, or an older "
-        "holdfast wrote that",
+        "{}: no account of its memory in {}: it lived less than a second, had more than 1 GiB resident, its /proc files "
+        "may not be read, or an older holdfast wrote that",
         Printable(group.program), Printable(group.newest().path)));
   }
   for (size_t i = 0; i < newest && !first.account.has_value(); ++i) {
@@ -219,7 +219,9 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
                    "Processes, as holdfast ls shows them; or heap profiles and folders of them")
       ->required();
   memory->add_option("--at", options->at, "Of files: the account of the newest snapshot that was made by then")
-      ->type_name("TIME");
+      ->type_name("TIME")
+      ->check(
+          [](const std::string& at) { return at.empty() ? "a time is needed, such as 10m or 2026-11-24T02:34" : ""; });
   memory->add_flag("--json", options->json, "All of it, for programs");
   memory->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);

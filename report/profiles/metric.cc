@@ -26,7 +26,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "times that a sum had no room for more (292 years of waiting): it stays as it is",
     "waits that no snapshot saw while they lasted: too many threads waited at once",
     "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
-    "labels that became [overflow]: more than 4,032 different sets, or one of more than 512 bytes",
+    "labels that became [overflow]: more than 4,032 different sets, one of more than 512 bytes, or more than 64 names of threads",
     "freed blocks whose age was not noted: the table was full (raise --max-memory)",
     "threads that count as ended: more than 16,128 lived at once",
     "exceptions whose type became [overflow]: more than 1,024 types",
