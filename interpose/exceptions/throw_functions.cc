@@ -84,10 +84,12 @@ int RaiseNowhere(void* /*exception*/) {
 }  // namespace
 
 void FindThrowFunctions() {
-  if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start))
+  // Who has one of the two has both; where there is no unwinder, one search is enough.
+  if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start)) {
     Look(RTLD_NEXT, "_Unwind_RaiseException", &global.raise_exception);
-  if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))
-    Look(RTLD_NEXT, "_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
+    if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))
+      Look(RTLD_NEXT, "_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
+  }
   if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
   Look(RTLD_NEXT, "__cxa_throw", &global.cxa_throw);
   Look(RTLD_NEXT, "__cxa_rethrow", &global.cxa_rethrow);
@@ -97,6 +99,7 @@ void FindThrowFunctions() {
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {
   if (LIKELY(global.cxa_throw != nullptr)) return global;
   ThrowFunctions found = FindFor(caller);
+  // Code of no module (a JIT compiler's) has looked the name up elsewhere: in a runtime that is loaded by now.
   if (found.cxa_throw == nullptr) FindIn("libstdc++.so.6", &found);
   if (found.cxa_throw == nullptr) found.cxa_throw = found.cxa_rethrow = reinterpret_cast<void*>(&abort);
   return found;

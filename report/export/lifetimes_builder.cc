@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kFreedByNames[kFreedBys] = {"same thread", "other thread", "temporary"};
 enum Type { kObjects, kSpace, kLifetime, kAlive, kTypes };
+constexpr std::pair<const char*, const char*> kTypesOfLifetimes[] = {
+    {"freed_objects", "count"}, {"freed_space", "bytes"}, {"lifetime", "nanoseconds"}, {"alive_space", "bytes"}};
 
 class LifetimesBuilder {
  public:
@@ -25,10 +27,10 @@ class LifetimesBuilder {
       : snapshot_(snapshot), segments_(snapshot), stacks_(snapshot, segments_, &profile_) {}
 
   Profile Build() {
-    Describe();
+    DescribeBlocks(snapshot_, kTypesOfLifetimes, kSpace, &profile_);
     for (const AgesInfo& info : Grouped()) AddFreed(info);
     for (const AliveInfo& info : snapshot_.alive) AddAlive(info);
-    AddComments(snapshot_, kLifetimesFile, nullptr, variances_, full_sums_, &profile_);
+    AddComments(snapshot_, kLifetimesFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
     segments_.AddMappings(&profile_);
@@ -37,21 +39,6 @@ class LifetimesBuilder {
 
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
-
-  void Describe() {
-    for (const auto& [type, unit] : {std::pair{"freed_objects", "count"},
-                                     {"freed_space", "bytes"},
-                                     {"lifetime", "nanoseconds"},
-                                     {"alive_space", "bytes"}}) {
-      profile_.sample_types.push_back({Intern(type), Intern(unit)});
-    }
-    profile_.default_sample_type = profile_.sample_types[kSpace].type;
-    profile_.period_type = {Intern("space"), Intern("bytes")};
-    for (const IntervalChange& change : snapshot_.heap_intervals) {
-      if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);
-    }
-    profile_.time_nanos = snapshot_.wall_ns;
-  }
 
   // Of all rows of a stack together: size classes and threads are not kept apart.
   std::vector<AgesInfo> Grouped() {
@@ -77,20 +64,15 @@ class LifetimesBuilder {
     return groups;
   }
 
-  int64_t Value(Type type, double value) {
-    uint64_t total = totals_[type];
-    full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
-    return static_cast<int64_t>(total - std::exchange(totals_[type], total));
-  }
-
   void AddFreed(const AgesInfo& info) {
-    values_ = {Value(kObjects, info.objects), Value(kSpace, info.bytes), Value(kLifetime, info.ages_ns), 0};
+    values_ = {columns_.Value(kObjects, info.objects), columns_.Value(kSpace, info.bytes),
+               columns_.Value(kLifetime, info.ages_ns), 0};
     Add(info.stack, info.bucket,
         {.key = Intern("freed"), .text = Intern(kFreedByNames[static_cast<int>(info.freed_by)])});
   }
 
   void AddAlive(const AliveInfo& info) {
-    values_ = {0, 0, 0, Value(kAlive, info.bytes)};
+    values_ = {0, 0, 0, columns_.Value(kAlive, info.bytes)};
     variances_[kAlive] += info.variance;
     Add(info.stack, info.bucket,
         {.key = Intern("bytes"), .number = static_cast<int64_t>(info.class_bytes), .unit = Intern("bytes")});
@@ -110,8 +92,7 @@ class LifetimesBuilder {
   std::vector<Profile::Label> labels_;  // of the sample that is being made
   std::array<int64_t, kTypes> values_ = {};
   std::array<double, kTypes> variances_ = {};
-  std::array<uint64_t, kTypes> totals_ = {};
-  uint64_t full_sums_ = 0;
+  Columns columns_;
 };
 
 }  // namespace

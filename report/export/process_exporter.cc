@@ -206,15 +206,16 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
   ProfileName name;
   name.program = ProgramForFileName(snapshot->process.program);
   name.pid = snapshot->process.pid;
+  // The heap file has the account, which is to be as new as what is resident.
+  const uint64_t of_resident = FingerprintOfResident(*snapshot);
   for (int i = 0; i < kFileKinds; ++i) {
     const auto kind = i >= kProfileKinds ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
     Kind& state = kinds_[i];
-    // The heap file has the account, which is to be as new as what is resident.
-    const uint64_t more_of_heap = kind == ProfileKind::kHeap ? FingerprintOfResident(*snapshot) : 0;
     const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
                                  : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
-                                 : i == kResidentFile  ? FingerprintOfResident(*snapshot)
-                                                       : Fingerprint(*snapshot, kind) + more_of_heap;
+                                 : i == kResidentFile
+                                     ? of_resident
+                                     : Fingerprint(*snapshot, kind) + (kind == ProfileKind::kHeap ? of_resident : 0);
     if ((snapshot->profiles & KindBit(kind)) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
@@ -273,8 +274,8 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
   LookAtWaits(table_, &*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);
   for (int i = 0; i < kFileKinds; ++i) {
-    // Of the highest memory in use there is no sum: it is of one process, at one moment.
-    if (i == kPeakFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
+    // Of the highest memory in use there is no sum: it is of one process, at one moment. Nor is what is resident looked at.
+    if (i == kPeakFile || i == kResidentFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     Profile profile =
         i == kLifetimesFile ? BuildLifetimesProfile(*snapshot) : BuildProfile(*snapshot, static_cast<ProfileKind>(i));

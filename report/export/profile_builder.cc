@@ -146,8 +146,8 @@ class Builder {
       }
     }
     if (kind_ == ProfileKind::kMap) AddLibcMappings(&stacks);
-    AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_, full_sums_,
-                &profile_);
+    AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_,
+                columns_.full_sums(), &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
     if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
@@ -196,21 +196,14 @@ class Builder {
     profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
   }
 
-  // Of the column `type`, whose sum is to have a place in a viewer, too.
-  int64_t Value(size_t type, double value) {
-    uint64_t total = totals_[type];
-    full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
-    return static_cast<int64_t>(total - std::exchange(totals_[type], total));
-  }
-
   void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
     const auto& sums = group.sums;
     // A free may be counted in between our two reads of a row: never more in use than allocated, never less than none.
     const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
     const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
     const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
-    const std::array<int64_t, 4> all = {Value(0, sums[kAllocObjects]), Value(1, sums[kAllocSpace]), Value(2, objects),
-                                        Value(3, space)};
+    const std::array<int64_t, 4> all = {columns_.Value(0, sums[kAllocObjects]), columns_.Value(1, sums[kAllocSpace]),
+                                        columns_.Value(2, objects), columns_.Value(3, space)};
     if (all == std::array<int64_t, 4>{}) return;
     const auto values = std::span(all).subspan(peak_ != nullptr ? 2 : 0);
     // All sizes meet in the overflow stack: a size class would be a lie there.
@@ -231,7 +224,8 @@ class Builder {
   }
 
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {
-    const std::array<int64_t, 2> values = {Value(0, group.sums[kContentions]), Value(1, group.sums[kDelay])};
+    const std::array<int64_t, 2> values = {columns_.Value(0, group.sums[kContentions]),
+                                           columns_.Value(1, group.sums[kDelay])};
     if (values == std::array<int64_t, 2>{}) return;
     labels_.clear();
     if (group.wait != WaitKind::kNone) {
@@ -264,8 +258,8 @@ class Builder {
 
   void AddThreadSample(const Group& group, const std::vector<uint32_t>& frames) {
     const double created = group.sums[kThreadsCreated];
-    const std::array<int64_t, 2> values = {Value(0, created),
-                                           Value(1, std::clamp(created - group.sums[kThreadsEnded], 0.0, created))};
+    const std::array<int64_t, 2> values = {
+        columns_.Value(0, created), columns_.Value(1, std::clamp(created - group.sums[kThreadsEnded], 0.0, created))};
     if (values == std::array<int64_t, 2>{}) return;
     labels_.clear();
     AddThreadLabels(group.labels);
@@ -273,7 +267,7 @@ class Builder {
   }
 
   void AddExceptionSample(const Group& group, const std::vector<uint32_t>& frames) {
-    const std::array<int64_t, 1> values = {Value(0, group.sums[kThrown])};
+    const std::array<int64_t, 1> values = {columns_.Value(0, group.sums[kThrown])};
     if (values[0] == 0) return;
     labels_.clear();
     if (const std::string type = TypeOf(group); !type.empty())
@@ -314,8 +308,7 @@ class Builder {
   Profile profile_;
   std::vector<Profile::Label> labels_;  // of the sample that is being made
   std::array<double, 4> variances_ = {};
-  std::array<uint64_t, 4> totals_ = {};
-  uint64_t full_sums_ = 0;
+  Columns columns_;
 };
 
 }  // namespace

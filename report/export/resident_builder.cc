@@ -17,6 +17,9 @@ namespace {
 
 enum ResidentType { kLiveObjects, kLiveSpace, kResidentSpace, kResidentTypes };
 
+constexpr std::pair<const char*, const char*> kTypesOfResident[] = {
+    {"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}};
+
 // What one sample of the profile adds up.
 struct SummedUp {
   uint32_t stack;  // index into Snapshot::stacks: one of those that are alike
@@ -30,9 +33,9 @@ class ResidentBuilder {
       : snapshot_(snapshot), segments_(snapshot), stacks_(snapshot, segments_, &profile_) {}
 
   Profile Build() {
-    Describe();
+    DescribeBlocks(snapshot_, kTypesOfResident, kResidentSpace, &profile_);
     for (const SummedUp& group : Grouped()) Add(group);
-    AddComments(snapshot_, kResidentFile, nullptr, variances_, full_sums_, &profile_);
+    AddComments(snapshot_, kResidentFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
     segments_.AddMappings(&profile_);
@@ -41,19 +44,6 @@ class ResidentBuilder {
 
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
-
-  void Describe() {
-    for (const auto& [type, unit] :
-         {std::pair{"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}}) {
-      profile_.sample_types.push_back({Intern(type), Intern(unit)});
-    }
-    profile_.default_sample_type = profile_.sample_types[kResidentSpace].type;
-    profile_.period_type = {Intern("space"), Intern("bytes")};
-    for (const IntervalChange& change : snapshot_.heap_intervals) {
-      if (change.interval != 0) profile_.period = static_cast<int64_t>(change.interval);
-    }
-    profile_.time_nanos = snapshot_.wall_ns;
-  }
 
   // A row that is not in the snapshot was made after it.
   std::vector<SummedUp> Grouped() {
@@ -79,17 +69,11 @@ class ResidentBuilder {
     return groups;
   }
 
-  int64_t Value(ResidentType type, double value) {
-    uint64_t total = totals_[type];
-    full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
-    return static_cast<int64_t>(total - std::exchange(totals_[type], total));
-  }
-
   void Add(const SummedUp& group) {
     const StackInfo& stack = snapshot_.stacks[group.stack];
-    const std::array<int64_t, kResidentTypes> values = {Value(kLiveObjects, group.sums[kLiveObjects]),
-                                                        Value(kLiveSpace, group.sums[kLiveSpace]),
-                                                        Value(kResidentSpace, group.sums[kResidentSpace])};
+    const std::array<int64_t, kResidentTypes> values = {columns_.Value(kLiveObjects, group.sums[kLiveObjects]),
+                                                        columns_.Value(kLiveSpace, group.sums[kLiveSpace]),
+                                                        columns_.Value(kResidentSpace, group.sums[kResidentSpace])};
     labels_.clear();
     if (!stack.overflow) {
       labels_.push_back(
@@ -105,8 +89,7 @@ class ResidentBuilder {
   StackInterner stacks_;
   std::vector<Profile::Label> labels_;  // of the sample that is being made
   std::array<double, kResidentTypes> variances_ = {};
-  std::array<uint64_t, kResidentTypes> totals_ = {};
-  uint64_t full_sums_ = 0;
+  Columns columns_;
 };
 
 }  // namespace

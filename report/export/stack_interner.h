@@ -3,7 +3,9 @@
 #ifndef HOLDFAST_REPORT_EXPORT_STACK_INTERNER_H_
 #define HOLDFAST_REPORT_EXPORT_STACK_INTERNER_H_
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +21,22 @@ namespace holdfast {
 
 // To the nearest; what is below 0, or no number, is 0.
 int64_t Rounded(double value);
+
+// The values of a profile's columns, column by column, rounded; cut where a viewer could not add the column up (kMostValue).
+class Columns {
+ public:
+  // As it is to stand in the file.
+  int64_t Value(size_t type, double value);
+  uint64_t full_sums() const { return full_sums_; }  // how many were cut
+
+ private:
+  std::array<uint64_t, 4> totals_ = {};
+  uint64_t full_sums_ = 0;
+};
+
+// What the builders of a profile of blocks say of its types; by default viewers show the one at `shown`.
+void DescribeBlocks(const Snapshot& snapshot, std::span<const std::pair<const char*, const char*>> types, size_t shown,
+                    Profile* profile);
 
 // Of the program's own, as `set` has them.
 void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profile::Label>* labels);

@@ -59,13 +59,11 @@ RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64
                                            uintptr_t label_word) {
   const size_t set = SetOfLast(caller);
   // It was not found because another start had its place in innermost_.
-  for (RememberedWalk& walk : sets_[set]) {
-    if (walk.Holds(caller)) return &walk;
-  }
-  return Expects(set, caller, path_hash) ? Keep(caller, stack, label_word) : nullptr;
+  if (RememberedWalk* walk = FindIn(caller, set)) return walk;
+  return Expects(set, caller, path_hash) ? Keep(caller, set, stack, label_word) : nullptr;
 }
 
-RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word) {
+RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offset stack, uintptr_t label_word) {
   const bool labels_apart = labels_apart_;
   if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
   // Two words a frame, one less for the outermost, which may have one that ends the walk: more are counted first.
@@ -75,7 +73,6 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, Offset stack, ui
     if (count > RememberedWalk::kMost) return nullptr;
     count = 0;
   }
-  const size_t set = SetOfLast(caller);
   RememberedWalk& walk = sets_[set][oldest_[set]];
   found_last_[set] = PlaceOf(walk);
   oldest_[set] = static_cast<uint8_t>((oldest_[set] + 1) % kWays);

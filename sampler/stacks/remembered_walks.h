@@ -106,15 +106,16 @@ class WalkMemory {
     static_assert(kInnermost == 1 << (64 - 54));
     // Of this sp: so the place lies on the thread's own stack (see ForgetStarts).
     if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
-    const size_t set = SetOf(start, *innermost.place);
-    auto* const walk = reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(sets_) + found_last_[set]);
-    return LIKELY(walk->Holds(caller)) ? walk : FindOther(InMemory(caller), set);
+    return FindIn(caller, SetOf(start, *innermost.place));
   }
 
   // After Find has found none, and the last walk led to `stack`, whose path has this hash, while LabelWord had this value: keeps it, if
   // it is worth it. Null: it is not, or it is too long.
   RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack, uintptr_t label_word);
-  RememberedWalk* Keep(const CallerRegisters& caller, Offset stack, uintptr_t label_word);
+  // The same in any case. `set`: SetOfLast.
+  RememberedWalk* Keep(const CallerRegisters& caller, size_t set, Offset stack, uintptr_t label_word);
+  // Where the last walk, which began at `caller`, is to be found from now on.
+  size_t SetOfLast(const CallerRegisters& caller);
   // Whether a walk from `caller` that led to the path of this hash came to this set not long ago; it has now.
   bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
 
@@ -158,9 +159,11 @@ class WalkMemory {
   uint32_t PlaceOf(const RememberedWalk& walk) const {
     return static_cast<uint32_t>(reinterpret_cast<const char*>(&walk) - reinterpret_cast<const char*>(sets_));
   }
+  HOLDFAST_HOT RememberedWalk* FindIn(const CallerRegisters& caller, size_t set) {
+    auto* const walk = reinterpret_cast<RememberedWalk*>(reinterpret_cast<char*>(sets_) + found_last_[set]);
+    return LIKELY(walk->Holds(caller)) ? walk : FindOther(InMemory(caller), set);
+  }
   RememberedWalk* FindOther(const CallerRegisters& caller, size_t set);
-  // Where the last walk, which began at `caller`, is to be found from now on.
-  size_t SetOfLast(const CallerRegisters& caller);
 
   // Of another table, or after a dlclose, it is another one.
   uint64_t KeyOf(uint64_t path_hash, uint16_t size_class) const {

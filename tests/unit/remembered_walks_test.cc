@@ -32,7 +32,7 @@ class RememberedWalks : public ::testing::Test {
     if (find_) return memory_->Find(caller_);
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
     CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
-    return WalkAgain() ? memory_->Keep(caller_, 42, *LabelWord(thread_state)) : nullptr;
+    return WalkAgain() ? memory_->Keep(caller_, memory_->SetOfLast(caller_), 42, *LabelWord(thread_state)) : nullptr;
   }
   [[gnu::noinline]] static RememberedWalk* AllocatesForAll() {
     RememberedWalk* walk = fixture_->Walk();

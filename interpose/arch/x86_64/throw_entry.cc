@@ -41,35 +41,24 @@ __cxa_rethrow:
   .cfi_endproc
   .size __cxa_rethrow, .-__cxa_rethrow
 
-  .globl _Unwind_RaiseException
-  .type _Unwind_RaiseException, @function
-_Unwind_RaiseException:
+  .macro HOLDFAST_UNWIND name, told
+  .globl \name
+  .type \name, @function
+\name:
   .cfi_startproc
   push %rdi
   .cfi_adjust_cfa_offset 8
   mov 8(%rsp), %rsi
   lea 16(%rsp), %rdx
   mov %rbp, %rcx
-  call HoldfastRaised
+  call \told
   pop %rdi
   .cfi_adjust_cfa_offset -8
   jmp *%rax
   .cfi_endproc
-  .size _Unwind_RaiseException, .-_Unwind_RaiseException
+  .size \name, .-\name
+  .endm
 
-  .globl _Unwind_Resume_or_Rethrow
-  .type _Unwind_Resume_or_Rethrow, @function
-_Unwind_Resume_or_Rethrow:
-  .cfi_startproc
-  push %rdi
-  .cfi_adjust_cfa_offset 8
-  mov 8(%rsp), %rsi
-  lea 16(%rsp), %rdx
-  mov %rbp, %rcx
-  call HoldfastResumed
-  pop %rdi
-  .cfi_adjust_cfa_offset -8
-  jmp *%rax
-  .cfi_endproc
-  .size _Unwind_Resume_or_Rethrow, .-_Unwind_Resume_or_Rethrow
+  HOLDFAST_UNWIND _Unwind_RaiseException, HoldfastRaised
+  HOLDFAST_UNWIND _Unwind_Resume_or_Rethrow, HoldfastResumed
 )");
