@@ -43,8 +43,8 @@ Row* FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* me
 
 // Of a stack that is not remembered, or not with this size class.
 Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
-                 uint16_t size_class) {
-  RememberedWalk* walk = memory->Find(caller);
+                 uint16_t size_class, bool unknown) {
+  RememberedWalk* walk = unknown ? nullptr : memory->Find(caller);
   Row* row;
   if (walk != nullptr) {
     if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
@@ -133,7 +133,7 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
 
 }  // namespace
 
-bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged) {
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged, bool unknown) {
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
   // A gap of an earlier interval has run out: its sample weighs what that says.
@@ -158,7 +158,7 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
   if (more != 0)
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
-  Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)));
+  Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
   // A sample that still stands at this address was freed where we did not see it.
   RecordFree(block);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {

@@ -68,7 +68,8 @@ HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
   AddAsOwner(&row->sums[kFreeSpace], bytes << kAmountFractionBits);
 }
 
-bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged);
+// `unknown`: this walk was looked for among those that are remembered, and is none of them.
+bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged, bool unknown);
 
 // `block` was just allocated for the program, at a charge that ran out and was taken. False: nothing has happened.
 HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
@@ -77,6 +78,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
   if (UNLIKELY(!IsExactNow(thread, recorded))) return false;
   const auto address = reinterpret_cast<uintptr_t>(block);
   WalkMemory* const memory = WalkMemory::Of(thread);
+  bool unknown = false;
   // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
   // No block (null) leads to the table's first word, which is never 0.
   if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) &&
@@ -99,11 +101,13 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
           Unmute(thread);
           return true;
         }
+      } else {
+        unknown = true;
       }
     }
     Unmute(thread);
   }
-  return RecordAllocExactSlow(InMemory(caller), block, bytes, charged);
+  return RecordAllocExactSlow(InMemory(caller), block, bytes, charged, unknown);
 }
 
 // Counts `block` as freed that was recorded in this row.

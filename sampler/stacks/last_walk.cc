@@ -11,23 +11,25 @@ uintptr_t WordAt(uintptr_t place) { return *reinterpret_cast<const uintptr_t*>(p
 
 }  // namespace
 
-bool LastWalk::IsUnchanged(int i) const {
-  return WordAt(sps_[i] - kWordBytes) == Pc(i) && (fp_read_at_[i] == 0 || WordAt(fp_read_at_[i]) == fps_[i]);
-}
-
 void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
   walked_generation_ = walk_generation.load(std::memory_order_acquire);
   walked_from_ = caller.sp;
   walked_top_ = walked_end_ = 0;
   count_ = may_join_ = joined_ = 0;
   gave_up_ = false;
-  sps_[0] = UINTPTR_MAX;
+  kept_[0].sp = UINTPTR_MAX;
   // Only what lies on the thread's own stack, and is still in use, is read.
-  if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || sps_[1] < caller.sp) return;
+  if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp) return;
   if (end_ != 0 && WordAt(end_) != 0) return;
-  int unchanged = 1;
-  while (unchanged < path_.depth && sps_[unchanged + 1] >= caller.sp && IsUnchanged(unchanged)) ++unchanged;
-  may_join_ = unchanged;
+  const Kept* last = &kept_[path_.depth];
+  while (last->sp < caller.sp) --last;
+  // The words that led to each frame: they lie above the sp of the next one.
+  const Kept* frame = &kept_[1];
+  for (; frame != last; ++frame) {
+    if (WordAt(frame->sp - kWordBytes) != frame->pc) break;
+    if (frame->fp_read_at != 0 && WordAt(frame->fp_read_at) != frame->fp) break;
+  }
+  may_join_ = static_cast<int>(frame - kept_);
 }
 
 bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
@@ -48,10 +50,10 @@ bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   path_.Cut(kept);
   for (int i = kept + 1, from = count_ - 1; from >= 0; ++i, --from) {
     const Frame& frame = walked_[from];
-    fp_read_at_[i - 1] = fp_matters_[i - 1] ? frame.fp_read_at : 0;
-    sps_[i] = frame.sp;
-    fps_[i] = frame.fp;
-    fp_matters_[i] = frame.uses_fp || (frame.fp_read_at == 0 && i > 1 && fp_matters_[i - 1]);
+    const bool matters_outside = fp_matters_[i - 1];
+    kept_[i - 1].fp_read_at = matters_outside ? frame.fp_read_at : 0;
+    kept_[i] = {frame.sp, trace->frames[from] & kPcMask, 0, frame.fp};
+    fp_matters_[i] = frame.uses_fp || (frame.fp_read_at == 0 && i > 1 && matters_outside);
     path_.Add(trace->frames[from]);
   }
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -33,8 +33,8 @@ class LastWalk {
   void Begin(const CallerRegisters& caller, const StackBounds& bounds);
   // At each frame. True: from here on it is the last walk.
   HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
-    while (sps_[may_join_] < sp) --may_join_;  // the first one is no frame's
-    if (UNLIKELY(sps_[may_join_] == sp) && IsAt(may_join_, pc, fp)) {
+    while (kept_[may_join_].sp < sp) --may_join_;  // the first one is no frame's
+    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(may_join_, pc, fp)) {
       joined_ = may_join_;
       return true;
     }
@@ -76,14 +76,15 @@ class LastWalk {
   };
   Word Innermost() const {
     const int i = path_.depth - 1;
-    return i > 0 ? Word{sps_[i] - sizeof(uintptr_t), Pc(i)} : Word{end_, 0};
+    return i > 0 ? Word{kept_[i].sp - sizeof(uintptr_t), kept_[i].pc} : Word{end_, 0};
   }
   // Calls `add(place, word)` for each word that it has read, in the order of the walk, and that matters.
   template <typename Add>
   void ForEachWord(Add add) const {
     for (int i = path_.depth - 1; i > 0; --i) {
-      add(sps_[i] - sizeof(uintptr_t), Pc(i));
-      if (fp_read_at_[i] != 0) add(fp_read_at_[i], fps_[i]);
+      const Kept& frame = kept_[i];
+      add(frame.sp - sizeof(uintptr_t), frame.pc);
+      if (frame.fp_read_at != 0) add(frame.fp_read_at, frame.fp);
     }
     if (end_ != 0) add(end_, 0);
   }
@@ -94,21 +95,21 @@ class LastWalk {
     uintptr_t fp_read_at;  // where its step found the fp of the next outer frame; 0: that has the same
     bool uses_fp;
   };
+  struct Kept {
+    uintptr_t sp, pc;
+    uintptr_t fp_read_at;  // where the fp of this frame was found; 0: elsewhere, or nothing depends on it
+    uintptr_t fp;
+  };
 
-  uintptr_t Pc(int i) const { return path_.frames[i - 1] & kPcMask; }
   bool IsAt(int i, uintptr_t pc, uintptr_t fp) const {
-    return Pc(i) == pc && (!fp_matters_[i] || fps_[i] == fp) && count_ + i <= kMaxDepth;
+    return kept_[i].pc == pc && (!fp_matters_[i] || kept_[i].fp == fp) && count_ + i <= kMaxDepth;
   }
-  // The words that led to this frame.
-  bool IsUnchanged(int i) const;
 
   // Of the last walk. The outermost frame is number 1; number 0 ends searches.
   uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
   uintptr_t top_ = 0;        // all that it has read lies below
   uintptr_t end_ = 0;        // where the return address 0 of the outermost frame stands, if it has one
-  uintptr_t sps_[kMaxDepth + 1];
-  uintptr_t fps_[kMaxDepth + 1];
-  uintptr_t fp_read_at_[kMaxDepth + 1];  // where the fp of this frame was found; 0: elsewhere, or nothing depends on it
+  Kept kept_[kMaxDepth + 1];
   bool fp_matters_[kMaxDepth + 1];
   StackPath path_;
 

@@ -22,20 +22,33 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
 }
 
 __attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
-  for (RememberedWalk& walk : sets_[set]) {
-    const uint32_t place = PlaceOf(walk);
-    if (place != found_last_[set] && walk.Holds(caller)) {
-      found_last_[set] = place;
+  const StackBounds& bounds = thread_state.stack_bounds;
+  if (UNLIKELY(caller.sp - bounds.low >= bounds.high - bounds.low)) return nullptr;
+  const size_t words_above = (bounds.high - caller.sp) / sizeof(uintptr_t);
+  const auto* const stack_words = reinterpret_cast<const uintptr_t*>(caller.sp);
+  const Signs& signs = signs_[set];
+  for (int way = 0; way < kWays; ++way) {
+    // The way's walk may have begun at another sp.
+    if (signs.places[way] >= words_above) continue;
+    if (static_cast<uint32_t>(stack_words[signs.places[way]]) != signs.words[way]) continue;
+    RememberedWalk& walk = sets_[set][way];
+    if (PlaceOf(walk) != found_last_[set] && walk.Holds(caller)) {
+      found_last_[set] = PlaceOf(walk);
       return &walk;
     }
   }
   return nullptr;
 }
 
-size_t WalkMemory::SetOfLast(const CallerRegisters& caller) {
+size_t WalkMemory::SetOfLast(const CallerRegisters& caller, bool* was_searched) {
   const auto [place, word] = last_.Innermost();
   const uint64_t start = StartOf(caller);
   Innermost& innermost = innermost_[start >> 54];
+  if (LIKELY(innermost.sp == caller.sp && reinterpret_cast<uintptr_t>(innermost.place) == place)) {
+    *was_searched = true;
+    return SetOf(start, word);
+  }
+  *was_searched = false;
   innermost.sp = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   innermost.place = reinterpret_cast<const uintptr_t*>(place);
@@ -57,9 +70,12 @@ bool WalkMemory::Expects(size_t set, const CallerRegisters& caller, uint64_t pat
 
 RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
                                            uintptr_t label_word) {
-  const size_t set = SetOfLast(caller);
+  bool was_searched;
+  const size_t set = SetOfLast(caller, &was_searched);
   // It was not found because another start had its place in innermost_.
-  if (RememberedWalk* walk = FindIn(caller, set)) return walk;
+  if (!was_searched) {
+    if (RememberedWalk* walk = FindIn(caller, set)) return walk;
+  }
   return Expects(set, caller, path_hash) ? Keep(caller, set, stack, label_word) : nullptr;
 }
 
@@ -73,25 +89,31 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
     if (count > RememberedWalk::kMost) return nullptr;
     count = 0;
   }
-  RememberedWalk& walk = sets_[set][oldest_[set]];
+  const int way = oldest_[set];
+  RememberedWalk& walk = sets_[set][way];
   found_last_[set] = PlaceOf(walk);
-  oldest_[set] = static_cast<uint8_t>((oldest_[set] + 1) % kWays);
+  oldest_[set] = static_cast<uint8_t>((way + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  const auto add = [&walk, &count](uintptr_t place, uintptr_t word) {
-    WalkWords& group = walk.groups[count / WalkWords::kEach];
-    group.places[count % WalkWords::kEach] = static_cast<uint16_t>(place);
-    group.words[count % WalkWords::kEach] = word;
-    ++count;
+  WalkWords* group = walk.groups;
+  const auto add = [&group, &count](uintptr_t place, uintptr_t word) {
+    group->places[count] = static_cast<uint16_t>(place);
+    group->words[count] = word;
+    if (++count == WalkWords::kEach) {
+      count = 0;
+      ++group;
+    }
   };
   uintptr_t misplaced = 0;
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
     misplaced |= place;
     add((place - caller.sp) / sizeof(uintptr_t), word);
   });
-  if (count == 0 || misplaced % sizeof(uintptr_t) != 0) return nullptr;
-  while (count % WalkWords::kEach != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
-  walk.end = walk.groups + count / WalkWords::kEach;
+  if ((count == 0 && group == walk.groups) || misplaced % sizeof(uintptr_t) != 0) return nullptr;
+  while (count != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
+  walk.end = group;
+  signs_[set].words[way] = static_cast<uint32_t>(walk.groups[0].words[kSign]);
+  signs_[set].places[way] = walk.groups[0].places[kSign];
   walk.sp = caller.sp;
   walk.fp = caller.fp;
   walk.label_word = label_word;

@@ -17,7 +17,7 @@
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: 1.6 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 3.1 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -91,7 +91,7 @@ static_assert(sizeof(RememberedWalk) == 23 * 64);
 // What one thread remembers.
 class WalkMemory {
  public:
-  static constexpr int kWalkSets = 256, kWays = 4, kInnermost = 1024, kMissed = 4, kKnownRows = 4096;
+  static constexpr int kWalkSets = 256, kWays = 8, kInnermost = 1024, kMissed = 4, kKnownRows = 4096;
 
   // The calling thread's; null: it has none, at least not yet.
   HOLDFAST_HOT static WalkMemory* Of(const ThreadState& thread) {
@@ -114,8 +114,8 @@ class WalkMemory {
   RememberedWalk* KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack, uintptr_t label_word);
   // The same in any case. `set`: SetOfLast.
   RememberedWalk* Keep(const CallerRegisters& caller, size_t set, Offset stack, uintptr_t label_word);
-  // Where the last walk, which began at `caller`, is to be found from now on.
-  size_t SetOfLast(const CallerRegisters& caller);
+  // Where the last walk, which began at `caller`, is to be found from now on. `was_searched`: Find looks for it there already.
+  size_t SetOfLast(const CallerRegisters& caller, bool* was_searched);
   // Whether a walk from `caller` that led to the path of this hash came to this set not long ago; it has now.
   bool Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash);
 
@@ -165,6 +165,14 @@ class WalkMemory {
   }
   RememberedWalk* FindOther(const CallerRegisters& caller, size_t set);
 
+  // Of each walk of a set one word, by whose lower half most others are told from it without a look at them: the third, as those
+  // of a set mostly have the first in common.
+  struct alignas(64) Signs {
+    uint32_t words[kWays];
+    uint16_t places[kWays];  // as in WalkWords
+  };
+  static constexpr int kSign = 2;
+
   // Of another table, or after a dlclose, it is another one.
   uint64_t KeyOf(uint64_t path_hash, uint16_t size_class) const {
     return ((path_hash ^ path_hash >> 32) + (last_.generation() << 16 | size_class)) * 0x9e3779b97f4a7c15;
@@ -176,6 +184,7 @@ class WalkMemory {
   Innermost innermost_[kInnermost];
   uint32_t found_last_[kWalkSets];  // bytes from the first set to the walk; 0: to one that is none of it, but as good
   uint8_t oldest_[kWalkSets];
+  Signs signs_[kWalkSets];
   bool labels_apart_;
   uint32_t missed_[kWalkSets][kMissed];  // newest first
   KnownRow known_rows_[kKnownRows];

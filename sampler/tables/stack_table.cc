@@ -117,6 +117,17 @@ void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
     __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
 }
 
+// The same for those of a path that are not known yet, and for the list of its stack.
+void AskForLists(SharedTable* table, const StackPath& path, uint64_t stack_hash) {
+  std::atomic<Offset>* const heads = table->header()->node_heads;
+  __builtin_prefetch(&table->header()->stack_heads[stack_hash % kStackHeads]);
+  const int first = path.known_nodes * kNodeFrames;
+  const auto head_at = [&](int at) { return &heads[Mix(path.hashes[at + kNodeFrames - 1]) % kNodeHeads]; };
+  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames) __builtin_prefetch(head_at(at));
+  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames)
+    __builtin_prefetch(table->At<Node>(head_at(at)->load(std::memory_order_relaxed)));
+}
+
 // `frames`: `count` of them, innermost first. In no list. Null: the table is full.
 Node* MakeNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
   auto* node = static_cast<Node*>(
@@ -220,6 +231,7 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels)
 Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int depth = path->depth;
   const uint64_t frames_hash = path->HashWith(labels), hash = StackHash(frames_hash, false);
+  AskForLists(table, *path, hash);
   StackList list(table, hash);
   if (Stack* found = list.Find()) return found;
   if (HasNoRoom(table)) return Overflow(table);

@@ -32,7 +32,8 @@ class RememberedWalks : public ::testing::Test {
     if (find_) return memory_->Find(caller_);
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
     CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
-    return WalkAgain() ? memory_->Keep(caller_, memory_->SetOfLast(caller_), 42, *LabelWord(thread_state)) : nullptr;
+    bool was_searched;
+    return WalkAgain() ? memory_->Keep(caller_, memory_->SetOfLast(caller_, &was_searched), 42, *LabelWord(thread_state)) : nullptr;
   }
   [[gnu::noinline]] static RememberedWalk* AllocatesForAll() {
     RememberedWalk* walk = fixture_->Walk();
