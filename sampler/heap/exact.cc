@@ -9,6 +9,7 @@
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/sample_stack.h"
+#include "sampler/tables/seen_stacks.h"
 
 namespace holdfast {
 
@@ -195,6 +196,7 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   if (!process.options.replay || !MayBeExactHere()) return;
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
+  BeginSeenStacks(table);
   // From now on a free asks the shadow map, too: before the first block that only that knows.
   BeginWithoutCounters();
   SetExactHere(thread);
@@ -206,7 +208,9 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
   if (block == nullptr || address % kShadowGrain != 0) return {};
   std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
-  return word != nullptr ? Shadowed{word->exchange(0, std::memory_order_relaxed)} : Shadowed{};
+  // As a rule there is none: no need for a locked instruction.
+  if (word == nullptr || word->load(std::memory_order_relaxed) == 0) return {};
+  return {word->exchange(0, std::memory_order_relaxed)};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {

@@ -13,6 +13,7 @@
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/scratch.h"
 #include "sampler/tables/label_sets.h"
+#include "sampler/tables/seen_stacks.h"
 #include "sampler/tables/shadow_map.h"
 
 namespace holdfast {
@@ -54,6 +55,7 @@ void BeginChild() {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
   }
   EndWithoutCounters();
+  ForgetSeenStacks();
   ResetScratch();
   ForgetModules();
   ForgetLabelFrames();

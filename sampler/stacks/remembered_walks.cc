@@ -30,7 +30,7 @@ __attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const Calle
   for (int way = 0; way < kWays; ++way) {
     // The way's walk may have begun at another sp.
     if (signs.places[way] >= words_above) continue;
-    if (static_cast<uint32_t>(stack_words[signs.places[way]]) != signs.words[way]) continue;
+    if (SignOf(stack_words[signs.places[way]]) != signs.words[way]) continue;
     RememberedWalk& walk = sets_[set][way];
     if (PlaceOf(walk) != found_last_[set] && walk.Holds(caller)) {
       found_last_[set] = PlaceOf(walk);
@@ -112,7 +112,7 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   if ((count == 0 && group == walk.groups) || misplaced % sizeof(uintptr_t) != 0) return nullptr;
   while (count != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
   walk.end = group;
-  signs_[set].words[way] = static_cast<uint32_t>(walk.groups[0].words[kSign]);
+  signs_[set].words[way] = SignOf(walk.groups[0].words[kSign]);
   signs_[set].places[way] = walk.groups[0].places[kSign];
   walk.sp = caller.sp;
   walk.fp = caller.fp;

@@ -168,9 +168,10 @@ class WalkMemory {
   // Of each walk of a set one word, by whose lower half most others are told from it without a look at them: the third, as those
   // of a set mostly have the first in common.
   struct alignas(64) Signs {
-    uint32_t words[kWays];
+    uint32_t words[kWays];   // SignOf; 0: none
     uint16_t places[kWays];  // as in WalkWords
   };
+  static uint32_t SignOf(uintptr_t word) { return static_cast<uint32_t>(word) | 1; }
   static constexpr int kSign = 2;
 
   // Of another table, or after a dlclose, it is another one.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sampler/tables/seen_stacks.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
@@ -16,19 +17,21 @@ class StackList {
  public:
   StackList(SharedTable* table, uint64_t hash) : table_(table), hash_(hash) {}
 
+  // True: it is not there, and Find need not look: Push and then Find do. What another thread adds after this look at the head makes
+  // Push fail; who added it before noted it before. Of four new stacks one is looked for all the same, so that a list that has
+  // become long gets its branch.
+  bool IsSurelyNew() {
+    if (seen_stacks.load(std::memory_order_relaxed) == nullptr || hash_ >> 62 == 0) return false;
+    Offset older[kMostBranches];
+    EnterInnermost(older);
+    length_ = 0;
+    return NoteSeen(hash_);
+  }
+
   // Null: it is not there.
   Stack* Find() {
-    Offset older[kMostBranches], behind = 0;
-    head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
-    bits_ = hash_ / kStackHeads;
-    branches_ = 0;
-    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
-         first_ = head_->load(std::memory_order_acquire)) {
-      auto* branch = table_->At<StackBranch>(first_);
-      behind = branch->next;
-      if (branches_ < kMostBranches) older[branches_] = behind;
-      Enter(branch);
-    }
+    Offset older[kMostBranches];
+    const Offset behind = EnterInnermost(older);
     if (Stack* found = FindInTwo(first_, behind)) return found;
     for (int i = branches_ - 1; i > 0; --i) {
       if (Stack* found = FindFrom(older[i - 1])) return found;
@@ -58,6 +61,22 @@ class StackList {
  private:
   static constexpr int kMostBranches = 12;  // one above the other: then all bits of the hash are used
 
+  // The list that the hash leads to behind all branches. Returns what lies behind the innermost of them, and fills in what lies
+  // behind each.
+  Offset EnterInnermost(Offset* older) {
+    Offset behind = 0;
+    head_ = &table_->header()->stack_heads[hash_ % kStackHeads];
+    bits_ = hash_ / kStackHeads;
+    branches_ = 0;
+    for (first_ = head_->load(std::memory_order_acquire); IsBranch(first_);
+         first_ = head_->load(std::memory_order_acquire)) {
+      auto* branch = table_->At<StackBranch>(first_);
+      behind = branch->next;
+      if (branches_ < kMostBranches) older[branches_] = behind;
+      Enter(branch);
+    }
+    return behind;
+  }
   bool IsBranch(Offset at) const { return at != 0 && table_->At<Stack>(at)->truncated == kIsBranch; }
   Stack* FindFrom(Offset at) const {
     while (at != 0) {

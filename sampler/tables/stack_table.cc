@@ -189,6 +189,9 @@ uint16_t DepthWith(int depth, TaggedPc labels) { return static_cast<uint16_t>(la
 
 // After `list` has not found it.
 Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf, uint16_t depth, bool truncated) {
+  if (UNLIKELY(NoteSeen(hash))) {
+    if (Stack* found = list->Find()) return found;
+  }
   while (true) {
     list->Branch();
     Stack* stack = table->New<Stack>();
@@ -198,6 +201,7 @@ Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf,
     stack->depth = depth;
     stack->truncated = truncated;
     if (list->Push(stack)) {
+      NoteSeen(hash);  // what is noted may have begun meanwhile
       table->header()->stack_count.fetch_add(1, std::memory_order_relaxed);
       if (depth % kNodeFrames != 0) table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
       return stack;
@@ -233,7 +237,9 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const uint64_t frames_hash = path->HashWith(labels), hash = StackHash(frames_hash, false);
   AskForLists(table, *path, hash);
   StackList list(table, hash);
-  if (Stack* found = list.Find()) return found;
+  if (!list.IsSurelyNew()) {
+    if (Stack* found = list.Find()) return found;
+  }
   if (HasNoRoom(table)) return Overflow(table);
   Offset parent = path->known_nodes != 0 ? path->nodes[path->known_nodes - 1] : 0;
   TaggedPc frames[kNodeFrames];
