@@ -11,7 +11,7 @@
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
-#include "sampler/stacks/sample_stack.h"
+#include "sampler/stacks/remembered_stack.h"
 #include "sampler/tables/stack_table.h"
 
 namespace holdfast {
@@ -141,9 +141,10 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
     return;
   }
   const OwnTime own_time(recorded, thread);
-  Stack* stack = SampleStack(recorded, thread, caller);
-  Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   const uint64_t interval = IntervalAt(recorded, thread.sampled_index);
+  Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
+                                                                       : SampleStack(recorded, thread, caller);
+  Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   const Weight weight = WeightOf(bytes, interval);
   CountAllocation(recorded, thread, bytes);
   AddAlloc(recorded, row, weight);

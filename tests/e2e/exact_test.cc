@@ -112,6 +112,23 @@ TEST_F(Exact, RandomTreesAreRecordedTheSame) {
   ExpectTheSame({"random_trees"});
 }
 
+// Above interval 1 stacks are remembered, too, up to kLargestReplayed: the same samples are drawn, and stand on the same stacks.
+TEST_F(Exact, SamplesOfASmallIntervalStandOnTheSameStacks) {
+  for (const char* program : {"random_trees", "realloc_cases", "mixed_sizes", "uses_libraries", "fork_profiles"}) {
+    std::vector<std::map<std::string, Values>> by_way[2];
+    for (const int replay : {0, 1}) {
+      std::filesystem::remove_all(out());
+      const RunResult r = RunAs(Launch::kPreload, {program},
+                                {{"heap-interval", "500"}, {"seed", "7"}, {"replay", std::to_string(replay)}});
+      ASSERT_TRUE(r.exited(0)) << r.Describe();
+      for (const Decoded& heap : NewestHeap()) by_way[replay].push_back(ByStack(heap));
+      std::sort(by_way[replay].begin(), by_way[replay].end());
+      ASSERT_FALSE(by_way[replay].empty());
+    }
+    EXPECT_EQ(by_way[0], by_way[1]) << program;
+  }
+}
+
 // Blocks that the shadow map has no room for, or that it does not take, are live samples as ever.
 TEST_F(Exact, LittleMemoryLosesNoFree) {
   const RunResult r = RunAs(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}, {"max-memory", "16MiB"}});

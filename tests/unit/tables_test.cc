@@ -12,6 +12,7 @@
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/locks/lock_times.h"
+#include "sampler/tables/seen_stacks.h"
 #include "sampler/tables/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
@@ -135,6 +136,55 @@ TEST(StackTable, APathAndATraceOfTheSameFramesAreOneStack) {
     }
     ASSERT_EQ(found, std::vector<TaggedPc>(frames.rbegin(), frames.rend())) << i;
   }
+}
+
+// Of all lists, behind branches, too.
+std::map<uint64_t, int> StacksByHash(SharedTable* table) {
+  std::map<uint64_t, int> by_hash;
+  const auto count = [&](auto&& self, Offset at) -> void {
+    for (; at != 0; at = table->At<Stack>(at)->next) {
+      const Stack* stack = table->At<Stack>(at);
+      if (stack->truncated != kIsBranch) {
+        ++by_hash[stack->hash];
+        continue;
+      }
+      for (const auto& head : table->At<StackBranch>(at)->heads) self(self, head.load());
+    }
+  };
+  for (const auto& head : table->header()->stack_heads) count(count, head.load());
+  return by_hash;
+}
+
+// As long as SeenStacks says of each whether it is new, no list is searched for most of them. Some stood in the table before it began,
+// others come by the way that asks nothing.
+TEST(StackTable, NewStacksThatFourThreadsAddAtOnceAreThereOnceEach) {
+  SharedTable* table = UseAnonymousTable(size_t{256} << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  constexpr TaggedPc kStacks = 100'000;
+  for (TaggedPc i = 0; i < 1000; ++i) InternStack(table, Trace({i + 1, 7}));
+  BeginSeenStacks(table);
+  ASSERT_NE(seen_stacks.load(), nullptr);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([table, number] {
+      StackPath path;
+      path.Add(7);
+      for (TaggedPc i = 0; i < kStacks; ++i) {
+        path.Cut(1);
+        path.Add(i + 1);
+        if (number == 3) InternStack(table, Trace({i + 1, 7}));
+        else InternStack(table, &path);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::map<uint64_t, int> by_hash = StacksByHash(table);
+  EXPECT_EQ(by_hash.size(), kStacks);
+  for (const auto& [hash, times] : by_hash) ASSERT_EQ(times, 1) << hash;
+  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
+  ForgetSeenStacks();
+  for (const auto& word : seen_stacks.load()->words) ASSERT_EQ(word.load(), 0u);
+  seen_stacks = nullptr;
 }
 
 TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
