@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 
+#include "report/analysis/variance.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {
@@ -175,6 +176,42 @@ TEST_F(MergeTest, DifferenceOfWhatOnlyGrowsAndTheNewestOfWhatIsInUse) {
   EXPECT_EQ(merged.Total(3), 309);
   EXPECT_EQ(merged.duration_nanos, 4000);
   EXPECT_EQ(merged.CommentValue("process"), "one");
+}
+
+// Of one that is exact and one that is not the sum is neither.
+TEST_F(MergeTest, SaysEachIntervalOfItsFiles) {
+  const auto with = [this](const char* name, const char* process, const std::vector<std::string>& comments,
+                           int64_t period) {
+    Profile p = Snapshot(process, 1, {Stack{"main;f", 4096, 1}});
+    p.period = period;
+    for (const std::string& comment : comments) p.AddComment(comment);
+    return Save(name, p);
+  };
+  const std::string every = with("a", "one", {"interval: 1 bytes"}, 1),
+                    rare = with("b", "two", {"interval: 524288 bytes"}, 524288),
+                    changed = with("c", "three",
+                                   {"interval: 65536 bytes", "interval since 2026-01-01T00:00:00Z: 524288 bytes",
+                                    "interval since 2026-01-01T00:00:01Z: 65536 bytes"},
+                                   65536);
+  const auto sampled = [this](const Profile& profile) {
+    const std::string file = Save("merged again", profile);
+    const Result top = testing::Catch([&](auto& out, auto& err) { return RunTop({.files = {file}}, out, err); });
+    const size_t at = std::min(top.out.size(), top.out.find("sampled  "));
+    return top.out.substr(at, top.out.find('\n', at) - at);
+  };
+  const Profile merged = Merged({.view = {.files = {every, rare}}});
+  EXPECT_EQ(sampled(merged), "sampled  every one, 1 in 512KiB");
+  EXPECT_THAT(err_, HasSubstr("different intervals"));
+  EXPECT_EQ(merged.CommentValue("interval"), "524288 bytes") << "most of the error comes from there";
+  EXPECT_EQ(merged.period, 524288);
+  const auto variances = VariancesOf(merged);
+  ASSERT_EQ(variances.size(), 4u);
+  EXPECT_GT(variances[3], 0) << "not exact, as its first file is";
+  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, every, changed}}})),
+            "sampled  every one, 1 in 64KiB, 1 in 512KiB");
+  const std::string other = with("d", "four", {"interval: 524288 bytes"}, 524288);
+  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, other}}})), "sampled  1 in 512KiB");
+  EXPECT_EQ(err_, "");
 }
 
 TEST_F(MergeTest, AverageAndWeightFilter) {
