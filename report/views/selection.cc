@@ -176,6 +176,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
     programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
+    if (file->profile->CommentValue("merged").empty()) view.single_files.push_back(file->path);
     if (const auto resident = ResidentBytesOf(*file->profile); resident.has_value() && view.kind == "heap") {
       ++view.resident_files;
       view.resident_bytes = WrappedSum(view.resident_bytes, *resident);
