@@ -229,6 +229,22 @@ TEST_F(MergeTest, AverageAndWeightFilter) {
   EXPECT_EQ(Merge({.view = {.files = {folder_.File("app.1.0001.heap.pb.gz")}}, .min_total = "1GiB"}).exit_code, 3);
 }
 
+// A shell's many are no reason to leave out the program that was meant.
+TEST_F(Analysis, PeaksAreThoseOfTheLargestProcesses) {
+  std::vector<std::string> files;
+  for (int i = 0; i < 6; ++i) {
+    Profile p = Snapshot("process " + std::to_string(i), 1, {Stack{"main;f", 1000 * (i + 1)}});
+    p.comments[0] = p.strings.Intern("kind: peak");
+    p.comments[1] = p.strings.Intern("program: app" + std::to_string(i));
+    p.AddComment("peak: " + std::to_string(1000 * (i + 1)) + " bytes at 2026-01-01T00:00:00.000Z");
+    files.push_back(Save("app." + std::to_string(i + 1) + ".0001.peak.pb.gz", p));
+  }
+  const Result top = testing::Catch([&](auto& out, auto& err) { return RunTop({.files = files}, out, err); });
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_THAT(top.out, HasSubstr("peak     app5: 5.86KiB at 2026-01-01T00:00:00.000Z\npeak     app4: "));
+  EXPECT_THAT(top.out, ::testing::Not(HasSubstr("peak     app1: ")));
+}
+
 class CheckTest : public Analysis {};
 
 TEST_F(CheckTest, BudgetsAreKeptOrNot) {
