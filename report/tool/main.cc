@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "report/processes/installation.h"
 #include "report/processes/leave_own_profile.h"
 #include "report/processes/run_options.h"
+#include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"
 
 namespace holdfast {
@@ -168,7 +170,9 @@ int Main(int argc, char** argv) {
     app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
   } catch (const CLI::Success& asked) {
     return Paged(true, [&](std::ostream& out) {
-      app.exit(asked, out, std::cerr);
+      std::ostringstream text;
+      app.exit(asked, text, std::cerr);
+      out << FittedHelp(text.str(), ScreenWidth());
       return kFine;
     });
   } catch (const CLI::ParseError& error) {
