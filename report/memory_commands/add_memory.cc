@@ -164,6 +164,7 @@ int RunMemory(const MemoryOptions& options) {
   const auto separate = [&] {
     if (std::exchange(any, true) && !options.json) std::cout << "\n";
   };
+  if (const auto latest = LatestOf(options.at, 0); !latest.ok()) return Failed(latest.status());
   std::vector<std::string> files;
   for (const std::string& text : options.of) {
     // A file of that name would have a folder before it, or an ending.

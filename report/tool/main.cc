@@ -105,7 +105,9 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     for (const CLI::Option* option : chosen[0]->get_options()) {
       for (const std::string& of : option->get_lnames()) options.push_back("--" + of);
     }
-    const std::string meant = wrong.starts_with("--") ? DidYouMean(wrong.substr(0, wrong.find(':')), options) : "";
+    const std::string said = wrong.substr(0, wrong.find(':'));
+    const bool is_one = std::find(options.begin(), options.end(), said) != options.end();  // its value is wrong
+    const std::string meant = said.starts_with("--") && !is_one ? DidYouMean(said, options) : "";
     Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }
