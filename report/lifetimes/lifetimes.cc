@@ -189,21 +189,24 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   AddLines(*view, all, &table);
   table.header.push_back(fmt::format("showing  {} of {} rows", rows.size(), count));
   const std::string what = options.stacks.by;
+  const bool has_object = what == "function" || what == "line" || what == "file" || what == "package";
+  // What it is sorted by is always there.
+  const auto from = [&given](const char* sort, size_t width) { return given.sort == sort ? 0 : width; };
   table.columns = {{"freed", "freed", Column::kRight, 5},
                    {"freed_error", "±", Column::kRight, 0, 1, kWider},
                    {"freed_percent", "freed%", Column::kRight, 6, 1, kRoomy},
-                   {"objects", "blocks", Column::kRight, 5, 1, kWider},
+                   {"objects", "blocks", Column::kRight, 5, 1, from("objects", kWider)},
                    {"within_1us_percent", "≤1us", Column::kRight, 5, 1, kWide},
                    {"within_1ms_percent", "≤1ms", Column::kRight, 5},
                    {"within_1s_percent", "≤1s", Column::kRight, 5},
                    {"longer_percent", ">1s", Column::kRight, 5, 1, kWide},
                    {"median_ns", "median", Column::kRight, 6},
-                   {"mean_ns", "mean", Column::kRight, 5, 1, kWide},
+                   {"mean_ns", "mean", Column::kRight, 5, 1, from("mean", kWide)},
                    {"temporary_percent", "temp%", Column::kRight, 5},
                    {"other_thread_percent", "other%", Column::kRight, 6, 1, kWide},
-                   {"alive", "alive", Column::kRight, 5, 1, kRoomy},
+                   {"alive", "alive", Column::kRight, 5, 1, from("alive", kRoomy)},
                    {"alive_error", all.alive_variance > 0 ? "±" : "", Column::kRight, 0, 1, kWidest},
-                   {"", what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2, 0, true},
+                   {"", has_object ? what + "  (object)" : what, Column::kLeft, 0, 2, 0, true},
                    {what, "", Column::kLeft}};
   for (const RowOf& row : rows) {
     TableRow& made = table.rows.emplace_back();

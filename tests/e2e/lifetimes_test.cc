@@ -214,6 +214,10 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
   EXPECT_THAT(result.out, HasSubstr("100%"));
   EXPECT_THAT(result.out, HasSubstr("at_once"));
+  // On a narrow terminal whose blocks they are has room, and so has what the rows are sorted by.
+  result = RunTool({"lifetimes", "--width", "80", "--sort", "mean", out()});
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("\n +freed .* mean .* function"));
+  EXPECT_THAT(result.out, HasSubstr("  handed_over"));
   result = RunTool({"lifetimes", "--format", "json", NewestHeap().at(0).path});
   ASSERT_TRUE(result.exited(0)) << "the file beside a heap profile: " << result.Describe();
   EXPECT_THAT(result.out, HasSubstr("\"within_1ms_percent\""));
