@@ -208,6 +208,19 @@ TEST_F(Peak, OfProcessesThatShareAFileIsThatOfTheOneThatHadMost) {
   const RunResult top = RunTool({"top", "--peak", "--unit", "MiB", files["heap"][0]});
   ASSERT_TRUE(top.exited(0)) << top.Describe();
   EXPECT_THAT(top.out, ::testing::ContainsRegex("peak +70[.0-9]*MiB at 2.*\\(the highest of 3 processes\\)"));
+  // Another exporter goes on from there.
+  ASSERT_TRUE(
+      RunAs(Launch::kRun, {"/bin/sh", "-c", one("1") + "true"},
+            {{"heap-interval", "1"}, {"lock-interval", "0"}, {"snapshot-every", "600s"}, {"merge-children", "yes"}})
+          .exited(0));
+  int later = 0;
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.program != "two_peaks" || name.kind != "peak") continue;
+    ++later;
+    EXPECT_EQ(Decode(name.path).Comment("merged"), "the highest of 4 processes");
+    ExpectSecondPeak(Decode(name.path), result.out, 0.02);
+  }
+  EXPECT_EQ(later, 1) << AllSummaries();
 }
 
 }  // namespace

@@ -212,6 +212,13 @@ TEST_F(MergeTest, SaysEachIntervalOfItsFiles) {
   const std::string other = with("d", "four", {"interval: 524288 bytes"}, 524288);
   EXPECT_EQ(sampled(Merged({.view = {.files = {rare, other}}})), "sampled  1 in 512KiB");
   EXPECT_EQ(err_, "");
+  // Which ages are known is said of the sum where it holds for all of it.
+  const std::string drawn =
+      "ages known: of one block in 384 of up to 16384 bytes, chosen at random; of each larger one";
+  const std::string some = with("e", "five", {"interval: 1 bytes", drawn}, 1),
+                    more = with("f", "six", {"interval: 1 bytes", drawn}, 1);
+  EXPECT_EQ("ages known: " + std::string(Merged({.view = {.files = {some, more}}}).CommentValue("ages known")), drawn);
+  EXPECT_EQ(Merged({.view = {.files = {some, rare}}}).CommentValue("ages known"), "");
 }
 
 TEST_F(MergeTest, AverageAndWeightFilter) {
