@@ -86,8 +86,9 @@ uint32_t Labels(uint32_t labels) { return Ready() ? SetLabels(labels) : 0; }
 }  // namespace
 }  // namespace holdfast
 
-// Found without a version, as operator new is.
-extern "C" HOLDFAST_EXPORT const holdfast_functions holdfast_v1;
+// Found without a version, as operator new is. Weak, as holdfast.h has said above that it is: clang's assembler takes no other
+// binding afterwards.
+extern "C" HOLDFAST_EXPORT __attribute__((weak)) const holdfast_functions holdfast_v1;
 constinit const holdfast_functions holdfast_v1 = {
     .bytes = sizeof(holdfast_functions),
     .snapshot = holdfast::Snapshot,

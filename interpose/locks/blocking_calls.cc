@@ -121,7 +121,7 @@ inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || Is
 // Joins what has ended already: no wait. Otherwise EBUSY, also for what cannot be joined.
 template <typename Join>
 inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
-  const int tried = pthread_tryjoin_np(thread, value);
+  const int tried = real.pthread_tryjoin_np(thread, value);
   if (tried != EBUSY || pthread_equal(thread, pthread_self())) return tried != EBUSY ? tried : join();
   return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
 }
@@ -142,7 +142,7 @@ __attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_
 // The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
 __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
   void* pointer = nullptr;
-  const int tried = pthread_tryjoin_np(thread, &pointer);
+  const int tried = real.pthread_tryjoin_np(thread, &pointer);
   if (tried == 0) {
     if (value != nullptr) *value = static_cast<int>(reinterpret_cast<uintptr_t>(pointer));
     return thrd_success;

@@ -24,6 +24,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "and more time or a smaller --heap-interval has to tell) or too few snapshots.\n"
       "Where the process has lifetimes profiles, half and oldest say how old what is in use is: half of it is older than the\n"
       "first, some of it than the second. Nothing there: it is not known.\n"
+      "JSON and CSV: slopes are an hour's, in bytes and in objects; kind says of what, and threads are objects alone.\n"
       "\n"
       "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
       "  holdfast leaks --kind threads holdfast.app.4242          threads that are created and do not end, alone\n"

@@ -22,14 +22,8 @@
 namespace holdfast {
 namespace {
 
-// "3d04h", "2h05m", "3m20s", "12s".
-std::string Age(int64_t ns) {
-  const int64_t seconds = ns > 0 ? ns / 1'000'000'000 : 0;
-  if (seconds >= 86400) return fmt::format("{}d{:02}h", seconds / 86400, seconds / 3600 % 24);
-  if (seconds >= 3600) return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
-  if (seconds >= 60) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  return fmt::format("{}s", seconds);
-}
+// In whole seconds.
+std::string Age(int64_t ns) { return FormatDuration(ns - ns % 1'000'000'000); }
 
 std::string OrOff(uint64_t interval, std::string (*format)(int64_t)) {
   return interval == 0 ? "off" : format(static_cast<int64_t>(interval));

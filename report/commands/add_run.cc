@@ -271,8 +271,14 @@ int ProgramRun::StayAsParent() {
   EndLike(status);
 }
 
-// Conditions on what is not sampled.
+// Conditions on what is not sampled, and kinds that are made of it.
 void ProgramRun::SayWhatNeverComes() const {
+  const std::pair<const char*, const char*> kinds[] = {{"lifetimes", "HOLDFAST_LIFETIMES"},
+                                                       {"resident", "HOLDFAST_RESIDENT"}};
+  for (const auto& [name, variable] : kinds) {
+    if (Setting(variable) == "yes" && Setting("HOLDFAST_HEAP_INTERVAL") == "0")
+      Say(fmt::format("--{} yes: there will be no such profile, as --heap-interval is 0", name));
+  }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;
   if (!ParseTriggers(text.c_str(), &triggers)) return;

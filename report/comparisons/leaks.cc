@@ -32,8 +32,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kStackCell = 10;
-constexpr size_t kHalfCell = 5;
+constexpr size_t kStackCell = 12;
+constexpr size_t kHalfCell = 7;
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -95,21 +95,23 @@ class Finder {
             fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
       }
       if (threads) {
-        const auto [series, added] = threads_.try_emplace(
-            described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+        const auto [series, added] =
+            threads_.try_emplace(OfKind(described.process, "threads"), described.program,
+                                 LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
         if (const auto read = series->second.second.Add(described); !read.ok()) return read;
         continue;
       }
-      if (const auto newest = newest_[described.process];
+      const OfKind whose(described.process, described.kind_stated ? described.kind : "heap");
+      if (const auto newest = newest_[whose];
           newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
-        newest_[described.process] = described.profile;
+        newest_[whose] = described.profile;
       }
       const auto [series, added] = processes_.try_emplace(
-          described.process, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+          whose, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
     }
     for (const auto& [process, ages] : ages_) {
-      if (const auto series = processes_.find(process); series != processes_.end()) {
+      if (const auto series = processes_.find({process, "heap"}); series != processes_.end()) {
         if (auto read = series->second.second.AddAges(ages); !read.ok()) return read;
       }
     }
@@ -143,7 +145,7 @@ class Finder {
   std::string TooFew() const {
     size_t most = 0;
     for (const auto* all : {&processes_, &threads_}) {
-      for (const auto& [process, series] : *all) most = std::max(most, series.second.snapshots());
+      for (const auto& [whose, series] : *all) most = std::max(most, series.second.snapshots());
     }
     return fmt::format(
         "{}: {} snapshot{} of a process {} too few to see growth; it takes {}. Let it run on, or take them more often "
@@ -156,9 +158,11 @@ class Finder {
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
     const RateUnit rate = RateUnitFor(ShortestHours());
-    table.columns = {{"slope", fmt::format("bytes/{}", rate.symbol), Column::kRight, 8},
+    table.columns = {{"kind", ""},
+                     {"slope", fmt::format("bytes/{}", rate.symbol), Column::kRight, 8},
                      {"slope_error", "±", Column::kRight, 0, 1, kRoomy},
                      {"object_slope", fmt::format("objects/{}", rate.symbol), Column::kRight, 0, 1, kWide},
+                     {"object_slope_error", ""},
                      {"in_use", "in use"},
                      {"objects_in_use", "objects", Column::kRight, 0, 1, kWide},
                      {"age_half_ns", "half", Column::kRight, 0, 1, kRoomy},
@@ -173,15 +177,17 @@ class Finder {
     double leak_slope = 0;
     Grows worst = Grows::kNo;
     bool ages_known = false;
-    for (const auto& [process, named] : processes_) {
+    for (const auto& [whose, named] : processes_) {
+      const auto& [process, kind] = whose;
       const auto& [program, series] = named;
       if (series.snapshots() < kLeastSnapshots) {
         ++fewer;
         continue;
       }
       const Growth total = series.Total();
-      table.header.push_back(
-          fmt::format("program  {}: {} snapshots over {}", program, series.snapshots(), HoursText(series.Hours())));
+      table.header.push_back(fmt::format("program  {}{}: {} snapshots over {}", program,
+                                         kind == "heap" ? "" : fmt::format(", {} profiles", kind), series.snapshots(),
+                                         HoursText(series.Hours())));
       table.header.push_back(fmt::format(
           "in use   {}, {} ± {} {} ({})", FormatSize(series.TotalNow()), SignedSize(total.slope / rate.an_hour),
           FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
@@ -189,7 +195,7 @@ class Finder {
       const std::vector<LeakSeries::Entry> entries = series.Entries();
       const GrowthAnswer answer = AnswerOf(series, entries);
       table.header.push_back("answer   " + TextOf(answer));
-      if (const std::string how = HowToNameIn(process); !how.empty()) table.header.push_back("names    " + how);
+      if (const std::string how = HowToNameIn(whose); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : entries) {
@@ -207,13 +213,13 @@ class Finder {
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
         const AliveAges ages = series.AgesOf(entry);
         ages_known = ages_known || ages.half_ns() >= 0;
-        table.rows.push_back(RowOf(process, program, entry, ages, series.FramesOf(entry), rate, grows));
+        table.rows.push_back(RowOf(whose, program, entry, ages, series.FramesOf(entry), rate, grows));
         stacks.push_back(series.FramesOf(entry));
       }
       leak_slope = std::max(leak_slope, process_leaks);
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
-    for (const auto& [process, named] : threads_) {
+    for (const auto& [whose, named] : threads_) {
       const auto& [program, series] = named;
       if (series.snapshots() < kLeastSnapshots) continue;
       size_t growing = 0;
@@ -225,7 +231,7 @@ class Finder {
         }
         ++growing;
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
-        table.rows.push_back(ThreadRowOf(process, program, entry, series.FramesOf(entry), rate));
+        table.rows.push_back(ThreadRowOf(whose, program, entry, series.FramesOf(entry), rate));
         stacks.push_back(series.FramesOf(entry));
       }
       if (growing == 0) {
@@ -264,11 +270,14 @@ class Finder {
   }
 
  private:
+  // A process by its identity, and heap, map, …: what one program has of several kinds is several series.
+  using OfKind = std::pair<std::string, std::string>;
+
   // Of the processes that are told: no unit is longer than what was seen of each.
   double ShortestHours() const {
     double hours = std::numeric_limits<double>::infinity();
     for (const auto* all : {&processes_, &threads_}) {
-      for (const auto& [process, named] : *all) {
+      for (const auto& [whose, named] : *all) {
         if (named.second.snapshots() >= kLeastSnapshots) hours = std::min(hours, named.second.Hours());
       }
     }
@@ -276,7 +285,7 @@ class Finder {
   }
 
   // Of the newest snapshot of a process: what brings the names that it lacks.
-  std::string HowToNameIn(const std::string& process) const {
+  std::string HowToNameIn(const OfKind& process) const {
     const Profile& profile = *newest_.at(process);
     auto whose = Plumbing::Make(profile, options_.view.stacks.plumbing);
     const auto in_use = FindMetric(profile, "inuse_space");
@@ -295,33 +304,35 @@ class Finder {
                        HoursText((limit_ - now) / slope));
   }
 
-  TableRow RowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
-                 const AliveAges& ages, const std::vector<std::string>& frames, const RateUnit& rate,
-                 bool grows) const {
+  TableRow RowOf(const OfKind& whose, const std::string& program, const LeakSeries::Entry& entry, const AliveAges& ages,
+                 const std::vector<std::string>& frames, const RateUnit& rate, bool grows) const {
     const double error = std::min(9e18, entry.bytes.half_width / rate.an_hour);
-    return {{Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
+    return {{Cell::Text(whose.second), Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
              Cell::Real(fmt::format("{:.4g}", entry.objects.slope / rate.an_hour), entry.objects.slope),
-             Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
+             Cell::Real("", entry.objects.half_width), Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(ages.half_ns()),
              AgeCell(ages.oldest_ns()), Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program),
-             Cell::Text(process), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Text(whose.first), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
   }
 
-  static Cell AgeCell(int64_t ns) {
-    return ns < 0 ? Cell::Real("", std::numeric_limits<double>::quiet_NaN()) : Cell::Number(OlderText(ns), ns);
+  static Cell AgeCell(int64_t ns) { return ns < 0 ? ForPeople("") : Cell::Number(OlderText(ns), ns); }
+
+  // Nothing in CSV, null in JSON: what a program adds up there is of one unit.
+  static Cell ForPeople(std::string shown) {
+    return Cell::Real(std::move(shown), std::numeric_limits<double>::quiet_NaN());
   }
 
-  static TableRow ThreadRowOf(const std::string& process, const std::string& program, const LeakSeries::Entry& entry,
+  // Where people look for bytes they see threads, with that word; programs find them among the objects.
+  static TableRow ThreadRowOf(const OfKind& whose, const std::string& program, const LeakSeries::Entry& entry,
                               const std::vector<std::string>& frames, const RateUnit& rate) {
     const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
-    return {{Cell::Real(fmt::format("{:+.4g} threads", slope), entry.objects.slope),
-             Cell::Real(fmt::format("±{:.4g}", error), entry.objects.half_width),
-             Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
-             Cell::Number(fmt::format("{} threads", entry.objects_now), entry.objects_now),
+    return {{Cell::Text(whose.second), ForPeople(fmt::format("{:+.4g} threads", slope)),
+             ForPeople(fmt::format("±{:.4g}", error)), Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
+             Cell::Real("", entry.objects.half_width), ForPeople(fmt::format("{} threads", entry.objects_now)),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(-1), AgeCell(-1),
-             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(process),
+             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(whose.first),
              Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             1.0};
   }
@@ -330,10 +341,9 @@ class Finder {
   Suppressions suppressions_;
   double limit_ = 0;
   std::set<std::string> seen_, seen_ages_;
-  std::map<std::string, std::pair<std::string, LeakSeries>> processes_;  // by identity: program, series
-  std::map<std::string, std::pair<std::string, LeakSeries>> threads_;    // the same, of threads alive
-  std::map<std::string, std::shared_ptr<Profile>> newest_;               // the same
-  std::map<std::string, ProfileFile> ages_;                              // the same: the newest lifetimes profiles
+  std::map<OfKind, std::pair<std::string, LeakSeries>> processes_, threads_;  // program, series
+  std::map<OfKind, std::shared_ptr<Profile>> newest_;
+  std::map<std::string, ProfileFile> ages_;  // by identity: the newest lifetimes profiles
 };
 
 }  // namespace

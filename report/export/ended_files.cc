@@ -48,7 +48,10 @@ uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_
     removed += output.Shrink(max_bytes, {files.front()}).size();
     files.pop_front();
   }
-  if (max_bytes != 0 && user == geteuid() && output.bytes() > max_bytes) removed += ShrinkEarlier(output, max_bytes);
+  // A build's last files may come all at once, more of them than are read at a time.
+  for (uint64_t more = 1; more != 0 && max_bytes != 0 && user == geteuid() && output.bytes() > max_bytes;) {
+    removed += more = ShrinkEarlier(output, max_bytes);
+  }
   return removed;
 }
 

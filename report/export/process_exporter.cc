@@ -272,17 +272,27 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
   absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   LookAtWaits(table_, &*snapshot);
+  KeepPeak(&*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);
+  const std::string program = ProgramForFileName(snapshot->process.program);
+  if (const PeakState& state = peak_.state(); snapshot->peak && state.bytes != 0) {
+    const auto build = [&] {
+      Profile profile = BuildPeakProfile(*snapshot, state);
+      Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+      return profile;
+    };
+    absl::Status added = shared->AddPeak(output, program, snapshot->highest_bytes, state.estimated_bytes(), build);
+    if (!added.ok()) return added;
+  }
   for (int i = 0; i < kFileKinds; ++i) {
-    // Of the highest memory in use there is no sum: it is of one process, at one moment. Nor is what is resident looked at.
+    // What is resident is not looked at.
     if (i == kPeakFile || i == kResidentFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     Profile profile =
         i == kLifetimesFile ? BuildLifetimesProfile(*snapshot) : BuildProfile(*snapshot, static_cast<ProfileKind>(i));
     if (profile.samples.empty()) continue;
     Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
-    const absl::Status added =
-        shared->Add(output, ProgramForFileName(snapshot->process.program), kFileKindNames[i], profile);
+    const absl::Status added = shared->Add(output, program, kFileKindNames[i], profile);
     if (!added.ok()) return added;
   }
   return absl::OkStatus();

@@ -18,16 +18,25 @@
 namespace holdfast {
 namespace {
 
-constexpr char kMerged[] = "merged", kAgesKnown[] = "ages known";
+constexpr char kMerged[] = "merged", kAgesKnown[] = "ages known", kPeak[] = "peak", kPeakStacks[] = "peak stacks";
+constexpr std::string_view kSumOf = "sum of ", kHighestOf = "the highest of ";
 
-// "sum of 312 processes" → 312.
+// "sum of 312 processes", "the highest of 312 processes" → 312.
 uint64_t ProcessesIn(const Profile& profile) {
   std::string_view text = profile.CommentValue(kMerged);
   uint64_t count = 0;
-  constexpr std::string_view kStart = "sum of ";
-  if (!text.starts_with(kStart)) return 0;
-  text.remove_prefix(kStart.size());
-  return absl::SimpleAtoi(std::string(text.substr(0, text.find(' '))), &count) ? count : 0;
+  for (const std::string_view start : {kSumOf, kHighestOf}) {
+    if (!text.starts_with(start)) continue;
+    text.remove_prefix(start.size());
+    return absl::SimpleAtoi(std::string(text.substr(0, text.find(' '))), &count) ? count : 0;
+  }
+  return 0;
+}
+
+// "73400320 bytes at 2026-…" → 73400320.
+double BytesIn(std::string_view text) {
+  double bytes = 0;
+  return absl::SimpleAtod(std::string(text.substr(0, text.find(' '))), &bytes) ? bytes : 0;
 }
 
 }  // namespace
@@ -52,6 +61,20 @@ absl::Status ProgramFiles::AddTo(Sum* sum, const Profile& profile, uint64_t proc
   return absl::OkStatus();
 }
 
+absl::Status ProgramFiles::KeepHigher(Sum* sum, const Profile& profile, uint64_t processes) {
+  sum->processes += processes;
+  const std::string_view peak = profile.CommentValue(kPeak), seen = profile.CommentValue(kPeakStacks);
+  if (BytesIn(peak) > BytesIn(sum->peak)) sum->peak = peak;
+  if (BytesIn(seen) <= BytesIn(sum->peak_stacks)) return absl::OkStatus();
+  sum->peak_stacks = seen;
+  sum->command = profile.CommentValue("command");
+  sum->merger = std::make_unique<ProfileMerger>();
+  sum->time_nanos = 0;
+  sum->lost.clear();
+  sum->intervals.clear();
+  return AddTo(sum, profile, 0);
+}
+
 absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum* sum) {
   for (const OutputFolder::Entry& entry : output.ListOf(key.first, 0)) {
     if (!entry.regular || entry.name.kind != key.second || (sum->has_file && entry.name.seq < sum->file.seq)) continue;
@@ -61,22 +84,44 @@ absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum
   if (!sum->has_file) return absl::OkStatus();
   const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(sum->file));
   // Somebody else's file: stays, beside ours.
-  if (!profile.ok() || ProcessesIn(*profile) == 0 || !AddTo(sum, *profile, ProcessesIn(*profile)).ok()) {
+  const auto add = key.second == kPeak ? KeepHigher : AddTo;
+  if (!profile.ok() || ProcessesIn(*profile) == 0 || !add(sum, *profile, ProcessesIn(*profile)).ok()) {
     *sum = Sum();
   }
   return absl::OkStatus();
 }
 
-absl::Status ProgramFiles::Add(const OutputFolder& output, const std::string& program, const std::string& kind,
-                               const Profile& profile) {
-  const Key key = {program, kind};
+absl::StatusOr<ProgramFiles::Sum*> ProgramFiles::SumOf(const OutputFolder& output, const Key& key) {
   const auto [place, is_new] = sums_.try_emplace(key);
   if (is_new) {
     if (const absl::Status adopted = Adopt(output, key, &place->second); !adopted.ok()) return adopted;
   }
-  const absl::Status added = AddTo(&place->second, profile, 1);
+  return &place->second;
+}
+
+absl::Status ProgramFiles::Add(const OutputFolder& output, const std::string& program, const std::string& kind,
+                               const Profile& profile) {
+  const Key key = {program, kind};
+  const absl::StatusOr<Sum*> sum = SumOf(output, key);
+  if (!sum.ok()) return sum.status();
+  const absl::Status added = AddTo(*sum, profile, 1);
   if (added.ok()) unwritten_.insert(key);
   return added;
+}
+
+absl::Status ProgramFiles::AddPeak(const OutputFolder& output, const std::string& program, double highest, double seen,
+                                   const std::function<Profile()>& build) {
+  const Key key = {program, kPeak};
+  const absl::StatusOr<Sum*> sum = SumOf(output, key);
+  if (!sum.ok()) return sum.status();
+  const bool is_higher = highest > BytesIn((*sum)->peak) || seen > BytesIn((*sum)->peak_stacks);
+  if (!is_higher) {
+    ++(*sum)->processes;
+  } else if (absl::Status kept = KeepHigher(*sum, build(), 1); !kept.ok()) {
+    return kept;
+  }
+  unwritten_.insert(key);
+  return absl::OkStatus();
 }
 
 absl::Status ProgramFiles::Write(const OutputFolder& output) {
@@ -100,7 +145,12 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   add(absl::StrCat("version: holdfast ", HoldfastVersion()));
   if (sum->intervals.size() == 1) add(absl::StrCat("interval: ", *sum->intervals.begin()));
   if (!sum->ages_known.empty()) add(fmt::format("{}: {}", kAgesKnown, fmt::join(sum->ages_known, "; ")));
-  add(fmt::format("{}: sum of {} process{}", kMerged, sum->processes, sum->processes == 1 ? "" : "es"));
+  add(fmt::format("{}: {}{} process{}", kMerged, key.second == kPeak ? kHighestOf : kSumOf, sum->processes,
+                  sum->processes == 1 ? "" : "es"));
+  for (const auto& [what, text] :
+       {std::pair("command", sum->command), {kPeak, sum->peak}, {kPeakStacks, sum->peak_stacks}}) {
+    if (!text.empty()) add(absl::StrCat(what, ": ", text));
+  }
   const size_t types = profile.sample_types.size();
   for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {
     double variance = 0;

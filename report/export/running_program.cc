@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/time_budget.h"
+#include "report/base/value_units.h"
 #include "report/memory/libc_mappings.h"
 #include "report/memory/resident_rows.h"
 #include "report/pprof/stack_text.h"
@@ -118,8 +119,8 @@ void RunningProgram::LookAtResident(const TableFile& table, Snapshot* snapshot) 
     const std::optional<pid_t> pid = FindProcess(table.owner());
     if (!pid.has_value() || table.liveness() == Liveness::kDead) return absl::NotFoundError("the process has ended");
     if (!at_end && start < next_resident_ns_) {
-      return absl::ResourceExhaustedError(fmt::format("looking takes long, and is due again in {:.0f} s",
-                                                      static_cast<double>(next_resident_ns_ - start) / kSecond));
+      return absl::ResourceExhaustedError(
+          fmt::format("looking takes long, and is due again in {}", FormatDuration(next_resident_ns_ - start)));
     }
     return ReadResidentRows(*pid, table, Deadline::In(at_end ? kResidentTimeAtEnd : kResidentTime), snapshot);
   };

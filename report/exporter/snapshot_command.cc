@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/value_units.h"
 #include "report/exporter/resident_memory.h"
 
 namespace holdfast {
@@ -115,7 +116,7 @@ void SnapshotCommand::Ended(int status, bool too_long) {
   TakeOutput();
   output_.Close();
   if ((status == 0 && !too_long) || std::exchange(said_failure_, true)) return;
-  const std::string how = too_long              ? fmt::format("killed after {} s", kMostTime / kSecond)
+  const std::string how = too_long              ? fmt::format("killed after {}", FormatDuration(kMostTime))
                           : WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status))
                                                 : fmt::format("exit status {}", WEXITSTATUS(status));
   Note(how + "; said once");

@@ -5,7 +5,7 @@
 
 namespace holdfast {
 
-void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t> values, double variance_of_bytes) {
+void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t> values) {
   int bucket = 0;
   bool is_temporary = false, is_others = false;
   for (const Profile::Label& label : profile.LabelsOf(profile.samples[sample])) {
@@ -24,7 +24,12 @@ void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t
   alive_of[bucket] += of(3);
   if (is_temporary) temporary += of(1);
   if (is_others) other_thread += of(1);
-  variance += variance_of_bytes;
+}
+
+void AgeSums::SetAlive(double now, double variance_of_them) {
+  for (double& of : alive_of) of *= alive > 0 ? now / alive : 0;
+  alive = now;
+  alive_variance = variance_of_them;
 }
 
 double AgeSums::ShareWithin(int64_t ns) const {
@@ -49,9 +54,12 @@ int64_t AgeSums::MeanNs() const {
 }
 
 double AgeSums::AliveLongerThan(int64_t ns) const {
-  double longer = 0;
-  for (int i = 0; i < kAgeBuckets; ++i) longer += i > 0 && kAgeBucketEdges.ns[i - 1] >= ns ? alive_of[i] : 0;
-  return longer;
+  double longer = 0, all = 0;
+  for (int i = 0; i < kAgeBuckets; ++i) {
+    all += alive_of[i];
+    longer += i > 0 && kAgeBucketEdges.ns[i - 1] >= ns ? alive_of[i] : 0;
+  }
+  return all > 0 || alive <= 0 ? longer : std::nan("");
 }
 
 }  // namespace holdfast

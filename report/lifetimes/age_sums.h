@@ -18,11 +18,13 @@ inline constexpr const char* kLifetimesTypes[] = {"freed_space", "freed_objects"
 struct AgeSums {
   double objects = 0, bytes = 0, lifetime_ns = 0, alive = 0;
   double temporary = 0, other_thread = 0;                                         // objects
-  double variance = 0;                                                            // of the bytes
+  double variance = 0, alive_variance = 0;                                        // of the bytes
   std::array<double, kAgeBuckets> objects_of = {}, bytes_of = {}, alive_of = {};  // by AgeBucket
 
-  // `values`: of kLifetimesTypes.
-  void Add(const Profile& profile, size_t sample, std::span<const int64_t> values, double variance_of_bytes);
+  // `values`: of kLifetimesTypes. Variances are the caller's to add.
+  void Add(const Profile& profile, size_t sample, std::span<const int64_t> values);
+  // As what lives is better known: so many bytes, of the same ages.
+  void SetAlive(double bytes, double variance_of_them);
 
   // The share of the freed bytes whose age was at most so much; 0 of nothing. A bucket's edge: exact.
   double ShareWithin(int64_t ns) const;
@@ -30,7 +32,7 @@ struct AgeSums {
   // powers. −1: none was freed.
   int64_t MedianNs() const;
   int64_t MeanNs() const;
-  // Of what is alive, bytes that have lived longer than that.
+  // Of what is alive, bytes that have lived longer than that; not a number: nobody knows of any of it how old it is.
   double AliveLongerThan(int64_t ns) const;
 };
 

@@ -3,23 +3,30 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "report/analysis/variance.h"
 #include "report/base/value_units.h"
 #include "report/lifetimes/age_sums.h"
+#include "report/lifetimes/alive_now.h"
 #include "report/profiles/metric.h"
 #include "report/views/node_cells.h"
 
 namespace holdfast {
 namespace {
 
+// As kWide: so that in each of them the functions have some 20 columns.
+constexpr size_t kWider = 124, kWidest = 136;
+constexpr size_t kFreedColumn = 0, kAliveColumn = 3;  // of kLifetimesTypes
 constexpr int64_t kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
 struct RowOf {
-  uint32_t node;
+  NodeCells cells;
+  int64_t number;  // of a label
   AgeSums sums;
 };
 
@@ -36,19 +43,33 @@ absl::StatusOr<double (*)(const AgeSums&)> SortKey(const std::string& sort) {
   return absl::InvalidArgumentError(fmt::format("--sort {}: take freed, objects, temporary, mean or alive.", sort));
 }
 
-// By what used them directly, or by the label that was asked for.
-std::vector<RowOf> RowsOf(const FilteredStacks& stacks, AgeSums* all) {
+std::vector<RowOf> RowsOf(const FilteredStacks& stacks, bool full_names, const std::optional<AliveNow>& now,
+                          AgeSums* all) {
   std::vector<RowOf> rows;
   absl::flat_hash_map<uint32_t, size_t> index;
   for (size_t i = 0; i < stacks.size(); ++i) {
     const auto frames = stacks.FramesOf(i);
     if (frames.empty()) continue;
-    const uint32_t node = stacks.nodes()[frames.back()].is_label ? frames.back() : frames.front();
+    const uint32_t node = RowNodeOf(stacks, frames);
     const auto [place, added] = index.emplace(node, rows.size());
-    if (added) rows.push_back({node, {}});
-    const double variance = stacks.VarianceOf(i, 0);
-    rows[place->second].sums.Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i), variance);
-    all->Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i), variance);
+    if (added) rows.push_back({CellsOf(stacks, node, full_names), stacks.nodes()[node].number, {}});
+    for (AgeSums* sums : {&rows[place->second].sums, all}) {
+      sums->Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i));
+      sums->variance += stacks.VarianceOf(i, kFreedColumn);
+      sums->alive_variance += stacks.VarianceOf(i, kAliveColumn);
+    }
+  }
+  if (!now) return rows;
+  all->SetAlive(now->all.bytes, now->all.variance);
+  std::map<std::string, AliveNow::Row> left = now->rows;
+  for (RowOf& row : rows) {
+    if (now->rows.empty()) continue;
+    const auto known = left.extract(row.cells.name.text);
+    row.sums.SetAlive(known.empty() ? 0 : known.mapped().bytes, known.empty() ? 0 : known.mapped().variance);
+  }
+  for (const auto& [name, row] : left) {
+    rows.push_back({row.cells, 0, {}});
+    rows.back().sums.SetAlive(row.bytes, row.variance);
   }
   return rows;
 }
@@ -60,9 +81,15 @@ Cell ShareCell(double part, double whole) {
   return Cell::Real(fmt::format("{:.{}f}%", percent, digits), percent);
 }
 
-Cell TimeCell(int64_t ns) { return Cell::Number(FormatRoughTimeNs(ns), ns); }
+Cell TimeCell(int64_t ns) {
+  return ns < 0 ? Cell::Real(FormatRoughTimeNs(ns), std::nan("")) : Cell::Number(FormatRoughTimeNs(ns), ns);
+}
 
 int64_t Whole(double value) { return static_cast<int64_t>(std::min(9e18, std::round(value))); }
+
+// A member of JSON; null: not known.
+std::string TimeOrNull(int64_t ns) { return ns < 0 ? "null" : fmt::format("{}", ns); }
+std::string WholeOrNull(double value) { return std::isfinite(value) ? fmt::format("{}", Whole(value)) : "null"; }
 
 std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whole) {
   const double within_s = sums.ShareWithin(kSecond);
@@ -79,7 +106,8 @@ std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whol
           TimeCell(sums.MeanNs()),
           ShareCell(sums.temporary, sums.objects),
           ShareCell(sums.other_thread, sums.objects),
-          view.ValueCell(Whole(sums.alive))};
+          view.ValueCell(Whole(sums.alive)),
+          view.ErrorCell(sums.alive_variance, !view.variances.empty())};
 }
 
 void AddLines(const View& view, const AgeSums& all, TextTable* table) {
@@ -102,21 +130,26 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   add("started", told("started"));
   add("elapsed", told("elapsed"));
   add("objects", fmt::format("{}", Whole(all.objects)));
-  add("median_ns", fmt::format("{}", all.MedianNs()));
-  add("mean_ns", fmt::format("{}", all.MeanNs()));
+  add("median_ns", TimeOrNull(all.MedianNs()));
+  add("mean_ns", TimeOrNull(all.MeanNs()));
   add("temporary_percent", share(all.temporary));
   add("other_thread_percent", share(all.other_thread));
   // Censored: what still lives is in no age.
   add("alive", fmt::format("{}", Whole(all.alive)));
-  add("alive_longer_than_1s", fmt::format("{}", Whole(all.AliveLongerThan(kSecond))));
-  add("alive_longer_than_100s", fmt::format("{}", Whole(all.AliveLongerThan(100 * kSecond))));
+  add("alive_error", WholeOrNull(view.variances.empty() ? std::nan("") : HalfWidthOf(all.alive_variance)));
+  add("alive_longer_than_1s", WholeOrNull(all.AliveLongerThan(kSecond)));
+  add("alive_longer_than_100s", WholeOrNull(all.AliveLongerThan(100 * kSecond)));
   // They would make the ages longer; how much nobody knows yet.
   if (all.alive > 0) {
     const auto share = [&all](int64_t ns) { return 100 * all.AliveLongerThan(ns) / all.alive; };
-    table->header.push_back(fmt::format(
-        "alive    {} that still live are not in the ages: {:.0f}% of it for longer than 1s, {:.0f}% than 100s "
-        "(holdfast top --by age)",
-        view.Value(Whole(all.alive)), share(kSecond), share(100 * kSecond)));
+    std::string text = "alive    " + view.Value(Whole(all.alive));
+    if (!view.variances.empty())
+      text += fmt::format(" ± {} (95 %)", view.Value(Whole(HalfWidthOf(all.alive_variance))));
+    text += " that still live are not in the ages";
+    if (std::isfinite(share(kSecond)))
+      text += fmt::format(": {:.0f}% of it for longer than 1s, {:.0f}% than 100s (holdfast top --by age)",
+                          share(kSecond), share(100 * kSecond));
+    table->header.push_back(std::move(text));
   }
 }
 
@@ -142,13 +175,11 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   const auto stacks = StacksOf(*view, options, columns);
   if (!stacks.ok()) return Failed(stacks.status(), err);
   AgeSums all;
-  std::vector<RowOf> rows = RowsOf(*stacks, &all);
+  std::vector<RowOf> rows = RowsOf(*stacks, options.full_names, AliveInHeapProfiles(*view, options), &all);
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const RowOf& a, const RowOf& b) { return (*key)(a.sums) > (*key)(b.sums); });
   if (options.stacks.by == "age") {
-    std::stable_sort(rows.begin(), rows.end(), [&](const RowOf& a, const RowOf& b) {
-      return stacks->nodes()[a.node].number < stacks->nodes()[b.node].number;
-    });
+    std::stable_sort(rows.begin(), rows.end(), [](const RowOf& a, const RowOf& b) { return a.number < b.number; });
   }
   const size_t count = rows.size();
   if (options.node_count != 0 && rows.size() > options.node_count) rows.resize(options.node_count);
@@ -158,27 +189,30 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   AddLines(*view, all, &table);
   table.header.push_back(fmt::format("showing  {} of {} rows", rows.size(), count));
   const std::string what = options.stacks.by;
+  const bool has_object = what == "function" || what == "line" || what == "file" || what == "package";
+  // What it is sorted by is always there.
+  const auto from = [&given](const char* sort, size_t width) { return given.sort == sort ? 0 : width; };
   table.columns = {{"freed", "freed", Column::kRight, 5},
-                   {"freed_error", "±", Column::kRight, 0, 1, kWide},
+                   {"freed_error", "±", Column::kRight, 0, 1, kWider},
                    {"freed_percent", "freed%", Column::kRight, 6, 1, kRoomy},
-                   {"objects", "blocks", Column::kRight, 5, 1, kWide},
-                   {"within_1us_percent", "≤1us", Column::kRight, 5, 1, kRoomy},
+                   {"objects", "blocks", Column::kRight, 5, 1, from("objects", kWider)},
+                   {"within_1us_percent", "≤1us", Column::kRight, 5, 1, kWide},
                    {"within_1ms_percent", "≤1ms", Column::kRight, 5},
                    {"within_1s_percent", "≤1s", Column::kRight, 5},
-                   {"longer_percent", ">1s", Column::kRight, 5, 1, kRoomy},
+                   {"longer_percent", ">1s", Column::kRight, 5, 1, kWide},
                    {"median_ns", "median", Column::kRight, 6},
-                   {"mean_ns", "mean", Column::kRight, 5, 1, kRoomy},
+                   {"mean_ns", "mean", Column::kRight, 5, 1, from("mean", kWide)},
                    {"temporary_percent", "temp%", Column::kRight, 5},
-                   {"other_thread_percent", "other%", Column::kRight, 6, 1, kRoomy},
-                   {"alive", "alive", Column::kRight, 5, 1, kRoomy},
-                   {"", what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2, 0, true},
+                   {"other_thread_percent", "other%", Column::kRight, 6, 1, kWide},
+                   {"alive", "alive", Column::kRight, 5, 1, from("alive", kRoomy)},
+                   {"alive_error", all.alive_variance > 0 ? "±" : "", Column::kRight, 0, 1, kWidest},
+                   {"", has_object ? what + "  (object)" : what, Column::kLeft, 0, 2, 0, true},
                    {what, "", Column::kLeft}};
   for (const RowOf& row : rows) {
     TableRow& made = table.rows.emplace_back();
     made.cells = CellsOfSums(*view, row.sums, all.bytes);
-    const NodeCells cells = CellsOf(*stacks, row.node, options.full_names);
-    made.cells.push_back(cells.with_object);
-    made.cells.push_back(cells.name);
+    made.cells.push_back(row.cells.with_object);
+    made.cells.push_back(row.cells.name);
     made.heat = all.bytes > 0 ? row.sums.bytes / all.bytes : 0;
   }
   Print(table, *style, out);

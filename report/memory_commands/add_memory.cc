@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
@@ -56,14 +59,25 @@ std::string TimeText(int64_t wall_ns) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
 }
 
+// Where the last of the columns begins, so that what is too long for a line goes on below itself.
+size_t LastColumnOf(std::string_view line) {
+  const size_t first = line.find_first_not_of(' '), gap = line.rfind("  ");
+  return first == line.npos || gap == line.npos || gap < first ? HangingIndent(line) : gap + 2;
+}
+
 void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first,
            const FreeMemory* free, bool json) {
   if (json) {
     std::cout << AccountJson(account, pid, free);
     return;
   }
-  const std::string more = free != nullptr ? FreeMemoryText(*free, account.total) : "";
-  std::cout << WrappedLines(AccountText(account, name, first) + more, ScreenWidth());
+  const std::string text =
+      AccountText(account, name, first) + (free != nullptr ? FreeMemoryText(*free, account.total) : "");
+  const size_t width = ScreenWidth();
+  const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+  for (const std::string& line : lines) {
+    for (const std::string& piece : Wrapped(line, width, LastColumnOf(line))) std::cout << piece << "\n";
+  }
 }
 
 absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& options) {
@@ -96,7 +110,8 @@ absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
 }
 
 // The account that the newest file holds which was made by then, beside that of the oldest which has one.
-absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool json) {
+absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool json,
+                          const std::function<void()>& separate) {
   AccountInFile first, last;
   const absl::StatusOr<int64_t> latest = LatestOf(at, group.newest().time_nanos);
   if (!latest.ok()) return latest.status();
@@ -134,6 +149,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
                            : before <= 0 ? group.program
                                          : fmt::format("{}, {} before its newest snapshot, which has no account",
                                                        group.program, FormatDuration(before));
+  separate();
   Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
   return absl::OkStatus();
 }
@@ -148,6 +164,7 @@ int RunMemory(const MemoryOptions& options) {
   const auto separate = [&] {
     if (std::exchange(any, true) && !options.json) std::cout << "\n";
   };
+  if (const auto latest = LatestOf(options.at, 0); !latest.ok()) return Failed(latest.status());
   std::vector<std::string> files;
   for (const std::string& text : options.of) {
     // A file of that name would have a folder before it, or an ending.
@@ -173,11 +190,29 @@ int RunMemory(const MemoryOptions& options) {
     const auto set = ReadProfileSet(of, {.keep = KeepProfiles::kNone, .kind = "heap"});
     if (!set.ok()) return set.status();
     for (const std::string& warning : set->warnings) Say(warning);
+    // Of a folder many may be short ones, which have none: a shell's, a build's.
+    std::vector<absl::Status> without;
+    bool printed = false;
     for (const ProfileGroup& group : set->groups) {
-      separate();
-      if (const absl::Status status = PrintOfGroup(group, options.at, options.json); !status.ok())
+      const absl::Status status = PrintOfGroup(group, options.at, options.json, separate);
+      printed = printed || status.ok();
+      if (absl::IsNotFound(status) && group.newest().from_folder) {
+        without.push_back(status);
+      } else if (!status.ok()) {
         code = Failed(status);
+      }
     }
+    constexpr size_t kNamed = 3;
+    if (printed && without.size() > kNamed) {
+      Say(fmt::format(
+          "{} processes are left out: they lived less than a second, or have no account for another reason, "
+          "which holdfast memory FILE says.",
+          without.size()));
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < without.size() && i < kNamed; ++i) code = Failed(without[i]);
+    if (without.size() > kNamed)
+      Say(fmt::format("of {} more in this folder there is none, too.", without.size() - kNamed));
     return absl::OkStatus();
   };
   if (files.empty() || (files.size() > 1 && print_files(files).ok())) return code;
@@ -205,13 +240,13 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "                                ten minutes before the newest one\n"
       "  holdfast memory --json 4242   for programs, a line a process; in bytes\n"
       "\n"
-      "  live blocks      what was allocated and not freed, as far as it is resident: estimated from the sampled blocks, whose\n"
-      "                   pages are looked up in the page table; ± is the 95 % interval\n"
-      "  allocator beyond free blocks, headers, rounding: what is resident of the allocator's mappings, less the live blocks.\n"
-      "                   Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas\n"
-      "                   Of a running process below it: what of that glibc has free, and what would give it back\n"
-      "  own mappings     what the program has mapped without malloc (holdfast top --kind map has it by stack)\n"
-      "  the rest         memory without a name that nobody was seen to map, in which no sampled block lies\n"
+      "  live blocks       what was allocated and not freed, as far as it is resident: estimated from the sampled blocks, whose\n"
+      "                    pages are looked up in the page table; ± is the 95 % interval\n"
+      "  allocator beyond  free blocks, headers, rounding: what is resident of the allocator's mappings, less the live blocks.\n"
+      "                    Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas.\n"
+      "                    Of a running process below it: what of that glibc has free, and what would give it back\n"
+      "  own mappings      what the program has mapped without malloc (holdfast top --kind map has it by stack)\n"
+      "  the rest          memory without a name that nobody was seen to map, in which no sampled block lies\n"
       "\n"
       "Exit status: 0 fine, 2 wrong usage, 3 it could not be done.");
   memory

@@ -8,8 +8,8 @@ namespace holdfast {
 namespace {
 
 // What makes room for others, the least telling first; of several the last.
-constexpr std::string_view kDispensable[] = {
-    "interval since ", "no lines: ", "no names: ", "exact: ", "executable: ", "tail calls: ", "kind: "};
+constexpr std::string_view kDispensable[] = {"interval since ", "interval in part: ", "no lines: ",   "no names: ",
+                                             "exact: ",         "executable: ",       "tail calls: ", "kind: "};
 
 // "7: …", "7 name: …" of "lock 7 name: …"; "stack 3: …" and the like.
 bool NamesOne(std::string_view text, std::initializer_list<std::string_view> what) {

@@ -160,8 +160,8 @@ const std::vector<Setting>& Settings() {
       {"merge-children", "HOLDFAST_MERGE_CHILDREN", "yes|no", "no",
        "One file for all short processes of a program (builds,\n"
        "shells); those that outlive an interval keep their own.\n"
-       "Of these sums there is no peak, and lifetimes of those\n"
-       "alone that last a second, unless --lifetimes yes",
+       "Their peak is that of the one that had most; lifetimes are\n"
+       "of those that last a second, unless --lifetimes yes",
        YesNo},
       {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
        "Keep samples of different locks apart, by a label lock_address", YesNo},

@@ -90,7 +90,7 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
   std::vector<Interval> intervals;
   for (const StringId comment : profile.comments) {
     const std::string_view text = profile.strings[comment];
-    if (!text.starts_with("interval since ")) continue;
+    if (!text.starts_with("interval since ") && !text.starts_with(kIntervalInPart)) continue;
     // The time has colons, but no ": ".
     if (const size_t at = text.find(": "); at != std::string_view::npos)
       intervals.push_back(parsed(text.substr(at + 2)));
@@ -118,7 +118,7 @@ std::string SamplingOf(const Profile& profile) {
   if (texts.size() > kShown) {
     texts = {texts[0], fmt::format("… ({} changes: holdfast info)", texts.size() - 1), texts.back()};
   }
-  return fmt::format("{}", fmt::join(texts, ", then "));
+  return fmt::format("{}", fmt::join(texts, profile.CommentValue(kIntervalInPart).empty() ? ", then " : ", "));
 }
 
 std::string PeakOf(const Profile& profile) {
@@ -138,6 +138,9 @@ std::string PeakOf(const Profile& profile) {
   // Less than the promised 2 % below is as good as the same.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
+  // Of processes that share a file, "the highest of 5 processes".
+  if (const auto merged = profile.CommentValue("merged"); merged.starts_with("the highest "))
+    text += fmt::format(" ({})", merged);
   return text;
 }
 

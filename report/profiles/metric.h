@@ -34,16 +34,19 @@ inline bool AllWasFreed(double in_use, double half_width, double allocated) {
 // "heap", "mutex", "block", "map", "threads", "exceptions", "peak", from the comment; for files of others the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
 
-// The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. With the
-// unit's name. Empty when the profile does not say.
+// The comments of a sum of files that had different ones: one for each of these.
+inline constexpr std::string_view kIntervalInPart = "interval in part";
+
+// The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. Of a sum of
+// files those of all of them, the smallest first. With the unit's name. Empty when the profile does not say.
 struct Interval {
   int64_t mean;
   std::string_view unit;
 };
 std::vector<Interval> IntervalsOf(const Profile& profile);
 
-// "every one", "1 in 512KiB", "1 in 10us", "off"; "1 in 512KiB, then every one" when it was changed; "" when the profile
-// does not say.
+// "every one", "1 in 512KiB", "1 in 10us", "off"; "1 in 512KiB, then every one" when it was changed; "every one, 1 in 512KiB" of
+// a sum of files; "" when the profile does not say.
 std::string SamplingOf(const Profile& profile);
 
 // "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use, and whether the stacks of a peak profile are of another

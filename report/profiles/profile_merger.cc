@@ -174,6 +174,7 @@ absl::Status ProfileMerger::AddScaled(const Profile& from, std::span<const doubl
   }
   if (!same) return absl::InvalidArgumentError("its value types are others than those of the first file");
   profile_->time_nanos = std::max(profile_->time_nanos, from.time_nanos);
+  profile_->period = std::max(profile_->period, from.period);  // as pprof does
   if (variances.empty() && !from.samples.empty()) variances_known_ = false;
   // The program first, as PPROF's readers expect it.
   for (uint32_t i = 0; i < from.mappings.size(); ++i) MappingOf(from, i, &ids);

@@ -10,6 +10,7 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
+#include "report/base/value_units.h"
 #include "report/otlp/otlp_request.h"
 
 namespace holdfast {
@@ -170,8 +171,9 @@ void Sender::SendFirstOf(Spool& spool) {
     return;
   }
   if (!trouble_.empty() && reply.status != 0) {
-    const auto lasted = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - trouble_since_).count();
-    Say(fmt::format("{}: takes profiles again, after {} s; sending what waited.", client_->options().url, lasted));
+    const auto lasted = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - trouble_since_).count();
+    Say(fmt::format("{}: takes profiles again, after {}; sending what waited.", client_->options().url,
+                    FormatDuration(lasted)));
     trouble_.clear();
   }
   if (outcome == Outcome::kRefused) {

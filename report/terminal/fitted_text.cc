@@ -139,4 +139,54 @@ std::string WrappedLines(std::string_view text, size_t width) {
   return made;
 }
 
+namespace {
+
+// Where what is said of the line's first words begins; of a line of one column where that begins, and 0 as `words`.
+struct Columns {
+  size_t words, text;
+};
+Columns ColumnsOf(std::string_view line) {
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const size_t gap = line.find("  ", first);
+  if (gap == std::string_view::npos) return {0, first};
+  return {gap, std::min(line.find_first_not_of(' ', gap), line.size())};
+}
+
+}  // namespace
+
+std::string FittedHelp(std::string_view text, size_t width) {
+  if (width == 0) return std::string(text);
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) == text.npos ? text.size() : text.find('\n', at) + 1)
+    lines.emplace_back(text.substr(at, text.find('\n', at) - at));
+  std::string made;
+  for (size_t i = 0, next; i < lines.size(); i = next) {
+    const Columns columns = ColumnsOf(lines[i]);
+    std::string whole = lines[i];
+    bool fits = WidthOf(whole) <= width;
+    for (next = i + 1; next < lines.size(); ++next) {
+      const Columns below = ColumnsOf(lines[next]);
+      const bool begins = lines[next].empty() || lines[next].starts_with("Usage: ") || lines[next].starts_with("Exit ");
+      if (whole.empty() || begins || below.words != 0 || below.text != columns.text) break;
+      fits = fits && WidthOf(lines[next]) <= width;
+      whole += " " + lines[next].substr(below.text);
+    }
+    if (fits) {
+      for (size_t line = i; line < next; ++line) made += lines[line] + "\n";
+      continue;
+    }
+    constexpr size_t kBelow = 6;
+    size_t indent = columns.text;
+    if (indent > width / 2) {
+      if (columns.words != 0) {
+        for (const std::string& piece : Wrapped(whole.substr(0, columns.words), width, kBelow)) made += piece + "\n";
+      }
+      whole = std::string(kBelow, ' ') + whole.substr(indent);
+      indent = kBelow;
+    }
+    for (const std::string& piece : Wrapped(whole, width, indent)) made += piece + "\n";
+  }
+  return made;
+}
+
 }  // namespace holdfast

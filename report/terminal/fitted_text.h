@@ -32,6 +32,13 @@ size_t HangingIndent(std::string_view line);
 // Each line of a text, wrapped so.
 std::string WrappedLines(std::string_view text, size_t width);
 
+// A text of two columns, such as --help: what is said of a word begins behind two blanks or more and goes on below itself. Where
+// that is too wide, it is wrapped there; where that is in the right half, it stands below the word.
+//
+//       holdfast top --by age DIR     since when what is in use has been,
+//                                     the oldest first
+std::string FittedHelp(std::string_view text, size_t width);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_TERMINAL_FITTED_TEXT_H_

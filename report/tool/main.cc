@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "report/processes/installation.h"
 #include "report/processes/leave_own_profile.h"
 #include "report/processes/run_options.h"
+#include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"
 
 namespace holdfast {
@@ -103,7 +105,9 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     for (const CLI::Option* option : chosen[0]->get_options()) {
       for (const std::string& of : option->get_lnames()) options.push_back("--" + of);
     }
-    const std::string meant = wrong.starts_with("--") ? DidYouMean(wrong.substr(0, wrong.find(':')), options) : "";
+    const std::string said = wrong.substr(0, wrong.find(':'));
+    const bool is_one = std::find(options.begin(), options.end(), said) != options.end();  // its value is wrong
+    const std::string meant = said.starts_with("--") && !is_one ? DidYouMean(said, options) : "";
     Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }
@@ -168,7 +172,9 @@ int Main(int argc, char** argv) {
     app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
   } catch (const CLI::Success& asked) {
     return Paged(true, [&](std::ostream& out) {
-      app.exit(asked, out, std::cerr);
+      std::ostringstream text;
+      app.exit(asked, text, std::cerr);
+      out << FittedHelp(text.str(), ScreenWidth());
       return kFine;
     });
   } catch (const CLI::ParseError& error) {

@@ -31,7 +31,7 @@ void PrintTimes(const Profile& profile, std::ostream& out) {
       profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
   out << fmt::format("taken       {}\n", taken);
   out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process began)"
-                                                                     : FormatTimeNs(profile.duration_nanos));
+                                                                     : FormatDuration(profile.duration_nanos));
   if (profile.period != 0 || profile.period_type.type != 0) {
     out << fmt::format("period      {} {} of {}\n", profile.period,
                        Printable(profile.strings[profile.period_type.unit]),

@@ -72,7 +72,8 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
 void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
   Profile& profile = *merged.profile;
   const auto one_line = [](std::string text) { return Printable(text); };
-  std::set<std::string> processes, intervals;
+  std::set<std::string> processes, ages_known;
+  std::set<std::pair<int64_t, std::string>> intervals;
   std::vector<std::string> programs;
   uint64_t losses[kLosses] = {};
   std::optional<int64_t> resident = 0;  // of all together, where each is another process and says it
@@ -82,9 +83,9 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
     resident = resident.has_value() && of_file.has_value() && is_new ? std::optional(WrappedSum(*resident, *of_file))
                                                                      : std::nullopt;
     if (!file->profile->CommentValue("interval").empty()) {
-      for (const Interval& interval : IntervalsOf(*file->profile))
-        intervals.insert(fmt::format("{} {}", interval.mean, interval.unit));
+      for (const Interval& interval : IntervalsOf(*file->profile)) intervals.emplace(interval.mean, interval.unit);
     }
+    ages_known.emplace(file->profile->CommentValue("ages known"));
     const std::string program(file->profile->CommentValue("program"));
     const bool is_known = std::find(programs.begin(), programs.end(), program) != programs.end();
     if (!program.empty() && !is_known) programs.push_back(program);
@@ -105,11 +106,16 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
   if (processes.size() == 1 && options.mode == MergeMode::kDifference) {
     profile.AddComment(one_line("process: " + *processes.begin()));
   }
-  if (intervals.size() == 1) {
-    profile.AddComment(one_line("interval: " + *intervals.begin()));
-  } else if (intervals.size() > 1) {
-    SayTo(err, "the files have different intervals, or one that was changed; the result states only its own errors.");
+  const auto with_unit = [](const auto& interval) { return fmt::format("{} {}", interval.first, interval.second); };
+  // The largest: most of the error comes from there.
+  if (!intervals.empty()) profile.AddComment(one_line("interval: " + with_unit(*intervals.rbegin())));
+  if (intervals.size() > 1) {
+    for (const auto& interval : intervals)
+      profile.AddComment(one_line(fmt::format("{}: {}", kIntervalInPart, with_unit(interval))));
+    SayTo(err, "the files have different intervals, or one that was changed; errors of single rows are rough.");
   }
+  if (ages_known.size() == 1 && !ages_known.begin()->empty())
+    profile.AddComment(one_line("ages known: " + *ages_known.begin()));
   const char* how = options.mode == MergeMode::kSum          ? "sum of"
                     : options.mode == MergeMode::kDifference ? "difference of snapshots of"
                                                              : "mean of";

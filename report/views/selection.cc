@@ -166,7 +166,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (const auto unit = CheckUnitOf(view); !unit.ok()) return unit;
   if (files[0]->kind_stated) view.kind = files[0]->kind;
   std::vector<std::string> samplings;
-  std::vector<std::pair<uint64_t, std::string>> programs;  // by what they have: the largest is named first
+  std::vector<std::pair<uint64_t, std::string>> programs, peaks;  // by what they have: the largest is named first
   double variance = 0;
   bool stated = true;
   for (const ProfileFile* file : files) {
@@ -176,6 +176,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
     programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
+    if (file->profile->CommentValue("merged").empty()) view.single_files.push_back(file->path);
     if (const auto resident = ResidentBytesOf(*file->profile); resident.has_value() && view.kind == "heap") {
       ++view.resident_files;
       view.resident_bytes = WrappedSum(view.resident_bytes, *resident);
@@ -183,15 +184,18 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
-    if (file->kind == "peak" && view.peaks.size() < kPeaksShown) {
+    if (file->kind == "peak") {
       if (std::string peak = PeakOf(*file->profile); !peak.empty())
-        view.peaks.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, peak) : peak);
+        peaks.emplace_back(programs.back().first, files.size() > 1 ? fmt::format("{}: {}", file->program, peak) : peak);
     }
     for (const std::string& loss : LossesOf(*file->profile)) {
       view.losses.push_back(files.size() > 1 ? fmt::format("{}: {}", file->program, loss) : loss);
     }
   }
-  std::stable_sort(programs.begin(), programs.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (auto* named : {&programs, &peaks})
+    std::stable_sort(named->begin(), named->end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (peaks.size() > kPeaksShown) peaks.resize(kPeaksShown);
+  for (auto& [total, peak] : peaks) view.peaks.push_back(std::move(peak));
   std::vector<std::string> names;
   for (auto& [total, program] : programs) names.push_back(std::move(program));
   view.program = Joined(names);

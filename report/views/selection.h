@@ -56,6 +56,7 @@ struct View {
   std::optional<double> stated_half_width;  // of the whole total, as the files say
   std::string output_unit;
   size_t files = 0;
+  std::vector<std::string> single_files;  // the paths of those that are no sums of others
   // Of the processes of a heap whose files say it.
   size_t resident_files = 0;
   int64_t resident_bytes = 0;

@@ -203,6 +203,8 @@ void PrintCsv(const TextTable& table, std::ostream& out) {
   for (const TableRow& row : table.rows) {
     line([&](size_t c) {
       const Cell& cell = row.cells[c];
+      if (cell.kind == Cell::kReal && !std::isfinite(cell.real))
+        return std::string();  // not known: nothing, as ever in CSV
       return cell.kind == Cell::kText ? CsvField(cell.text) : JsonValue(cell);
     });
   }

@@ -1,6 +1,7 @@
 // `holdfast memory`: every resident byte of a running program in one line, and the right one.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -183,6 +184,31 @@ TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
     const double trimmed = std::stod(r.out.substr(r.out.find("trimmed ") + 8));
     EXPECT_NEAR(trimmed, free("pages") + free("main_top"), 0.03 * trimmed + 0.3 * kMiB) << answer.out;
   }
+}
+
+// A script that starts python, a build: what is short has no account, and is one line rather than one each.
+TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
+  const std::string shorts = ProgramPath("endings") + " return >/dev/null; ";
+  const RunResult ran = RunAs(
+      Launch::kRun,
+      {"/bin/sh", "-c", shorts + shorts + shorts + shorts + ProgramPath("two_peaks") + " 600 65536 0 </dev/null; true"},
+      {{"heap-interval", "1"}, {"snapshot-every", "500ms"}});
+  ASSERT_TRUE(ran.exited(0)) << ran.Describe();
+  RunResult memory = RunTool({"memory", out()});
+  EXPECT_TRUE(memory.exited(0)) << memory.Describe();
+  EXPECT_TRUE(memory.out.starts_with("sh (pid ") || memory.out.starts_with("two_peaks (pid ")) << memory.out;
+  EXPECT_THAT(memory.out, HasSubstr("two_peaks (pid "));
+  EXPECT_THAT(memory.err, ::testing::MatchesRegex("holdfast: [45] processes are left out: [^\n]*\n"));
+  // Nothing has one: why is said of some.
+  for (const auto& file : std::filesystem::directory_iterator(out())) {
+    if (file.path().filename().string().starts_with("two_peaks") || file.path().filename().string().starts_with("sh."))
+      std::filesystem::remove(file);
+  }
+  memory = RunTool({"memory", out()});
+  EXPECT_TRUE(memory.exited(3)) << memory.Describe();
+  EXPECT_EQ(memory.out, "");
+  EXPECT_THAT(memory.err, HasSubstr("it lived less than a second"));
+  EXPECT_THAT(memory.err, ::testing::EndsWith("holdfast: of 1 more in this folder there is none, too.\n"));
 }
 
 TEST_F(Memory, SaysWhatIsWrong) {

@@ -265,9 +265,13 @@ TEST_F(ExporterLife, AThousandCommandsOfAShellLeaveOneFileForEachProgram) {
                                                      ProgramPath("endings") + " return >/dev/null; i=$((i+1)); done"});
   const RunResult r = RunAndSettle(command);
   ASSERT_TRUE(r.exited(0)) << r.Describe();
-  std::map<std::string, int> files;  // by program; the shell that was started has its own beside
+  std::map<std::string, int> files, peaks;  // by program; the shell that was started has its own beside
   for (const ProfileName& name : ListProfiles(out())) {
-    if (name.kind == "peak" && name.program != "endings") continue;  // of the shell that was started
+    if (name.kind == "peak") {  // one of the shell that was started, one of all others
+      EXPECT_EQ(name.pid == 0, name.program == "endings");
+      EXPECT_EQ(++peaks[name.program], 1);
+      continue;
+    }
     EXPECT_EQ(name.kind, "heap");
     ++files[name.program + (name.pid == 0 ? "" : " itself")];
     if (name.program == "endings") {

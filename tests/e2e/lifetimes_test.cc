@@ -214,6 +214,10 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
   EXPECT_THAT(result.out, HasSubstr("100%"));
   EXPECT_THAT(result.out, HasSubstr("at_once"));
+  // On a narrow terminal whose blocks they are has room, and so has what the rows are sorted by.
+  result = RunTool({"lifetimes", "--width", "80", "--sort", "mean", out()});
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("\n +freed .* mean .* function"));
+  EXPECT_THAT(result.out, HasSubstr("  handed_over"));
   result = RunTool({"lifetimes", "--format", "json", NewestHeap().at(0).path});
   ASSERT_TRUE(result.exited(0)) << "the file beside a heap profile: " << result.Describe();
   EXPECT_THAT(result.out, HasSubstr("\"within_1ms_percent\""));
@@ -269,6 +273,40 @@ TEST_F(LifetimesTest, AsJsonHaveWhatStandsAboveTheTable) {
                            "\"started\": \"20", "\"elapsed\": \"", "\"median_ns\":", "\"temporary_percent\":",
                            "\"alive\":", "\"alive_longer_than_1s\":", "\"total_error\":"})
     EXPECT_THAT(json, HasSubstr(part));
+}
+
+// At interval 1 the heap profile knows what lives to the byte, the ages of it are of few blocks.
+TEST_F(LifetimesTest, WhatLivesIsWhatTheHeapProfileOfTheMomentHas) {
+  const auto member = [](const std::string& json, const std::string& key) -> std::string {
+    const size_t at = json.find("\"" + key + "\": "), start = at + key.size() + 4;
+    return at == std::string::npos ? "none" : json.substr(start, json.find_first_of(",\n}", start) - start);
+  };
+  const RunResult ran = Run("1", 5, {"4000", "3", "300"});
+  ASSERT_TRUE(ran.exited(0)) << ran.Describe();
+  const double kept = WhatItSaid(ran.out).kept_bytes;
+  const Decoded heap = NewestHeap().at(0);
+  const std::string in_use = std::to_string(heap.Total().at("inuse_space"));
+  std::string json = RunTool({"lifetimes", "--format", "json", "-n", "0", out()}).out;
+  EXPECT_EQ(member(json, "alive"), in_use) << json;
+  EXPECT_EQ(member(json, "alive_error"), "0") << json;
+  const size_t name = json.find("\"function\": \"kept\"");
+  ASSERT_NE(name, std::string::npos) << json;
+  const std::string row = json.substr(json.rfind('{', name), name - json.rfind('{', name));
+  EXPECT_EQ(member(row, "alive"), std::to_string(static_cast<int64_t>(kept))) << row;
+  // Nothing of it was freed: what nobody knows is no number.
+  for (const char* key : {"median_ns", "mean_ns"}) EXPECT_EQ(member(row, key), "null") << row;
+  json = RunTool({"lifetimes", "--format", "json", "--focus", "^kept$", out()}).out;
+  EXPECT_EQ(member(json, "alive"), std::to_string(static_cast<int64_t>(kept))) << json;
+  EXPECT_EQ(member(json, "median_ns"), "null") << json;
+  EXPECT_THAT(RunTool({"lifetimes", "--width", "0", out()}).out, HasSubstr(" ± 0 (95 %) that still live"));
+  // Without it, an estimate says how sure it is.
+  std::filesystem::remove(heap.path);
+  json = RunTool({"lifetimes", "--format", "json", out()}).out;
+  EXPECT_NE(member(json, "alive"), in_use);
+  const double error = std::stod(member(json, "alive_error"));
+  EXPECT_GT(error, 0) << json;
+  // 4 standard errors, and what libc keeps.
+  EXPECT_NEAR(std::stod(member(json, "alive")), std::stod(in_use), 2.05 * error + 4096) << json;
 }
 
 TEST_F(LifetimesTest, OfChildrenThatAreMergedAreOneFileWhereTheyAreAskedFor) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -182,6 +183,44 @@ TEST_F(Peak, EachProcessHasItsOwn) {
   EXPECT_THAT(top.out, ::testing::ContainsRegex("total +70[.0-9]*MiB"));
   EXPECT_THAT(top.out, ::testing::ContainsRegex("60[.0-9]*MiB.*hold_second"));
   EXPECT_THAT(top.out, ::testing::ContainsRegex("peak +70[.0-9]*MiB at 2"));
+}
+
+// Each was at another time, so nothing is added up: of three of which two are over before anybody looks, it is the third one's.
+TEST_F(Peak, OfProcessesThatShareAFileIsThatOfTheOneThatHadMost) {
+  const std::string program = ProgramPath("two_peaks");
+  const auto one = [&](const char* ms) { return program + " " + ms + " 65536 0 </dev/null; "; };
+  const RunResult result =
+      RunAs(Launch::kRun, {"/bin/sh", "-c", one("1") + one(kLong) + one("1") + "true"},
+            {{"heap-interval", "1"}, {"lock-interval", "0"}, {"snapshot-every", "600s"}, {"merge-children", "yes"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  std::map<std::string, std::vector<std::string>> files;  // by kind
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.program == "two_peaks") files[name.kind].push_back(name.path);
+  }
+  ASSERT_EQ(files["peak"].size(), 1u) << AllSummaries();
+  ASSERT_EQ(files["heap"].size(), 1u) << AllSummaries();
+  const Decoded profile = Decode(files["peak"][0]);
+  EXPECT_EQ(profile.error, "");
+  ExpectSecondPeak(profile, result.out, 0.02);
+  EXPECT_EQ(profile.Comment("merged"), "the highest of 3 processes");
+  EXPECT_EQ(profile.Comment("command"), program + " " + kLong + " 65536 0");
+  EXPECT_THAT(profile.Comment("total peak_space").value_or(""), ::testing::EndsWith(" ± 0"));
+  const RunResult top = RunTool({"top", "--peak", "--unit", "MiB", files["heap"][0]});
+  ASSERT_TRUE(top.exited(0)) << top.Describe();
+  EXPECT_THAT(top.out, ::testing::ContainsRegex("peak +70[.0-9]*MiB at 2.*\\(the highest of 3 processes\\)"));
+  // Another exporter goes on from there.
+  ASSERT_TRUE(
+      RunAs(Launch::kRun, {"/bin/sh", "-c", one("1") + "true"},
+            {{"heap-interval", "1"}, {"lock-interval", "0"}, {"snapshot-every", "600s"}, {"merge-children", "yes"}})
+          .exited(0));
+  int later = 0;
+  for (const ProfileName& name : ListProfiles(out())) {
+    if (name.program != "two_peaks" || name.kind != "peak") continue;
+    ++later;
+    EXPECT_EQ(Decode(name.path).Comment("merged"), "the highest of 4 processes");
+    ExpectSecondPeak(Decode(name.path), result.out, 0.02);
+  }
+  EXPECT_EQ(later, 1) << AllSummaries();
 }
 
 }  // namespace

@@ -225,6 +225,13 @@ TEST_F(Surroundings, SanitizedProgramsAreLeftAlone) {
   EXPECT_TRUE(ListProfiles(out()).empty());
 }
 
+// So has one into which clang has linked ThreadSanitizer: pthread_join of that calls ours, and ours called it again.
+TEST_F(Surroundings, AProgramsOwnFunctionsAreNotCalledFromInsideAJoin) {
+  const RunResult bare = Execute(CommandFor(Launch::kBare, {"own_join"}));
+  ASSERT_EQ(bare.out, "0 1\n0 2\n0 7\n") << bare.Describe();
+  ExpectAsBare({"own_join"}, kEvery);
+}
+
 TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
   const std::string tree = folder() + "/moved-tree";
   std::filesystem::create_directories(tree + "/bin");

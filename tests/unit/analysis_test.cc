@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 
+#include "report/analysis/variance.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {
@@ -177,6 +178,49 @@ TEST_F(MergeTest, DifferenceOfWhatOnlyGrowsAndTheNewestOfWhatIsInUse) {
   EXPECT_EQ(merged.CommentValue("process"), "one");
 }
 
+// Of one that is exact and one that is not the sum is neither.
+TEST_F(MergeTest, SaysEachIntervalOfItsFiles) {
+  const auto with = [this](const char* name, const char* process, const std::vector<std::string>& comments,
+                           int64_t period) {
+    Profile p = Snapshot(process, 1, {Stack{"main;f", 4096, 1}});
+    p.period = period;
+    for (const std::string& comment : comments) p.AddComment(comment);
+    return Save(name, p);
+  };
+  const std::string every = with("a", "one", {"interval: 1 bytes"}, 1),
+                    rare = with("b", "two", {"interval: 524288 bytes"}, 524288),
+                    changed = with("c", "three",
+                                   {"interval: 65536 bytes", "interval since 2026-01-01T00:00:00Z: 524288 bytes",
+                                    "interval since 2026-01-01T00:00:01Z: 65536 bytes"},
+                                   65536);
+  const auto sampled = [this](const Profile& profile) {
+    const std::string file = Save("merged again", profile);
+    const Result top = testing::Catch([&](auto& out, auto& err) { return RunTop({.files = {file}}, out, err); });
+    const size_t at = std::min(top.out.size(), top.out.find("sampled  "));
+    return top.out.substr(at, top.out.find('\n', at) - at);
+  };
+  const Profile merged = Merged({.view = {.files = {every, rare}}});
+  EXPECT_EQ(sampled(merged), "sampled  every one, 1 in 512KiB");
+  EXPECT_THAT(err_, HasSubstr("different intervals"));
+  EXPECT_EQ(merged.CommentValue("interval"), "524288 bytes") << "most of the error comes from there";
+  EXPECT_EQ(merged.period, 524288);
+  const auto variances = VariancesOf(merged);
+  ASSERT_EQ(variances.size(), 4u);
+  EXPECT_GT(variances[3], 0) << "not exact, as its first file is";
+  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, every, changed}}})),
+            "sampled  every one, 1 in 64KiB, 1 in 512KiB");
+  const std::string other = with("d", "four", {"interval: 524288 bytes"}, 524288);
+  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, other}}})), "sampled  1 in 512KiB");
+  EXPECT_EQ(err_, "");
+  // Which ages are known is said of the sum where it holds for all of it.
+  const std::string drawn =
+      "ages known: of one block in 384 of up to 16384 bytes, chosen at random; of each larger one";
+  const std::string some = with("e", "five", {"interval: 1 bytes", drawn}, 1),
+                    more = with("f", "six", {"interval: 1 bytes", drawn}, 1);
+  EXPECT_EQ("ages known: " + std::string(Merged({.view = {.files = {some, more}}}).CommentValue("ages known")), drawn);
+  EXPECT_EQ(Merged({.view = {.files = {some, rare}}}).CommentValue("ages known"), "");
+}
+
 TEST_F(MergeTest, AverageAndWeightFilter) {
   Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main;f", 100}}));
   Save("app.1.0002.heap.pb.gz", Snapshot("one", 2, {Stack{"main;f", 300}}));
@@ -190,6 +234,22 @@ TEST_F(MergeTest, AverageAndWeightFilter) {
                 .Total(3),
             300);
   EXPECT_EQ(Merge({.view = {.files = {folder_.File("app.1.0001.heap.pb.gz")}}, .min_total = "1GiB"}).exit_code, 3);
+}
+
+// A shell's many are no reason to leave out the program that was meant.
+TEST_F(Analysis, PeaksAreThoseOfTheLargestProcesses) {
+  std::vector<std::string> files;
+  for (int i = 0; i < 6; ++i) {
+    Profile p = Snapshot("process " + std::to_string(i), 1, {Stack{"main;f", 1000 * (i + 1)}});
+    p.comments[0] = p.strings.Intern("kind: peak");
+    p.comments[1] = p.strings.Intern("program: app" + std::to_string(i));
+    p.AddComment("peak: " + std::to_string(1000 * (i + 1)) + " bytes at 2026-01-01T00:00:00.000Z");
+    files.push_back(Save("app." + std::to_string(i + 1) + ".0001.peak.pb.gz", p));
+  }
+  const Result top = testing::Catch([&](auto& out, auto& err) { return RunTop({.files = files}, out, err); });
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_THAT(top.out, HasSubstr("peak     app5: 5.86KiB at 2026-01-01T00:00:00.000Z\npeak     app4: "));
+  EXPECT_THAT(top.out, ::testing::Not(HasSubstr("peak     app1: ")));
 }
 
 class CheckTest : public Analysis {};

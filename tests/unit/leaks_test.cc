@@ -217,6 +217,45 @@ TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
   }
 }
 
+// Whoever adds up a column adds up one unit, and what one process has of several kinds is not one series.
+TEST_F(LeaksTest, KindsStandApart) {
+  std::vector<std::string> files;
+  for (int minute = 0; minute < 12; ++minute) {
+    const auto save = [&](const std::string& kind, const Stack& stack) {
+      Profile p = Snapshot("one", minute * kMinute + 1, {stack});
+      p.comments[0] = p.strings.Intern("kind: " + kind);
+      if (kind == "threads") {
+        p.sample_types[0].type = p.strings.Intern("created");
+        p.sample_types[3].type = p.strings.Intern("alive");
+      }
+      files.push_back(Save("app.1." + std::to_string(1000 + minute) + "." + kind + ".pb.gz", p));
+    };
+    save("heap", Stack{"main;leak", 1000 * (minute + 1), minute + 1});
+    save("map", Stack{"main;map_more", 4096 * (minute + 1), minute + 1});
+    save("threads", Stack{"main;spawn", minute + 1, minute + 1});
+  }
+  const Result leaks = Leaks({.view = {.files = files, .format = "csv"}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.err;
+  std::map<std::string, std::map<std::string, std::string>> rows;
+  for (const auto& row : ParseCsv(leaks.out)) rows[row.at("kind")] = row;
+  ASSERT_EQ(rows.size(), 3u) << leaks.out;
+  EXPECT_EQ(rows["heap"]["stack"], "leak;main");
+  EXPECT_EQ(rows["heap"]["in_use"], "12000");
+  EXPECT_EQ(rows["heap"]["slope"], "60000");
+  EXPECT_EQ(rows["map"]["stack"], "map_more;main");
+  EXPECT_EQ(rows["map"]["in_use"], "49152");
+  for (const char* bytes : {"slope", "slope_error", "in_use"}) EXPECT_EQ(rows["threads"][bytes], "") << bytes;
+  EXPECT_EQ(rows["threads"]["object_slope"], "60");
+  EXPECT_NEAR(std::stod(rows["threads"]["object_slope_error"]), 0, 1e-9);
+  EXPECT_EQ(rows["threads"]["objects_in_use"], "12");
+  const Result json = Leaks({.view = {.files = {folder_.path()}, .format = "json"}});
+  EXPECT_THAT(json.out, HasSubstr("\"kind\": \"threads\", \"slope\": null"));
+  const Result text = Leaks({.view = {.files = files}});
+  EXPECT_THAT(text.out, HasSubstr("program  app: 12 snapshots"));
+  EXPECT_THAT(text.out, HasSubstr("program  app, map profiles: 12 snapshots"));
+  EXPECT_THAT(text.out, HasSubstr("+60 threads")) << text.out;
+}
+
 TEST_F(LeaksTest, TooFewSnapshotsAndLocksAreErrors) {
   const std::string file = Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main", 1}}));
   const Result few = Leaks({.view = {.files = {folder_.path()}}});

@@ -16,6 +16,33 @@ namespace {
 
 using ::testing::ElementsAre;
 
+TEST(FittedText, HelpGoesOnBelowWhatItSays) {
+  const std::string text =
+      "Options:\n"
+      "  --by WHAT [function]     What a row is: function, line,\n"
+      "                           or a label\n"
+      "  --json                   All of it\n"
+      "\n"
+      "One row for each function: what was\n"
+      "freed of its blocks, and at which age.\n"
+      "  holdfast top --by age holdfast.app.4242     the oldest first\n";
+  EXPECT_EQ(FittedHelp(text, 0), text);
+  EXPECT_EQ(FittedHelp(text, 80), text);
+  EXPECT_EQ(FittedHelp(text, 56),
+            "Options:\n"
+            "  --by WHAT [function]     What a row is: function,\n"
+            "                           line, or a label\n"
+            "  --json                   All of it\n"
+            "\n"
+            "One row for each function: what was\n"
+            "freed of its blocks, and at which age.\n"
+            "  holdfast top --by age holdfast.app.4242\n"
+            "      the oldest first\n");
+  EXPECT_EQ(FittedHelp("One row for each function: what was\nfreed of its blocks.\nLast\n", 30),
+            "One row for each function:\nwhat was freed of its blocks.\nLast\n");
+  EXPECT_EQ(FittedHelp("no line ends", 20), "no line ends\n");
+}
+
 TEST(FittedText, WhatIsLeftOutGoesInTheOrderOfItsWorth) {
   const std::string name = "app::Table<int, std::string>::Get(std::string const&)";
   const std::string whole = name + "  (libtable.so)";
