@@ -271,8 +271,14 @@ int ProgramRun::StayAsParent() {
   EndLike(status);
 }
 
-// Conditions on what is not sampled.
+// What was asked for of what is not sampled.
 void ProgramRun::SayWhatNeverComes() const {
+  const std::string resident = Setting("HOLDFAST_RESIDENT");
+  if ((resident == "yes" || resident == "1") && Setting("HOLDFAST_HEAP_INTERVAL") == "0") {
+    Say(Setting("HOLDFAST_LOCK_INTERVAL") == "0"
+            ? "--resident: of nothing, as --heap-interval and --lock-interval are 0"
+            : "--resident: of mappings alone, as --heap-interval is 0 and no block is sampled");
+  }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;
   if (!ParseTriggers(text.c_str(), &triggers)) return;

@@ -29,6 +29,9 @@
 
 namespace holdfast {
 
+// Of which what is resident can be told.
+inline constexpr uint32_t kKindsOfResident = KindBit(ProfileKind::kHeap) | KindBit(ProfileKind::kMap);
+
 class RunningProgram {
  public:
   // Fills resident_bytes, names of noted_threads: those that are not the program's own, and which of live_threads are gone: those

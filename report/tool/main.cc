@@ -103,7 +103,9 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     for (const CLI::Option* option : chosen[0]->get_options()) {
       for (const std::string& of : option->get_lnames()) options.push_back("--" + of);
     }
-    const std::string meant = wrong.starts_with("--") ? DidYouMean(wrong.substr(0, wrong.find(':')), options) : "";
+    // Not where its value is wrong.
+    const bool is_none = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && wrong.starts_with("--");
+    const std::string meant = is_none ? DidYouMean(wrong.substr(0, wrong.find(':')), options) : "";
     Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }

@@ -243,8 +243,10 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
     options.kind = kLifetimesKind;
     if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";
   }
-  // One kind alone has it.
-  if (options.metric == "resident_space" && !options.peak && options.kind.empty()) options.kind = kResidentKind;
+  // One kind alone has them.
+  if ((options.metric == "resident_space" || options.metric == "swapped_space") && !options.peak &&
+      options.kind.empty())
+    options.kind = kResidentKind;
   if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
   Progress progress("reading profile");
   const auto given = FilesOf(options);
