@@ -266,6 +266,10 @@ bool TableFile::SetResident(bool wanted) const {
   return (Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), !wanted) != 0) == wanted;
 }
 
+bool TableFile::WantsResident() const {
+  return Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), 0) != 0;
+}
+
 // An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
   const std::string path = absl::StrCat("/proc/self/fd/", file_.get());

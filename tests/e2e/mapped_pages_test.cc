@@ -19,7 +19,7 @@ struct KnownMapping {
 };
 struct Truth {
   std::map<std::string, KnownMapping> functions;
-  double huge = 0;
+  double huge = 0, swapped = 0;
 };
 
 Truth TruthOf(const std::string& output) {
@@ -27,6 +27,7 @@ Truth TruthOf(const std::string& output) {
   std::istringstream lines(output);
   for (std::string word, function; lines >> word;) {
     if (word == "huge") lines >> truth.huge;
+    if (word == "swapped") lines >> truth.swapped;
     if (word != "resident") continue;
     lines >> function;
     KnownMapping& of = truth.functions[function];
@@ -48,7 +49,7 @@ uint64_t PageTableKib(pid_t pid) {
   return kib;
 }
 
-class ResidentMaps : public Profiled {
+class MappedPages : public Profiled {
  protected:
   RunResult Run(const std::string& interval, std::vector<std::string> arguments, int seed = 1,
                 const std::string& lock_interval = "1s") {
@@ -80,7 +81,7 @@ class ResidentMaps : public Profiled {
   }
 };
 
-TEST_F(ResidentMaps, AreExactToThePage) {
+TEST_F(MappedPages, AreExactToThePage) {
   for (const char* mode : {"plain", "fork"}) {
     SCOPED_TRACE(mode);
     std::filesystem::remove_all(out());
@@ -112,7 +113,7 @@ TEST_F(ResidentMaps, AreExactToThePage) {
 }
 
 // At the default interval blocks of the pool are estimated, and what they leave of it with them; everything else is exact.
-TEST_F(ResidentMaps, AreExactAtTheDefaultToo) {
+TEST_F(MappedPages, AreExactAtTheDefaultToo) {
   for (int seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     std::filesystem::remove_all(out());
@@ -132,7 +133,7 @@ TEST_F(ResidentMaps, AreExactAtTheDefaultToo) {
   }
 }
 
-TEST_F(ResidentMaps, OfManyMappingsNoneIsForgotten) {
+TEST_F(MappedPages, OfManyMappingsNoneIsForgotten) {
   Running program(CommandFor(Launch::kPreload, {"known_resident_maps", "1", "many", "wait"},
                              {{"heap-interval", "512KiB"}, {"snapshot-every", "0"}, {"resident", "yes"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));
@@ -148,7 +149,7 @@ TEST_F(ResidentMaps, OfManyMappingsNoneIsForgotten) {
   ExpectIs(FileOf("one_of_many"), "one_of_many", truth.functions.at("one_of_many"));
 }
 
-TEST_F(ResidentMaps, AreToldAlsoWhereNoBlockIsSampled) {
+TEST_F(MappedPages, AreToldAlsoWhereNoBlockIsSampled) {
   const RunResult r = Run("0", {"3"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_THAT(r.err, HasSubstr("--resident: of mappings alone, as --heap-interval is 0"));
@@ -161,8 +162,22 @@ TEST_F(ResidentMaps, AreToldAlsoWhereNoBlockIsSampled) {
   EXPECT_THAT(Run("0", {"3"}, 1, "0").err, HasSubstr("--resident: of nothing, as"));
 }
 
+// Only where there is a swap device.
+TEST_F(MappedPages, ThatAreSwappedAreToldFromThoseThatAreHere) {
+  std::ifstream swaps("/proc/swaps");
+  std::string line;
+  if (!std::getline(swaps, line) || !std::getline(swaps, line)) GTEST_SKIP() << "no swap device is in use";
+  const RunResult r = Run("1", {"3", "swap"});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const Truth truth = TruthOf(r.out);
+  const Decoded profile = FileOf("put_away");
+  ExpectIs(profile, "put_away", truth.functions.at("put_away"));
+  EXPECT_EQ(Of(profile.SumLeaf("put_away"), "swapped_space"), truth.swapped);
+  EXPECT_GE(profile.CommentNumber("swapped_bytes"), truth.swapped);
+}
+
 // Nobody looks at what is gone, and nobody waits for it.
-TEST_F(ResidentMaps, OfAProcessThatIsKilledTheFileIsWholeOrAbsent) {
+TEST_F(MappedPages, OfAProcessThatIsKilledTheFileIsWholeOrAbsent) {
   const RunResult r = Run("1", {"3", "vanish"});
   for (const Decoded& each : Newest(out(), "resident")) {
     EXPECT_EQ(each.error, "");
@@ -170,7 +185,7 @@ TEST_F(ResidentMaps, OfAProcessThatIsKilledTheFileIsWholeOrAbsent) {
   }
 }
 
-TEST_F(ResidentMaps, AreToldApartInViews) {
+TEST_F(MappedPages, AreToldApartInViews) {
   const RunResult r = Run("16KiB", {"5"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const RunResult files =
@@ -183,6 +198,7 @@ TEST_F(ResidentMaps, AreToldApartInViews) {
   EXPECT_THAT(arenas.out, HasSubstr("pool")) << arenas.Describe();
   const RunResult swapped = RunTool({"top", "--metric", "swapped_space", out()});
   EXPECT_THAT(swapped.out, HasSubstr("swapped_space (resident)")) << swapped.Describe();
+  EXPECT_THAT(swapped.out, ::testing::ContainsRegex("\npages +0 swapped, [^\n]* on huge pages")) << swapped.Describe();
   const RunResult info = RunTool({"info", FileOf("pool").path});
   EXPECT_THAT(info.out, HasSubstr("huge_bytes: "));
   EXPECT_THAT(info.out, HasSubstr("swapped_bytes: "));

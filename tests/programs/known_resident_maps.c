@@ -3,7 +3,7 @@
 //     resident FUNCTION LABEL mappings bytes resident_bytes
 //     huge bytes                     all that lies on huge pages, as /proc/self/smaps says
 //
-//   known_resident_maps MAPPINGS [fork | wait | many | vanish …]
+//   known_resident_maps MAPPINGS [fork | wait | many | swap | vanish …]
 //     touched_in_part   MAPPINGS of 64 pages, of which the first 21 were written
 //     given_back        MAPPINGS of 64 pages, written, and of that the second half given back (MADV_DONTNEED)
 //     only_read         MAPPINGS of 64 pages, read: pages of zeros that all have
@@ -15,11 +15,14 @@
 //     moved             MAPPINGS of 16 pages that were 8 when they were written, and moved
 //     reserved          1 TiB, of which 3 pages were written
 //     on_huge_pages     8 MiB, where the kernel has been asked for huge pages; one byte was written in each of three of these
+//     put_away          with the mode `swap`: 256 pages, written, which the kernel was asked to swap out (MADV_PAGEOUT); a line `swapped bytes` says
+//                       how many it did
 //     pool              256 pages, written, of which blocks have 100, as holdfast.h was told: the row has the others
 //
 // fork: a child lives meanwhile, and has a mapping of its own. wait: says `ready` and waits for its input to end. many: 50,000 mappings of
 // two pages, every second one apart, of which one page was written. vanish: kills itself at the end.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <holdfast.h>
 #include <signal.h>
 #include <stdint.h>
@@ -48,6 +51,7 @@ MAPS(before_it_moved)
 MAPS(on_huge_pages)
 MAPS(pool)
 MAPS(one_of_many)
+MAPS(put_away)
 MAPS(in_child)
 KNOWN static char* above(void* at, size_t bytes) { return mmap(at, bytes, kReadWrite, kPrivate | MAP_FIXED, -1, 0); }
 KNOWN static char* shared_file(int file, size_t bytes) { return mmap(NULL, bytes, kReadWrite, MAP_SHARED, file, 0); }
@@ -174,6 +178,24 @@ static void Many(void) {
   Say("one_of_many", "anonymous", kMany, kMany * 2, kMany);
 }
 
+static void Swap(void) {
+  enum { kPages = 256 };
+  char* memory = put_away(kPages * PAGE);
+  for (size_t i = 0; i < kPages * PAGE; ++i) memory[i] = (char)(i * i >> 7);
+  madvise(memory, kPages * PAGE, MADV_PAGEOUT);
+  uint64_t entries[kPages];
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY);
+  if (pread(pagemap, entries, sizeof entries, (off_t)((uintptr_t)memory / PAGE * 8)) != sizeof entries) abort();
+  close(pagemap);
+  size_t here = 0, away = 0;
+  for (int i = 0; i < kPages; ++i) {
+    here += entries[i] >> 63;
+    away += entries[i] >> 62 & 1;
+  }
+  Say("put_away", "anonymous", 1, kPages, here);
+  printf("swapped %zu\n", away * PAGE);
+}
+
 static int Has(int argc, char** argv, const char* word) {
   for (int i = 2; i < argc; ++i) {
     if (strcmp(argv[i], word) == 0) return 1;
@@ -185,6 +207,7 @@ int main(int argc, char** argv) {
   const size_t mappings = argc > 1 ? (size_t)atol(argv[1]) : 4;
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // of a huge page all is resident
   if (Has(argc, argv, "many")) Many();
+  if (Has(argc, argv, "swap")) Swap();
   Pieces(mappings);
   Files(mappings);
   Large();
