@@ -159,6 +159,10 @@ void AddPages(const Snapshot& snapshot, Comments* comments) {
                     ? sum(&ResidentRow::huge, &ResidentRow::huge_variance)
                     : "not known: the kernel says which pages are huge from Linux 6.7 on; holdfast memory "
                       "has it of the whole process");
+  if (snapshot.stacks_left_out > 0) {
+    comments->Add("stacks left out",
+                  fmt::format("of {} threads that ran just then, or have no guard page", snapshot.stacks_left_out));
+  }
   if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
 }
 

@@ -58,11 +58,12 @@ class ResidentBuilder {
     absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t, MappingKind>, size_t> index;
     for (const RowInfo& row : snapshot_.rows) {
       const auto of = found.find(row.place);
-      const bool is_mapping = row.profile == ProfileKind::kMap;
+      const bool is_mapping = row.profile == ProfileKind::kMap || row.has_thread_stacks();
       if ((row.profile != ProfileKind::kHeap && !is_mapping) || of == found.end()) continue;
       const StackInfo& stack = snapshot_.stacks[row.stack];
       const MappingKind mapping = !is_mapping              ? MappingKind::kNone
-                                  : of->second->has_blocks ? MappingKind::kArena
+                                  : of->second->has_blocks  ? MappingKind::kArena
+                                  : row.has_thread_stacks() ? MappingKind::kStack
                                                            : static_cast<MappingKind>(row.mark);
       const uint64_t class_bytes = is_mapping ? 0 : row.class_bytes;
       const auto [place, added] =

@@ -43,7 +43,7 @@ absl::StatusOr<Snapshot> LivePrograms::Take(const ProcessTable& process, int fil
   if (wait_ns > 0 && wait_ns <= kMostWait) std::this_thread::sleep_for(std::chrono::nanoseconds(wait_ns));
   absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot;
-  if (threads && !snapshot->live_threads.empty()) known->program.Look(process.table, &*snapshot);
+  if (!snapshot->live_threads.empty()) known->program.Look(process.table, &*snapshot);
   if (maps) known->program.LookAtLibcMappings(process.table, &*snapshot);
   if (resident) {
     known->program.LookAtResident(process.table, &*snapshot);

@@ -53,13 +53,7 @@ std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappin
   return found;
 }
 
-namespace {
-
-struct MapOfProcess {
-  std::vector<MemoryMapping> mappings;
-  std::set<uint64_t> arenas;
-};
-absl::StatusOr<MapOfProcess> ReadMapOf(pid_t pid) {
+absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid) {
   absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid);
   if (!mappings.ok()) return mappings.status();
   PageTable pages(pid);
@@ -67,18 +61,10 @@ absl::StatusOr<MapOfProcess> ReadMapOf(pid_t pid) {
   return MapOfProcess{*std::move(mappings), std::move(arenas)};
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<LibcRanges>> ReadLibcRanges(pid_t pid, const std::vector<AddressRange>& own) {
-  const absl::StatusOr<MapOfProcess> map = ReadMapOf(pid);
-  if (!map.ok()) return map.status();
-  return LibcRangesOf(map->mappings, own, map->arenas);
-}
-
 absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table) {
   const absl::StatusOr<std::vector<AddressRange>> own = ReadMappedRanges(table);
   if (!own.ok()) return own.status();
-  const absl::StatusOr<MapOfProcess> map = ReadMapOf(pid);
+  const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
   if (!map.ok()) return map.status();
   return LibcMappingsOf(map->mappings, *own, map->arenas);
 }

@@ -35,7 +35,12 @@ std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings,
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
                                         const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas);
 
-absl::StatusOr<std::vector<LibcRanges>> ReadLibcRanges(pid_t pid, const std::vector<AddressRange>& own);
+// The memory map of a process, in which each arena is a mapping of its own.
+struct MapOfProcess {
+  std::vector<MemoryMapping> mappings;
+  std::set<uint64_t> arenas;
+};
+absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid);
 absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table);
 
 }  // namespace holdfast

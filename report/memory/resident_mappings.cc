@@ -8,6 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "report/memory/resident_rows.h"
+#include "sampler/contract/weight.h"
 
 namespace holdfast {
 namespace {
@@ -22,13 +24,13 @@ struct Piece {
 
 class ResidentMappings {
  public:
-  ResidentMappings(const std::vector<LookedUpBlock>& blocks, PageTable* pages, const Deadline& by)
-      : blocks_(blocks), pages_(pages), by_(by) {}
+  ResidentMappings(const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by)
+      : blocks_(blocks.blocks), shares_(blocks.shares), pages_(pages), by_(by) {}
 
   void AddOwn(const std::vector<AddressRange>& ranges, const Snapshot& snapshot) {
     absl::flat_hash_map<Offset, const RowInfo*> known;
     for (const RowInfo& row : snapshot.rows) {
-      if (row.profile == ProfileKind::kMap) known.emplace(row.place, &row);
+      if (row.profile == ProfileKind::kMap || row.has_thread_stacks()) known.emplace(row.place, &row);
     }
     absl::flat_hash_map<Offset, size_t> index;
     absl::flat_hash_set<std::pair<Offset, uint64_t>> mappings;
@@ -88,18 +90,18 @@ class ResidentMappings {
 
   bool TakeOffBlocks(uint64_t from, uint64_t to, ResidentRow* row) {
     auto at = std::partition_point(blocks_.begin(), blocks_.end(),
-                                   [from](const LookedUpBlock& each) { return each.block.address < from; });
+                                   [from](const LiveBlock& block) { return block.address < from; });
     if (at != blocks_.begin()) --at;  // may reach into it
-    for (; at != blocks_.end() && at->block.address < to; ++at) {
-      const uint64_t start = std::max(from, at->block.address), end = std::min(to, at->block.address + at->block.bytes);
+    for (; at != blocks_.end() && at->address < to; ++at) {
+      const uint64_t start = std::max(from, at->address), end = std::min(to, at->address + at->bytes);
       if (start >= end) continue;
-      PageTable::Share share = at->share;
-      if (end - start != at->block.bytes) {  // the program has mapped something over a part of it
+      PageTable::Share share = shares_[static_cast<size_t>(at - blocks_.begin())];
+      if (end - start != at->bytes) {  // the program has mapped something over a part of it
         const std::optional<PageTable::Share> part = ShareOf(start, end - start, pages_, by_);
         if (!part.has_value()) return false;
         share = *part;
       }
-      Add(end - start, share, -at->weight, row);
+      Add(end - start, share, -1 / SampleProbability(at->bytes, at->interval), row);
       row->has_blocks = true;
     }
     return true;
@@ -117,7 +119,8 @@ class ResidentMappings {
     }
   }
 
-  const std::vector<LookedUpBlock>& blocks_;
+  const std::vector<LiveBlock>& blocks_;
+  const std::vector<PageTable::Share>& shares_;
   PageTable* const pages_;
   const Deadline& by_;
   std::vector<Piece> pieces_;
@@ -128,8 +131,7 @@ class ResidentMappings {
 }  // namespace
 
 bool AddResidentMappings(const std::vector<AddressRange>& own, const std::vector<LibcRanges>& libc,
-                         const std::vector<LookedUpBlock>& blocks, PageTable* pages, const Deadline& by,
-                         Snapshot* snapshot) {
+                         const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot) {
   ResidentMappings mappings(blocks, pages, by);
   mappings.AddOwn(own, *snapshot);
   mappings.AddLibc(libc);

@@ -14,16 +14,21 @@
 
 #include "report/base/time_budget.h"
 #include "report/memory/libc_mappings.h"
+#include "report/memory/live_blocks.h"
+#include "report/memory/mappings.h"
 #include "report/memory/own_ranges.h"
-#include "report/memory/resident_rows.h"
 #include "report/table/snapshot.h"
 
 namespace holdfast {
 
-// `own`, `blocks`: by address; ranges may overlap. Adds to resident_rows; false: `by` has passed, and nothing was added.
+// Live blocks, by address, and the pages of each.
+struct LookedUpBlocks {
+  const std::vector<LiveBlock>& blocks;
+  const std::vector<PageTable::Share>& shares;
+};
+// `own`: also the stacks of threads; they may overlap. Adds to resident_rows; false: `by` has passed, and nothing was added.
 bool AddResidentMappings(const std::vector<AddressRange>& own, const std::vector<LibcRanges>& libc,
-                         const std::vector<LookedUpBlock>& blocks, PageTable* pages, const Deadline& by,
-                         Snapshot* snapshot);
+                         const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot);
 
 }  // namespace holdfast
 

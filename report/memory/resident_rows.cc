@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "report/memory/arenas.h"
 #include "report/memory/libc_mappings.h"
 #include "report/memory/own_ranges.h"
 #include "report/memory/resident_mappings.h"
 #include "report/table/process_info.h"
+#include "report/table/thread_status.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -16,14 +19,49 @@ namespace {
 
 constexpr uint64_t kPiece = uint64_t{64} << 20;  // between two looks at the clock
 
+// Where the stacks lie that libc has mapped for threads: around where a thread sleeps, above a guard page. `left_out`: that run just now,
+// or have no guard.
+std::vector<AddressRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
+                                       const Snapshot& snapshot, uint64_t* left_out) {
+  std::vector<AddressRange> stacks;
+  std::map<uint32_t, pid_t> as_we_see;
+  for (const LiveThreadInfo& thread : snapshot.live_threads) {
+    const RowInfo& row = snapshot.rows[thread.row];
+    if (thread.gone || thread.id == 0 || !row.has_thread_stacks()) continue;
+    if (as_we_see.empty()) {
+      for (const auto& [id, inner] : ThreadsOf(pid, !table.owner().IsOfOurNamespace())) as_we_see.emplace(inner, id);
+    }
+    const auto id = as_we_see.find(thread.id);
+    if (id == as_we_see.end()) continue;  // it has ended meanwhile
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, id->second);
+    const auto at = std::partition_point(mappings.begin(), mappings.end(), [&](const MemoryMapping& mapping) {
+      return call.has_value() && mapping.end <= call->sp;
+    });
+    const bool found = call.has_value() && at != mappings.begin() && at != mappings.end() && at->start <= call->sp &&
+                       IsPrivateMemory(*at) && std::prev(at)->end == at->start && !std::prev(at)->readable;
+    *left_out += found ? 0 : 1;
+    if (!found) continue;
+    stacks.push_back({at->start, std::min(at->end, at->start + row.class_bytes), false, row.place, thread.id});
+  }
+  return stacks;
+}
+
 // What the program has mapped itself, and libc, as far as that may be looked at.
-bool AddMappings(pid_t pid, const TableFile& table, const std::vector<LookedUpBlock>& blocks, PageTable* pages,
-                 const Deadline& by, Snapshot* found) {
+bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by,
+                 Snapshot* found) {
+  const bool wanted = (found->profiles & KindBit(ProfileKind::kMap)) != 0;
   absl::StatusOr<std::vector<AddressRange>> own = std::vector<AddressRange>();
-  if ((found->profiles & KindBit(ProfileKind::kMap)) != 0) own = ReadMappedRanges(table);
-  if (!own.ok()) own->clear();
-  const absl::StatusOr<std::vector<LibcRanges>> libc = ReadLibcRanges(pid, *own);
-  return AddResidentMappings(*own, libc.ok() ? *libc : std::vector<LibcRanges>(), blocks, pages, by, found);
+  if (wanted) own = ReadMappedRanges(table);
+  if (!own.ok()) own = std::vector<AddressRange>();
+  const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
+  std::vector<LibcRanges> libc;
+  if (map.ok()) {
+    libc = LibcRangesOf(map->mappings, *own, map->arenas);
+    const std::vector<AddressRange> stacks =
+        ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
+    if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
+  }
+  return AddResidentMappings(*own, libc, blocks, pages, by, found);
 }
 
 }  // namespace
@@ -42,11 +80,11 @@ std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTa
   return share;
 }
 
-std::optional<std::vector<LookedUpBlock>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
-                                                          const Deadline& by, Snapshot* snapshot) {
+std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
+                                                             const Deadline& by, Snapshot* snapshot) {
   absl::flat_hash_map<Offset, ResidentRow> rows;
-  std::vector<LookedUpBlock> looked_up;
-  looked_up.reserve(blocks.size());
+  std::vector<PageTable::Share> shares;
+  shares.reserve(blocks.size());
   for (const LiveBlock& block : blocks) {
     const std::optional<PageTable::Share> share = ShareOf(block.address, block.bytes, pages, by);
     if (!share.has_value()) return std::nullopt;
@@ -64,10 +102,10 @@ std::optional<std::vector<LookedUpBlock>> AddResidentRows(const std::vector<Live
     add(share->resident, &row.resident, &row.resident_variance);
     add(share->swapped, &row.swapped, &row.swapped_variance);
     add(share->huge, &row.huge, &row.huge_variance);
-    looked_up.push_back({block, 1 / p, *share});
+    shares.push_back(*share);
   }
   for (const auto& [place, row] : rows) snapshot->resident_rows.push_back(row);
-  return looked_up;
+  return shares;
 }
 
 absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot) {
@@ -76,9 +114,9 @@ absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline&
   const absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
   std::vector<ResidentRow> before = std::exchange(snapshot->resident_rows, {});
-  const auto looked_up = AddResidentRows(*blocks, &pages, by, snapshot);
-  const bool in_time = looked_up.has_value();
-  const bool mapped = in_time && AddMappings(pid, table, *looked_up, &pages, by, snapshot);
+  const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
+  const bool in_time = shares.has_value();
+  const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
   // It may have ended, or have become another program: then its page table was another's, or none.
   const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
   if (!in_time || is_gone) {

@@ -28,18 +28,12 @@ namespace holdfast {
 // nothing is filled in. Same user, and the kernel's leave to look. Some 10 ms for each GiB of sampled blocks, and of mappings.
 absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot);
 
-// A live block and its pages.
-struct LookedUpBlock {
-  LiveBlock block;
-  double weight;  // of blocks that it stands for
-  PageTable::Share share;
-};
 // The pages of a range, up to 64 MiB at a time; nothing: `by` has passed.
 std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTable* pages, const Deadline& by);
 
-// The rows of blocks that are known. Nothing: `by` has passed.
-std::optional<std::vector<LookedUpBlock>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
-                                                          const Deadline& by, Snapshot* snapshot);
+// The rows of blocks that are known; and of each block its pages. Nothing: `by` has passed.
+std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
+                                                             const Deadline& by, Snapshot* snapshot);
 
 }  // namespace holdfast
 

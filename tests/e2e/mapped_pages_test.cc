@@ -162,6 +162,22 @@ TEST_F(MappedPages, AreToldAlsoWhereNoBlockIsSampled) {
   EXPECT_THAT(Run("0", {"3"}, 1, "0").err, HasSubstr("--resident: of nothing, as"));
 }
 
+TEST_F(MappedPages, OfThreadsStacksAreOfWhoCreatedThem) {
+  const RunResult r = Run("1", {"2", "stacks"});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const Truth truth = TruthOf(r.out);
+  ASSERT_TRUE(truth.functions.contains("start_threads")) << r.out;
+  const Decoded profile = FileOf("touched_in_part");
+  EXPECT_FALSE(profile.Comment("stacks left out").has_value());
+  const Values values = profile.SumLeafWhere("start_threads", "mapping", "stack");
+  EXPECT_EQ(Of(values, "inuse_objects"), truth.functions.at("start_threads").mappings);
+  EXPECT_EQ(Of(values, "inuse_space"), truth.functions.at("start_threads").bytes);
+  EXPECT_EQ(Of(values, "resident_space"), truth.functions.at("start_threads").resident);
+  for (const auto& [function, of] : truth.functions) {
+    if (function != "start_threads") ExpectIs(profile, function, of);
+  }
+}
+
 // Only where there is a swap device.
 TEST_F(MappedPages, ThatAreSwappedAreToldFromThoseThatAreHere) {
   std::ifstream swaps("/proc/swaps");

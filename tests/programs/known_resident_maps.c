@@ -3,7 +3,7 @@
 //     resident FUNCTION LABEL mappings bytes resident_bytes
 //     huge bytes                     all that lies on huge pages, as /proc/self/smaps says
 //
-//   known_resident_maps MAPPINGS [fork | wait | many | swap | vanish …]
+//   known_resident_maps MAPPINGS [fork | wait | many | swap | stacks | vanish …]
 //     touched_in_part   MAPPINGS of 64 pages, of which the first 21 were written
 //     given_back        MAPPINGS of 64 pages, written, and of that the second half given back (MADV_DONTNEED)
 //     only_read         MAPPINGS of 64 pages, read: pages of zeros that all have
@@ -17,6 +17,7 @@
 //     on_huge_pages     8 MiB, where the kernel has been asked for huge pages; one byte was written in each of three of these
 //     put_away          with the mode `swap`: 256 pages, written, which the kernel was asked to swap out (MADV_PAGEOUT); a line `swapped bytes` says
 //                       how many it did
+//     start_threads     with the mode `stacks`: 6 threads with stacks of 1 MiB, which have used 10, 20 … 60 pages and sleep
 //     pool              256 pages, written, of which blocks have 100, as holdfast.h was told: the row has the others
 //
 // fork: a child lives meanwhile, and has a mapping of its own. wait: says `ready` and waits for its input to end. many: 50,000 mappings of
@@ -24,6 +25,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <holdfast.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,6 +199,68 @@ static void Swap(void) {
   printf("swapped %zu\n", away * PAGE);
 }
 
+enum { kThreads = 6 };
+static pthread_barrier_t deep;
+static pid_t ids[kThreads];
+
+static void* UseStack(void* tens) {
+  const uintptr_t pages = (uintptr_t)tens * 10;
+  volatile char used[pages * PAGE];
+  for (uintptr_t i = 0; i < pages; ++i) used[i * PAGE] = 1;
+  Use((void*)(uintptr_t)used);
+  ids[(uintptr_t)tens - 1] = gettid();
+  pthread_barrier_wait(&deep);
+  while (pause() != 0) {
+  }
+  return NULL;
+}
+
+KNOWN static void start_threads(pthread_t* threads) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, MIB);
+  for (uintptr_t i = 0; i < kThreads; ++i) {
+    if (pthread_create(&threads[i], &attributes, UseStack, (void*)(i + 1)) != 0) abort();
+  }
+}
+
+// Whether it is in pause().
+static int Sleeps(pid_t thread) {
+  char path[64], call[16] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", thread);
+  const int file = open(path, O_RDONLY);
+  const ssize_t got = read(file, call, sizeof call - 1);
+  close(file);
+  return got > 0 && atoi(call) == SYS_pause && call[0] != 'r';
+}
+
+static void Stacks(void) {
+  pthread_t threads[kThreads];
+  size_t pages = 0, resident = 0;
+  pthread_barrier_init(&deep, NULL, kThreads + 1);
+  start_threads(threads);
+  pthread_barrier_wait(&deep);
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY);
+  for (int i = 0; i < kThreads; ++i) {
+    while (!Sleeps(ids[i])) usleep(1000);
+    pthread_attr_t attributes;
+    void* lowest;
+    size_t bytes;
+    if (pthread_getattr_np(threads[i], &attributes) != 0) abort();
+    pthread_attr_getstack(&attributes, &lowest, &bytes);
+    pthread_attr_destroy(&attributes);
+    pages += bytes / PAGE;
+    for (size_t at = 0; at < bytes; at += PAGE) {
+      uint64_t entry = 0;
+      if (pread(pagemap, &entry, sizeof entry, (off_t)(((uintptr_t)lowest + at) / PAGE * 8)) != sizeof entry) abort();
+      // There, and this process's alone: not the page of zeros that all have who only read.
+      resident += entry >> 63 & entry >> 56 & 1;
+    }
+  }
+  close(pagemap);
+  Say("start_threads", "stack", kThreads, pages, resident);
+}
+
 static int Has(int argc, char** argv, const char* word) {
   for (int i = 2; i < argc; ++i) {
     if (strcmp(argv[i], word) == 0) return 1;
@@ -208,6 +273,7 @@ int main(int argc, char** argv) {
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // of a huge page all is resident
   if (Has(argc, argv, "many")) Many();
   if (Has(argc, argv, "swap")) Swap();
+  if (Has(argc, argv, "stacks")) Stacks();
   Pieces(mappings);
   Files(mappings);
   Large();

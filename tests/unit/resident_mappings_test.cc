@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "report/memory/resident_rows.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
@@ -31,9 +32,9 @@ class ResidentMappings : public ::testing::Test {
   void Look() {
     PageTable pages = pagemap_.Pages();
     const Deadline by = Deadline::In(std::chrono::seconds(60));
-    const auto looked_up = AddResidentRows(blocks_, &pages, by, &snapshot_);
-    ASSERT_TRUE(looked_up.has_value());
-    ASSERT_TRUE(AddResidentMappings(ranges_, libc_, *looked_up, &pages, by, &snapshot_));
+    const auto shares = AddResidentRows(blocks_, &pages, by, &snapshot_);
+    ASSERT_TRUE(shares.has_value());
+    ASSERT_TRUE(AddResidentMappings(ranges_, libc_, {blocks_, *shares}, &pages, by, &snapshot_));
   }
   ResidentRow Of(Offset row) const {
     for (const ResidentRow& each : snapshot_.resident_rows) {
@@ -131,7 +132,7 @@ TEST_F(ResidentMappings, ThatOverlapAreCountedOnce) {
 TEST_F(ResidentMappings, AfterItsTimeNothingIsAdded) {
   ranges_ = {{0x1000000, 0x1008000, false, kFirst, 7}};
   PageTable pages = pagemap_.Pages();
-  EXPECT_FALSE(AddResidentMappings(ranges_, {}, {}, &pages, Deadline::In(std::chrono::seconds(-1)), &snapshot_));
+  EXPECT_FALSE(AddResidentMappings(ranges_, {}, {blocks_, {}}, &pages, Deadline::In(std::chrono::seconds(-1)), &snapshot_));
   EXPECT_TRUE(snapshot_.resident_rows.empty());
 }
 
