@@ -61,10 +61,10 @@ class ResidentBuilder {
       const bool is_mapping = row.profile == ProfileKind::kMap || row.has_thread_stacks();
       if ((row.profile != ProfileKind::kHeap && !is_mapping) || of == found.end()) continue;
       const StackInfo& stack = snapshot_.stacks[row.stack];
-      const MappingKind mapping = !is_mapping              ? MappingKind::kNone
+      const MappingKind mapping = !is_mapping               ? MappingKind::kNone
                                   : of->second->has_blocks  ? MappingKind::kArena
                                   : row.has_thread_stacks() ? MappingKind::kStack
-                                                           : static_cast<MappingKind>(row.mark);
+                                                            : static_cast<MappingKind>(row.mark);
       const uint64_t class_bytes = is_mapping ? 0 : row.class_bytes;
       const auto [place, added] =
           index.emplace(std::tuple(stacks_.Intern(row.stack), class_bytes, stack.labels, mapping), groups.size());

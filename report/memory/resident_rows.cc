@@ -57,8 +57,7 @@ bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks
   std::vector<LibcRanges> libc;
   if (map.ok()) {
     libc = LibcRangesOf(map->mappings, *own, map->arenas);
-    const std::vector<AddressRange> stacks =
-        ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
+    const std::vector<AddressRange> stacks = ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
     if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
   }
   return AddResidentMappings(*own, libc, blocks, pages, by, found);

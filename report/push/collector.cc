@@ -176,19 +176,18 @@ void Collector::Tell(Watched* watched) {
     names_.Give(*snapshot, kind, &made->increase);
     return made;
   };
-  const int64_t since_ns = watched->told.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos();
+  if (!snapshot->resident_rows.empty()) TellResident(watched, *snapshot);
   TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet);
-  if (!snapshot->resident_rows.empty()) TellResident(watched, *snapshot, since_ns);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot->max_disk_bytes);
 }
 
-void Collector::TellResident(Watched* watched, const Snapshot& snapshot, int64_t since_ns) {
+void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {
   CumulativeValues before;
-  before.set_time_nanos(since_ns);
+  before.set_time_nanos(watched->told.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos());
   Profile now = IncreaseSince(before, BuildResidentProfile(snapshot));
   names_.Give(snapshot, ProfileKind::kHeap, &now);
-  const absl::StatusOr<bool> put = Put(watched->spool.get(), watched->told, kResidentFile, now, nullptr);
-  if (!put.ok()) SayUnwritten(put.status());
+  const auto put = Put(watched->spool.get(), watched->told, kResidentFile, now, nullptr).status();
+  if (!put.ok()) SayUnwritten(put);
 }
 
 void Collector::TellAgain(Watched* watched) {

@@ -91,15 +91,15 @@ class Collector {
   void Tell(Watched* watched);
   void TellAgain(Watched* watched);
   // Nothing of it is counted: it is as it is now, each time.
-  void TellResident(Watched* watched, const Snapshot& snapshot, int64_t since_ns);
+  void TellResident(Watched* watched, const Snapshot& snapshot);
   // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written.
   template <typename Now>
   void TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess* quiet = nullptr);
   // `file`: index into kFileKindNames.
   absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
                            QuietProcess* quiet);
-  absl::Status PutOne(Spool* spool, const ToldProcess& told, int file, bool counts,
-                      const ServerProfiles::Part& part, int64_t duration_ns);
+  absl::Status PutOne(Spool* spool, const ToldProcess& told, int file, bool counts, const ServerProfiles::Part& part,
+                      int64_t duration_ns);
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
   void BeginByFile(const Profile& profile, ToldProcess* told);

@@ -112,8 +112,8 @@ HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, int file, boo
   return Attachment(allocs ? "allocs" : kFileKindNames[file], profile);
 }
 
-HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool allocs,
-                                    std::string_view seconds_text, const HttpRequest& request) {
+HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds_text,
+                                    const HttpRequest& request) {
   int64_t seconds = 0;
   if (!absl::SimpleAtoi(std::string(seconds_text), &seconds) || seconds <= 0) {
     return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");

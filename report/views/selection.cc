@@ -332,9 +332,9 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   }
   if (view.files_with_pages > 0 && view.unit_name == "bytes") {
     const bool knows_huge = view.files_with_huge == view.files_with_pages;
-    table->header.push_back(fmt::format("pages    {} swapped, {}", view.Value(view.swapped_bytes),
-                                        knows_huge ? view.Value(view.huge_bytes) + " on huge pages"
-                                                   : "on huge pages not known (Linux 6.7)"));
+    table->header.push_back(fmt::format(
+        "pages    {} swapped, {}", view.Value(view.swapped_bytes),
+        knows_huge ? view.Value(view.huge_bytes) + " on huge pages" : "on huge pages not known (Linux 6.7)"));
   }
   std::optional<double> selected_error;
   if (stacks.has_variances()) selected_error = HalfWidthOf(stacks.SelectedVariance(0));

@@ -132,7 +132,8 @@ TEST_F(ResidentMappings, ThatOverlapAreCountedOnce) {
 TEST_F(ResidentMappings, AfterItsTimeNothingIsAdded) {
   ranges_ = {{0x1000000, 0x1008000, false, kFirst, 7}};
   PageTable pages = pagemap_.Pages();
-  EXPECT_FALSE(AddResidentMappings(ranges_, {}, {blocks_, {}}, &pages, Deadline::In(std::chrono::seconds(-1)), &snapshot_));
+  EXPECT_FALSE(
+      AddResidentMappings(ranges_, {}, {blocks_, {}}, &pages, Deadline::In(std::chrono::seconds(-1)), &snapshot_));
   EXPECT_TRUE(snapshot_.resident_rows.empty());
 }
 
