@@ -161,7 +161,7 @@ void AddPages(const Snapshot& snapshot, Comments* comments) {
                       "has it of the whole process");
   if (snapshot.stacks_left_out > 0) {
     comments->Add("stacks left out",
-                  fmt::format("of {} threads that ran just then, or have no guard page", snapshot.stacks_left_out));
+                  fmt::format("{} (threads that ran just then, or have no guard page)", snapshot.stacks_left_out));
   }
   if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
 }

@@ -20,7 +20,7 @@
 //   lifetimes: ages known: of each block that was sampled        or of one in 384, at interval 1
 //   resident, swapped_bytes: 123456 ± 789          of blocks and mappings, which is not resident
 //   resident, huge_bytes: 123456 ± 789             of these, resident on huge pages; or why it is not known
-//   resident, stacks left out: of 2 threads …       of which it is not known where their stacks lie
+//   resident, stacks left out: 2 (threads that …)   of which it is not known where their stacks lie
 //   resident, mappings left out: why               it has blocks alone
 //   heap, resident left out: why                   it was asked for, and there is no such file
 //   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
