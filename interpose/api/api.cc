@@ -8,6 +8,7 @@
 
 #include "interpose/base/readiness.h"
 #include "sampler/arch/processor.h"
+#include "sampler/contract/pool_blocks.h"
 #include "sampler/heap/heap.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
@@ -20,12 +21,7 @@
 namespace holdfast {
 namespace {
 
-// A block of a pool is known apart from a block of malloc that may begin at the same address, as the pool's first does: twice its
-// address, which no block has, in a part of the address space that is nobody's.
-inline void* KeyOf(const void* block) {
-  constexpr uintptr_t kOfPools = uintptr_t{1} << 48;
-  return std::bit_cast<void*>((std::bit_cast<uintptr_t>(block) << 1) | kOfPools);
-}
+inline void* KeyOf(const void* block) { return std::bit_cast<void*>(KeyOfPoolBlock(std::bit_cast<uintptr_t>(block))); }
 
 void Snapshot() {
   if (!Ready()) return;

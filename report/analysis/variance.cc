@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "report/profiles/metric.h"
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 namespace {
@@ -66,10 +67,19 @@ Alive AliveOf(const Profile& profile) {
   return has ? Alive{2, 3} : Alive{};
 }
 
-// The place of resident_space in a profile of it, whose inuse_objects and inuse_space stand before it; 0: it is none.
-size_t ResidentOf(const Profile& profile) {
+// Whether it is a profile of what is resident: inuse_objects, inuse_space, and from the third on parts of the latter.
+constexpr size_t kFirstPart = 2;
+bool IsOfResident(const Profile& profile) {
   const auto& types = profile.sample_types;
-  return types.size() == 3 && profile.strings[types[2].type] == "resident_space" ? 2 : 0;
+  return types.size() > kFirstPart && profile.strings[types[kFirstPart].type] == "resident_space";
+}
+
+// What a sample is of which the label `mapping` says what it is; "": blocks.
+std::string_view MappingOf(const Profile& profile, const Profile::Sample& sample) {
+  for (const Profile::Label& label : profile.LabelsOf(sample)) {
+    if (profile.strings[label.key] == "mapping") return profile.strings[label.text];
+  }
+  return "";
 }
 
 // Of a total, as the file states it; nothing: it does not.
@@ -108,9 +118,14 @@ std::vector<double> VariancesOf(const Profile& profile) {
   const std::optional<Drawn> drawn = DrawnOf(profile);
   if (*interval <= 1 && !drawn) return variances;
   const Alive alive = AliveOf(profile);
-  const size_t resident = ResidentOf(profile);
+  const bool resident = IsOfResident(profile);
+  std::vector<size_t> of_allocators;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto values = profile.ValuesOf(i);
+    if (const std::string_view mapping = resident ? MappingOf(profile, profile.samples[i]) : ""; !mapping.empty()) {
+      if (mapping == kMappingKindNames[static_cast<size_t>(MappingKind::kArena)]) of_allocators.push_back(i);
+      continue;
+    }
     for (const Pair& pair : pairs) {
       const auto count = static_cast<double>(values[pair.count]), amount = static_cast<double>(values[pair.amount]);
       if (!(count > 0) || amount < 0) continue;
@@ -118,9 +133,10 @@ std::vector<double> VariancesOf(const Profile& profile) {
       const double p = ChanceOf(mean, *interval, drawn);
       variances[i * width + pair.count] = count * (1 - p) / p;
       variances[i * width + pair.amount] = amount * mean * (1 - p) / p;
-      if (resident != 0) {  // as if each block were so in whole or not at all, which is the most that it can be
-        const auto bytes = std::clamp(static_cast<double>(values[resident]), 0.0, amount);
-        variances[i * width + resident] = bytes * mean * (1 - p) / p;
+      for (size_t part = resident ? kFirstPart : width; part < width; ++part) {
+        // As if each block were so in whole or not at all, which is the most that it can be.
+        const auto bytes = std::clamp(static_cast<double>(values[part]), 0.0, amount);
+        variances[i * width + part] = bytes * mean * (1 - p) / p;
       }
       if (alive.space == 0) continue;
       const auto age = static_cast<double>(values[alive.lifetime]);
@@ -141,6 +157,12 @@ std::vector<double> VariancesOf(const Profile& profile) {
     for (size_t i = type; i < variances.size(); i += width) sum += variances[i];
     if (!(sum > 0)) continue;
     for (size_t i = type; i < variances.size(); i += width) variances[i] *= *stated / sum;
+    const auto value = [&](size_t i) { return std::max(0.0, static_cast<double>(profile.ValuesOf(i)[type])); };
+    double all = 0;
+    for (const size_t i : of_allocators) all += value(i);
+    for (const size_t i : of_allocators) {
+      if (all > 0 && type > 0) variances[i * width + type] = *stated * value(i) / all;
+    }
   }
   return variances;
 }

@@ -6,7 +6,9 @@
 // stack), so the sums are scaled to the exact variance of the total that our files state (`total inuse_space: … ± …`).
 // Where the interval was changed, a sample does not say under which it was taken: the largest is assumed for all, so that the
 // errors of single rows are rough, and their sum is right.
-// Of resident_space a sample does not say which of its blocks are: the sums are scaled to the stated one as well.
+// Of resident_space and swapped_space a sample does not say which of its blocks are: the sums are scaled to the stated one as well. Mappings
+// beside the blocks (label `mapping`) are exact, but for those of an allocator, which are what the blocks leave of them: of these no more is
+// known than that all together are as sure as all blocks.
 // Variances of independent samples add up; the 95 % interval is ± 1.96·√variance. Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_
 #define HOLDFAST_REPORT_ANALYSIS_VARIANCE_H_

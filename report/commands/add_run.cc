@@ -273,11 +273,14 @@ int ProgramRun::StayAsParent() {
 
 // Conditions on what is not sampled, and kinds that are made of it.
 void ProgramRun::SayWhatNeverComes() const {
-  const std::pair<const char*, const char*> kinds[] = {{"lifetimes", "HOLDFAST_LIFETIMES"},
-                                                       {"resident", "HOLDFAST_RESIDENT"}};
-  for (const auto& [name, variable] : kinds) {
-    if (Setting(variable) == "yes" && Setting("HOLDFAST_HEAP_INTERVAL") == "0")
-      Say(fmt::format("--{} yes: there will be no such profile, as --heap-interval is 0", name));
+  if (Setting("HOLDFAST_HEAP_INTERVAL") == "0") {
+    const std::string resident = Setting("HOLDFAST_RESIDENT");
+    if (resident == "yes" || resident == "1")
+      Say(Setting("HOLDFAST_LOCK_INTERVAL") == "0"
+              ? "--resident: of nothing, as --heap-interval and --lock-interval are 0"
+              : "--resident: of mappings alone, as --heap-interval is 0 and no block is sampled");
+    if (Setting("HOLDFAST_LIFETIMES") == "yes")
+      Say("--lifetimes yes: there will be no such profile, as --heap-interval is 0");
   }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;

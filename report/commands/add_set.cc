@@ -171,7 +171,7 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        look closer\n"
       "  holdfast set 4242 lock=off                   no locks any more\n"
-      "  holdfast set 4242 resident=on                with each snapshot: which of the live blocks are resident\n"
+      "  holdfast set 4242 resident=on                with each snapshot: what of blocks and mappings is resident\n"
       "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
       "  holdfast set --all all=on                    again, at the intervals of before");
   // One list of both: CLI11 has no '=' in the name of an argument.

@@ -60,7 +60,8 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
 // Rows come in any order.
 uint64_t FingerprintOfResident(const Snapshot& snapshot) {
   uint64_t hash = 0;
-  for (const ResidentRow& row : snapshot.resident_rows) hash += absl::HashOf(row.row, row.objects, row.resident);
+  for (const ResidentRow& row : snapshot.resident_rows)
+    hash += absl::HashOf(row.row, row.objects, row.bytes, row.resident, row.swapped);
   return hash;
 }
 
@@ -216,7 +217,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
                                  : i == kResidentFile
                                      ? of_resident
                                      : Fingerprint(*snapshot, kind) + (kind == ProfileKind::kHeap ? of_resident : 0);
-    if ((snapshot->profiles & KindBit(kind)) == 0 || fingerprint == state.fingerprint) continue;
+    const uint32_t wanted = i == kResidentFile ? kKindsOfResident : KindBit(kind);
+    if ((snapshot->profiles & wanted) == 0 || fingerprint == state.fingerprint) continue;
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;

@@ -144,6 +144,28 @@ void AddAges(const Snapshot& snapshot, Comments* comments) {
                 "blocks that still live; alive_space has their age so far");
 }
 
+void AddPages(const Snapshot& snapshot, Comments* comments) {
+  const auto sum = [&](double ResidentRow::*part, double ResidentRow::*variance) {
+    double bytes = 0, of_bytes = 0;
+    for (const ResidentRow& row : snapshot.resident_rows) {
+      bytes += row.*part;
+      of_bytes += row.*variance;
+    }
+    return fmt::format("{:.0f} ± {:.0f}", bytes, 1.96 * std::sqrt(std::max(0.0, of_bytes)));
+  };
+  comments->Add("swapped_bytes", sum(&ResidentRow::swapped, &ResidentRow::swapped_variance));
+  comments->Add("huge_bytes",
+                snapshot.huge_known
+                    ? sum(&ResidentRow::huge, &ResidentRow::huge_variance)
+                    : "not known: the kernel says which pages are huge from Linux 6.7 on; holdfast memory "
+                      "has it of the whole process");
+  if (snapshot.stacks_left_out > 0) {
+    comments->Add("stacks left out",
+                  fmt::format("{} (threads that ran just then, or have no guard page)", snapshot.stacks_left_out));
+  }
+  if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
+}
+
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
   for (size_t i = 0; i < profile->sample_types.size(); ++i) {
     const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
@@ -179,8 +201,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   if (file == kLifetimesFile) {
     AddAges(snapshot, &comments);
   } else if (file == kResidentFile) {
-    comments.Add("swapped_bytes", fmt::format("{:.0f} ± {:.0f}", snapshot.swapped_bytes,
-                                              1.96 * std::sqrt(std::max(0.0, snapshot.swapped_variance))));
+    AddPages(snapshot, &comments);
   } else {
     AddCounts(snapshot, kind, &comments);
   }

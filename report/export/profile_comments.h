@@ -18,7 +18,10 @@
 //   total inuse_space: 123456 ± 789                estimate and 95 % interval: 1.96·√Σ s²(1−p)/p² over the samples (for
 //                                                  what is in use: without those that were freed)
 //   lifetimes: ages known: of each block that was sampled        or of one in 384, at interval 1
-//   resident, swapped_bytes: 123456 ± 789          of the live blocks, which is not resident
+//   resident, swapped_bytes: 123456 ± 789          of blocks and mappings, which is not resident
+//   resident, huge_bytes: 123456 ± 789             of these, resident on huge pages; or why it is not known
+//   resident, stacks left out: 2 (threads that …)   of which it is not known where their stacks lie
+//   resident, mappings left out: why               it has blocks alone
 //   heap, resident left out: why                   it was asked for, and there is no such file
 //   lost stack-table-full: 312                     one for each cause that is not 0 (kLossNames), else `losses: none`
 //   own time_ns, own table_bytes                   what we cost: estimated time in slow paths, memory of the tables

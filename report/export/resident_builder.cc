@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -11,20 +10,24 @@
 #include "report/export/profile_comments.h"
 #include "report/export/running_program.h"
 #include "report/export/stack_interner.h"
+#include "report/memory/libc_mappings.h"
 
 namespace holdfast {
 namespace {
 
-enum ResidentType { kLiveObjects, kLiveSpace, kResidentSpace, kResidentTypes };
+enum ResidentType { kLiveObjects, kLiveSpace, kResidentSpace, kSwappedSpace, kResidentTypes };
 
 constexpr std::pair<const char*, const char*> kTypesOfResident[] = {
-    {"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}};
+    {"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}, {"swapped_space", "bytes"}};
 
 // What one sample of the profile adds up.
 struct SummedUp {
-  uint32_t stack;  // index into Snapshot::stacks: one of those that are alike
+  uint32_t stack;   // of StackInterner
+  uint32_t labels;  // index into Snapshot::label_sets
+  bool overflow;
+  MappingKind mapping;  // kNone: blocks
   uint64_t class_bytes;
-  std::array<double, kResidentTypes> sums;
+  std::array<double, kResidentTypes> sums = {};
 };
 
 class ResidentBuilder {
@@ -48,39 +51,62 @@ class ResidentBuilder {
   // A row that is not in the snapshot was made after it.
   std::vector<SummedUp> Grouped() {
     absl::flat_hash_map<Offset, const ResidentRow*> found;
-    for (const ResidentRow& row : snapshot_.resident_rows) found.emplace(row.row, &row);
+    for (const ResidentRow& row : snapshot_.resident_rows) {
+      if (row.libc == nullptr) found.emplace(row.row, &row);
+    }
     std::vector<SummedUp> groups;
-    absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t>, size_t> index;
+    absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t, MappingKind>, size_t> index;
     for (const RowInfo& row : snapshot_.rows) {
       const auto of = found.find(row.place);
-      if (row.profile != ProfileKind::kHeap || of == found.end()) continue;
-      const ResidentRow& resident = *of->second;
-      const auto [place, added] = index.emplace(
-          std::tuple(stacks_.Intern(row.stack), row.class_bytes, snapshot_.stacks[row.stack].labels), groups.size());
-      if (added) groups.push_back({row.stack, row.class_bytes, {}});
-      std::array<double, kResidentTypes>& sums = groups[place->second].sums;
-      sums[kLiveObjects] += resident.objects;
-      sums[kLiveSpace] += resident.bytes;
-      sums[kResidentSpace] += resident.resident;
-      variances_[kLiveObjects] += resident.objects_variance;
-      variances_[kLiveSpace] += resident.bytes_variance;
-      variances_[kResidentSpace] += resident.resident_variance;
+      const bool is_mapping = row.profile == ProfileKind::kMap || row.has_thread_stacks();
+      if ((row.profile != ProfileKind::kHeap && !is_mapping) || of == found.end()) continue;
+      const StackInfo& stack = snapshot_.stacks[row.stack];
+      const MappingKind mapping = !is_mapping               ? MappingKind::kNone
+                                  : of->second->has_blocks  ? MappingKind::kArena
+                                  : row.has_thread_stacks() ? MappingKind::kStack
+                                                            : static_cast<MappingKind>(row.mark);
+      const uint64_t class_bytes = is_mapping ? 0 : row.class_bytes;
+      const auto [place, added] =
+          index.emplace(std::tuple(stacks_.Intern(row.stack), class_bytes, stack.labels, mapping), groups.size());
+      if (added) groups.push_back({std::get<0>(place->first), stack.labels, stack.overflow, mapping, class_bytes});
+      Sum(*of->second, &groups[place->second]);
+    }
+    for (const ResidentRow& row : snapshot_.resident_rows) {
+      if (row.libc == nullptr) continue;
+      // As in the kind `map`, which has all of it.
+      const auto kind = std::string_view(row.libc) == kGlibcHeap ? MappingKind::kBrk : MappingKind::kArena;
+      groups.push_back({stacks_.InternNamed(static_cast<uint32_t>(kind), row.libc), 0, false,
+                        row.has_blocks ? MappingKind::kArena : kind, 0});
+      Sum(row, &groups.back());
     }
     return groups;
   }
 
+  void Sum(const ResidentRow& row, SummedUp* group) {
+    const std::array<double, kResidentTypes> values = {row.objects, row.bytes, row.resident, row.swapped};
+    const std::array<double, kResidentTypes> variances = {row.objects_variance, row.bytes_variance,
+                                                          row.resident_variance, row.swapped_variance};
+    for (int type = 0; type < kResidentTypes; ++type) {
+      group->sums[type] += values[type];
+      variances_[type] += variances[type];
+    }
+  }
+
   void Add(const SummedUp& group) {
-    const StackInfo& stack = snapshot_.stacks[group.stack];
-    const std::array<int64_t, kResidentTypes> values = {columns_.Value(kLiveObjects, group.sums[kLiveObjects]),
-                                                        columns_.Value(kLiveSpace, group.sums[kLiveSpace]),
-                                                        columns_.Value(kResidentSpace, group.sums[kResidentSpace])};
+    std::array<int64_t, kResidentTypes> values;
+    for (int type = 0; type < kResidentTypes; ++type) values[type] = columns_.Value(type, group.sums[type]);
+    // What blocks have taken all of, or what was never there.
+    if (values[kLiveSpace] == 0 && group.mapping != MappingKind::kNone) return;
     labels_.clear();
-    if (!stack.overflow) {
+    if (group.mapping != MappingKind::kNone) {
+      labels_.push_back(
+          {.key = Intern("mapping"), .text = Intern(kMappingKindNames[static_cast<size_t>(group.mapping)])});
+    } else if (!group.overflow) {
       labels_.push_back(
           {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
     }
-    AddThreadLabels(snapshot_.label_sets[stack.labels], &profile_, &labels_);
-    profile_.AddSample(stacks_.Frames(stacks_.Intern(group.stack)), values, labels_);
+    AddThreadLabels(snapshot_.label_sets[group.labels], &profile_, &labels_);
+    profile_.AddSample(stacks_.Frames(group.stack), values, labels_);
   }
 
   const Snapshot& snapshot_;

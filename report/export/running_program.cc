@@ -112,7 +112,7 @@ void RunningProgram::set_most_by_libc(const MostByLibc& most) {
 }
 
 void RunningProgram::LookAtResident(const TableFile& table, Snapshot* snapshot) {
-  if (!snapshot->resident || (snapshot->profiles & KindBit(ProfileKind::kHeap)) == 0) return;
+  if (!snapshot->resident || (snapshot->profiles & kKindsOfResident) == 0) return;
   const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
   const bool at_end = snapshot->exit_request != 0;
   const auto read = [&]() -> absl::Status {

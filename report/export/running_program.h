@@ -29,6 +29,9 @@
 
 namespace holdfast {
 
+// Of which what is resident can be told.
+inline constexpr uint32_t kKindsOfResident = KindBit(ProfileKind::kHeap) | KindBit(ProfileKind::kMap);
+
 class RunningProgram {
  public:
   // Fills resident_bytes, names of noted_threads: those that are not the program's own, and which of live_threads are gone: those
@@ -38,6 +41,8 @@ class RunningProgram {
   void LookAtLibcMappings(const TableFile& table, Snapshot* snapshot);
   // Fills resident_rows where they are wanted, or resident_left_out.
   void LookAtResident(const TableFile& table, Snapshot* snapshot);
+  // CLOCK_MONOTONIC, from when on it is looked at again.
+  int64_t next_resident_ns() const { return next_resident_ns_; }
 
   struct Most {
     uint64_t mappings, bytes;

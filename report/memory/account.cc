@@ -70,11 +70,15 @@ class Account {
     std::stable_sort(account_.by_file.begin(), account_.by_file.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     AddBlocks(pages);
+    // An estimate may be above the truth, and blocks of a pool lie in those of malloc: no line has more than its mappings.
+    const auto of_heaps = std::min(account_.allocator, static_cast<uint64_t>(std::llround(live_in_heaps_.value)));
     const auto of_blocks = std::min(mapped, static_cast<uint64_t>(std::llround(live_mapped_.value)));
+    account_.live = {.value = static_cast<double>(of_heaps + of_blocks),
+                     .variance = live_in_heaps_.variance + live_mapped_.variance};
     account_.allocator += of_blocks;
     account_.rest += mapped - of_blocks;
     account_.rest_variance = live_mapped_.variance;
-    account_.beyond_variance = account_.live.variance - live_mapped_.variance;
+    account_.beyond_variance = live_in_heaps_.variance;
     return account_;
   }
 
@@ -183,10 +187,12 @@ class Account {
       const double p = SampleProbability(block.bytes, block.interval);
       const PageTable::Share share = pages->Of(block.address, block.bytes);
       Add(static_cast<double>(block.bytes), p, &account_.in_use);
-      Add(static_cast<double>(share.resident), p, &account_.live);
+      Add(static_cast<double>(share.resident), p, &account_.in_use_resident);
+      // A pool in shared memory, or in a file, is in the line of that.
       const auto mapping = MappingAt(block.address);
-      if (mapping.has_value() && uses_[*mapping] == Use::kMapped)
-        Add(static_cast<double>(share.resident), p, &live_mapped_);
+      const Use use = mapping.has_value() ? uses_[*mapping] : Use::kRest;
+      if (use == Use::kMapped) Add(static_cast<double>(share.resident), p, &live_mapped_);
+      if (use == Use::kAllocator) Add(static_cast<double>(share.resident), p, &live_in_heaps_);
       Add(static_cast<double>(share.swapped), p, &account_.in_use_swapped);
     }
     account_.has_pages = !pages->is_denied() && !pages->has_failed();
@@ -215,7 +221,8 @@ class Account {
 
   const AccountInput& input_;
   std::vector<Use> uses_;  // of input_.mappings
-  Estimate live_mapped_;   // of live blocks in mappings of their own
+  // What is resident of live blocks: in mappings of their own, and in those of the allocator.
+  Estimate live_mapped_, live_in_heaps_;
   MemoryAccount account_;
 };
 
@@ -241,7 +248,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   input.mappings = *std::move(mappings);
   const ProcessMemory memory(pid);
   PageTable pages(pid);
-  input.arenas = FindArenas(memory, &pages, &input.mappings);
+  input.arenas = FindArenas(memory, &pages, ArenasSay::kParts, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {

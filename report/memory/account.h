@@ -36,10 +36,11 @@ struct Estimate {
 struct MemoryAccount {
   // Bytes, resident.
   uint64_t total = 0, allocator = 0, files = 0, shared = 0, stacks = 0, own = 0, mapped = 0, rest = 0;
-  Estimate live;  // the part of `allocator` that live blocks have; the difference is what it keeps beyond them
+  Estimate
+      live;  // the part of `allocator` that live blocks have, all of it at most; the difference is what it keeps beyond them
   double beyond_variance = 0, rest_variance = 0;
-  // Of live blocks.
-  Estimate in_use, in_use_swapped;
+  // Of live blocks, as they are estimated, wherever they lie.
+  Estimate in_use, in_use_resident, in_use_swapped;
   uint64_t swapped = 0, huge = 0;
   uint64_t heaps = 0;                                     // mappings of the allocator
   uint64_t arenas = 0;                                    // of glibc, besides the main one

@@ -35,6 +35,7 @@ constexpr Guess kGuesses[] = {
     {"rest_variance", [](MemoryAccount* of) { return &of->rest_variance; }},
     {"in_use", [](MemoryAccount* of) { return &of->in_use.value; }},
     {"in_use_variance", [](MemoryAccount* of) { return &of->in_use.variance; }},
+    {"in_use_resident", [](MemoryAccount* of) { return &of->in_use_resident.value; }},
     {"in_use_swapped", [](MemoryAccount* of) { return &of->in_use_swapped.value; }},
     {"in_use_swapped_variance", [](MemoryAccount* of) { return &of->in_use_swapped.variance; }}};
 
@@ -67,8 +68,9 @@ std::vector<std::string> AccountRecords(const MemoryAccount& account) {
   for (const Count& count : kCounts) text += fmt::format(" {} {}", count.name, account.*count.field);
   for (const Guess& guess : kGuesses) {
     // Without pages nothing is known of what is resident of live blocks.
-    const bool of_pages =
-        std::string_view(guess.name).starts_with("live") || guess.name == std::string_view("beyond_variance");
+    const bool of_pages = std::string_view(guess.name).starts_with("live") ||
+                          guess.name == std::string_view("beyond_variance") ||
+                          guess.name == std::string_view("in_use_resident");
     if (account.has_pages || !of_pages) text += fmt::format(" {} {}", guess.name, *guess.field(&copy));
   }
   if (!account.allocator_name.empty()) text += fmt::format("{}{}", kNameKey, account.allocator_name);
@@ -86,12 +88,15 @@ std::optional<MemoryAccount> AccountOfRecords(const std::vector<std::string_view
     text.remove_prefix(kKey.size());
     account.emplace();
     account->has_pages = false;
+    bool has_all = false;
     while (!text.empty()) {
       const std::string_view name = NextWord(&text), value = NextWord(&text);
       if (name == "name") account->allocator_name = std::string(value);
       account->has_pages = account->has_pages || name == "live";
+      has_all = has_all || name == "in_use_resident";
       ReadNumber(name, value, &*account);
     }
+    if (!has_all) account->in_use_resident = account->live;  // of an older version
   }
   for (std::string_view text : comments) {
     if (!account.has_value() || !text.starts_with(kFileKey)) continue;

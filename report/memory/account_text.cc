@@ -112,7 +112,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
   text += fmt::format("\n  in use by the heap profile: {}{}", WithError(account.in_use),
                       account.sampled == 0 ? ", as no block that lives was sampled" : "");
   if (account.has_pages) {
-    const double untouched = account.in_use.value - account.live.value - account.in_use_swapped.value;
+    const double untouched = account.in_use.value - account.in_use_resident.value - account.in_use_swapped.value;
     if (untouched >= 1) text += fmt::format("; {} of it never touched", Size(untouched));
     if (account.in_use_swapped.value >= 1) text += fmt::format("; {} swapped", WithError(account.in_use_swapped));
   }

@@ -18,11 +18,11 @@ bool IsArena(uint64_t start, const ProcessMemory& memory) {
 }
 
 // Of `mapping` what lies from `start` to `end`.
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
+MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages, ArenasSay say) {
   MemoryMapping part = mapping;
   part.start = start;
   part.end = end;
-  if (pages == nullptr) return part;
+  if (say == ArenasSay::kWhere) return part;
   const PageTable::Share share = pages->Of(start, end - start);
   part.resident = share.resident;
   part.swapped = share.swapped;
@@ -36,18 +36,26 @@ bool IsPrivateMemory(const MemoryMapping& mapping) {
   return mapping.is_anonymous() && mapping.writable && !mapping.shared;
 }
 
-std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings) {
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, ArenasSay say,
+                              std::vector<MemoryMapping>* mappings) {
   std::set<uint64_t> arenas;
   std::vector<MemoryMapping> parts;
+  const auto up = [](uint64_t at) { return (at + kArena - 1) / kArena * kArena; };
   for (MemoryMapping& rest : *mappings) {
     const uint64_t end = rest.end;
-    for (uint64_t at = (rest.start + kArena - 1) / kArena * kArena; IsPrivateMemory(rest) && at < end; at += kArena) {
+    for (uint64_t at = up(rest.start); IsPrivateMemory(rest) && at < end; at += kArena) {
+      // A page that nobody has touched is not read: the kernel would make it, and the page table of it, for the program. A TiB that is
+      // reserved has 16,384 of them.
+      if (const uint64_t there = pages->FirstPopulated(at, end); there != at) {
+        at = up(there) - kArena;
+        continue;
+      }
       if (!IsArena(at, memory)) continue;
       if (at != rest.start) {
-        if (pages != nullptr && pages->is_denied()) break;  // what is resident of each part cannot be told
-        parts.push_back(PartOf(rest, rest.start, at, pages));
+        if (say == ArenasSay::kParts && pages->is_denied()) break;  // what is resident of each part cannot be told
+        parts.push_back(PartOf(rest, rest.start, at, pages, say));
         const uint64_t huge = rest.huge - std::min(rest.huge, parts.back().huge);
-        rest = PartOf(rest, at, end, pages);
+        rest = PartOf(rest, at, end, pages, say);
         rest.huge = huge;
       }
       arenas.insert(at);

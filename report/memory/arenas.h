@@ -13,9 +13,11 @@ namespace holdfast {
 
 bool IsPrivateMemory(const MemoryMapping& mapping);
 
-// Where their heaps begin. The kernel joins neighbours, of which one may be a thread's stack: each heap becomes a mapping of its own,
-// with what `pages` says of both parts (null: nothing).
-std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings);
+// Where their heaps begin. The kernel joins neighbours, of which one may be a thread's stack: each heap becomes a mapping of its own; of
+// `kParts` with what `pages` says of both parts.
+enum class ArenasSay { kWhere, kParts };
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, ArenasSay say,
+                              std::vector<MemoryMapping>* mappings);
 
 }  // namespace holdfast
 

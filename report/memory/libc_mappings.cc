@@ -8,50 +8,65 @@
 namespace holdfast {
 namespace {
 
-// How much of a mapping lies in ranges, which may overlap: they were read while they changed.
-uint64_t BytesWithin(const MemoryMapping& mapping, const std::vector<AddressRange>& ranges) {
-  uint64_t within = 0, seen = mapping.start;
+// What of a mapping lies in none of these ranges, which may overlap: they were read while they changed.
+std::vector<AddressRange> Outside(const MemoryMapping& mapping, const std::vector<AddressRange>& ranges) {
+  std::vector<AddressRange> outside;
+  uint64_t seen = mapping.start;
   auto at = std::partition_point(ranges.begin(), ranges.end(),
                                  [&](const AddressRange& range) { return range.start < mapping.start; });
   if (at != ranges.begin()) --at;  // may reach into it
   for (; at != ranges.end() && at->start < mapping.end; ++at) {
-    const uint64_t from = std::max(at->start, seen), to = std::min(at->end, mapping.end);
-    if (from >= to) continue;
-    within += to - from;
-    seen = to;
+    if (seen < at->start) outside.push_back({seen, at->start});
+    seen = std::max(seen, at->end);
   }
-  return within;
+  if (seen < mapping.end) outside.push_back({seen, mapping.end});
+  return outside;
 }
 
 }  // namespace
 
-std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
-                                        const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas) {
-  LibcMapping heap{.name = "[glibc heap]", .kind = MappingKind::kBrk};
-  LibcMapping threads{.name = "[glibc arenas]", .kind = MappingKind::kArena};
+std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<AddressRange>& own,
+                                     const std::set<uint64_t>& arenas) {
+  LibcRanges heap{.name = kGlibcHeap, .kind = MappingKind::kBrk};
+  LibcRanges threads{.name = kGlibcArenas, .kind = MappingKind::kArena};
   for (const MemoryMapping& mapping : mappings) {
-    LibcMapping* to = mapping.name == "[heap]" ? &heap : arenas.contains(mapping.start) ? &threads : nullptr;
+    LibcRanges* to = mapping.name == "[heap]" ? &heap : arenas.contains(mapping.start) ? &threads : nullptr;
     if (to == nullptr) continue;
-    const uint64_t bytes = mapping.end - mapping.start - BytesWithin(mapping, own);
-    if (bytes == 0) continue;
-    to->bytes += bytes;
-    ++to->mappings;
+    const std::vector<AddressRange> ranges = Outside(mapping, own);
+    to->ranges.insert(to->ranges.end(), ranges.begin(), ranges.end());
+    to->mappings += ranges.empty() ? 0 : 1;
   }
-  std::vector<LibcMapping> found;
-  for (const LibcMapping& one : {heap, threads}) {
-    if (one.mappings > 0) found.push_back(one);
+  std::vector<LibcRanges> found;
+  for (LibcRanges* one : {&heap, &threads}) {
+    if (one->mappings > 0) found.push_back(std::move(*one));
   }
   return found;
 }
 
-absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table) {
-  absl::StatusOr<std::vector<AddressRange>> own = ReadMappedRanges(table);
-  if (!own.ok()) return own.status();
+std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
+                                        const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas) {
+  std::vector<LibcMapping> found;
+  for (const LibcRanges& of : LibcRangesOf(mappings, own, arenas)) {
+    found.push_back({.name = of.name, .kind = of.kind, .mappings = of.mappings});
+    for (const AddressRange& range : of.ranges) found.back().bytes += range.end - range.start;
+  }
+  return found;
+}
+
+absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid) {
   absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid);
   if (!mappings.ok()) return mappings.status();
-  const ProcessMemory memory(pid);
-  const std::set<uint64_t> arenas = FindArenas(memory, nullptr, &*mappings);
-  return LibcMappingsOf(*mappings, *own, arenas);
+  PageTable pages(pid);
+  std::set<uint64_t> arenas = FindArenas(ProcessMemory(pid), &pages, ArenasSay::kWhere, &*mappings);
+  return MapOfProcess{*std::move(mappings), std::move(arenas)};
+}
+
+absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table) {
+  const absl::StatusOr<std::vector<AddressRange>> own = ReadMappedRanges(table);
+  if (!own.ok()) return own.status();
+  const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
+  if (!map.ok()) return map.status();
+  return LibcMappingsOf(map->mappings, *own, map->arenas);
 }
 
 }  // namespace holdfast

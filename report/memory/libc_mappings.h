@@ -19,10 +19,28 @@
 
 namespace holdfast {
 
+// What stands for a stack of its own mappings.
+inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]";
+
+// Where they lie: those of a kind together, less what of them the program has mapped.
+struct LibcRanges {
+  const char* name;
+  MappingKind kind;
+  uint64_t mappings = 0;
+  std::vector<AddressRange> ranges = {};  // by address
+};
 // At most one of each kind. `own`: by address.
+std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<AddressRange>& own,
+                                     const std::set<uint64_t>& arenas);
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
                                         const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas);
 
+// The memory map of a process, in which each arena is a mapping of its own.
+struct MapOfProcess {
+  std::vector<MemoryMapping> mappings;
+  std::set<uint64_t> arenas;
+};
+absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid);
 absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table);
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include "report/memory/table_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/layout.h"
+#include "sampler/contract/pool_blocks.h"
 
 namespace holdfast {
 namespace {
@@ -27,8 +28,8 @@ void AddSegments(const TableReader& reader, const TableHeader& head, std::vector
       if (keys[i] != later[i]) continue;  // another block's meanwhile
       if (keys[i] <= 1 || (keys[i] & 1) != 0 || samples[i].interval_index >= intervals) continue;
       if (samples[i].beside_shadow != 0) continue;
-      blocks->push_back(
-          {keys[i], samples[i].size, head.heap_intervals[samples[i].interval_index].interval, samples[i].row});
+      blocks->push_back({AddressOfBlock(keys[i]), samples[i].size,
+                         head.heap_intervals[samples[i].interval_index].interval, samples[i].row});
     }
   }
 }
@@ -43,7 +44,8 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
     const uint64_t base = entry >> 32 << kShadowShift;
     for (uint32_t i = 0; i < kShadowSlots; ++i) {
       if (const uint64_t word = CounterValue(chunk->slots[i]); word != 0)
-        blocks->push_back({base + uint64_t{i} * kShadowGrain, word >> 32, 1, static_cast<Offset>(word)});
+        blocks->push_back(
+            {AddressOfBlock(base + uint64_t{i} * kShadowGrain), word >> 32, 1, static_cast<Offset>(word)});
     }
   }
 }

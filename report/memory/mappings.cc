@@ -7,26 +7,30 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 
 namespace holdfast {
 namespace {
 
 constexpr size_t kWindow = 8192;  // entries: 64 KiB
-constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62, kMappedOnce = uint64_t{1} << 56;
+constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
+// Of MADV_GUARD_INSTALL, which looks as if it were swapped: nothing is there.
+constexpr uint64_t kGuard = uint64_t{1} << 58;
+// Below this a block is not worth the question whether there is anything in it.
+constexpr uint64_t kLarge = uint64_t{4} << 20;
 
 // PAGEMAP_SCAN, which older headers do not have: the kernel's Documentation/admin-guide/mm/pagemap.rst.
 struct ScannedRegion {
   uint64_t start, end, categories;
 };
 struct ScanArguments {
-  uint64_t size, flags, start, end, walk_end, regions, regions_length, max_pages;
-  uint64_t inverted, must_have, any_of, told;
+  uint64_t size = 0, flags = 0, start = 0, end = 0, walk_end = 0, regions = 0, regions_length = 0, max_pages = 0;
+  uint64_t inverted = 0, must_have = 0, any_of = 0, told = 0;
 };
-constexpr uint64_t kIsZeros = 1 << 5;
+constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4, kIsZeros = 1 << 5, kIsHuge = 1 << 6;
 constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
 
 // "7f12-7f34 rw-p 00000000 00:00 0    [heap]"
@@ -47,20 +51,23 @@ bool ParseHead(const std::string& line, MemoryMapping* mapping) {
 
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   std::vector<MemoryMapping> mappings;
-  for (const absl::string_view text : absl::StrSplit(absl::string_view(smaps.data(), smaps.size()), '\n')) {
-    const std::string line(text);
-    MemoryMapping mapping;
-    if (ParseHead(line, &mapping)) {
-      mappings.push_back(std::move(mapping));
+  // Some programs have 50,000 mappings, of 25 lines each.
+  constexpr std::pair<std::string_view, uint64_t MemoryMapping::*> kFields[] = {
+      {"Rss:", &MemoryMapping::resident}, {"Swap:", &MemoryMapping::swapped}, {"AnonHugePages:", &MemoryMapping::huge}};
+  while (!smaps.empty()) {
+    const std::string_view line = smaps.substr(0, smaps.find('\n'));
+    smaps.remove_prefix(std::min(line.size() + 1, smaps.size()));
+    const bool is_field = !line.empty() && line[0] >= 'A' && line[0] <= 'Z';
+    if (!is_field) {
+      if (MemoryMapping mapping; ParseHead(std::string(line), &mapping)) mappings.push_back(std::move(mapping));
       continue;
     }
-    char field[32];
-    uint64_t kib = 0;
-    if (mappings.empty() || sscanf(line.c_str(), "%31[A-Za-z_]: %lu kB", field, &kib) != 2) continue;
-    const std::string_view name = field;
-    if (name == "Rss") mappings.back().resident = kib << 10;
-    if (name == "Swap") mappings.back().swapped = kib << 10;
-    if (name == "AnonHugePages") mappings.back().huge = kib << 10;
+    for (const auto& [name, field] : kFields) {
+      if (!line.starts_with(name) || mappings.empty()) continue;
+      uint64_t kib = 0;
+      if (sscanf(std::string(line.substr(name.size())).c_str(), "%lu kB", &kib) == 1)
+        mappings.back().*field = kib << 10;
+    }
   }
   return mappings;
 }
@@ -86,56 +93,85 @@ absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) {
 
 PageTable::PageTable(pid_t pid) : file_(open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-uint64_t PageTable::EntryOf(uint64_t page) {
+PageTable::PageState PageTable::StateOf(uint64_t page) {
   if (page < first_ || page - first_ >= window_.size()) {
-    window_.resize(kWindow);
+    entries_.resize(kWindow);
     first_ = page;
     const ssize_t got =
-        pread(file_.get(), window_.data(), kWindow * sizeof(uint64_t), static_cast<off_t>(page * sizeof(uint64_t)));
-    window_.resize(got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0);
-    failed_ = failed_ || window_.empty();
-    if (window_.empty()) return 0;
-    LeaveOutZeros();
+        pread(file_.get(), entries_.data(), kWindow * sizeof(uint64_t), static_cast<off_t>(page * sizeof(uint64_t)));
+    entries_.resize(got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0);
+    failed_ = failed_ || entries_.empty();
+    window_.clear();
+    bool any = false;
+    for (const uint64_t entry : entries_) {
+      const bool here = (entry & kPresent) != 0;
+      any |= here;
+      window_.push_back(here ? kHere : (entry & kSwapped) != 0 && (entry & kGuard) == 0 ? kSwappedOut : kAway);
+    }
+    if (window_.empty()) return kAway;
+    if (any) LookForHuge();
   }
   return window_[page - first_];
 }
 
-// What was only read is a page of zeros that all have, which counts for nobody (nor in VmRSS). It looks like a page that is shared with
-// a forked process; the kernel is asked which it is, from Linux 6.7 on.
-void PageTable::LeaveOutZeros() {
-  const auto may_be = [](uint64_t entry) { return (entry & kPresent) != 0 && (entry & kMappedOnce) == 0; };
-  if (std::none_of(window_.begin(), window_.end(), may_be)) return;
+// What was only read is a page of zeros that all have, which counts for nobody (nor in VmRSS), and a huge page looks like small ones: the
+// kernel is asked which are, from Linux 6.7 on.
+void PageTable::LookForHuge() {
   ScannedRegion regions[64];
   const uint64_t end = (first_ + window_.size()) * kPage;
-  for (uint64_t from = first_ * kPage; from < end;) {
+  for (uint64_t from = first_ * kPage; from < end && scans_;) {
     ScanArguments scan = {.size = sizeof scan,
                           .start = from,
                           .end = end,
                           .regions = reinterpret_cast<uint64_t>(regions),
                           .regions_length = std::size(regions),
-                          .must_have = kIsZeros,
-                          .told = kIsZeros};
+                          .any_of = kIsZeros | kIsHuge,
+                          .told = kIsZeros | kIsHuge};
     const int count = ioctl(file_.get(), kScan, &scan);
+    if (count < 0) scans_ = false;
     if (count < 0 || scan.walk_end <= from) return;
     for (int i = 0; i < count; ++i) {
-      for (uint64_t page = regions[i].start / kPage; page < regions[i].end / kPage; ++page)
-        window_[page - first_] &= ~kPresent;
+      for (uint64_t page = regions[i].start / kPage; page < regions[i].end / kPage; ++page) {
+        PageState& state = window_[page - first_];
+        if (state == kHere) state = (regions[i].categories & kIsZeros) != 0 ? kAway : kHereHuge;
+      }
     }
     from = scan.walk_end;
   }
 }
 
+uint64_t PageTable::FirstPopulated(uint64_t from, uint64_t end) {
+  if (!scans_ || is_denied()) return from;
+  ScannedRegion region{};
+  ScanArguments scan = {.size = sizeof scan,
+                        .start = from / kPage * kPage,
+                        .end = (end + kPage - 1) / kPage * kPage,
+                        .regions = reinterpret_cast<uint64_t>(&region),
+                        .regions_length = 1,
+                        .max_pages = 1,
+                        .any_of = kIsPresent | kIsSwapped,
+                        .told = kIsPresent | kIsSwapped};
+  const int count = ioctl(file_.get(), kScan, &scan);
+  if (count < 0) scans_ = false;
+  return count < 0 ? from : count == 0 ? end : std::clamp(region.start, from, end);
+}
+
 PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {
   Share share;
   if (!file_.valid() || bytes > UINT64_MAX - address) return share;
-  for (uint64_t at = address; at < address + bytes;) {
-    const uint64_t end = std::min((at / kPage + 1) * kPage, address + bytes), entry = EntryOf(at / kPage);
+  const uint64_t end = address + bytes;
+  for (uint64_t at = address; at < end;) {
+    if (end - at >= kLarge && (at / kPage < first_ || at / kPage - first_ >= window_.size())) {
+      at = FirstPopulated(at, end);
+      if (at == end) break;
+    }
+    const uint64_t next = std::min((at / kPage + 1) * kPage, end);
+    const PageState state = StateOf(at / kPage);
     if (window_.empty()) break;  // behind the end of the address space
-    if ((entry & kPresent) != 0)
-      share.resident += end - at;
-    else if ((entry & kSwapped) != 0)
-      share.swapped += end - at;
-    at = end;
+    if (state == kHere || state == kHereHuge) share.resident += next - at;
+    if (state == kHereHuge) share.huge += next - at;
+    if (state == kSwappedOut) share.swapped += next - at;
+    at = next;
   }
   return share;
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,24 +39,32 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps);
 class PageTable {
  public:
   explicit PageTable(pid_t pid);
+  // Another file that is laid out as the kernel's.
+  explicit PageTable(FileDescriptor file) : file_(std::move(file)) {}
   bool is_denied() const { return !file_.valid(); }
   // What was asked for could not be read: the process is gone, or the kernel refuses.
   bool has_failed() const { return failed_; }
+  // Which pages are zeros that all have, and which lie on huge ones: Linux 6.7 and newer. Else `huge` below is 0.
+  bool tells_huge() const { return scans_; }
 
   struct Share {
-    uint64_t resident = 0, swapped = 0;  // bytes
+    uint64_t resident = 0, swapped = 0, huge = 0;  // bytes; `huge` of `resident`
   };
-  // Of a block, by its pages. Quick where blocks are asked for by address.
+  // Of a block, by its pages. Quick where blocks are asked for by address. Where the kernel tells, what is empty of a large one costs nothing.
   Share Of(uint64_t address, uint64_t bytes);
+  // The first address of these that has a page, here or swapped out; `end`: none has. Where the kernel does not tell: `from`.
+  uint64_t FirstPopulated(uint64_t from, uint64_t end);
 
  private:
-  uint64_t EntryOf(uint64_t page);
-  void LeaveOutZeros();
+  enum PageState : uint8_t { kAway, kHere, kHereHuge, kSwappedOut };
+  PageState StateOf(uint64_t page);
+  void LookForHuge();
 
   FileDescriptor file_;
-  std::vector<uint64_t> window_;
+  std::vector<uint64_t> entries_;  // as the kernel writes them
+  std::vector<PageState> window_;
   uint64_t first_ = 0;  // page of window_[0]
-  bool failed_ = false;
+  bool failed_ = false, scans_ = true;
 };
 
 }  // namespace holdfast

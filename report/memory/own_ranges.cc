@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& tabl
     if (!reader.Read(at, segment.get(), sizeof *segment)) break;
     for (const MappedRange& range : segment->ranges) {
       if (range.start < range.end && range.end <= kPcMask) {
-        ranges.push_back({range.start, range.end, range.kind == MappingKind::kArena});
+        ranges.push_back({range.start, range.end, range.kind == MappingKind::kArena, range.row, range.ticket});
       }
     }
   }

@@ -9,12 +9,15 @@
 
 #include "absl/status/statusor.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 
 struct AddressRange {
   uint64_t start, end;
   bool of_allocator = false;  // mapped by the library that has malloc
+  Offset row = 0;             // that counts it
+  uint64_t mapping = 0;       // equal in all pieces of one
 };
 
 // By address.

@@ -1,56 +1,110 @@
 #include "report/memory/resident_rows.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "report/memory/arenas.h"
+#include "report/memory/libc_mappings.h"
+#include "report/memory/own_ranges.h"
+#include "report/memory/resident_mappings.h"
 #include "report/table/process_info.h"
+#include "report/table/thread_status.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{64} << 20;  // of a block, between two looks at the clock
+constexpr uint64_t kPiece = uint64_t{64} << 20;  // between two looks at the clock
 
-std::optional<PageTable::Share> ShareOf(const LiveBlock& block, PageTable* pages, const Deadline& by) {
-  PageTable::Share share;
-  for (uint64_t at = 0; at < block.bytes; at += kPiece) {
-    if (by.Passed()) return std::nullopt;
-    const PageTable::Share piece = pages->Of(block.address + at, std::min(kPiece, block.bytes - at));
-    share.resident += piece.resident;
-    share.swapped += piece.swapped;
+// Where the stacks lie that libc has mapped for threads: around where a thread sleeps, above a guard page. `left_out`: that run just now,
+// or have no guard.
+std::vector<AddressRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
+                                       const Snapshot& snapshot, uint64_t* left_out) {
+  std::vector<AddressRange> stacks;
+  std::map<uint32_t, pid_t> as_we_see;
+  for (const LiveThreadInfo& thread : snapshot.live_threads) {
+    const RowInfo& row = snapshot.rows[thread.row];
+    if (thread.gone || thread.id == 0 || !row.has_thread_stacks()) continue;
+    if (as_we_see.empty()) {
+      for (const auto& [id, inner] : ThreadsOf(pid, !table.owner().IsOfOurNamespace())) as_we_see.emplace(inner, id);
+    }
+    const auto id = as_we_see.find(thread.id);
+    if (id == as_we_see.end()) continue;  // it has ended meanwhile
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, id->second);
+    const auto at = std::partition_point(mappings.begin(), mappings.end(), [&](const MemoryMapping& mapping) {
+      return call.has_value() && mapping.end <= call->sp;
+    });
+    const bool found = call.has_value() && at != mappings.begin() && at != mappings.end() && at->start <= call->sp &&
+                       IsPrivateMemory(*at) && std::prev(at)->end == at->start && !std::prev(at)->readable;
+    *left_out += found ? 0 : 1;
+    if (!found) continue;
+    stacks.push_back({at->start, std::min(at->end, at->start + row.class_bytes), false, row.place, thread.id});
   }
-  return share;
+  return stacks;
+}
+
+// What the program has mapped itself, and libc, as far as that may be looked at.
+bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by,
+                 Snapshot* found) {
+  const bool wanted = (found->profiles & KindBit(ProfileKind::kMap)) != 0;
+  absl::StatusOr<std::vector<AddressRange>> own = std::vector<AddressRange>();
+  if (wanted) own = ReadMappedRanges(table);
+  if (!own.ok()) own = std::vector<AddressRange>();
+  const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
+  std::vector<LibcRanges> libc;
+  if (map.ok()) {
+    libc = LibcRangesOf(map->mappings, *own, map->arenas);
+    const std::vector<AddressRange> stacks = ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
+    if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
+  }
+  return AddResidentMappings(*own, libc, blocks, pages, by, found);
 }
 
 }  // namespace
 
-bool AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot) {
+std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTable* pages, const Deadline& by) {
+  PageTable::Share share;
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    if (by.Passed()) return std::nullopt;
+    if (bytes - at > kPiece) at = pages->FirstPopulated(address + at, address + bytes) - address;
+    if (at == bytes) break;
+    const PageTable::Share piece = pages->Of(address + at, std::min(kPiece, bytes - at));
+    share.resident += piece.resident;
+    share.swapped += piece.swapped;
+    share.huge += piece.huge;
+  }
+  return share;
+}
+
+std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
+                                                             const Deadline& by, Snapshot* snapshot) {
   absl::flat_hash_map<Offset, ResidentRow> rows;
-  double swapped = 0, swapped_variance = 0;
+  std::vector<PageTable::Share> shares;
+  shares.reserve(blocks.size());
   for (const LiveBlock& block : blocks) {
-    const std::optional<PageTable::Share> share = ShareOf(block, pages, by);
-    if (!share.has_value()) return false;
+    const std::optional<PageTable::Share> share = ShareOf(block.address, block.bytes, pages, by);
+    if (!share.has_value()) return std::nullopt;
     const double p = SampleProbability(block.bytes, block.interval), variance = (1 - p) / (p * p);
-    const auto bytes = static_cast<double>(block.bytes), resident = static_cast<double>(share->resident),
-               away = static_cast<double>(share->swapped);
     ResidentRow& row = rows[block.row];
     row.row = block.row;
     row.objects += 1 / p;
-    row.bytes += bytes / p;
-    row.resident += resident / p;
     row.objects_variance += variance;
-    row.bytes_variance += bytes * bytes * variance;
-    row.resident_variance += resident * resident * variance;
-    swapped += away / p;
-    swapped_variance += away * away * variance;
+    const auto add = [&](uint64_t part, double* to, double* to_variance) {
+      const auto of = static_cast<double>(part);
+      *to += of / p;
+      *to_variance += of * of * variance;
+    };
+    add(block.bytes, &row.bytes, &row.bytes_variance);
+    add(share->resident, &row.resident, &row.resident_variance);
+    add(share->swapped, &row.swapped, &row.swapped_variance);
+    add(share->huge, &row.huge, &row.huge_variance);
+    shares.push_back(*share);
   }
   for (const auto& [place, row] : rows) snapshot->resident_rows.push_back(row);
-  snapshot->swapped_bytes = swapped;
-  snapshot->swapped_variance = swapped_variance;
-  return true;
+  return shares;
 }
 
 absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot) {
@@ -58,15 +112,19 @@ absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline&
   if (pages.is_denied()) return absl::PermissionDeniedError("its page table may not be read (/proc/PID/pagemap)");
   const absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
-  Snapshot found;
-  if (!AddResidentRows(*blocks, &pages, by, &found))
-    return absl::DeadlineExceededError("its page table takes too long to be read");
+  std::vector<ResidentRow> before = std::exchange(snapshot->resident_rows, {});
+  const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
+  const bool in_time = shares.has_value();
+  const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
   // It may have ended, or have become another program: then its page table was another's, or none.
-  if (pages.has_failed() || table.liveness() == Liveness::kDead)
-    return absl::NotFoundError("its page table could not be read to the end");
-  snapshot->resident_rows = std::move(found.resident_rows);
-  snapshot->swapped_bytes = found.swapped_bytes;
-  snapshot->swapped_variance = found.swapped_variance;
+  const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
+  if (!in_time || is_gone) {
+    snapshot->resident_rows = std::move(before);
+    return !in_time ? absl::DeadlineExceededError("its page table takes too long to be read")
+                    : absl::NotFoundError("its page table could not be read to the end");
+  }
+  if (!mapped) snapshot->mappings_left_out = "the page table of what is mapped takes too long to be read";
+  snapshot->huge_known = pages.tells_huge();
   return absl::OkStatus();
 }
 

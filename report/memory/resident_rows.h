@@ -12,6 +12,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,12 +24,16 @@
 
 namespace holdfast {
 
-// Fills resident_rows and what was swapped. An error says why it cannot be known: nobody may look, the process has ended meanwhile, or `by` has passed; then
-// nothing is filled in. Same user, and the kernel's leave to look. Some 10 ms for each GiB of sampled blocks.
+// Fills resident_rows and what belongs to them. An error says why it cannot be known: nobody may look, the process has ended meanwhile, or `by` has passed; then
+// nothing is filled in. Same user, and the kernel's leave to look. Some 10 ms for each GiB of sampled blocks, and of mappings.
 absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot);
 
-// The same of blocks that are known. False: `by` has passed.
-bool AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot);
+// The pages of a range, up to 64 MiB at a time; nothing: `by` has passed.
+std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTable* pages, const Deadline& by);
+
+// The rows of blocks that are known; and of each block its pages. Nothing: `by` has passed.
+std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
+                                                             const Deadline& by, Snapshot* snapshot);
 
 }  // namespace holdfast
 

@@ -12,7 +12,8 @@ inline bool IsMemoryKind(std::string_view kind) {
 }
 // Of a sample type: it only grows; what is in use or alive may also fall.
 inline bool IsCounter(std::string_view type) {
-  return !type.starts_with("inuse_") && !type.starts_with("alive") && !type.starts_with("resident_");
+  return !type.starts_with("inuse_") && !type.starts_with("alive") && !type.starts_with("resident_") &&
+         !type.starts_with("swapped_");
 }
 inline bool IsWaitKind(std::string_view kind) { return kind == "mutex" || kind == "block"; }
 

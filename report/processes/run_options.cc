@@ -174,7 +174,7 @@ const std::vector<Setting>& Settings() {
        "How long blocks live (.lifetimes.pb.gz); auto: of\n"
        "processes that last a second",
        YesNoAuto},
-      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "Which of the live blocks are resident (.resident.pb.gz)",
+      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "What of blocks and mappings is resident (.resident.pb.gz)",
        YesNo},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
        "Extra snapshots, 10 at most: inuse>2GiB, rss>80%limit,\n"

@@ -15,7 +15,6 @@
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
-#include "report/export/running_program.h"
 #include "report/pprof/pprof.h"
 #include "report/push/server_profile.h"
 
@@ -24,6 +23,7 @@ namespace {
 
 // What Pyroscope's types begin with, by ProfileKind: as Go's profiles.
 constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block", "map", "threads", "exceptions"};
+const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKindNames[file]; }
 
 struct NewProfile {
   Profile increase;
@@ -158,9 +158,14 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
 
 void Collector::Tell(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
-  if (watched->quiet.IsStill(records)) return TellAgain(watched);
-  const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(watched->table.table);
+  const TableFile& table = watched->table.table;
+  // What is resident changes while the table does not.
+  if (watched->quiet.IsStill(records) && !table.WantsResident()) return TellAgain(watched);
+  absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
   if (!snapshot.ok()) return;  // being made, or damaged: the exporter says so
+  if (!snapshot->live_threads.empty()) watched->program.Look(table, &*snapshot);
+  watched->program.LookAtLibcMappings(table, &*snapshot);
+  watched->program.LookAtResident(table, &*snapshot);
   if (watched->spool == nullptr && !Begin(watched, *snapshot)) return;
   watched->quiet.Begin(records);
   const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
@@ -171,8 +176,18 @@ void Collector::Tell(Watched* watched) {
     names_.Give(*snapshot, kind, &made->increase);
     return made;
   };
+  if (!snapshot->resident_rows.empty()) TellResident(watched, *snapshot);
   TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot->max_disk_bytes);
+}
+
+void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {
+  CumulativeValues before;
+  before.set_time_nanos(watched->told.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos());
+  Profile now = IncreaseSince(before, BuildResidentProfile(snapshot));
+  names_.Give(snapshot, ProfileKind::kHeap, &now);
+  const auto put = Put(watched->spool.get(), watched->told, kResidentFile, now, nullptr).status();
+  if (!put.ok()) SayUnwritten(put);
 }
 
 void Collector::TellAgain(Watched* watched) {
@@ -182,7 +197,7 @@ void Collector::TellAgain(Watched* watched) {
         std::max<int64_t>(1, now_ns - watched->told.kinds[static_cast<int>(kept.kind)].time_nanos());
     const ServerProfiles::Part part = {.pprof = AtTime(kept.pprof, now_ns, duration_ns), .time_nanos = now_ns};
     const absl::Status status =
-        PutOne(watched->spool.get(), watched->told, kept.kind, /*counts=*/false, part, duration_ns);
+        PutOne(watched->spool.get(), watched->told, static_cast<int>(kept.kind), /*counts=*/false, part, duration_ns);
     if (!status.ok()) return SayUnwritten(status);
   }
   for (CumulativeValues& values : watched->told.kinds) {
@@ -203,7 +218,7 @@ void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
     std::optional<NewProfile> made = now(static_cast<ProfileKind>(i), told->kinds[i]);
     if (!made.has_value()) continue;
-    const absl::StatusOr<bool> put = Put(spool, *told, static_cast<ProfileKind>(i), made->increase, quiet);
+    const absl::StatusOr<bool> put = Put(spool, *told, i, made->increase, quiet);
     status = put.status();
     any = any || (put.ok() && *put);
     counts = counts || CountsSomething(made->increase);
@@ -219,11 +234,11 @@ void Collector::TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess
   if (quiet != nullptr) quiet->End();
 }
 
-absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase,
+absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
                                     QuietProcess* quiet) {
   const ServerProfiles made = ForServer(increase, {.sample_labels = SampleLabelsBeside(told.labels.size())});
   const bool counts = CountsSomething(increase);
-  if (quiet != nullptr) quiet->Keep(kind, made, counts || HasMoreToSay(increase));
+  if (quiet != nullptr) quiet->Keep(static_cast<ProfileKind>(file), made, counts || HasMoreToSay(increase));
   counts_.cut_stacks += made.cut_stacks;
   counts_.cut_labels += made.cut_labels;
   if (!made.left_out.empty()) {
@@ -232,15 +247,15 @@ absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, Profi
   }
   counts_.too_large += made.too_large;
   for (const ServerProfiles::Part& part : made.parts) {
-    const absl::Status status = PutOne(spool, told, kind, counts, part, increase.duration_nanos);
+    const absl::Status status = PutOne(spool, told, file, counts, part, increase.duration_nanos);
     if (!status.ok()) return status;
   }
   return !made.parts.empty();
 }
 
-absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, ProfileKind kind, bool counts,
+absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, int file, bool counts,
                                const ServerProfiles::Part& part, int64_t duration_ns) {
-  PushEntry entry{.family = kFamilies[static_cast<int>(kind)],
+  PushEntry entry{.family = FamilyOf(file),
                   .labels = told.labels,
                   .id = RandomUuid(),
                   .from_ns = part.time_nanos - duration_ns,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "report/export/running_program.h"
 #include "report/live/live_process.h"
 #include "report/push/push_labels.h"
 #include "report/push/quiet_process.h"
@@ -66,6 +67,7 @@ class Collector {
     std::shared_ptr<Spool> spool;  // null: not told yet
     ToldProcess told;
     QuietProcess quiet;
+    RunningProgram program;
     FileDescriptor process;  // pidfd; invalid where it is out of sight
     bool ended = false;
     explicit Watched(ProcessTable found);
@@ -88,13 +90,16 @@ class Collector {
   bool Begin(Watched* watched, const Snapshot& snapshot);
   void Tell(Watched* watched);
   void TellAgain(Watched* watched);
+  // Nothing of it is counted: it is as it is now, each time.
+  void TellResident(Watched* watched, const Snapshot& snapshot);
   // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written.
   template <typename Now>
   void TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess* quiet = nullptr);
-  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, ProfileKind kind, const Profile& increase,
+  // `file`: index into kFileKindNames.
+  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
                            QuietProcess* quiet);
-  absl::Status PutOne(Spool* spool, const ToldProcess& told, ProfileKind kind, bool counts,
-                      const ServerProfiles::Part& part, int64_t duration_ns);
+  absl::Status PutOne(Spool* spool, const ToldProcess& told, int file, bool counts, const ServerProfiles::Part& part,
+                      int64_t duration_ns);
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
   void BeginByFile(const Profile& profile, ToldProcess* told);

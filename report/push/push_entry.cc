@@ -59,6 +59,12 @@ std::string_view SampleTypesOf(std::string_view family) {
            R"("inuse_objects":{"units":"objects","aggregation":"average","display-name":"map_inuse_objects"},)"
            R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"map_inuse_space"}})";
   }
+  if (family == "resident") {
+    return R"({"inuse_objects":{"units":"objects","aggregation":"average","display-name":"resident_inuse_objects"},)"
+           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"resident_inuse_space"},)"
+           R"("resident_space":{"units":"bytes","aggregation":"average"},)"
+           R"("swapped_space":{"units":"bytes","aggregation":"average"}})";
+  }
   if (family == "memory") {
     return R"({"alloc_objects":{"units":"objects"},"alloc_space":{"units":"bytes"},)"
            R"("inuse_objects":{"units":"objects","aggregation":"average"},)"

@@ -46,6 +46,7 @@ class LiveFeeds::Feed {
     absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
     if (!snapshot.ok()) return snapshot.status();
     LookAtWaits(process.table, &*snapshot);
+    program_.LookAtLibcMappings(process.table, &*snapshot);
     program_.Look(process.table, &*snapshot);
     if (const uint64_t fingerprint = FingerprintOf(*snapshot); fingerprint != fingerprint_ || !is_whole_) {
       is_whole_ = true;

@@ -30,6 +30,8 @@ constexpr Entry kEntries[] = {
     {"heap", "A sampling of memory allocations of live blocks", 0},
     {"map", "Stack traces that mapped memory", 3},
     {"mutex", "Stack traces of holders of contended mutexes", 1},
+    {"resident", "What of live blocks and mappings is resident; where it is asked for: holdfast set PID resident=on",
+     kProfileKinds},
     {"symbol",
      "Maps addresses to function names. Addresses stand in the query of a GET or the body of a POST, separated by '+'",
      -1},
@@ -100,7 +102,7 @@ HttpResponse PageResponse(std::string page) {
           .body = std::move(page)};
 }
 
-std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples) {
+std::string PprofIndexPage(std::string_view name, const SampleCounts& samples) {
   std::string body = fmt::format(
       "<p>{}</p>\n<p>Set debug=1 as a query parameter to export in text format, seconds=N for what "
       "changes meanwhile.</p>\n<table>\n<thead><tr><th>Count</th><th>Profile</th></tr></thead>\n",

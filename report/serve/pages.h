@@ -13,8 +13,10 @@
 
 namespace holdfast {
 
+// Of each ProfileKind, and at the end of what is resident.
+using SampleCounts = std::array<size_t, kProfileKinds + 1>;
 // As Go's index: profiles with their number of samples. `name` of the process.
-std::string PprofIndexPage(std::string_view name, const std::array<size_t, kProfileKinds>& samples);
+std::string PprofIndexPage(std::string_view name, const SampleCounts& samples);
 
 // The processes, each with what is to be had of it. `live`: there are live pages to go to.
 std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live);

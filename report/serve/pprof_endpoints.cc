@@ -8,7 +8,6 @@
 #include "fmt/format.h"
 #include "report/base/split.h"
 #include "report/export/profile_builder.h"
-#include "report/export/running_program.h"
 #include "report/pprof/pprof.h"
 #include "report/serve/pages.h"
 #include "report/serve/profile_text.h"
@@ -48,15 +47,23 @@ uint64_t AddressIn(std::string_view text) {
   return absl::SimpleAtoi(whole, &address) ? address : 0;
 }
 
-std::optional<ProfileKind> KindOf(std::string_view name) {
+// Index into kFileKindNames.
+std::optional<int> FileOf(std::string_view name) {
   for (int i = 0; i < kProfileKinds; ++i) {
-    if (name == kProfileKindNames[i]) return static_cast<ProfileKind>(i);
+    if (name == kProfileKindNames[i]) return i;
   }
-  return std::nullopt;
+  return name == kFileKindNames[kResidentFile] ? std::optional(kResidentFile) : std::nullopt;
 }
 
-absl::StatusOr<Snapshot> Take(const ProcessTable& process, ProfileKind kind) {
-  return kind == ProfileKind::kThreads ? TakeWithThreads(process.table) : process.table.TakeSnapshot();
+Profile Build(const Snapshot& snapshot, int file) {
+  return file == kResidentFile ? BuildResidentProfile(snapshot)
+                               : BuildProfile(snapshot, static_cast<ProfileKind>(file));
+}
+// Whose names it has: that of what is resident is of blocks.
+ProfileKind KindOf(int file) { return file == kResidentFile ? ProfileKind::kHeap : static_cast<ProfileKind>(file); }
+
+HttpResponse NotToBeHad(const absl::Status& why) {
+  return absl::IsFailedPrecondition(why) ? PprofError(404, std::string(why.message())) : NotCollected(why);
 }
 
 }  // namespace
@@ -71,61 +78,64 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
   if (name == "symbol") return Symbol(process, request);
   constexpr std::string_view kDelta = "delta_";
   if (name.starts_with(kDelta)) {
-    const std::optional<ProfileKind> kind = KindOf(name.substr(kDelta.size()));
-    if (kind.has_value()) return Increase(process, *kind);
+    const std::optional<int> file = FileOf(name.substr(kDelta.size()));
+    if (file.has_value() && *file != kResidentFile) return Increase(process, KindOf(*file));
   }
   const bool allocs = name == "allocs";
-  const std::optional<ProfileKind> kind = allocs ? ProfileKind::kHeap : KindOf(name);
-  if (!kind.has_value()) return PprofError(404, "Unknown profile");
+  const std::optional<int> file = FileOf(allocs ? "heap" : name);
+  if (!file.has_value()) return PprofError(404, "Unknown profile");
   const std::string_view seconds = request.Parameter("seconds");
-  return seconds.empty() ? Profiles(process, *kind, allocs, request) : Change(process, *kind, allocs, seconds, request);
+  return seconds.empty() ? Profiles(process, *file, allocs, request) : Change(process, *file, allocs, seconds, request);
 }
 
 HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
-  std::array<size_t, kProfileKinds> samples;
+  SampleCounts samples = {};
   for (int i = 0; i < kProfileKinds; ++i) {
     samples[i] = BuildProfile(*snapshot, static_cast<ProfileKind>(i)).samples.size();
+  }
+  if (snapshot->resident) {
+    const absl::StatusOr<Snapshot> resident = programs_.Take(process, kResidentFile);
+    if (resident.ok()) samples.back() = BuildResidentProfile(*resident).samples.size();
   }
   return PageResponse(PprofIndexPage(process.Name(), samples));
 }
 
-HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, ProfileKind kind, bool allocs,
-                                      const HttpRequest& request) {
-  const absl::StatusOr<Snapshot> snapshot = Take(process, kind);
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
-  Profile profile = BuildProfile(*snapshot, kind);
-  names_.Give(*snapshot, kind, &profile);
+HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, int file, bool allocs, const HttpRequest& request) {
+  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, file);
+  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
+  Profile profile = Build(*snapshot, file);
+  names_.Give(*snapshot, KindOf(file), &profile);
   if (allocs) PreferAllocations(&profile);
-  if (NumberOr0(request.Parameter("debug")) != 0) return PlainText(ProfileText(profile, kind));
-  return Attachment(allocs ? "allocs" : kProfileKindNames[static_cast<int>(kind)], profile);
+  if (NumberOr0(request.Parameter("debug")) != 0) return PlainText(ProfileText(profile, file));
+  return Attachment(allocs ? "allocs" : kFileKindNames[file], profile);
 }
 
-HttpResponse PprofEndpoints::Change(const ProcessTable& process, ProfileKind kind, bool allocs,
-                                    std::string_view seconds_text, const HttpRequest& request) {
+HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds_text,
+                                    const HttpRequest& request) {
   int64_t seconds = 0;
   if (!absl::SimpleAtoi(std::string(seconds_text), &seconds) || seconds <= 0) {
     return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");
   }
   if (NumberOr0(request.Parameter("debug")) != 0) return PprofError(400, "seconds and debug params are incompatible");
-  const auto take = [&]() { return Take(process, kind); };
+  const auto take = [&]() { return programs_.Take(process, file); };
   absl::StatusOr<Snapshot> snapshot = take();
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
-  const Profile before = BuildProfile(*snapshot, kind);
+  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
+  const Profile before = Build(*snapshot, file);
   snapshot = absl::UnknownError("");  // its memory, for as long as we wait
   if (!request.wait(seconds)) return PprofError(500, "context canceled");
   // A process that has ended meanwhile has left its table, which is open here: its last state.
   snapshot = take();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
-  Profile change = ChangeBetween(before, BuildProfile(*snapshot, kind));
-  names_.Give(*snapshot, kind, &change);
+  Profile change = ChangeBetween(before, Build(*snapshot, file));
+  names_.Give(*snapshot, KindOf(file), &change);
   if (allocs) PreferAllocations(&change);
-  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kProfileKindNames[static_cast<int>(kind)]), change);
+  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kFileKindNames[file]), change);
 }
 
 HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind kind) {
-  const absl::StatusOr<Snapshot> snapshot = Take(process, kind);
+  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, static_cast<int>(kind));
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   const Profile now = BuildProfile(*snapshot, kind);
   Profile increase;

@@ -1,6 +1,8 @@
 // /debug/pprof/ of one process, as Go's net/http/pprof answers it, and its delta_* as godeltaprof does.
 //
-//   heap, allocs, mutex, block      the profile; with seconds=N what changed meanwhile; with debug=1 as text
+//   heap, allocs, mutex, block, map, threads, exceptions
+//                                   the profile; with seconds=N what changed meanwhile; with debug=1 as text
+//   resident                        the same, where it is asked for: run --resident yes, or set PID resident=on
 //   delta_heap, delta_mutex, delta_block   what changed since the last time somebody asked for it
 //   cmdline, symbol                 as `go tool pprof` asks for them
 // Errors are Go's, to the letter: text, with X-Go-Pprof: 1, which makes pprof print them. Any thread.
@@ -15,6 +17,7 @@
 
 #include "report/http/http_message.h"
 #include "report/live/live_process.h"
+#include "report/live/live_programs.h"
 #include "report/live/profile_delta.h"
 
 namespace holdfast {
@@ -29,14 +32,16 @@ class PprofEndpoints {
 
  private:
   HttpResponse Index(const ProcessTable& process);
-  HttpResponse Profiles(const ProcessTable& process, ProfileKind kind, bool allocs, const HttpRequest& request);
-  HttpResponse Change(const ProcessTable& process, ProfileKind kind, bool allocs, std::string_view seconds,
+  // `file`: index into kFileKindNames.
+  HttpResponse Profiles(const ProcessTable& process, int file, bool allocs, const HttpRequest& request);
+  HttpResponse Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds,
                       const HttpRequest& request);
   HttpResponse Increase(const ProcessTable& process, ProfileKind kind);
   HttpResponse CommandLine(const ProcessTable& process);
   HttpResponse Symbol(const ProcessTable& process, const HttpRequest& request);
 
   Names names_;
+  LivePrograms programs_;
   // What delta_* told last: by ProcessId. Of processes that have ended some stay, kMostTold in all.
   static constexpr size_t kMostTold = 4096;
   struct Told {

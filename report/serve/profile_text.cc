@@ -1,6 +1,7 @@
 #include "report/serve/profile_text.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <vector>
@@ -30,33 +31,38 @@ void AddStack(const Profile& profile, const Profile::Sample& sample, std::string
 
 }  // namespace
 
-std::string ProfileText(const Profile& profile, ProfileKind kind) {
-  const bool heap = kind == ProfileKind::kHeap || kind == ProfileKind::kMap;
+std::string ProfileText(const Profile& profile, int file) {
+  const auto kind = static_cast<ProfileKind>(file);
+  const bool resident = file == kResidentFile;
+  const bool heap = resident || kind == ProfileKind::kHeap || kind == ProfileKind::kMap;
+  // Columns: objects and bytes of now, and of all.
+  const std::array<size_t, 4> of = resident ? std::array<size_t, 4>{0, 2, 0, 1} : std::array<size_t, 4>{2, 3, 0, 1};
   const bool counts = kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions;
   std::vector<size_t> order(profile.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const size_t largest_by = profile.sample_types.size() - 1;  // bytes in use, delay, alive
+  // Bytes in use or resident, delay, alive.
+  const size_t largest_by = resident ? of[1] : profile.sample_types.size() - 1;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return profile.ValuesOf(a)[largest_by] > profile.ValuesOf(b)[largest_by];
   });
   std::string text;
   const auto out = std::back_inserter(text);
   if (heap) {
-    const int64_t in_use = profile.Total(3);
+    const int64_t in_use = profile.Total(of[1]);
     // Equal sums would make pprof drop the columns of what was allocated.
-    const int64_t allocated = profile.Total(1) + (profile.Total(1) == in_use ? 1 : 0);
-    fmt::format_to(out, "{} profile: {}: {} [{}: {}] @ heap/2\n", kProfileKindNames[static_cast<int>(kind)],
-                   profile.Total(2), in_use, profile.Total(0), allocated);
+    const int64_t allocated = profile.Total(of[3]) + (profile.Total(of[3]) == in_use ? 1 : 0);
+    fmt::format_to(out, "{} profile: {}: {} [{}: {}] @ heap/2\n", kFileKindNames[file], profile.Total(of[0]), in_use,
+                   profile.Total(of[2]), allocated);
   } else if (counts) {  // as Go's threadcreate
-    fmt::format_to(out, "{} profile: total {}\n", kProfileKindNames[static_cast<int>(kind)], profile.Total(largest_by));
+    fmt::format_to(out, "{} profile: total {}\n", kFileKindNames[file], profile.Total(largest_by));
   } else {
-    fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kProfileKindNames[static_cast<int>(kind)]);
+    fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kFileKindNames[file]);
     if (kind == ProfileKind::kMutex) text += "sampling period=1\n";
   }
   for (const size_t i : order) {
     const auto values = profile.ValuesOf(i);
     if (heap) {
-      fmt::format_to(out, "{}: {} [{}: {}] @", values[2], values[3], values[0], values[1]);
+      fmt::format_to(out, "{}: {} [{}: {}] @", values[of[0]], values[of[1]], values[of[2]], values[of[3]]);
     } else if (counts) {
       fmt::format_to(out, "{} @", values[largest_by]);
     } else {

@@ -10,11 +10,11 @@
 #include <string>
 
 #include "report/pprof/profile.h"
-#include "sampler/contract/layout.h"
 
 namespace holdfast {
 
-std::string ProfileText(const Profile& profile, ProfileKind kind);
+// `file`: index into kFileKindNames. Of what is resident, as of a heap: what is resident [of what is in use].
+std::string ProfileText(const Profile& profile, int file);
 
 }  // namespace holdfast
 

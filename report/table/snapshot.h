@@ -171,11 +171,14 @@ struct LibcMapping {
   uint64_t most_mappings = 0, most_bytes = 0;  // that there ever were, as far as it was looked at
 };
 
-// Live blocks of a heap row, and what of them is resident: estimates. By ReadResidentRows (report/memory/resident_rows.h).
+// Live blocks of a heap row, or mappings of a map row, and what of them is resident. Of blocks these are estimates. By ReadResidentRows
+// (report/memory/resident_rows.h).
 struct ResidentRow {
-  Offset row = 0;  // RowInfo::place
-  double objects = 0, bytes = 0, resident = 0;
-  double objects_variance = 0, bytes_variance = 0, resident_variance = 0;
+  Offset row = 0;              // RowInfo::place
+  const char* libc = nullptr;  // instead: the frame that stands for what libc has mapped
+  bool has_blocks = false;     // mappings in which live blocks lie: less what these have, so an estimate, too
+  double objects = 0, bytes = 0, resident = 0, swapped = 0, huge = 0;
+  double objects_variance = 0, bytes_variance = 0, resident_variance = 0, swapped_variance = 0, huge_variance = 0;
 };
 
 // Who got a lock last after a wait for it.
@@ -237,7 +240,9 @@ struct Snapshot {
   bool resident = false;               // a profile of it is wanted
   std::string resident_left_out = {};  // why it is not known; "": it is, or is not wanted
   std::vector<ResidentRow> resident_rows;
-  double swapped_bytes = 0, swapped_variance = 0;  // of these blocks
+  std::string mappings_left_out = {};              // of resident_rows, and why; "": they are there
+  uint64_t stacks_left_out = 0;                    // threads of whose stacks nothing is known there
+  bool huge_known = false;                         // what of these lies on huge pages
   std::map<uint16_t, std::string> thrown_types;    // mangled, by RowInfo::number
   uint64_t resident_bytes = 0;  // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>

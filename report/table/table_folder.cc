@@ -255,15 +255,15 @@ void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(Tabl
 void TableFile::SetExporterPid(int32_t pid) const {
   WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
 }
-
 void TableFile::SetBeat(uint32_t beat) const {
   WriteWord(offsetof(TableHeader, exporter_beat), beat);
   WriteWord(offsetof(TableHeader, exporter_beat_s), static_cast<uint32_t>(NowNs() / kSecond));
 }
 
+bool TableFile::WantsResident() const { return Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), 0) != 0; }
 bool TableFile::SetResident(bool wanted) const {
   WriteWord(offsetof(TableHeader, resident), wanted ? 1 : 0);
-  return (Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), !wanted) != 0) == wanted;
+  return WantsResident() == wanted;
 }
 
 // An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.

@@ -80,6 +80,7 @@ class TableFile {
   void SetBeat(uint32_t beat) const;
   // Whether the exporter is to look which live blocks are resident. False: it could not be written.
   bool SetResident(bool wanted) const;
+  bool WantsResident() const;
 
   // ---- Wishes of a user, from the tool ----
 

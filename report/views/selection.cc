@@ -1,6 +1,7 @@
 #include "report/views/selection.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -52,6 +53,14 @@ std::string Joined(const std::vector<std::string>& all) {
   std::string joined = Printable(fmt::format("{}", fmt::join(texts, ", ")));
   if (more > 0) joined += fmt::format(" and {} more", more);
   return joined;
+}
+
+// "123 ± 4": 123. Nothing: the comment says why it is not known, or there is none.
+std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
+  const std::string_view text = profile.CommentValue(key);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 // One kind: with folders among the arguments the one that fits.
@@ -181,6 +190,13 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
       ++view.resident_files;
       view.resident_bytes = WrappedSum(view.resident_bytes, *resident);
     }
+    if (const auto swapped = NumberIn(*file->profile, "swapped_bytes"); swapped && view.kind == kResidentKind) {
+      ++view.files_with_pages;
+      view.swapped_bytes = WrappedSum(view.swapped_bytes, *swapped);
+      const auto huge = NumberIn(*file->profile, "huge_bytes");
+      view.files_with_huge += huge.has_value() ? 1 : 0;
+      view.huge_bytes = WrappedSum(view.huge_bytes, huge.value_or(0));
+    }
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
@@ -247,8 +263,10 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
     options.kind = kLifetimesKind;
     if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";
   }
-  // One kind alone has it.
-  if (options.metric == "resident_space" && !options.peak && options.kind.empty()) options.kind = kResidentKind;
+  // One kind alone has them.
+  if ((options.metric == "resident_space" || options.metric == "swapped_space") && !options.peak &&
+      options.kind.empty())
+    options.kind = kResidentKind;
   if (const auto unit = CheckUnit(options.unit); !unit.ok()) return unit;
   Progress progress("reading profile");
   const auto given = FilesOf(options);
@@ -315,6 +333,12 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
         view.files == 1                     ? "the process"
         : view.files == view.resident_files ? fmt::format("{} processes", view.files)
                                             : fmt::format("{} of {} processes", view.resident_files, view.files)));
+  }
+  if (view.files_with_pages > 0 && view.unit_name == "bytes") {
+    const bool knows_huge = view.files_with_huge == view.files_with_pages;
+    table->header.push_back(fmt::format(
+        "pages    {} swapped, {}", view.Value(view.swapped_bytes),
+        knows_huge ? view.Value(view.huge_bytes) + " on huge pages" : "on huge pages not known (Linux 6.7)"));
   }
   std::optional<double> selected_error;
   if (stacks.has_variances()) selected_error = HalfWidthOf(stacks.SelectedVariance(0));

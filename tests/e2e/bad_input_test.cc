@@ -131,8 +131,8 @@ TEST_F(BadInput, HelpAndVersionAreWordsToo) {
   ExpectOneLine(RunTool({"top", "--nodecuont", "3", "x"}), 2, "Did you mean --nodecount?");
   EXPECT_THAT(RunTool({"run", "--resident", "maybe", "--", "true"}).err,
               ::testing::Not(::testing::HasSubstr("Did you mean")));
-  EXPECT_THAT(RunTool({"run", "--resident", "yes", "--heap-interval", "0", "-o", out(), "--", "true"}).err,
-              ::testing::HasSubstr("--resident yes: there will be no such profile, as --heap-interval is 0\n"));
+  EXPECT_THAT(RunTool({"run", "--lifetimes", "yes", "--heap-interval", "0", "-o", out(), "--", "true"}).err,
+              ::testing::HasSubstr("--lifetimes yes: there will be no such profile, as --heap-interval is 0\n"));
   ExpectOneLine(RunTool({"memory", "--at", "5", out()}), 2, "--at 5: not a time");
 }
 

@@ -66,8 +66,8 @@ TEST_F(Resident, IsExactAtInterval1) {
       if (each.Names("third_touched")) found = std::move(each);
     }
     ASSERT_TRUE(found.has_value()) << AllSummaries();
-    EXPECT_EQ(found->types,
-              (std::vector<std::string>{"inuse_objects/count", "inuse_space/bytes", "resident_space/bytes"}));
+    EXPECT_EQ(found->types, (std::vector<std::string>{"inuse_objects/count", "inuse_space/bytes",
+                                                      "resident_space/bytes", "swapped_space/bytes"}));
     EXPECT_EQ(found->default_type, "resident_space");
     EXPECT_EQ(found->duration_nanos, 0);
     EXPECT_THAT(found->Comment("swapped_bytes").value_or(""), ::testing::StartsWith("0 ± 0"));
@@ -124,7 +124,10 @@ TEST_F(Resident, IsThereOnlyWhereItWasAskedFor) {
   const RunResult top = RunTool({"top", "--metric", "resident_space", out()});
   EXPECT_TRUE(top.exited(3)) << top.Describe();
   EXPECT_THAT(top.err, HasSubstr("--resident yes"));
-  EXPECT_TRUE(RunTool({"run", "--resident", "perhaps", "--", "true"}).exited(125));
+  const RunResult wrong = RunTool({"run", "--resident", "perhaps", "--", "true"});
+  EXPECT_TRUE(wrong.exited(125));
+  EXPECT_THAT(wrong.err, HasSubstr("yes or no"));
+  EXPECT_THAT(wrong.err, Not(HasSubstr("Did you mean")));
 }
 
 TEST_F(Resident, CanBeSwitchedOnWhileItRuns) {

@@ -61,6 +61,25 @@ class Profiles(PushTest):
         eventually(lambda: len(server.of("memory")) > 1, "several profiles")
         self.assertTrue(self.has_all(server, 5))
 
+    def test_resident_memory_as_it_is_where_it_is_asked_for(self):
+        server = StandIn(self)
+        program = self.start()
+        program.step(2)
+        self.run_push_once(server)
+        self.assertEqual(server.of("resident"), [])
+        self.assertGreaterEqual(server.newest("map", "inuse_space", leaf="[glibc heap]"), 4096)
+        ran = self.run_tool("set", "--tables", self.tables, str(program.pid), "resident=on")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.push(server)
+        # Also where nothing happens in the program.
+        eventually(lambda: len(server.of("resident")) > 2, "it is sent each time")
+        self.assertEqual(server.newest("resident", "resident_space", leaf="step_allocates"), 2 * 10 * 1000)
+        program.step(3)
+        eventually(lambda: server.newest("resident", "resident_space", leaf="step_allocates") == 5 * 10 * 1000, "more")
+        one = server.of("resident")[-1].profile
+        self.assertEqual(one.types, ["inuse_objects/count", "inuse_space/bytes", "resident_space/bytes", "swapped_space/bytes"])
+        self.assertGreater(one.duration_nanos, 0)
+
     def test_types_are_those_of_go(self):
         server = StandIn(self)
         self.start().step()

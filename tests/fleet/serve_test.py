@@ -53,6 +53,38 @@ class Pprof(FleetTest):
         self.assertEqual(self.get(server, "/debug/pprof/block").profile.sum("contentions", leaf="step_waits"), 3)
         self.assertEqual(self.get(server, "/debug/pprof/mutex").profile.sum("contentions", leaf="step_holds"), 3)
 
+    def test_resident_is_there_where_it_is_asked_for(self):
+        program = self.start()
+        program.step(3)
+        server = self.serve()
+        for path in ("/debug/pprof/resident", "/debug/pprof/resident?seconds=1"):
+            answer = self.get(server, path)
+            self.assertEqual((answer.status, answer.headers["X-Go-Pprof"]), (404, "1"))
+            self.assertIn("set %d resident=on" % program.pid, answer.text)
+        ran = self.run_tool("set", "--tables", self.tables, str(program.pid), "resident=on")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        answer = self.get(server, "/debug/pprof/resident")
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["Content-Disposition"], 'attachment; filename="resident"')
+        profile = answer.profile
+        self.assertEqual(profile.default_type, "resident_space")
+        self.assertEqual(profile.types, ["inuse_objects/count", "inuse_space/bytes", "resident_space/bytes", "swapped_space/bytes"])
+        for column in ("inuse_space", "resident_space"):
+            self.assertEqual(profile.sum(column, leaf="step_allocates"), 3 * 10 * 1000)
+        self.assertEqual(self.get(server, "/debug/pprof/delta_resident").status, 404)
+        text = self.get(server, "/debug/pprof/resident?debug=1").text
+        self.assertRegex(text, r"^resident profile: \d+: %d \[\d+: \d+\] @ heap/2\n" % profile.sum("resident_space"))
+        self.assertRegex(self.get(server, "/debug/pprof/").text, r">[1-9]\d*</td><td><a href='resident")
+        program.step(2)
+        change = self.get(server, "/debug/pprof/resident?seconds=1")
+        self.assertEqual(change.status, 200)
+        self.assertEqual(change.profile.sum("resident_space", leaf="step_allocates"), 0, "nothing happened meanwhile")
+
+    def test_map_has_what_libc_has_mapped(self):
+        self.start().step()
+        profile = self.get(self.serve(), "/debug/pprof/map").profile
+        self.assertGreaterEqual(profile.sum("inuse_space", leaf="[glibc heap]"), 4096)
+
     def test_a_program_that_is_stopped_is_read_as_any_other(self):
         program = self.start()
         program.step()

@@ -21,6 +21,7 @@ MemoryAccount Account() {
   account.arenas = 11;
   account.threads = 3;
   account.live = {.value = 94'969'856, .variance = 4.75e13};
+  account.in_use_resident = {.value = 95'000'000, .variance = 0};
   account.in_use = {.value = 95'811'000, .variance = 4.8e13};
   account.allocator_name = "glibc";
   for (int i = 0; i < 20; ++i) account.by_file.emplace_back("lib with blank " + std::to_string(i) + ".so", 100 - i);

@@ -22,6 +22,39 @@ using testing::RandomProfile;
 using testing::Stack;
 using testing::StackProfile;
 
+// Of a profile of what is resident: mappings are exact, an allocator's as sure as all blocks, and blocks have what the file states.
+TEST(VarianceTest, OfMappingsBesideBlocks) {
+  Profile p;
+  const auto text = [&](std::string_view t) { return p.strings.Intern(t); };
+  for (const auto& [type, unit] : {std::pair{"inuse_objects", "count"},
+                                   {"inuse_space", "bytes"},
+                                   {"resident_space", "bytes"},
+                                   {"swapped_space", "bytes"}}) {
+    p.sample_types.push_back({text(type), text(unit)});
+  }
+  p.AddComment("interval: 1024 bytes");
+  p.AddComment("total resident_space: 7000 ± 196");
+  const auto add = [&](std::vector<int64_t> values, const char* mapping) {
+    std::vector<Profile::Label> labels;
+    if (mapping != nullptr) labels.push_back({.key = text("mapping"), .text = text(mapping)});
+    p.AddSample(std::vector<uint32_t>{}, values, labels);
+  };
+  add({10, 1000, 500, 0}, nullptr);
+  add({10, 1000, 1000, 0}, nullptr);
+  add({1, 4096, 4096, 0}, "file");
+  add({1, 4096, 1000, 0}, "arena");
+  add({1, 4096, 3000, 0}, "arena");
+  const std::vector<double> variances = VariancesOf(p);
+  ASSERT_EQ(variances.size(), 20u);
+  const auto of_resident = [&](size_t sample) { return variances[sample * 4 + 2]; };
+  EXPECT_NEAR(of_resident(0) + of_resident(1), 100 * 100, 1e-6);
+  EXPECT_NEAR(of_resident(1), 2 * of_resident(0), 1e-6);
+  EXPECT_EQ(of_resident(2), 0);
+  EXPECT_NEAR(of_resident(3), 2500, 1e-6);
+  EXPECT_NEAR(of_resident(4), 7500, 1e-6);
+  EXPECT_EQ(variances[2 * 4 + 1], 0);
+}
+
 class DiffTest : public Analysis {};
 
 TEST_F(DiffTest, OfAFileWithItselfIsEmpty) {

@@ -191,6 +191,20 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   EXPECT_THAT(Leaks(suppressed).out, HasSubstr("left out 1 leak by suppressions\n"));
 }
 
+// What is resident has no history of its own here: what is in use counts, and that is said.
+TEST_F(LeaksTest, OfWhatIsResidentGoByWhatIsInUseAndSaySo) {
+  std::vector<std::string> files;
+  for (int i = 0; i < 6; ++i) {
+    Profile p = Snapshot("app", i * int64_t{60'000'000'000}, {{"main;leak", (i + 1) * 1000, i + 1, 9000, 9}});
+    for (StringId& comment : p.comments) {
+      if (p.strings[comment] == "kind: heap") comment = p.strings.Intern("kind: resident");
+    }
+    files.push_back(Save("app.1." + std::to_string(i) + ".resident.pb.gz", p));
+  }
+  EXPECT_THAT(Leaks({.view = {.files = files}}).out,
+              HasSubstr("note     of kind resident: of what is in use, whether it is resident or not (inuse_space)\n"));
+}
+
 // A server that begins to leak in the last third of its run, one that has only just begun, and one that stopped.
 TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
   constexpr int64_t kUnit = 1 << 20;

@@ -41,14 +41,19 @@ const help: Record<string, MetricHelp> = {
   "resident/resident_space": {
     title: "Resident of what is in use",
     short: "resident",
-    when: "Which blocks take physical memory: those that were touched, and are not swapped out.",
+    when: "Which blocks and mappings take physical memory: those that were touched, and are not swapped out.",
   },
   "resident/inuse_space": {
     title: "In use, of which the resident part is known",
     short: "in use",
     when: "Beside what is resident: a large difference is memory that was never touched.",
   },
-  "resident/inuse_objects": { title: "Blocks in use", short: "blocks", when: "How many blocks these are." },
+  "resident/swapped_space": {
+    title: "Swapped of what is in use",
+    short: "swapped",
+    when: "Which blocks and mappings nobody has touched for so long that the kernel has put them away.",
+  },
+  "resident/inuse_objects": { title: "Blocks and mappings in use", short: "blocks and mappings", when: "How many these are." },
   "lifetimes/freed_space": {
     title: "Memory freed, by age",
     short: "bytes freed",
@@ -152,7 +157,7 @@ export function metricsOf(report: Report): Metric[] {
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("resident_") && !name.startsWith("peak_") && !name.startsWith("alive") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("resident_") && !name.startsWith("swapped_") && !name.startsWith("peak_") && !name.startsWith("alive") });
       }
     }
   }

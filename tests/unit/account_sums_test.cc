@@ -1,0 +1,79 @@
+// The lines of the account add up, and none has more than its mappings, whatever an estimate says.
+#include <gtest/gtest.h>
+
+#include "report/memory/account.h"
+#include "report/memory/account_text.h"
+#include "tests/unit/made_pagemap.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMib = 1 << 20;
+
+double SumOf(const MemoryAccount& account) {
+  double sum = 0;
+  for (const AccountLine& line : AccountLines(account)) sum += line.bytes.value;
+  return sum;
+}
+
+struct Made {
+  AccountInput input;
+  MadePagemap pagemap;
+
+  Made() {
+    input.mappings = ParseMappings(
+        "01000000-01400000 rw-p 00000000 00:00 0 [heap]\nRss: 1024 kB\n"
+        "02000000-02400000 rw-p 00000000 00:00 0 \nRss: 2048 kB\n"
+        "03000000-03100000 rw-s 00000000 00:01 9 /dev/shm/pool\nRss: 512 kB\n");
+    pagemap.Set(0x1000000, MadePagemap::kHere, 256);
+    pagemap.Set(0x2000000, MadePagemap::kHere, 512);
+    pagemap.Set(0x3000000, MadePagemap::kHere, 128);
+  }
+  MemoryAccount Account() {
+    PageTable pages = pagemap.Pages();
+    return AccountOf(input, &pages);
+  }
+};
+
+// Under an interval of a GiB each of these stands for a GiB.
+TEST(Account, AnEstimateAboveTheTruthIsCutToItsMappings) {
+  Made made;
+  made.input.blocks = {{0x1000100, 4096, 1 << 30}, {0x2000100, 64 * kPage, 1 << 30}};
+  const MemoryAccount account = made.Account();
+  EXPECT_EQ(account.total, 3 * kMib + kMib / 2);
+  EXPECT_EQ(account.live.value, 3.0 * kMib) << "all of the heap and of what holds large blocks, no more";
+  EXPECT_EQ(account.allocator, 3 * kMib);
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+  for (const AccountLine& line : AccountLines(account))
+    EXPECT_LE(line.bytes.value, static_cast<double>(account.total)) << line.what;
+  EXPECT_GT(account.live.error(), int64_t{1} << 30) << "how sure it is is not made better by that";
+  EXPECT_GE(account.in_use_resident.value, 2.0 * (1 << 30)) << "the estimate stays";
+}
+
+// A pool in shared memory is in that line; its blocks are no part of the allocator's, and make what that keeps no smaller.
+TEST(Account, BlocksOfAPoolInSharedMemoryAreInTheLineOfThat) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1024, 1}, {0x3000000, 100 * kPage, 1}};
+  const MemoryAccount account = made.Account();
+  EXPECT_EQ(account.live.value, 1024);
+  EXPECT_EQ(account.shared, kMib / 2);
+  EXPECT_EQ(account.in_use_resident.value, 1024 + 100.0 * kPage);
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+// Pages that MADV_GUARD_INSTALL has made look as if they were swapped out.
+TEST(PageTable, AGuardIsNothing) {
+  MadePagemap pagemap;
+  pagemap.Set(0x1000000, MadePagemap::kGuard, 1);
+  pagemap.Set(0x1001000, MadePagemap::kHere, 1);
+  pagemap.Set(0x1002000, MadePagemap::kSwapped, 3);
+  PageTable pages = pagemap.Pages();
+  const PageTable::Share share = pages.Of(0x1000000, 8 * kPage);
+  EXPECT_EQ(share.resident, kPage);
+  EXPECT_EQ(share.swapped, 3 * kPage);
+  EXPECT_EQ(pages.Of(0x1002000 + 100, 2 * kPage).swapped, 2 * kPage);
+  EXPECT_FALSE(pages.has_failed());
+}
+
+}  // namespace
+}  // namespace holdfast
