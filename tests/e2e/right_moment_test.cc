@@ -1,4 +1,6 @@
 // Snapshots when something happens, and what is run for them.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -206,6 +208,18 @@ TEST_F(SnapshotCommands, NoneForAnotherUsersProgram) {
   const std::vector<Decoded> heaps = NewestHeap();
   ASSERT_GT(heaps.size(), 1u) << AllSummaries();
   size_t own = 0;
+// In whatever group: timeout makes its own.
+TEST_P(Triggers, WhatACommandLeavesInItsSessionEndsWithIt) {
+  const std::string left = folder() + "/left";
+  RunAs(GetParam(), {"told_moments"},
+        {{"heap-interval", "1"}, {"on-snapshot", "timeout 40 sleep 40 & echo $! >>" + left + "; sleep 1; true"}});
+  ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
+  const std::vector<std::string> pids = Lines(left);
+  ASSERT_FALSE(pids.empty());
+  for (const std::string& pid : pids)
+    EXPECT_TRUE(Eventually([&] { return kill(std::stoi(pid), 0) != 0; }, 5)) << "timeout is still there";
+}
+
   for (const Decoded& heap : heaps) own += heap.Names("allocates_as_root") ? 1 : 0;
   ASSERT_LT(own, heaps.size()) << AllSummaries();
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
