@@ -150,7 +150,7 @@ void ServedTables::Add(TableFile table, uid_t user) {
   const auto pid = FindProcess(added.owner());
   if (pid.has_value()) served->process = OpenProcess(*pid);
   served->exporter.peak().set_process(pid);
-  served->triggers = TriggerWatch(added.snapshot_when(), pid);
+  served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
   // After the process was opened: its pid may come back as another one at any time.
