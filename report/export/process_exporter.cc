@@ -65,8 +65,8 @@ uint64_t FingerprintOfResident(const Snapshot& snapshot) {
 }
 
 bool WantsLifetimes(const Snapshot& snapshot) {
-  return snapshot.lifetimes == Lifetimes::kYes || (snapshot.lifetimes == Lifetimes::kUnlessShort &&
-                                                   snapshot.wall_ns - snapshot.process.start_wall_ns >= kShortLife);
+  return snapshot.lifetimes == Lifetimes::kYes ||
+         (snapshot.lifetimes == Lifetimes::kUnlessShort && snapshot.elapsed_ns >= kShortLife);
 }
 
 // 0, as of a kind that is not there, where nothing was ever in use.
@@ -123,7 +123,7 @@ void ProcessExporter::KeepPeak(Snapshot* snapshot) {
 
 void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
-  if (start < next_account_ns_ || snapshot.wall_ns - snapshot.process.start_wall_ns < kShortLife) return;
+  if (start < next_account_ns_ || snapshot.elapsed_ns < kShortLife) return;
   const std::optional<pid_t> pid = FindProcess(table_.owner());
   if (!pid.has_value()) return;
   if (snapshot.resident_bytes > kMostAccounted) {
