@@ -160,12 +160,12 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
-// The file is touched when the program ends in order, and by each beat of an exporter. Of who was killed with no exporter beside it
-// nobody knows when.
+// The file is touched when the program ends in order, when an exporter begins to serve it, and by each of its beats. Of who was
+// killed with no exporter beside it nobody knows when.
 int64_t TableFile::EndedAt() const {
   const int64_t now_ns = NowNs(CLOCK_REALTIME), touched_ns = modified_ns();
   const bool in_order = Field<uint32_t>(file_.get(), offsetof(TableHeader, exit_request), 0) != 0;
-  const bool was_served = Field<uint32_t>(file_.get(), offsetof(TableHeader, exporter_beat), 0) != 0;
+  const bool was_served = Field<uint32_t>(file_.get(), offsetof(TableHeader, exporter_pid), 0) != 0;
   if (!in_order && (!was_served || now_ns - touched_ns < kLongestBeat)) return now_ns;
   return std::clamp(touched_ns, std::min(Field<int64_t>(file_.get(), offsetof(TableHeader, start_wall_ns), 0), now_ns),
                     now_ns);
