@@ -161,7 +161,7 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
         fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the end",
                     process.out(), process.pid.value_or(0)));
   }
-  const double elapsed_ns = static_cast<double>(snapshot->wall_ns - snapshot->process.start_wall_ns);
+  const double elapsed_ns = static_cast<double>(snapshot->elapsed_ns);
   const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
   findings->Ok("overhead",
                fmt::format("{} for its samples so far ({} of the time since its start); and {}", FormatTimeNs(own_ns),

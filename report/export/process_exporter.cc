@@ -40,7 +40,7 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   return hash;
 }
 
-// Of what ends as soon, with nearly as much in use as it ever had, the heap profile tells the peak: a build has thousands of them.
+// Of what ends as soon, with nearly all in use that it had at its peak, the heap profile tells that: a build has thousands of them.
 constexpr int64_t kShortLife = kSecond;
 // Of a core, at most one part in so many for accounts of memory: the kernel walks the page tables for one.
 constexpr int64_t kShareOfAccounts = 100;
@@ -66,8 +66,8 @@ uint64_t FingerprintOfResident(const Snapshot& snapshot) {
 }
 
 bool WantsLifetimes(const Snapshot& snapshot) {
-  return snapshot.lifetimes == Lifetimes::kYes || (snapshot.lifetimes == Lifetimes::kUnlessShort &&
-                                                   snapshot.wall_ns - snapshot.process.start_wall_ns >= kShortLife);
+  return snapshot.lifetimes == Lifetimes::kYes ||
+         (snapshot.lifetimes == Lifetimes::kUnlessShort && snapshot.elapsed_ns >= kShortLife);
 }
 
 // 0, as of a kind that is not there, where nothing was ever in use.
@@ -110,10 +110,9 @@ bool ProcessExporter::WasHigherBefore(const Kind& kind, const Profile& profile) 
 
 void ProcessExporter::KeepPeak(Snapshot* snapshot) {
   if (!snapshot->peak) return;
-  const uint64_t now = peak_.Consider(*snapshot);
+  const uint64_t still = peak_.Consider(*snapshot);
   const PeakState& state = peak_.state();
-  peak_is_told_ =
-      snapshot->wall_ns - snapshot->process.start_wall_ns < kShortLife && now >= state.bytes - state.bytes / 50;
+  peak_is_told_ = snapshot->elapsed_ns < kShortLife && still >= state.bytes - state.bytes / 50;
   for (const PeakHeight& seen : {peak_.height(), PeakHeight{state.bytes, state.wall_ns}}) {
     const double bytes = static_cast<double>(seen.bytes) / (1 << kAmountFractionBits);
     if (snapshot->highest_bytes >= bytes) continue;
@@ -124,7 +123,7 @@ void ProcessExporter::KeepPeak(Snapshot* snapshot) {
 
 void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
-  if (start < next_account_ns_ || snapshot.wall_ns - snapshot.process.start_wall_ns < kShortLife) return;
+  if (start < next_account_ns_ || snapshot.elapsed_ns < kShortLife) return;
   const std::optional<pid_t> pid = FindProcess(table_.owner());
   if (!pid.has_value()) return;
   if (snapshot.resident_bytes > kMostAccounted) {

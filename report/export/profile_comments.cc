@@ -48,7 +48,7 @@ void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comm
   if (process.forked) comments->Add("forked from pid", process.parent_pid);
   comments->Add("version", fmt::format("holdfast {}", HoldfastVersion()));
   comments->Add("started", TimeText(process.start_wall_ns));
-  comments->Add("elapsed", fmt::format("{:.3f}s", std::max<double>(0, snapshot.wall_ns - process.start_wall_ns) / 1e9));
+  comments->Add("elapsed", fmt::format("{:.3f}s", static_cast<double>(snapshot.elapsed_ns) / 1e9));
 }
 
 void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view unit, Comments* comments) {

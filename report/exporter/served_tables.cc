@@ -146,15 +146,15 @@ void ServedTables::Add(TableFile table, uid_t user) {
   auto served = std::make_unique<ServedTable>(ProcessExporter(std::move(table), options_.max_disk_bytes), user);
   const TableFile& added = served->table();
   served->exporter.set_ended(ended_);
-  added.SetExporterPid(getpid());
   const auto pid = FindProcess(added.owner());
   if (pid.has_value()) served->process = OpenProcess(*pid);
   served->exporter.peak().set_process(pid);
-  served->triggers = TriggerWatch(added.snapshot_when(), pid);
+  served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
   // After the process was opened: its pid may come back as another one at any time.
   served->gone = added.liveness() == Liveness::kDead;
+  if (!served->gone) added.SetExporterPid(getpid());   // a write touches the file, which says when its process ended
   served->next_beat = NowNs() + served->BeatPeriod();  // most processes of a build have ended by then
   if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + served->SnapshotPeriod();
   // exec keeps the pid: of two images of one process the older is gone.

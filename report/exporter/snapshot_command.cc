@@ -1,5 +1,6 @@
 #include "report/exporter/snapshot_command.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -8,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/value_units.h"
@@ -22,6 +25,7 @@ namespace {
 constexpr off_t kMostLog = 64 << 10, kRoomForNotes = 4 << 10;
 constexpr const char* kLog = "/.on-snapshot.log";
 constexpr int kMostSignal = 64;
+constexpr int kMostTries = 1000;  // a millisecond or more each
 
 // In the child, before it executes: as a program of the user's that nobody prepared.
 void LeaveExporter(int output) {
@@ -37,19 +41,35 @@ void LeaveExporter(int output) {
   SetBadness(kBadnessAtWork);  // it is charged to the program's control group, and goes before the program
 }
 
+// All of a session but its first process. Its groups may be several: timeout and shells with job control make their own. What of it
+// has ended is reaped. False: nobody was left.
+bool KillSession(pid_t session) {
+  bool any = false;
+  kill(-session, SIGKILL);  // also where nobody may see /proc
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
+  while (const dirent* entry = proc != nullptr ? readdir(proc.get()) : nullptr) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid == session || getsid(pid) != session) continue;
+    kill(pid, SIGKILL);
+    any = waitpid(pid, nullptr, WNOHANG) != pid || any;
+  }
+  return any;
+}
+
 }  // namespace
 
 SnapshotCommand::~SnapshotCommand() {
   if (pid_ != 0) EndAll();
 }
 
-// The command's process is not reaped before, so its number is still that of its own group. What it started and left becomes our
+// The command's process is not reaped before, so its number is still that of its own session. What it started and left becomes our
 // child (a subreaper's): else it would come back to a program that takes orphans.
 void SnapshotCommand::EndAll() {
-  kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);  // it may not be in a session of its own yet
-  for (int tries = 0; tries < 1000 && waitpid(-pid_, nullptr, WNOHANG) >= 0; ++tries) poll(nullptr, 0, 1);
-  waitpid(pid_, nullptr, WNOHANG);
+  // Until none is left: one may just have started another. Who cannot end just now is not waited for.
+  int tries = 0;
+  for (; tries < kMostTries && KillSession(pid_); ++tries) poll(nullptr, 0, 1);
+  for (; tries < kMostTries && waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) poll(nullptr, 0, 1);
 }
 
 void SnapshotCommand::Append(std::string_view text, off_t most) const {

@@ -4,17 +4,33 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "report/peak/table_pages.h"
 #include "report/table/snapshot_locks.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kHigher = 100;  // the rows are read once a hundredth more is in use than in the state that is kept,
-constexpr int64_t kMuchLater = 5 * kSecond;  // or anything more, after so long
-// Reading rows takes at most one part in so many of a core; at interval 1.
+// The rows are read once a hundredth more is in use than in the state that is kept, or anything more, after so long, or of
+// another peak: there was less by a hundredth meanwhile.
+constexpr uint64_t kHigher = 100;
+constexpr int64_t kMuchLater = 5 * kSecond;
+// Reading rows takes at most one part in so many of a core; at interval 1. What was not taken is kept for states that last from one
+// look to the next: of 100,000 rows a read takes 10 ms, and a peak of 100 ms cannot wait for half a second.
 constexpr int64_t kShare = 50, kShareOfAll = 10;
+constexpr int64_t kMostSaved = 250 * kMs;
 constexpr int64_t kForeignRest = kSecond;
+
+uint64_t BytesInBoth(const PeakState& one, const PeakState& other) {
+  absl::flat_hash_map<Offset, uint64_t> bytes_of;
+  bytes_of.reserve(other.rows.size());
+  for (const RowInUse& row : other.rows) bytes_of.emplace(row.row, row.bytes);
+  uint64_t sum = 0;
+  for (const RowInUse& row : one.rows) {
+    if (const auto found = bytes_of.find(row.row); found != bytes_of.end()) sum += std::min(row.bytes, found->second);
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -34,16 +50,26 @@ void PeakWatch::Raise(uint64_t bytes, int64_t wall_ns) {
   if (bytes > height_.bytes) height_ = {bytes, wall_ns};
 }
 
-void PeakWatch::RaiseByLargeBlocks(const HeapInUse& in_use, uint64_t small, int64_t now_ns) {
-  const uint64_t highest = CounterValue(in_use.highest);
-  const int64_t then_ns = std::clamp<int64_t>(CounterValue(in_use.highest_ns), 0, now_ns);
-  if (highest > highest_of_large_ && highest < kFullSum) {
+void PeakWatch::RaiseByLargeBlocks(const Snapshot::LargeInUse& large, uint64_t small, int64_t now_ns) {
+  if (large.highest > highest_of_large_ && large.highest < kFullSum) {
+    const int64_t then_ns = std::clamp<int64_t>(large.highest_ns, 0, now_ns);
     const bool was_nearer = small_ns_ != 0 && then_ns - small_ns_ < now_ns - then_ns;
-    Raise(highest + (was_nearer ? small_ : small), NowNs(CLOCK_REALTIME) - (now_ns - then_ns));
+    Raise(large.highest + (was_nearer ? small_ : small), large.highest_wall_ns);
   }
-  highest_of_large_ = highest;
+  highest_of_large_ = large.highest;
   small_ = small;
   small_ns_ = now_ns;
+}
+
+bool PeakWatch::MayBePeak(uint64_t now, int64_t now_ns) {
+  const uint64_t part = state_.bytes / kHigher;
+  const uint64_t last = std::exchange(last_, now);
+  saved_ns_ = std::min(kMostSaved, saved_ns_ + (now_ns - std::exchange(last_ns_, now_ns)) / kShare);
+  least_since_ = std::min(least_since_, now);
+  const bool is_same_peak = least_since_ + part >= state_.bytes && now_ns - looked_ns_ < kMuchLater;
+  if (now <= state_.bytes || (is_same_peak && now - state_.bytes <= part)) return false;
+  const bool lasts = (now > last ? now - last : last - now) <= now / kHigher;
+  return now_ns >= not_before_ns_ || (lasts && saved_ns_ > 0);
 }
 
 void PeakWatch::Look(const TableFile& table) {
@@ -52,14 +78,14 @@ void PeakWatch::Look(const TableFile& table) {
   if (!ReadTable(table.descriptor(), &in_use, offsetof(TableHeader, in_use), sizeof in_use)) return;
   const uint64_t now = CounterValue(in_use.now);
   if (CounterValue(in_use.shadow) == 0) in_use_ = now;
-  if (start < not_before_ns_) return;
+  if (start < foreign_until_ns_) return;
   if (CounterValue(in_use.shadow) != 0) {
-    if (!HasRun()) return;
-  } else if (now <= state_.bytes || (now - state_.bytes <= state_.bytes / kHigher && start - looked_ns_ < kMuchLater)) {
+    if (start < not_before_ns_ || !HasRun()) return;
+  } else if (!MayBePeak(now, start)) {
     return;
   }
   if (table.ReadWith().has_value()) {
-    not_before_ns_ = start + kForeignRest;
+    foreign_until_ns_ = start + kForeignRest;
     return;
   }
   const bool by_rows = CounterValue(in_use.shadow) != 0;
@@ -74,16 +100,22 @@ void PeakWatch::Look(const TableFile& table) {
     HeapInUse behind;
     if (ReadTable(table.descriptor(), &behind, offsetof(TableHeader, in_use), sizeof behind)) {
       const uint64_t large = std::max(now, CounterValue(behind.now));
-      RaiseByLargeBlocks(behind, next_.bytes - std::min(next_.bytes, large), NowNs());
+      const int64_t now_ns = NowNs(), highest_ns = CounterValue(behind.highest_ns);
+      RaiseByLargeBlocks({large, CounterValue(behind.highest), highest_ns,
+                          NowNs(CLOCK_REALTIME) - (now_ns - std::clamp<int64_t>(highest_ns, 0, now_ns))},
+                         next_.bytes - std::min(next_.bytes, large), now_ns);
     }
   }
   if (read && next_.bytes > state_.bytes) {
     std::swap(state_, next_);
     looked_ns_ = start;
+    least_since_ = state_.bytes;
   }
   // Where rows are not read each time, once they are kept there is no need of a second copy.
   if (!by_rows) next_ = {};
-  not_before_ns_ = start + (by_rows ? kShareOfAll : kShare) * (NowNs(CLOCK_THREAD_CPUTIME_ID) - used);
+  const int64_t took = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
+  not_before_ns_ = start + (by_rows ? kShareOfAll : kShare) * took;
+  saved_ns_ -= took;
 }
 
 uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
@@ -107,8 +139,16 @@ uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
     seen.rows.push_back(in_use);
   }
   const uint64_t bytes = seen.bytes;
-  if (bytes > state_.bytes) state_ = std::move(seen);  // of equal ones the first
-  return bytes;
+  if (snapshot.large_in_use.has_value()) {
+    Raise(bytes, seen.wall_ns);
+    RaiseByLargeBlocks(*snapshot.large_in_use, bytes - std::min(bytes, snapshot.large_in_use->now), NowNs());
+  }
+  if (bytes > state_.bytes) {  // of equal ones the first
+    state_ = std::move(seen);
+    least_since_ = bytes;
+    return bytes;
+  }
+  return BytesInBoth(state_, seen);
 }
 
 }  // namespace holdfast

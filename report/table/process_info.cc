@@ -94,6 +94,14 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
   return std::nullopt;
 }
 
+bool SharesOurClock(const TableOwner& owner) {
+  struct stat ours, its;
+  if (stat("/proc/self/ns/time", &ours) != 0) return true;  // a kernel that has no such namespaces
+  const std::optional<pid_t> pid = FindProcess(owner);
+  return pid.has_value() && stat(absl::StrCat("/proc/", *pid, "/ns/time").c_str(), &its) == 0 &&
+         its.st_ino == ours.st_ino;
+}
+
 std::optional<uid_t> UserOfProcess(const TableOwner& owner) {
   const std::optional<pid_t> pid = FindProcess(owner);
   if (!pid.has_value()) return std::nullopt;

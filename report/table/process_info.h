@@ -49,6 +49,9 @@ enum class Liveness { kAlive, kDead, kUnknown };
 // The owner's pid as we see it; nothing when it is not (or no longer) among the processes that we see.
 std::optional<pid_t> FindProcess(const TableOwner& owner);
 
+// Whether its CLOCK_MONOTONIC is ours: false in another time namespace, and where the process is not seen.
+bool SharesOurClock(const TableOwner& owner);
+
 // Whether the process that made the table has it mapped, is this user, and was started by one of `ancestors` or is one: told
 // by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);

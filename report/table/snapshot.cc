@@ -32,7 +32,8 @@ constexpr uint64_t kMostFrames = uint64_t{1} << 27;
 
 class SnapshotReader {
  public:
-  SnapshotReader(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
+  SnapshotReader(const void* bytes, size_t size, std::optional<int64_t> monotonic_ns)
+      : bytes_(static_cast<const char*>(bytes)), size_(size), monotonic_ns_(monotonic_ns) {}
 
   absl::Status Read(Snapshot* snapshot) {
     for (const auto step :
@@ -88,6 +89,12 @@ class SnapshotReader {
     process.forked = head_->forked != 0;
     process.start_wall_ns = head_->start_wall_ns;
     process.start_monotonic_ns = head_->start_monotonic_ns;
+    const auto since = [](int64_t start, int64_t end) {
+      return static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(start));
+    };
+    snapshot->elapsed_ns =
+        std::max<int64_t>(0, monotonic_ns_.has_value() ? since(process.start_monotonic_ns, *monotonic_ns_)
+                                                       : since(process.start_wall_ns, snapshot->wall_ns));
     snapshot->snapshot_every_ns = head_->snapshot_every_ns;
     snapshot->max_disk_bytes = head_->max_disk_bytes;
     snapshot->max_memory_bytes = head_->max_memory_bytes;
@@ -96,11 +103,16 @@ class SnapshotReader {
     snapshot->peak = head_->peak != 0;
     snapshot->resident = CounterValue(head_->resident) != 0;
     if (head_->lifetimes <= Lifetimes::kUnlessShort) snapshot->lifetimes = head_->lifetimes;
+    const uint64_t highest = CounterValue(head_->in_use.highest);
+    const int64_t highest_ns = CounterValue(head_->in_use.highest_ns);
+    const auto highest_wall_ns =
+        static_cast<int64_t>(static_cast<uint64_t>(highest_ns) - static_cast<uint64_t>(head_->start_monotonic_ns) +
+                             static_cast<uint64_t>(head_->start_wall_ns));
     if (CounterValue(head_->in_use.shadow) == 0) {
-      snapshot->highest_bytes = static_cast<double>(CounterValue(head_->in_use.highest)) / (1 << kAmountFractionBits);
-      snapshot->highest_wall_ns = static_cast<int64_t>(static_cast<uint64_t>(CounterValue(head_->in_use.highest_ns)) -
-                                                       static_cast<uint64_t>(head_->start_monotonic_ns) +
-                                                       static_cast<uint64_t>(head_->start_wall_ns));
+      snapshot->highest_bytes = static_cast<double>(highest) / (1 << kAmountFractionBits);
+      snapshot->highest_wall_ns = highest_wall_ns;
+    } else {
+      snapshot->large_in_use = {CounterValue(head_->in_use.now), highest, highest_ns, highest_wall_ns};
     }
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
@@ -335,16 +347,18 @@ class SnapshotReader {
   std::optional<TimesReader> times_;
   std::optional<LabelReader> labels_;
   std::optional<AgesReader> ages_;
+  const std::optional<int64_t> monotonic_ns_;
   // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };
 
 }  // namespace
 
-absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns) {
+absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
+                                      std::optional<int64_t> monotonic_ns) {
   Snapshot snapshot{};
   snapshot.wall_ns = wall_ns;
-  if (absl::Status status = SnapshotReader(bytes, size).Read(&snapshot); !status.ok()) return status;
+  if (absl::Status status = SnapshotReader(bytes, size, monotonic_ns).Read(&snapshot); !status.ok()) return status;
   return snapshot;
 }
 

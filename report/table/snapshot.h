@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -198,7 +199,8 @@ struct ProcessIdentity {
 
 struct Snapshot {
   ProcessIdentity process;
-  int64_t wall_ns;  // when it was taken
+  int64_t wall_ns;     // when it was taken; of a process that has ended when that was, where it is known
+  int64_t elapsed_ns;  // since the process began, by a clock that does not jump where that is known
   uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
   uint32_t keep, profiles;
   bool peak;                              // the state at the most that was in use is wanted
@@ -206,6 +208,12 @@ struct Snapshot {
   // The most that was in use, and when; 0: not known, as at interval 1 only rows are counted.
   double highest_bytes;
   int64_t highest_wall_ns;
+  // Where only rows know that: the same of all blocks but those that are counted by rows alone, in kAmountFractionBits.
+  struct LargeInUse {
+    uint64_t now = 0, highest = 0;
+    int64_t highest_ns = 0, highest_wall_ns = 0;  // of CLOCK_MONOTONIC, and of the wall clock
+  };
+  std::optional<LargeInUse> large_in_use;
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first; never empty
   std::array<uint64_t, kLosses> losses;
   struct Totals {
@@ -253,7 +261,9 @@ struct Snapshot {
 // `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable
 // while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt. Memory: at most
 // 1 GiB for frames, and a few times `size`. Modules that were recorded twice stand there once; stacks without rows not.
-absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns);
+// `monotonic_ns`: by the clock of the program; none: not known, or of one that has ended.
+absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
+                                      std::optional<int64_t> monotonic_ns = std::nullopt);
 
 }  // namespace holdfast
 

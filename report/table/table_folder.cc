@@ -1,6 +1,5 @@
 #include "report/table/table_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -17,14 +16,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <set>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "report/base/time_budget.h"
 #include "report/table/ongoing_reader.h"
 #include "sampler/contract/layout.h"
@@ -34,6 +28,7 @@ namespace {
 
 // The words lie on one cache line, in the order of ControlWords.
 constexpr off_t kWordsOffset = offsetof(TableHeader, exit_request);
+constexpr int64_t kLongestBeat = 3 * kSecond;  // from one beat of an exporter to the next, on a busy machine
 static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
 static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
 static_assert(offsetof(TableHeader, snapshot_done) == kWordsOffset + 12);
@@ -165,6 +160,17 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
+// The file is touched when the program ends in order, when an exporter begins to serve it, and by each of its beats. Of who was
+// killed with no exporter beside it nobody knows when.
+int64_t TableFile::EndedAt() const {
+  const int64_t now_ns = NowNs(CLOCK_REALTIME), touched_ns = modified_ns();
+  const bool in_order = Field<uint32_t>(file_.get(), offsetof(TableHeader, exit_request), 0) != 0;
+  const bool was_served = Field<uint32_t>(file_.get(), offsetof(TableHeader, exporter_pid), 0) != 0;
+  if (!in_order && (!was_served || now_ns - touched_ns < kLongestBeat)) return now_ns;
+  return std::clamp(touched_ns, std::min(Field<int64_t>(file_.get(), offsetof(TableHeader, start_wall_ns), 0), now_ns),
+                    now_ns);
+}
+
 // A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used
 // by then, hold everything that the list heads in the copy lead to:
 //   round 1   the header, then the records. A record is whole before a head leads to it.
@@ -173,7 +179,10 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
 // What else came is in no list of the copy: rows are added at the front, and lead to older ones.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
-  const int64_t wall_ns = NowNs(CLOCK_REALTIME);
+  const bool runs = SomebodyWrites(file_);
+  const int64_t wall_ns = runs ? NowNs(CLOCK_REALTIME) : EndedAt();
+  std::optional<int64_t> program_ns;
+  if (runs && SharesOurClock(owner_)) program_ns = NowNs();
   struct Free {
     void operator()(char* bytes) const { free(bytes); }
   };
@@ -201,7 +210,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
   // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
-  absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns);
+  absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns, program_ns);
   if (!snapshot.ok()) return snapshot;
   if (snapshot->exit_request != 0)
     snapshot->records_hash = absl::HashOf(std::string_view(copy.get(), end).substr(sizeof(TableHeader)));
@@ -315,86 +324,6 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
       !write(counter, count + 1))
     return ErrnoStatus("write");
   return true;
-}
-
-std::vector<std::string> DefaultTableFolders() {
-  std::vector<std::string> folders = {"/dev/shm"};
-  if (const char* runtime = getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0')
-    folders.emplace_back(runtime);
-  return folders;
-}
-
-absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
-  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.valid()) return ErrnoStatus(path);
-  return folder;
-}
-
-std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix, uid_t user) {
-  std::vector<std::string> names;
-  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
-  while (const dirent* entry = readdir(listing.get())) {
-    const char* name = entry->d_name;
-    if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) continue;
-    struct stat info;
-    if (absl::StartsWith(name, prefix) ||
-        (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
-         info.st_uid == user)) {
-      names.emplace_back(name);
-    }
-  }
-  return names;
-}
-
-FolderId FolderIdOf(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};
-  return {info.st_dev, info.st_ino};
-}
-
-std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
-  std::set<uid_t> users;
-  const int copy = geteuid() == 0 ? openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  if (copy < 0) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
-    absl::string_view name = entry->d_name;
-    uid_t user = 0;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) continue;
-    if (absl::SimpleAtoi(name.substr(0, name.find('.')), &user) && user != 0) users.insert(user);
-  }
-  return {users.begin(), users.end()};
-}
-
-namespace {
-
-void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>* found) {
-  for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
-    const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
-    if (table.ok())
-      found->push_back(
-          {name, table->out(), table->out_id(), table->program(), table->owner(), table->liveness(), user});
-  }
-}
-
-}  // namespace
-
-std::vector<FoundTable> ListTables(const std::string& path) {
-  std::vector<FoundTable> found;
-  if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(path); folder.ok())
-    AddTables(*folder, geteuid(), &found);
-  return found;
-}
-
-std::vector<FoundTable> ListTablesOfAll(const std::string& path) {
-  std::vector<FoundTable> found = ListTables(path);
-  const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
-  if (!folder.ok()) return found;
-  for (const uid_t user : OtherUsersOfTables(*folder)) AddTables(*folder, user, &found);
-  return found;
 }
 
 }  // namespace holdfast

@@ -93,6 +93,8 @@ class TableFile {
 
  private:
   void WriteWord(size_t offset, uint32_t value) const;
+  // By the wall clock, when its process ended; now, where nothing tells.
+  int64_t EndedAt() const;
   absl::StatusOr<FileDescriptor> OpenForWriting() const;
 
   FileDescriptor file_;  // for reading only: one open for writing would look like a mapping

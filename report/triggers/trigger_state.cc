@@ -15,12 +15,16 @@ int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(
 
 }  // namespace
 
-TriggerState::TriggerState(const Trigger& trigger, const char* text)
-    : trigger_(trigger), text_(text + trigger.start, trigger.bytes) {}
+TriggerState::TriggerState(const Trigger& trigger, const char* text, int64_t began_ns)
+    : trigger_(trigger), text_(text + trigger.start, trigger.bytes) {
+  if (began_ns > 0) window_.push_back({began_ns, 0});
+}
 
 uint64_t TriggerState::WithinWindow(uint64_t value, int64_t now_ns) {
   const auto within = static_cast<int64_t>(trigger_.within_ns), slot = within / static_cast<int64_t>(kSlots);
-  while (!window_.empty() && window_.front().start_ns < now_ns - within) window_.pop_front();
+  // The process may have begun by another clock than ours (a time namespace): then nothing is known of its beginning.
+  const auto is_in_it = [&](const Slot& of) { return of.start_ns >= now_ns - within && of.start_ns <= now_ns; };
+  while (!window_.empty() && !is_in_it(window_.front())) window_.pop_front();
   if (window_.empty() || now_ns - window_.back().start_ns >= slot) {
     window_.push_back({now_ns, value});
   } else {

@@ -4,7 +4,8 @@
 //     above ─ ─ ─│─ ─ ─╭──╯─╰───╯ ─       that wavers does so once
 //                ╰─────╯ ^ once
 //
-// growth and delay are of a window: how much more the value is than the least in the time that the condition names.
+// growth and delay are of a window: how much more the value is than the least in the time that the condition names. Both are 0 when a
+// process begins, so what came before the first look is in it.
 #ifndef HOLDFAST_REPORT_TRIGGERS_TRIGGER_STATE_H_
 #define HOLDFAST_REPORT_TRIGGERS_TRIGGER_STATE_H_
 
@@ -18,8 +19,8 @@ namespace holdfast {
 
 class TriggerState {
  public:
-  // `text`: what the trigger was read from.
-  TriggerState(const Trigger& trigger, const char* text);
+  // `text`: what the trigger was read from. `began_ns`: of the clock of Look, when the process began; 0: not known.
+  TriggerState(const Trigger& trigger, const char* text, int64_t began_ns = 0);
 
   const Trigger& trigger() const { return trigger_; }
   // `value`: bytes; of kDelay nanoseconds, that only grow. `limit`: of memory, where the condition is a share of it; 0: there is

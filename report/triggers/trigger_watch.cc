@@ -12,21 +12,26 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kSlowLook = kSecond;        // a file of /proc, or 40 KiB of the table
+constexpr int64_t kLooksWithin = 16;          // a time of a delay, at least: what came before its first look is lost
 constexpr int64_t kLimitLook = 10 * kSecond;  // limits change rarely
 
 }  // namespace
 
-TriggerWatch::TriggerWatch(const std::string& text, std::optional<pid_t> process) : process_(process) {
+TriggerWatch::TriggerWatch(const std::string& text, std::optional<pid_t> process, int64_t began_ns)
+    : process_(process) {
   TriggerList list;
   if (text.empty() || !ParseTriggers(text.c_str(), &list)) return;
   bool wants_limit = false;
   for (int i = 0; i < list.count; ++i) {
     const Trigger& trigger = list.all[i];
-    states_.push_back({TriggerState(trigger, text.c_str())});
+    states_.push_back({TriggerState(trigger, text.c_str(), began_ns)});
     wants_in_use_ =
         wants_in_use_ || trigger.quantity == TriggerQuantity::kInUse || trigger.quantity == TriggerQuantity::kGrowth;
     wants_resident_ = wants_resident_ || trigger.quantity == TriggerQuantity::kResident;
-    wants_delay_ = wants_delay_ || trigger.quantity == TriggerQuantity::kDelay;
+    if (trigger.quantity == TriggerQuantity::kDelay) {
+      wants_delay_ = true;
+      delay_look_ns_ = std::min(delay_look_ns_, static_cast<int64_t>(trigger.within_ns) / kLooksWithin);
+    }
     wants_limit = wants_limit || trigger.of_limit != 0;
   }
   if (wants_limit && process.has_value()) levels_.emplace(fmt::format("{}", *process));
@@ -44,12 +49,14 @@ void TriggerWatch::Look(const TableFile& table, std::optional<uint64_t> in_use, 
     limit_ = static_cast<uint64_t>(levels_->limit_bytes());
     next_limit_look_ns_ = now_ns + kLimitLook;
   }
-  const bool slow = now_ns >= next_slow_look_ns_ && (wants_resident_ || wants_delay_);
   std::optional<uint64_t> resident, delay;
-  if (slow) {
-    next_slow_look_ns_ = now_ns + kSlowLook;
-    if (wants_resident_ && process_.has_value()) resident = ResidentBytes(*process_);
-    if (wants_delay_) delay = LockDelayNs(table, now_ns);
+  if (wants_resident_ && process_.has_value() && now_ns >= next_resident_look_ns_) {
+    next_resident_look_ns_ = now_ns + kSlowLook;
+    resident = ResidentBytes(*process_);
+  }
+  if (wants_delay_ && now_ns >= next_delay_look_ns_) {
+    next_delay_look_ns_ = now_ns + delay_look_ns_;
+    delay = LockDelayNs(table, now_ns);
   }
   has_pending_ = false;
   for (Watched& watched : states_) {

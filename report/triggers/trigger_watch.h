@@ -1,7 +1,7 @@
 // The conditions that a user gave for one process (`run --snapshot-when`), looked at from outside.
 //
 //     each look    what PeakWatch saw in use: inuse, growth      40 ms, where the exporter looks as often
-//     a second     VmRSS of the kernel: rss; the table's counters of waits: delay
+//     a second     VmRSS of the kernel: rss; the table's counters of waits: delay (of a shorter time than 16 s more often)
 //
 // Bounded: kMostExtra snapshots a process, kExtraApart apart. One that comes too early after another waits for its turn as long as its
 // condition is true.
@@ -27,8 +27,9 @@ inline constexpr int64_t kExtraApart = 5 * kSecond;
 
 class TriggerWatch {
  public:
-  // `text`: of the table; what does not parse is none. `process`: as we see it; none: rss is not known.
-  TriggerWatch(const std::string& text, std::optional<pid_t> process);
+  // `text`: of the table; what does not parse is none. `process`: as we see it; none: rss is not known. `began_ns`: of
+  // CLOCK_MONOTONIC, when it began; 0: not known.
+  TriggerWatch(const std::string& text, std::optional<pid_t> process, int64_t began_ns = 0);
 
   bool is_wanted() const { return !states_.empty() && taken_ < kMostExtra; }
   bool wants_in_use() const { return is_wanted() && wants_in_use_; }
@@ -54,7 +55,8 @@ class TriggerWatch {
   uint64_t limit_ = 0;
   bool wants_in_use_ = false, wants_resident_ = false, wants_delay_ = false, has_pending_ = false;
   int taken_ = 0;
-  int64_t not_before_ns_ = 0, next_slow_look_ns_ = 0, next_limit_look_ns_ = 0;
+  int64_t delay_look_ns_ = kSecond;  // from one look at waits to the next
+  int64_t not_before_ns_ = 0, next_resident_look_ns_ = 0, next_delay_look_ns_ = 0, next_limit_look_ns_ = 0;
 };
 
 }  // namespace holdfast

@@ -33,9 +33,12 @@ void AwaitLastProfile() {
   // Also for who reads the table afterwards.
   SettleLocks();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
-  if (silent || !StartExporter()) return;
+  if (silent) return;
+  const bool is_served = StartExporter();
+  // Also where nobody answers: the file's time then says when this was.
   head.exit_request.store(1, std::memory_order_release);
   NotifyExporter(process.location);
+  if (!is_served) return;
   const int64_t start_ns = KernelNs();
   const auto waited_ns = [start_ns] { return KernelNs() - start_ns; };
   while (head.exported.load(std::memory_order_acquire) == 0 && waited_ns() < 2'000'000'000) {

@@ -190,6 +190,27 @@ TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
   ExpectKnownAges(Only(), WhatItSaid(result.out), Chance(16 * 1024));
 }
 
+// Of a process that has ended while nobody served it: as old as they were then, and no older because somebody looks later.
+TEST_F(LifetimesTest, OfATableThatIsCollectedLaterAreThoseOfItsEnd) {
+  Command command = CommandFor(Launch::kPreload, {"known_lifetimes", "400", "1", "3000"},
+                               {{"heap-interval", "1KiB"}, {"lifetimes", "yes"}});
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  ASSERT_TRUE(Execute(command).exited(0));
+  Eventually([] { return false; }, 3);
+  const RunResult collect = RunTool({"collect", out(), "--tables", tables()});
+  ASSERT_TRUE(collect.exited(0)) << collect.Describe();
+  const Decoded profile = Only();
+  double oldest = 0, alive = 0;
+  for (const DecodedSample& sample : profile.samples) {
+    if (sample.values.at("alive_space") == 0) continue;
+    alive += static_cast<double>(sample.values.at("alive_space"));
+    oldest = std::max(oldest, static_cast<double>(sample.numbers.at("age")));
+  }
+  EXPECT_GT(alive, 0);
+  EXPECT_LE(oldest, 1e9) << profile.Summary();
+  EXPECT_LT(std::stod(profile.Comment("elapsed").value_or("9")), 2.5);
+}
+
 TEST_F(LifetimesTest, AShortProcessLeavesNoneUnlessAsked) {
   ASSERT_TRUE(Run("1KiB", 1, {"400", "1", "300"}, {{"lifetimes", "auto"}}).exited(0));
   ASSERT_EQ(NewestHeap().size(), 1u);

@@ -27,9 +27,10 @@ class Peak : public Profiled {
   };
   static std::vector<Case> Cases() { return {{"1", "65536"}, {"1", "1024"}, {"64KiB", "8192"}, {"512KiB", "65536"}}; }
 
-  RunResult RunPeaks(Launch launch, const Case& of, const char* burst = "0", Options more = {}) {
+  RunResult RunPeaks(Launch launch, const Case& of, const char* burst = "0", Options more = {},
+                     std::vector<std::string> times = {kLong, "0"}) {
     more.insert({{"heap-interval", of.interval}, {"seed", "7"}, {"snapshot-every", "0"}, {"lock-interval", "0"}});
-    Command command = CommandFor(launch, {"two_peaks", kLong, of.block, burst}, more);
+    Command command = CommandFor(launch, {"two_peaks", times[0], of.block, burst, times[1]}, more);
     command.input = "\n";
     return RunAndSettle(command);
   }
@@ -82,7 +83,8 @@ class Peak : public Profiled {
     const double error = std::sqrt(profile.VarianceOf("peak_space"));
     EXPECT_NEAR(static_cast<double>(profile.Total().at("peak_space")), together, 4 * error + 0.02 * together);
     EXPECT_NEAR(static_cast<double>(profile.CommentNumber("peak")), together, 4 * error + 0.02 * together);
-    for (const char* other : {"hold_first", "hold_burst", "hold_last"}) EXPECT_FALSE(profile.Names(other)) << other;
+    for (const char* other : {"hold_first", "hold_burst", "hold_last", "hold_last_much"})
+      EXPECT_FALSE(profile.Names(other)) << other;
   }
 };
 
@@ -130,6 +132,17 @@ TEST_F(Peak, AnInstantIsKnownByItsHeightAndItIsSaidWhoseStacksThoseAre) {
   ASSERT_TRUE(top.exited(0)) << top.Describe();
   if (profile.CommentNumber("peak stacks") < 0.98 * static_cast<double>(profile.CommentNumber("peak"))) {
     EXPECT_THAT(top.out, HasSubstr(", too short to be seen; these stacks: "));
+  }
+}
+
+// Within a second, and with nearly as much in use at its end: the heap profile has as many bytes, and other stacks.
+TEST_F(Peak, OfAShortProcessThatEndsWithOtherBlocksIsThere) {
+  for (const Case& of : {Case{"1", "65536"}, Case{"1", "1024"}}) {  // of an estimate the end might be higher
+    SCOPED_TRACE(of.block);
+    std::filesystem::remove_all(out());
+    const RunResult result = RunPeaks(Launch::kRun, of, "0", {}, {"200", "1"});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    ExpectSecondPeak(OnlyPeak(), result.out, Relative(of.interval));
   }
 }
 

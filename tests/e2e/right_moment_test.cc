@@ -1,4 +1,6 @@
 // Snapshots when something happens, and what is run for them.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -128,6 +130,28 @@ TEST_P(Triggers, WaitsForLocks) {
   program.Wait();
 }
 
+// As short a time as a condition may have.
+TEST_P(Triggers, WaitsForLocksWithinASecond) {
+  Running program(CommandFor(GetParam(), {"told_moments"}, When("delay>700ms/s")));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  Do(&program, "stick");
+  ASSERT_TRUE(Eventually([&] { return Reasons("block").size() == 1; })) << AllSummaries();
+  EXPECT_THAT(Reasons("block")[0], ElementsAre(StartsWith("delay>700ms/s at ")));
+  program.Wait();
+}
+
+// All at once, before anybody could look.
+TEST_P(Triggers, GrowthSinceTheBeginningOfTheProgram) {
+  const RunResult r =
+      RunAs(GetParam(), {"two_peaks", "400", "65536", "0"}, When("growth>35MiB/min", {{"snapshot-every", "0"}}));
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ASSERT_FALSE(Reasons().empty()) << AllSummaries();
+  // 40 MiB; without the beginning it would take the second peak's 70.
+  const std::string reason = Reasons()[0].at(0);
+  EXPECT_THAT(reason, StartsWith("growth>35MiB/min at "));
+  EXPECT_LT(std::stod(reason.substr(reason.find(" at ") + 4)), 55) << reason;
+}
+
 TEST_P(Triggers, AForkedChildHasItsOwn) {
   Running program(CommandFor(GetParam(), {"told_moments"}, When("inuse>30MiB")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
@@ -182,6 +206,18 @@ TEST_P(Triggers, ACommandThatFailsIsSaidOnceAndOneThatLastsHoldsNobodyUp) {
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_FALSE(std::filesystem::exists(over));
   EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(begun); }));
+}
+
+// In whatever group: timeout makes its own.
+TEST_P(Triggers, WhatACommandLeavesInItsSessionEndsWithIt) {
+  const std::string left = folder() + "/left";
+  RunAs(GetParam(), {"told_moments"},
+        {{"heap-interval", "1"}, {"on-snapshot", "timeout 40 sleep 40 & echo $! >>" + left + "; sleep 1; true"}});
+  ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
+  const std::vector<std::string> pids = Lines(left);
+  ASSERT_FALSE(pids.empty());
+  for (const std::string& pid : pids)
+    EXPECT_TRUE(Eventually([&] { return kill(std::stoi(pid), 0) != 0; }, 5)) << "timeout is still there";
 }
 
 TEST_P(Triggers, WhatACommandPrintsIsBoundedAndItsFailureIsSaidAllTheSame) {

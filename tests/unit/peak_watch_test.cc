@@ -107,6 +107,43 @@ TEST_F(PeakTest, TheHighestStateIsKeptAndALowerOneIsNot) {
   EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 9000)));
 }
 
+// By less than what is not worth a look while one goes up: there was less between the two.
+TEST_F(PeakTest, AnotherPeakThatIsALittleHigherIsKept) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset first = AddRow(stack, 100, 0);
+  SetInUse(10000);
+  PeakWatch watch;
+  watch.Look(Write());
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(first, 10000)));
+  table_.At<Row>(first).sums[kFreeSpace] = uint64_t{9800} << kAmountFractionBits;
+  SetInUse(200);
+  watch.Look(Write());
+  const Offset second = AddRow(stack, 98, 0);
+  table_.At<Row>(second).sums[kAllocSpace] = uint64_t{9850} << kAmountFractionBits;
+  SetInUse(10050);
+  LookWhenItMay(Write(), &watch);
+  EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(first, 200), std::pair(second, 9850)));
+}
+
+// Reading many rows takes long, and is put off as long as what is in use goes up: not where it stays.
+TEST_F(PeakTest, AStateThatLastsIsReadAtOnceAlsoWhereRowsAreMany) {
+  const Offset stack = table_.AddStack({0x1000});
+  for (int i = 0; i < 5000; ++i) AddRow(stack, 1, 0);
+  const Offset row = AddRow(stack, 1, 0);
+  SetInUse(500'100);
+  PeakWatch watch;
+  watch.Look(Write());
+  EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 500'100u);
+  for (uint64_t bytes : {600'000, 700'000}) {
+    table_.At<Row>(row).sums[kAllocSpace] = (bytes - 500'000) << kAmountFractionBits;
+    SetInUse(bytes);
+    const TableFile file = Write();
+    watch.Look(file);
+    watch.Look(file);
+    EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, bytes);
+  }
+}
+
 TEST_F(PeakTest, WhereOnlyRowsKnowTheyAreReadAtEachLook) {
   const Offset stack = table_.AddStack({0x1000});
   const Offset row = AddRow(stack, 50, 0);
@@ -129,6 +166,40 @@ TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {
   watch.Consider(*snapshot);
   EXPECT_THAT(BytesOf(watch.state()), ElementsAre(std::pair(row, 3000)));
   EXPECT_EQ(watch.state().wall_ns, 77);
+}
+
+TEST_F(PeakTest, HowMuchOfTheStateIsStillThereIsToldRowByRow) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset first = AddRow(stack, 100, 0), both = AddRow(stack, 10, 0);
+  const auto consider = [&](PeakWatch* watch) {
+    const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    return watch->Consider(*snapshot) >> kAmountFractionBits;
+  };
+  PeakWatch watch;
+  EXPECT_EQ(consider(&watch), 11000u);
+  AddRow(stack, 99, 0);
+  table_.At<Row>(first).sums[kFreeSpace] = uint64_t{10000} << kAmountFractionBits;
+  table_.At<Row>(first).sums[kFreeObjects] = uint64_t{100} << kCountFractionBits;
+  EXPECT_EQ(consider(&watch), 1000u) << "nearly as much is in use, of other rows";
+  EXPECT_THAT(BytesOf(watch.state()), ::testing::UnorderedElementsAre(std::pair(first, 10000), std::pair(both, 1000)));
+}
+
+// An instant that no look has seen, of large blocks: the program knows its height.
+TEST_F(PeakTest, WhereOnlyRowsKnowASnapshotHasTheHeightOfLargeBlocks) {
+  const Offset row = AddRow(table_.AddStack({0x1000}), 50, 20);
+  table_.At<Row>(row).owner = 3;
+  HeapInUse& in_use = table_.head().in_use;
+  in_use.shadow = 12345;  // nobody follows it
+  in_use.now = uint64_t{1000} << kAmountFractionBits;
+  in_use.highest = uint64_t{90'000} << kAmountFractionBits;
+  in_use.highest_ns = table_.head().start_monotonic_ns + 5;
+  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  PeakWatch watch;
+  watch.Consider(*snapshot);
+  EXPECT_EQ(watch.height().bytes >> kAmountFractionBits, 92'000u) << "and of small ones what they have now";
+  EXPECT_EQ(watch.height().wall_ns, table_.head().start_wall_ns + 5);
 }
 
 TEST_F(PeakTest, ATableThatLiesIsReadToAnEnd) {

@@ -39,6 +39,7 @@ Snapshot Process() {
                .start_wall_ns = 1'700'000'000'000'000'000,
                .start_monotonic_ns = 5};
   s.wall_ns = s.process.start_wall_ns + 12'500'000'000;
+  s.elapsed_ns = 12'500'000'000;
   s.heap_intervals = {{s.process.start_wall_ns, 524288}};
   s.lock_intervals = {{s.process.start_wall_ns, 10000}};
   s.table_bytes = 262144;

@@ -121,6 +121,19 @@ TEST(TriggerState, GrowthIsOfItsWindow) {
   EXPECT_NEAR(steps, 41, 3);  // 2x + (60 - x) > 100
 }
 
+// What came before the first look: nothing was in use when it began.
+TEST(TriggerState, GrowthSinceTheBeginningOfAProcessCounts) {
+  const Trigger growth = One("growth>100MiB/min");
+  TriggerState young(growth, "growth>100MiB/min", 5 * kSecond);
+  EXPECT_TRUE(young.Look(400 * kMiB, 0, 5 * kSecond + 30 * kMs));
+  EXPECT_EQ(young.Reason(), "growth>100MiB/min at 400MiB");
+  TriggerState old(growth, "growth>100MiB/min", 5 * kSecond);
+  EXPECT_FALSE(old.Look(400 * kMiB, 0, 66 * kSecond)) << "it began longer ago";
+  TriggerState by_another_clock(growth, "growth>100MiB/min", 500 * kSecond);
+  EXPECT_FALSE(by_another_clock.Look(400 * kMiB, 0, 5 * kSecond));
+  EXPECT_FALSE(by_another_clock.Look(450 * kMiB, 0, 6 * kSecond));
+}
+
 TEST(TriggerState, AFallIsTheBeginningOfTheNextGrowth) {
   TriggerState state(One("growth>100MiB/min"), "growth>100MiB/min");
   EXPECT_FALSE(state.Look(500 * kMiB, 0, 1 * kSecond));
