@@ -46,7 +46,11 @@ int64_t AgeSums::MedianNs() const {
   const auto upper = static_cast<double>(kAgeBucketEdges.ns[bucket]);
   const double lower = bucket == 0 ? upper / 10 : static_cast<double>(kAgeBucketEdges.ns[bucket - 1]);
   const double part = objects_of[bucket] > 0 ? (objects / 2 - below) / objects_of[bucket] : 1;
-  return static_cast<int64_t>(lower * std::pow(upper / lower, part));
+  const double inside = lower * std::pow(upper / lower, part);
+  // Half lived at least as long as the median, so twice the mean is no less: of the first bucket, which nothing bounds from
+  // below, that tells more than any scale.
+  const double edge = bucket == 0 ? 0 : lower;
+  return static_cast<int64_t>(std::fmax(edge, std::fmin(inside, 2 * lifetime_ns / objects)));
 }
 
 int64_t AgeSums::MeanNs() const {

@@ -29,7 +29,7 @@ struct AgeSums {
   // The share of the freed bytes whose age was at most so much; 0 of nothing. A bucket's edge: exact.
   double ShareWithin(int64_t ns) const;
   // Of the freed blocks half lived no longer, as far as their bucket tells: between its edges in proportion, on a scale of
-  // powers. −1: none was freed.
+  // powers, but no more than twice the mean. −1: none was freed.
   int64_t MedianNs() const;
   int64_t MeanNs() const;
   // Of what is alive, bytes that have lived longer than that; not a number: nobody knows of any of it how old it is.

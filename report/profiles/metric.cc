@@ -7,6 +7,7 @@
 #include "fmt/ranges.h"
 #include "report/base/value_units.h"
 #include "sampler/contract/layout.h"
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 namespace {
@@ -135,6 +136,11 @@ std::string PeakOf(const Profile& profile) {
   const Moment highest = moment("peak"), seen = moment("peak stacks");
   if (!highest.bytes) return "";
   std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
+  // Small blocks are in no sum that the program keeps (exact.h): of these it is the highest that was looked at.
+  const std::vector<Interval> intervals = IntervalsOf(profile);
+  if (std::any_of(intervals.begin(), intervals.end(), [](const Interval& interval) { return interval.mean == 1; }))
+    text += fmt::format(", of blocks up to {} as far as it was seen: what lasts less than 100ms may be missing",
+                        FormatSize(kLargestShadowed));
   // Less than the promised 2 % below is as good as the same.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);

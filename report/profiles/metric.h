@@ -49,8 +49,8 @@ std::vector<Interval> IntervalsOf(const Profile& profile);
 // a sum of files; "" when the profile does not say.
 std::string SamplingOf(const Profile& profile);
 
-// "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use, and whether the stacks of a peak profile are of another
-// moment. "" when the profile does not say.
+// "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use, whether a higher one may have been missed, and whether the
+// stacks of a peak profile are of another moment. "" when the profile does not say.
 std::string PeakOf(const Profile& profile);
 
 // Of the whole process, when the snapshot was made; nothing where it does not say, as it had ended.

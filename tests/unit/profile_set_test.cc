@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "report/profiles/metric.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -137,6 +138,22 @@ TEST(ProfileSet, AFolderWithoutProfilesSaysSo) {
   EXPECT_THAT(std::string(ReadProfileSet({folder.path()}, {}).status().message()),
               HasSubstr("no profiles in this folder (*.pb.gz). Give the folder that holdfast run named."));
   EXPECT_FALSE(ReadProfileSet({folder.File("none")}, {}).ok());
+}
+
+TEST(PeakOf, SaysWhereAHigherOneMayHaveBeenMissed) {
+  const auto peak = [](const char* interval) {
+    Profile p = SmallProfile();
+    p.comments.clear();
+    p.AddComment(std::string("interval: ") + interval);
+    p.AddComment("peak: 104857600 bytes at 2026-11-24T10:00:00.000Z");
+    return PeakOf(p);
+  };
+  EXPECT_EQ(peak("524288 bytes"), "100MiB at 2026-11-24T10:00:00.000Z");
+  // Of what is not sampled no sum is kept, so the exporter's looks are all there is.
+  EXPECT_EQ(
+      peak("1 bytes"),
+      "100MiB at 2026-11-24T10:00:00.000Z, of blocks up to 16KiB as far as it was seen: what lasts less than 100ms "
+      "may be missing");
 }
 
 }  // namespace
