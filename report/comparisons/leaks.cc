@@ -192,7 +192,7 @@ class Finder {
           "in use   {}, {} ± {} {} ({})", FormatSize(series.TotalNow()), SignedSize(total.slope / rate.an_hour),
           FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
           GrowthClassName(total.growth_class)));
-      if (newest_.at(process)->CommentValue("kind") == kResidentKind)
+      if (kind == kResidentKind)
         table.header.push_back(
             "note     of kind resident: of what is in use, whether it is resident or not (inuse_space)");
       const std::vector<LeakSeries::Entry> entries = series.Entries();
