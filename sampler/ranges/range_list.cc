@@ -37,6 +37,13 @@ class Ranges {
     }
   }
 
+  MappingKind KindAt(uint64_t address) {
+    Path path;
+    Find(address, &path);
+    const Offset at = Next(path);
+    return at != 0 && At(at)->start <= address ? At(at)->kind : MappingKind::kNone;
+  }
+
   // The kind of what was there first; kNone: nothing was. `path`: as Find(start) has left it, and as Find(end) would.
   MappingKind Remove(uint64_t start, uint64_t end, uint64_t older_than, Path* path) {
     MappingKind kind = MappingKind::kNone;
@@ -205,6 +212,8 @@ void ApplyChange(SharedTable* table, const MappingChange& change) {
   } else if (change.removed_start < change.removed_end) {
     ranges.Find(change.removed_start, &path);
     was = ranges.Remove(change.removed_start, change.removed_end, change.older_than, &path);
+  } else if (change.removed_start != 0) {
+    was = ranges.KindAt(change.removed_start);
   }
   if (change.start >= change.end) return;
   MappingKind kind = change.kind != MappingKind::kNone ? change.kind : was;
