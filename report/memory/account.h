@@ -47,6 +47,7 @@ struct MemoryAccount {
   uint64_t sampled = 0;                                   // live blocks
   std::string allocator_name;                             // "glibc", "jemalloc", …; "" = not known
   std::vector<std::pair<std::string, uint64_t>> by_file;  // the largest first
+  uint32_t parent = 0;    // the process that it was forked from, where it has not executed another program since
   bool has_pages = true;  // false: the page table could not be read, so what is resident of live blocks is not known
 };
 

@@ -18,11 +18,11 @@ bool IsArena(uint64_t start, const ProcessMemory& memory) {
 }
 
 // Of `mapping` what lies from `start` to `end`.
-MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages) {
+MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages, bool resident) {
   MemoryMapping part = mapping;
   part.start = start;
   part.end = end;
-  if (pages == nullptr) return part;
+  if (!resident) return part;
   const PageTable::Share share = pages->Of(start, end - start);
   part.resident = share.resident;
   part.swapped = share.swapped;
@@ -36,18 +36,19 @@ bool IsPrivateMemory(const MemoryMapping& mapping) {
   return mapping.is_anonymous() && mapping.writable && !mapping.shared;
 }
 
-std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings) {
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, bool resident,
+                              std::vector<MemoryMapping>* mappings) {
   std::set<uint64_t> arenas;
   std::vector<MemoryMapping> parts;
   for (MemoryMapping& rest : *mappings) {
     const uint64_t end = rest.end;
     for (uint64_t at = (rest.start + kArena - 1) / kArena * kArena; IsPrivateMemory(rest) && at < end; at += kArena) {
-      if (!IsArena(at, memory)) continue;
+      if (!pages->IsUsed(at) || !IsArena(at, memory)) continue;
       if (at != rest.start) {
-        if (pages != nullptr && pages->is_denied()) break;  // what is resident of each part cannot be told
-        parts.push_back(PartOf(rest, rest.start, at, pages));
+        if (resident && pages->is_denied()) break;  // what is resident of each part cannot be told
+        parts.push_back(PartOf(rest, rest.start, at, pages, resident));
         const uint64_t huge = rest.huge - std::min(rest.huge, parts.back().huge);
-        rest = PartOf(rest, at, end, pages);
+        rest = PartOf(rest, at, end, pages, resident);
         rest.huge = huge;
       }
       arenas.insert(at);

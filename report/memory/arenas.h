@@ -14,8 +14,9 @@ namespace holdfast {
 bool IsPrivateMemory(const MemoryMapping& mapping);
 
 // Where their heaps begin. The kernel joins neighbours, of which one may be a thread's stack: each heap becomes a mapping of its own,
-// with what `pages` says of both parts (null: nothing).
-std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, std::vector<MemoryMapping>* mappings);
+// `resident`: with what `pages` says of both parts. Nothing is read where the program has never written.
+std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, bool resident,
+                              std::vector<MemoryMapping>* mappings);
 
 }  // namespace holdfast
 

@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const Table
   absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid);
   if (!mappings.ok()) return mappings.status();
   const ProcessMemory memory(pid);
-  const std::set<uint64_t> arenas = FindArenas(memory, nullptr, &*mappings);
+  PageTable pages(pid);
+  const std::set<uint64_t> arenas = FindArenas(memory, &pages, false, &*mappings);
   return LibcMappingsOf(*mappings, *own, arenas);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,12 +46,18 @@ class PageTable {
   struct Share {
     uint64_t resident = 0, swapped = 0;  // bytes
   };
-  // Of a block, by its pages. Quick where blocks are asked for by address.
+  // Of a block, by its pages. Quick where blocks are asked for by address, and where of a large one little is there.
   Share Of(uint64_t address, uint64_t bytes);
+  // Whether a page was ever written, and is there or swapped. To look into the memory of a process anywhere else makes a page of zeros
+  // there, and what is above it in the page table: 4 KiB of the process's own for each 2 MiB. Where the table is denied: yes.
+  bool IsUsed(uint64_t address);
+  // Whether all of a block is there: to read it costs the process nothing.
+  bool IsResident(uint64_t address, uint64_t bytes);
 
  private:
   uint64_t EntryOf(uint64_t page);
   void LeaveOutZeros();
+  std::optional<Share> Scanned(uint64_t address, uint64_t bytes);
 
   FileDescriptor file_;
   std::vector<uint64_t> window_;
