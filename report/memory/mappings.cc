@@ -69,6 +69,8 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
 
 static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && (errno == ENOENT || errno == ESRCH))
+    return absl::NotFoundError(absl::StrCat(path, ": not there: the process has ended"));
   if (!file.valid()) {
     return absl::PermissionDeniedError(absl::StrCat(
         path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));

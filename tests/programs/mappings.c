@@ -79,6 +79,7 @@ KNOWN char* leave_behind(void* old, size_t bytes) {
 KNOWN void* raise_break(intptr_t bytes) { return sbrk(bytes); }
 KNOWN int set_break(void* end) { return brk(end); }
 KNOWN char* attach(int id) { return shmat(id, NULL, 0); }
+KNOWN char* attach_to_cut(int id) { return shmat(id, NULL, 0); }
 KNOWN char* map_by_number(size_t bytes) { return (char*)syscall(SYS_mmap, NULL, bytes, kReadWrite, kPrivate, -1, 0); }
 KNOWN char* grow_by_number(void* old, size_t from, size_t to) {
   return (char*)syscall(SYS_mremap, old, from, to, MREMAP_MAYMOVE, 0);
@@ -215,7 +216,11 @@ static void Segments(void) {
   Must(first != (void*)-1 && second != (void*)-1 && third != (void*)-1, "shmat");
   Must(munmap(second + 64 * KIB, 32 * KIB) == 0 && shmdt(second) == 0, "shmdt");
   Must(syscall(SYS_shmdt, third) == 0, "shmdt");
+  // What is left of one is found by where it began.
+  char* cut = attach_to_cut(id);
+  Must(munmap(cut, 64 * KIB) == 0 && munmap(cut + 128 * KIB, 4 * KIB) == 0 && shmdt(cut) == 0, "shmdt");
   shmctl(id, IPC_RMID, NULL);
+  Say("attach_to_cut", "shm", 1, 304 * KIB, 0, 0);
   Say("attach", "shm", 2, 608 * KIB, 1, 304 * KIB);
   Say("attach_by_number", "shm", 1, 304 * KIB, 0, 0);
 }
@@ -240,8 +245,8 @@ static int Kinds(void) {
   unlink(name);
   Must(file >= 0 && ftruncate(file, 40 * KIB) == 0, "a file");
   Moves(file);
-  Segments();
   ByNumber();
+  Segments();
   return 0;
 }
 
