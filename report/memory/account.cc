@@ -55,6 +55,7 @@ class Account {
       account_.total += mapping.resident;
       account_.swapped += mapping.swapped;
       account_.huge += mapping.huge;
+      account_.hugetlb += mapping.hugetlb;
       const Seen seen = SeenIn(i, pages);
       account_.mapped += seen.programs;
       account_.allocator += seen.allocators;

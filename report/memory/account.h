@@ -41,6 +41,7 @@ struct MemoryAccount {
   // Of live blocks.
   Estimate in_use, in_use_swapped;
   uint64_t swapped = 0, huge = 0;
+  uint64_t hugetlb = 0;                                   // beside `total`: the kernel counts that apart
   uint64_t heaps = 0;                                     // mappings of the allocator
   uint64_t arenas = 0;                                    // of glibc, besides the main one
   uint64_t threads = 0;                                   // whose stacks were found

@@ -122,6 +122,10 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
         "  forked from process {}: what it has of that process's memory is in \"allocator beyond\" and \"the rest\"\n",
         account.parent);
   }
+  if (account.hugetlb > 0) {
+    text += fmt::format("  beside that {} of the kernel's pool of huge pages (hugetlb), which no line has, nor VmRSS\n",
+                        FormatSize(static_cast<int64_t>(account.hugetlb)));
+  }
   if (account.huge > 0) text += fmt::format("  in huge pages: {}\n", FormatSize(static_cast<int64_t>(account.huge)));
   return text;
 }
@@ -160,6 +164,7 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMem
   number("resident", static_cast<double>(account.total));
   number("swapped", static_cast<double>(account.swapped));
   number("huge", static_cast<double>(account.huge));
+  number("hugetlb", static_cast<double>(account.hugetlb));
   json.Key("allocator").String(account.allocator_name);
   number("allocator_resident", static_cast<double>(account.allocator));
   if (account.has_pages) {

@@ -63,6 +63,7 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
     if (name == "Rss") mappings.back().resident = kib << 10;
     if (name == "Swap") mappings.back().swapped = kib << 10;
     if (name == "AnonHugePages") mappings.back().huge = kib << 10;
+    if (name == "Private_Hugetlb" || name == "Shared_Hugetlb") mappings.back().hugetlb += kib << 10;
   }
   return mappings;
 }

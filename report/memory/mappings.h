@@ -25,6 +25,7 @@ struct MemoryMapping {
   std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
   // Bytes.
   uint64_t resident = 0, swapped = 0, huge = 0;
+  uint64_t hugetlb = 0;  // of the kernel's pool of huge pages, which is no part of `resident`
 
   bool is_anonymous() const { return name.empty() || name.starts_with("[anon:"); }
 };
