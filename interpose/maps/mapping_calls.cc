@@ -134,7 +134,8 @@ HOLDFAST_EXPORT int brk(void* end) noexcept {
   const uint64_t ticket = TakeMappingTicket();
   const uintptr_t was = AddressOf(real.sbrk(0));
   const int result = real.brk(end);
-  if (result == 0) NoteBreak(HOLDFAST_CALLER(), was, AddressOf(end), ticket);
+  // As it is now: an end below where the heap begins is refused, and libc answers 0.
+  if (result == 0) NoteBreak(HOLDFAST_CALLER(), was, AddressOf(real.sbrk(0)), ticket);
   return result;
 }
 
@@ -146,8 +147,10 @@ HOLDFAST_EXPORT void* sbrk(intptr_t bytes) noexcept {
   if (bytes == 0 || !RecordsMappings()) return real.sbrk(bytes);
   const uint64_t ticket = TakeMappingTicket();
   void* const was = real.sbrk(bytes);
-  if (was != PointerTo(-1))
-    NoteBreak(HOLDFAST_CALLER(), AddressOf(was), AddressOf(was) + static_cast<uintptr_t>(bytes), ticket);
+  if (was == PointerTo(-1)) return was;
+  // What is below the beginning of the heap is refused as in brk. Of what is added libc's answer is surer: another thread may add, too.
+  const uintptr_t is = bytes > 0 ? AddressOf(was) + static_cast<uintptr_t>(bytes) : AddressOf(real.sbrk(0));
+  NoteBreak(HOLDFAST_CALLER(), AddressOf(was), is, ticket);
   return was;
 }
 

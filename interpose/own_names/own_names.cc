@@ -86,10 +86,12 @@ int NumberOf(const char* name) {
 }
 
 // One entry. It leads to the allocator, or, as long as it was never called, back into the object (bound lazily).
-bool SetEntry(const Object& object, uintptr_t* entry, int number) {
+bool SetEntry(const Object& object, uintptr_t* entry, int number, bool is_lazy) {
   const auto at = reinterpret_cast<uintptr_t>(entry);
+  if (at % sizeof *entry != 0) return false;
   const uintptr_t leads_to = *entry;
-  if (leads_to != reinterpret_cast<uintptr_t>(own_reals[number]) && (leads_to < object.start || leads_to >= object.end))
+  if (leads_to != reinterpret_cast<uintptr_t>(own_reals[number]) &&
+      (!is_lazy || leads_to < object.start || leads_to >= object.end))
     return false;
   const bool sealed = at >= object.relro_start && at < object.relro_end;
   const uintptr_t page = at & ~(kPageBytes - 1);
@@ -104,10 +106,12 @@ bool SetEntries(const Object& object, const Relocations& of) {
   for (size_t i = 0; of.first != nullptr && i < of.bytes / sizeof(Elf64_Rela); ++i) {
     const Elf64_Rela& relocation = of.first[i];
     const auto type = ELF64_R_TYPE(relocation.r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
+    // The last is a pointer in the object's own data: `free_function = mi_free`. It is to equal the others, as without us.
+    const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
     const int number = NumberOf(object.names + object.symbols[ELF64_R_SYM(relocation.r_info)].st_name);
     if (number < 0 || own_reals[number] == nullptr) continue;
-    any |= SetEntry(object, reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset), number);
+    any |= SetEntry(object, reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset), number, !is_data);
   }
   return any;
 }
@@ -123,6 +127,8 @@ constexpr struct {
     {kOwn_tc_free_sized, kOwn_tc_free},
     {kOwn_tc_delete_sized, kOwn_tc_delete},
     {kOwn_tc_deletearray_sized, kOwn_tc_deletearray},
+    {kOwn_tc_delete_sized_aligned, kOwn_tc_delete_aligned},
+    {kOwn_tc_deletearray_sized_aligned, kOwn_tc_deletearray_aligned},
 };
 
 bool AnyIsDefined() {

@@ -1,6 +1,7 @@
 #include "interpose/own_names/wrappers.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "interpose/base/readiness.h"
 #include "interpose/heap/early_arena.h"
@@ -33,12 +34,12 @@ inline void* AllocateBy(const CallerRegisters& caller, size_t bytes, Call call) 
 }
 
 // As the four cases of realloc in interpose/heap/malloc.cc.
-template <typename Call>
+template <bool kFreesOnFailure = false, typename Call>
 inline void* ReallocateBy(const CallerRegisters& caller, void* block, size_t bytes, Call call) {
   const bool due = (bytes != 0 || block == nullptr) && IsDue(bytes);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
   void* moved = call();
-  if (moved == nullptr && bytes != 0) {
+  if (moved == nullptr && bytes != 0 && !kFreesOnFailure) {
     PutBackSample(old, block);
     return nullptr;
   }
@@ -77,11 +78,14 @@ template <int kName>
 void* Allocate(size_t bytes) {
   return AllocateBy(HOLDFAST_CALLER(), bytes, [=] { return RealOf<kName, void*(size_t)>()(bytes); });
 }
+size_t BytesOf(size_t count, size_t each) {
+  size_t bytes;
+  return __builtin_mul_overflow(count, each, &bytes) ? SIZE_MAX : bytes;  // which fails
+}
 template <int kName>
 void* AllocateMany(size_t count, size_t each) {
-  size_t bytes;
-  if (__builtin_mul_overflow(count, each, &bytes)) bytes = SIZE_MAX;  // fails
-  return AllocateBy(HOLDFAST_CALLER(), bytes, [=] { return RealOf<kName, void*(size_t, size_t)>()(count, each); });
+  return AllocateBy(HOLDFAST_CALLER(), BytesOf(count, each),
+                    [=] { return RealOf<kName, void*(size_t, size_t)>()(count, each); });
 }
 template <int kName>
 void* AllocateWithFlags(size_t bytes, int flags) {
@@ -106,6 +110,32 @@ int AllocateAlignedInto(void** result, size_t alignment, size_t bytes) {
 }
 
 template <int kName>
+void* AllocateNothrow(size_t bytes, const void* nothrow) {
+  return AllocateBy(HOLDFAST_CALLER(), bytes,
+                    [=] { return RealOf<kName, void*(size_t, const void*)>()(bytes, nothrow); });
+}
+template <int kName>
+void* AllocateAlignedNothrow(size_t bytes, size_t alignment, const void* nothrow) {
+  return AllocateBy(HOLDFAST_CALLER(), bytes,
+                    [=] { return RealOf<kName, void*(size_t, size_t, const void*)>()(bytes, alignment, nothrow); });
+}
+template <int kName>
+void* AllocateAlignedAt(size_t bytes, size_t alignment, size_t offset) {
+  return AllocateBy(HOLDFAST_CALLER(), bytes,
+                    [=] { return RealOf<kName, void*(size_t, size_t, size_t)>()(bytes, alignment, offset); });
+}
+template <int kName>
+void* AllocateManyAligned(size_t count, size_t each, size_t alignment) {
+  return AllocateBy(HOLDFAST_CALLER(), BytesOf(count, each),
+                    [=] { return RealOf<kName, void*(size_t, size_t, size_t)>()(count, each, alignment); });
+}
+template <int kName>
+char* AllocateCopy(const char* text) {
+  return static_cast<char*>(AllocateBy(HOLDFAST_CALLER(), text != nullptr ? strlen(text) + 1 : 0,
+                                       [=]() -> void* { return RealOf<kName, char*(const char*)>()(text); }));
+}
+
+template <int kName>
 void* Reallocate(void* block, size_t bytes) {
   return ReallocateBy(HOLDFAST_CALLER(), block, bytes,
                       [=] { return RealOf<kName, void*(void*, size_t)>()(block, bytes); });
@@ -114,6 +144,22 @@ template <int kName>
 void* ReallocateWithFlags(void* block, size_t bytes, int flags) {
   return ReallocateBy(HOLDFAST_CALLER(), block, bytes,
                       [=] { return RealOf<kName, void*(void*, size_t, int)>()(block, bytes, flags); });
+}
+template <int kName>
+void* ReallocateMany(void* block, size_t count, size_t each) {
+  return ReallocateBy(HOLDFAST_CALLER(), block, BytesOf(count, each),
+                      [=] { return RealOf<kName, void*(void*, size_t, size_t)>()(block, count, each); });
+}
+template <int kName>
+void* ReallocateAligned(void* block, size_t bytes, size_t alignment) {
+  return ReallocateBy(HOLDFAST_CALLER(), block, bytes,
+                      [=] { return RealOf<kName, void*(void*, size_t, size_t)>()(block, bytes, alignment); });
+}
+// Where there is no room the old block is freed.
+template <int kName>
+void* ReallocateOrFree(void* block, size_t bytes) {
+  return ReallocateBy<true>(HOLDFAST_CALLER(), block, bytes,
+                            [=] { return RealOf<kName, void*(void*, size_t)>()(block, bytes); });
 }
 // The block stays where it is, of another size: freed and allocated anew, where it came to be as large as was asked.
 template <int kName>
@@ -137,6 +183,14 @@ void Free(void* block) {
 template <int kName>
 void FreeWithFlags(void* block, int flags) {
   FreeBy<kName, false>(block, flags);
+}
+template <int kName>
+void FreeNothrow(void* block, const void* nothrow) {
+  FreeBy<kName, false>(block, nothrow);
+}
+template <int kName>
+void FreeAlignedNothrow(void* block, size_t alignment, const void* nothrow) {
+  FreeBy<kName, false>(block, alignment, nothrow);
 }
 template <int kName>
 void FreeAligned(void* block, size_t alignment) {

@@ -7,6 +7,7 @@
 
 #include "report/base/base_name.h"
 #include "report/memory/arenas.h"
+#include "report/memory/table_reader.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
 #include "sampler/contract/weight.h"
@@ -54,6 +55,7 @@ class Account {
       account_.total += mapping.resident;
       account_.swapped += mapping.swapped;
       account_.huge += mapping.huge;
+      account_.hugetlb += mapping.hugetlb;
       const Seen seen = SeenIn(i, pages);
       account_.mapped += seen.programs;
       account_.allocator += seen.allocators;
@@ -98,8 +100,8 @@ class Account {
     Seen seen;
     const MemoryMapping& mapping = input_.mappings[i];
     const bool has_blocks = uses_[i] == Use::kMapped || uses_[i] == Use::kAllocator;
-    if ((uses_[i] != Use::kRest && uses_[i] != Use::kFile && !has_blocks) || !mapping.is_anonymous() ||
-        mapping.resident == 0)
+    if ((uses_[i] != Use::kRest && uses_[i] != Use::kFile && !has_blocks) || mapping.resident == 0 ||
+        (!mapping.is_anonymous() && mapping.name != "[heap]"))
       return seen;
     uint64_t left = mapping.resident, done = mapping.start;
     auto range = std::partition_point(input_.ranges.begin(), input_.ranges.end(),
@@ -250,9 +252,14 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   PageTable pages(pid);
   input.arenas = FindArenas(memory, &pages, ArenasSay::kParts, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
+  if (const auto head = TableReader(table.descriptor()).Head(); head.ok() && (*head)->forked != 0)
+    account.parent = (*head)->parent_pid;
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {
-    const auto read = [&memory](uint64_t address, void* to, size_t bytes) { return memory.Read(address, to, bytes); };
+    // What is not there has no head of a chunk, and reading it would put it there; what is swapped would come back.
+    const auto read = [&memory, &pages](uint64_t address, void* to, size_t bytes) {
+      return pages.IsResident(address, bytes) && memory.Read(address, to, bytes);
+    };
     const FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
     // Where no sampled block lives, the heads of the chunks say whose they are.
     if (found.all() > 0 && found.unread < found.all()) {

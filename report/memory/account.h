@@ -42,12 +42,14 @@ struct MemoryAccount {
   // Of live blocks, as they are estimated, wherever they lie.
   Estimate in_use, in_use_resident, in_use_swapped;
   uint64_t swapped = 0, huge = 0;
+  uint64_t hugetlb = 0;                                   // beside `total`: the kernel counts that apart
   uint64_t heaps = 0;                                     // mappings of the allocator
   uint64_t arenas = 0;                                    // of glibc, besides the main one
   uint64_t threads = 0;                                   // whose stacks were found
   uint64_t sampled = 0;                                   // live blocks
   std::string allocator_name;                             // "glibc", "jemalloc", …; "" = not known
   std::vector<std::pair<std::string, uint64_t>> by_file;  // the largest first
+  uint32_t parent = 0;    // the process that it was forked from, where it has not executed another program since
   bool has_pages = true;  // false: the page table could not be read, so what is resident of live blocks is not known
 };
 

@@ -17,13 +17,12 @@ struct Count {
   const char* name;
   uint64_t MemoryAccount::*field;
 };
-constexpr Count kCounts[] = {{"total", &MemoryAccount::total},     {"allocator", &MemoryAccount::allocator},
-                             {"files", &MemoryAccount::files},     {"shared", &MemoryAccount::shared},
-                             {"stacks", &MemoryAccount::stacks},   {"own", &MemoryAccount::own},
-                             {"mapped", &MemoryAccount::mapped},   {"rest", &MemoryAccount::rest},
-                             {"swapped", &MemoryAccount::swapped}, {"huge", &MemoryAccount::huge},
-                             {"heaps", &MemoryAccount::heaps},     {"arenas", &MemoryAccount::arenas},
-                             {"threads", &MemoryAccount::threads}, {"sampled", &MemoryAccount::sampled}};
+constexpr Count kCounts[] = {
+    {"total", &MemoryAccount::total},   {"allocator", &MemoryAccount::allocator}, {"files", &MemoryAccount::files},
+    {"shared", &MemoryAccount::shared}, {"stacks", &MemoryAccount::stacks},       {"own", &MemoryAccount::own},
+    {"mapped", &MemoryAccount::mapped}, {"rest", &MemoryAccount::rest},           {"swapped", &MemoryAccount::swapped},
+    {"huge", &MemoryAccount::huge},     {"hugetlb", &MemoryAccount::hugetlb},     {"heaps", &MemoryAccount::heaps},
+    {"arenas", &MemoryAccount::arenas}, {"threads", &MemoryAccount::threads},     {"sampled", &MemoryAccount::sampled}};
 struct Guess {
   const char* name;
   double* (*field)(MemoryAccount*);

@@ -27,7 +27,7 @@ std::string Counted(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What the allocator has resident beyond live blocks; not below nothing, as the estimate may be too high.
+// What the allocator has resident beyond live blocks; not below nothing, as files of older versions have too high an estimate.
 Estimate Beyond(const MemoryAccount& account) {
   return {.value = std::max(0.0, static_cast<double>(account.allocator) - account.live.value),
           .variance = account.beyond_variance};
@@ -117,6 +117,15 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
     if (account.in_use_swapped.value >= 1) text += fmt::format("; {} swapped", WithError(account.in_use_swapped));
   }
   text += "\n";
+  if (account.parent != 0) {
+    text += fmt::format(
+        "  forked from process {}: what it has of that process's memory is in \"allocator beyond\" and \"the rest\"\n",
+        account.parent);
+  }
+  if (account.hugetlb > 0) {
+    text += fmt::format("  beside that {} of the kernel's pool of huge pages (hugetlb), which no line has, nor VmRSS\n",
+                        FormatSize(static_cast<int64_t>(account.hugetlb)));
+  }
   if (account.huge > 0) text += fmt::format("  in huge pages: {}\n", FormatSize(static_cast<int64_t>(account.huge)));
   return text;
 }
@@ -151,9 +160,11 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMem
     json.Key("error").Number(of.error()).Close('}');
   };
   json.Open('{').Key("pid").Number(pid);
+  if (account.parent != 0) json.Key("forked_from").Number(account.parent);
   number("resident", static_cast<double>(account.total));
   number("swapped", static_cast<double>(account.swapped));
   number("huge", static_cast<double>(account.huge));
+  number("hugetlb", static_cast<double>(account.hugetlb));
   json.Key("allocator").String(account.allocator_name);
   number("allocator_resident", static_cast<double>(account.allocator));
   if (account.has_pages) {

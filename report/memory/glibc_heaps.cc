@@ -28,10 +28,14 @@ class Words {
   // 0: cannot be read.
   uint64_t At(uint64_t address) {
     if (address < start_ || address - start_ + sizeof(uint64_t) > bytes_) {
+      if (address / kPage == unread_page_) return 0;
       start_ = address;
       // The end of a heap may be nearer.
       for (bytes_ = kWindow; bytes_ >= sizeof(uint64_t) && !read_(address, window_.data(), bytes_);) bytes_ /= 2;
-      if (bytes_ < sizeof(uint64_t)) return bytes_ = 0;
+      if (bytes_ < sizeof(uint64_t)) {
+        unread_page_ = address / kPage;
+        return bytes_ = 0;
+      }
     }
     uint64_t word;
     memcpy(&word, window_.data() + (address - start_), sizeof word);
@@ -43,6 +47,7 @@ class Words {
 
   const ReadMemory& read_;
   uint64_t start_ = 0, bytes_ = 0;  // what is in it
+  uint64_t unread_page_ = UINT64_MAX;
   std::vector<char> window_ = std::vector<char>(kWindow);
 };
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -68,12 +69,19 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
       if (sscanf(std::string(line.substr(name.size())).c_str(), "%lu kB", &kib) == 1)
         mappings.back().*field = kib << 10;
     }
+    uint64_t kib = 0;
+    const std::string field(line.substr(0, line.find(':')));
+    if ((field == "Private_Hugetlb" || field == "Shared_Hugetlb") && !mappings.empty() &&
+        sscanf(std::string(line.substr(field.size())).c_str(), ": %lu kB", &kib) == 1)
+      mappings.back().hugetlb += kib << 10;
   }
   return mappings;
 }
 
 static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && (errno == ENOENT || errno == ESRCH))
+    return absl::NotFoundError(absl::StrCat(path, ": not there: the process has ended"));
   if (!file.valid()) {
     return absl::PermissionDeniedError(absl::StrCat(
         path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));
@@ -85,13 +93,14 @@ static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& pa
 }
 
 absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
-  return ReadFrom(fmt::format("/proc/{}/smaps", pid));
+  return ReadFrom(fmt::format("/proc/{}/smaps", ThreadWithMemory(pid)));
 }
 absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) {
-  return ReadFrom(fmt::format("/proc/{}/maps", pid));
+  return ReadFrom(fmt::format("/proc/{}/maps", ThreadWithMemory(pid)));
 }
 
-PageTable::PageTable(pid_t pid) : file_(open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
+PageTable::PageTable(pid_t pid)
+    : file_(open(fmt::format("/proc/{}/pagemap", ThreadWithMemory(pid)).c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 PageTable::PageState PageTable::StateOf(uint64_t page) {
   if (page < first_ || page - first_ >= window_.size()) {
@@ -154,6 +163,14 @@ uint64_t PageTable::FirstPopulated(uint64_t from, uint64_t end) {
   const int count = ioctl(file_.get(), kScan, &scan);
   if (count < 0) scans_ = false;
   return count < 0 ? from : count == 0 ? end : std::clamp(region.start, from, end);
+}
+
+bool PageTable::IsResident(uint64_t address, uint64_t bytes) {
+  if (!file_.valid()) return false;
+  for (uint64_t page = address / kPage; page * kPage < address + bytes; ++page) {
+    if (const PageState state = StateOf(page); window_.empty() || (state != kHere && state != kHereHuge)) return false;
+  }
+  return true;
 }
 
 PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {

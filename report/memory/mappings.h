@@ -25,6 +25,7 @@ struct MemoryMapping {
   std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
   // Bytes.
   uint64_t resident = 0, swapped = 0, huge = 0;
+  uint64_t hugetlb = 0;  // of the kernel's pool of huge pages, which is no part of `resident`
 
   bool is_anonymous() const { return name.empty() || name.starts_with("[anon:"); }
 };
@@ -54,6 +55,8 @@ class PageTable {
   Share Of(uint64_t address, uint64_t bytes);
   // The first address of these that has a page, here or swapped out; `end`: none has. Where the kernel does not tell: `from`.
   uint64_t FirstPopulated(uint64_t from, uint64_t end);
+  // Whether all of a block is there: to read it costs the process nothing.
+  bool IsResident(uint64_t address, uint64_t bytes);
 
  private:
   enum PageState : uint8_t { kAway, kHere, kHereHuge, kSwappedOut };

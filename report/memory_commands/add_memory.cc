@@ -106,6 +106,10 @@ absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
   found.is_sum = !profile->CommentValue("merged").empty();
   const std::string_view pid = profile->CommentValue("pid");
   [[maybe_unused]] const bool said = absl::SimpleAtoi(absl::string_view(pid.data(), pid.size()), &found.pid);
+  const std::string_view parent = profile->CommentValue("forked from pid");
+  if (found.account.has_value() &&
+      !absl::SimpleAtoi(absl::string_view(parent.data(), parent.size()), &found.account->parent))
+    found.account->parent = 0;
   return found;
 }
 

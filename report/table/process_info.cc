@@ -125,8 +125,20 @@ std::optional<uid_t> UserOfProcess(pid_t pid) {
   return std::nullopt;
 }
 
+pid_t ThreadWithMemory(pid_t pid) {
+  const auto has_memory = [](pid_t thread) { return !ReadProc(thread, "statm").starts_with("0 "); };
+  if (has_memory(pid)) return pid;
+  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(absl::StrCat("/proc/", pid, "/task").c_str()), closedir);
+  while (const dirent* entry = tasks != nullptr ? readdir(tasks.get()) : nullptr) {
+    pid_t thread;
+    if (absl::SimpleAtoi(entry->d_name, &thread) && thread != pid && has_memory(thread)) return thread;
+  }
+  return pid;
+}
+
 std::optional<uint64_t> ResidentBytes(pid_t pid) {
-  const std::vector<std::string> pages = absl::StrSplit(ReadProc(pid, "statm"), ' ');  // all, resident, …
+  const std::vector<std::string> pages =
+      absl::StrSplit(ReadProc(ThreadWithMemory(pid), "statm"), ' ');  // all, resident, …
   uint64_t resident = 0;
   if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident) || resident == 0) return std::nullopt;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

@@ -56,6 +56,10 @@ bool SharesOurClock(const TableOwner& owner);
 // by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
 
+// Where /proc says what memory a process has: its own id; once its main thread has ended by pthread_exit, that of a thread which
+// goes on.
+pid_t ThreadWithMemory(pid_t pid);
+
 // What of its memory is resident, in bytes, as the kernel counts it: files and shared memory included. Nothing when it is not seen.
 std::optional<uint64_t> ResidentBytes(pid_t pid);
 

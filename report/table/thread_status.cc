@@ -29,7 +29,9 @@ std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
   return text;
 }
 
-int OpenMemory(pid_t pid) { return open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC); }
+int OpenMemory(pid_t pid) {
+  return open(absl::StrCat("/proc/", ThreadWithMemory(pid), "/mem").c_str(), O_RDONLY | O_CLOEXEC);
+}
 
 std::map<pid_t, FileDescriptor>& OpenedAsRoot() {
   static std::map<pid_t, FileDescriptor> opened;

@@ -20,7 +20,9 @@ struct MappedRange {
   Offset next[kRangeLevels];
   uint8_t levels;
   MappingKind kind;
+  uint16_t pages_before;  // of the mapping, that lay before `start`; kManyPages: as many or more
 };
+inline constexpr uint16_t kManyPages = 0xffff;
 static_assert(sizeof(MappedRange) == 64);
 inline constexpr uint32_t kRangesInSegment = 127;
 struct MappedRangeSegment {

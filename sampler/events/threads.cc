@@ -4,7 +4,7 @@
 
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/process/enter.h"
+#include "sampler/process/entered.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
 #include "sampler/stacks/sample_stack.h"
@@ -42,25 +42,26 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
   ThreadState& thread = thread_state;
   ThreadBirth birth{};
   const bool stacks_wanted = (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
-  if ((!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) ||
-      LittleStackLeft(kStackForRecord) || !EnterSlow(thread))
+  if (!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) return birth;
+  if (LittleStackLeft(kStackForRecord)) {
+    if (SharedTable* recorded = OwnState() ? table() : nullptr) recorded->Count(Loss::kStackMissing);
     return birth;
-  Mute(thread);
-  if (SharedTable* recorded = GetTable()) {
-    const OwnTime own_time(recorded, thread);
-    Row* row = FindMarkedRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kThreads, 0,
-                             stacks_wanted ? StackNumber(stack_bytes) : uint16_t{0});
-    const uint32_t number = TakeLiveThread(recorded, row, IsGone, CountEnded);
-    birth.row = row;
-    birth.epoch = process.epoch.load(std::memory_order_relaxed);
-    if (number != kNoLiveThread) {
-      starts[number] = start;
-      birth.start = &starts[number];
-    }
-    own_time.Add();
-    if (own_time.measured()) TendExporter(recorded);
   }
-  Unmute(thread);
+  const Entered entered(thread);
+  SharedTable* recorded = entered.way() == Way::kOpen ? GetTable() : nullptr;
+  if (recorded == nullptr) return birth;
+  const OwnTime own_time(recorded, thread);
+  Row* row = FindMarkedRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kThreads, 0,
+                           stacks_wanted ? StackNumber(stack_bytes) : uint16_t{0});
+  const uint32_t number = TakeLiveThread(recorded, row, IsGone, CountEnded);
+  birth.row = row;
+  birth.epoch = process.epoch.load(std::memory_order_relaxed);
+  if (number != kNoLiveThread) {
+    starts[number] = start;
+    birth.start = &starts[number];
+  }
+  own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
   return birth;
 }
 

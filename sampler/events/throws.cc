@@ -4,7 +4,7 @@
 
 #include "sampler/contract/clock.h"
 #include "sampler/contract/poisson_sampler.h"
-#include "sampler/process/enter.h"
+#include "sampler/process/entered.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
@@ -24,7 +24,8 @@ struct alignas(64) ThrowRate {
   uint32_t interval;
   int64_t gap;  // throws until the next sample, itself included; only where interval > 1
 };
-constexpr uint32_t kRates = 256, kProbes = 4;
+// 256 KiB of zeros, of which only what is used is ever backed. A thousand threads that throw within a second all find one.
+constexpr uint32_t kRates = 4096, kProbes = 8;
 constinit ThrowRate rates[kRates] = {};
 
 constexpr int64_t kWindowNs = 100'000'000, kStaleNs = 10 * kWindowNs;
@@ -104,24 +105,31 @@ uint64_t ThrowDue() {
 
 void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown, uint64_t interval) {
   ThreadState& thread = thread_state;
-  const bool little = LittleStackLeft(kStackForRecord);
-  if (little || !EnterSlow(thread)) {
-    if (SharedTable* recorded = little ? table() : nullptr) recorded->Count(Loss::kStackMissing);
+  if (LittleStackLeft(kStackForRecord)) {
+    if (SharedTable* recorded = table()) recorded->Count(Loss::kStackMissing);
     return;
   }
-  Mute(thread);
-  if (SharedTable* recorded = GetTable()) {
-    const OwnTime own_time(recorded, thread);
-    Row* row = FindMarkedRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kExceptions, thrown,
-                             NumberOfType(recorded, type));
+  const Entered entered(thread);
+  if (entered.way() == Way::kClosed) return;
+  const bool open = entered.way() == Way::kOpen;
+  // In the midst of a sample the table may be what is being made.
+  SharedTable* recorded = open ? GetTable() : table();
+  if (recorded == nullptr) return;
+  const auto add = [&](Stack* stack) {
+    Row* row = FindMarkedRow(recorded, stack, ProfileKind::kExceptions, thrown, NumberOfType(recorded, type));
     const Weight weight = WeightOf(1, interval);
     AddTo(recorded, &row->sums[kThrown], weight.count);
     AddDouble(&row->sums[kThrownVariance], weight.count_variance);
-    NoteThread(recorded, thread, row, own_time.start_ns());
-    own_time.Add();
-    if (own_time.measured()) TendExporter(recorded);
+    return row;
+  };
+  if (!open) {
+    add(MissingStack(recorded));
+    return;
   }
-  Unmute(thread);
+  const OwnTime own_time(recorded, thread);
+  NoteThread(recorded, thread, add(SampleStack(recorded, thread, caller)), own_time.start_ns());
+  own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
 }
 
 void NoteOnItsWay() { thread_state.throwing = true; }

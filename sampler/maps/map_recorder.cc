@@ -1,6 +1,6 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/maps/maps.h"
-#include "sampler/process/enter.h"
+#include "sampler/process/entered.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
@@ -10,41 +10,6 @@
 
 namespace holdfast {
 namespace {
-
-// How much of a stack may be taken now.
-enum class Way : uint8_t {
-  kClosed,  // nothing is to be recorded
-  kNested,  // in a handler that has interrupted a sample of this thread: without its stack
-  kOpen,
-};
-
-// As long as it lives, the thread is in our own code; an operator new of the program's that is under way on our behalf (MuteForOperator)
-// stays so, but what it maps is recorded.
-class Entered {
- public:
-  explicit Entered(ThreadState& thread) : thread_(thread), in_operator_(thread.in_operator) {
-    if (in_operator_) Unmute(thread);
-    if (EnterSlow(thread)) {
-      Mute(thread);
-      way_ = Way::kOpen;
-    } else if (in_operator_) {
-      Mute(thread);
-    } else if (thread.muted && process.recording.load(std::memory_order_relaxed) && OwnState()) {
-      way_ = Way::kNested;
-    }
-  }
-  ~Entered() {
-    if (way_ == Way::kOpen && !in_operator_) Unmute(thread_);
-  }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-  Way way() const { return way_; }
-
- private:
-  ThreadState& thread_;
-  const bool in_operator_;
-  Way way_ = Way::kClosed;
-};
 
 void Submit(SharedTable* recorded, uint32_t epoch, const MappingChange& change) {
   const SignalsBlocked blocked;
@@ -109,11 +74,9 @@ __attribute__((noinline)) void RecordUnmappedSlow(uintptr_t start, size_t bytes,
 
 __attribute__((noinline)) void RecordMovedSlow(const CallerRegisters& caller, const Moved& moved, uint64_t ticket) {
   MappingChange change;
-  if (!moved.stays) {
-    change.removed_start = moved.from;
-    change.removed_end = moved.from + moved.from_bytes;
-    change.older_than = ticket;
-  }
+  change.removed_start = moved.from;
+  change.removed_end = moved.from + (moved.stays ? 0 : moved.from_bytes);
+  change.older_than = ticket;
   change.start = moved.to;
   change.end = moved.to + moved.to_bytes;
   change.ticket = TakeMappingTicket();

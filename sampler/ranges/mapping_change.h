@@ -9,7 +9,8 @@
 namespace holdfast {
 
 struct MappingChange {
-  // Unmapped: what lies between them of mappings that are older than the ticket. 0, 0: nothing.
+  // Unmapped: what lies between them of mappings that are older than the ticket. 0, 0: nothing. Both the same: nothing either, but what
+  // is mapped is a copy of what lies there.
   uint64_t removed_start = 0, removed_end = 0;
   uint64_t older_than = 0;
   bool detached = false;  // the whole System V mapping that begins at removed_start, whatever its end
@@ -17,7 +18,7 @@ struct MappingChange {
   uint64_t start = 0, end = 0;
   uint64_t ticket = 0;
   Offset stack = 0;                       // of who mapped it
-  MappingKind kind = MappingKind::kNone;  // kNone: as what was removed, and anonymous if nothing was
+  MappingKind kind = MappingKind::kNone;  // kNone: as what was removed or copied, and anonymous if nothing was
 };
 
 // Taken before a call that unmaps, and after one that maps: what another thread maps at the same address, once it is free, is

@@ -10,6 +10,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint32_t kShareOfTable = 4;
+constexpr int kPageShift = 12;
 
 constinit Offset heads[kRangeLevels] = {};
 constinit Offset free_ranges = 0;  // by next[0]
@@ -37,6 +38,13 @@ class Ranges {
     }
   }
 
+  MappingKind KindAt(uint64_t address) {
+    Path path;
+    Find(address, &path);
+    const Offset at = Next(path);
+    return at != 0 && At(at)->start <= address ? At(at)->kind : MappingKind::kNone;
+  }
+
   // The kind of what was there first; kNone: nothing was. `path`: as Find(start) has left it, and as Find(end) would.
   MappingKind Remove(uint64_t start, uint64_t end, uint64_t older_than, Path* path) {
     MappingKind kind = MappingKind::kNone;
@@ -52,7 +60,7 @@ class Ranges {
       if (from == range->start && to == range->end) {
         Drop(at, *path);
       } else if (from == range->start) {
-        range->start = to;
+        Behead(range, to);
       } else if (to == range->end) {
         range->end = from;
         Pass(at, path);
@@ -76,7 +84,8 @@ class Ranges {
                                .after = 0,
                                .next = {},
                                .levels = 0,
-                               .kind = kind});
+                               .kind = kind,
+                               .pages_before = 0});
     if (added == 0) {
       // Its end would never be seen: better a mapping too few in use than a leak that is none.
       AddTo(table_, &row->sums[kFreeSpace], (end - start) << kAmountFractionBits);
@@ -86,12 +95,15 @@ class Ranges {
     Insert(added, path);
   }
 
-  // All pieces of the mapping that begins there.
+  // All pieces of the mapping that begins there, or did: of what is left of it the kernel asks the same.
   void Detach(uint64_t start, uint64_t older_than) {
+    constexpr int kMostLooks = 64;
     Path path;
     Find(start, &path);
     Offset piece = Next(path);
-    if (piece == 0 || At(piece)->start != start || At(piece)->kind != MappingKind::kShm) return;
+    for (int looks = 0; piece == 0 || !IsAttachedAt(*At(piece), start); piece = At(piece)->next[0]) {
+      if (piece == 0 || ++looks > kMostLooks) return;
+    }
     for (bool last = false; !last;) {
       const MappedRange range = *At(piece);
       last = range.after == piece;
@@ -108,6 +120,16 @@ class Ranges {
   void Pass(Offset at, Path* path) {
     const MappedRange& range = *At(at);
     for (int level = 0; level < range.levels; ++level) (*path)[level] = at;
+  }
+
+  static void Behead(MappedRange* range, uint64_t start) {
+    const uint64_t pages = range->pages_before + ((start - range->start) >> kPageShift);
+    range->pages_before = static_cast<uint16_t>(std::min<uint64_t>(pages, kManyPages));
+    range->start = start;
+  }
+  static bool IsAttachedAt(const MappedRange& range, uint64_t start) {
+    return range.kind == MappingKind::kShm && range.pages_before != kManyPages &&
+           range.start - (uint64_t{range.pages_before} << kPageShift) == start;
   }
 
   void CountUnmapped(const MappedRange& range, uint64_t bytes) {
@@ -141,7 +163,7 @@ class Ranges {
   void Split(Offset at, uint64_t from, uint64_t to, Path* path) {
     MappedRange* range = At(at);
     MappedRange rest = *range;
-    rest.start = to;
+    Behead(&rest, to);
     const Offset second = Make(rest);
     if (second == 0) {
       CountUnmapped(*range, range->end - to);
@@ -205,6 +227,8 @@ void ApplyChange(SharedTable* table, const MappingChange& change) {
   } else if (change.removed_start < change.removed_end) {
     ranges.Find(change.removed_start, &path);
     was = ranges.Remove(change.removed_start, change.removed_end, change.older_than, &path);
+  } else if (change.removed_start != 0) {
+    was = ranges.KindAt(change.removed_start);
   }
   if (change.start >= change.end) return;
   MappingKind kind = change.kind != MappingKind::kNone ? change.kind : was;

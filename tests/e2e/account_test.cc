@@ -29,13 +29,14 @@ class Memory : public Profiled {
     EXPECT_TRUE(std::regex_search(json, found, field)) << key << " in " << json;
     return found.empty() ? -1 : std::stod(found[1]);
   }
-  static double ResidentOf(pid_t pid) {
+  static double StatusOf(pid_t pid, const std::string& field) {
     std::ifstream status("/proc/" + std::to_string(pid) + "/status");
     for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) * 1024;
+      if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) * 1024;
     }
     return -1;
   }
+  static double ResidentOf(pid_t pid) { return StatusOf(pid, "VmRSS"); }
   void KillAndSettle(Running* running) {
     running->Signal(SIGKILL);
     running->Wait();
@@ -209,6 +210,69 @@ TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
   EXPECT_EQ(memory.out, "");
   EXPECT_THAT(memory.err, HasSubstr("it lived less than a second"));
   EXPECT_THAT(memory.err, ::testing::EndsWith("holdfast: of 1 more in this folder there is none, too.\n"));
+}
+
+// A look at what was never written would make pages of zeros there, and their page tables: 64 MiB for each TiB.
+TEST_F(Memory, AReservationIsNotTouched) {
+  Running program(CommandFor(Launch::kPreload, {"memory_corners", "reserves"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "1500ms"}, {"resident", "yes"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  const double tables_before = StatusOf(program.pid(), "VmPTE");
+  const RunResult answer = Ask(program, {"--json"});
+  ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+  // By mmap and by sbrk.
+  EXPECT_EQ(Number(answer.out, "mapped"), 8 * kMiB + 4096) << answer.out;
+  EXPECT_LT(Number(answer.out, "allocator_resident"), kMiB);
+  EXPECT_TRUE(Eventually([&] { return !NewestHeap().empty() && NewestHeap()[0].Comment("memory").has_value(); }))
+      << AllSummaries();
+  EXPECT_LT(StatusOf(program.pid(), "VmPTE") - tables_before, 256 * 1024);
+  KillAndSettle(&program);
+}
+
+// The estimate of the blocks may be more than there is of the allocator.
+TEST_F(Memory, LinesAddUpWhereBlocksWereGivenBack) {
+  bool too_much = false;
+  for (int seed = 1; seed <= 6; ++seed) {
+    Running program(CommandFor(Launch::kPreload, {"memory_corners", "gives_back"},
+                               {{"seed", std::to_string(seed)}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(program.WaitForOutput("ready"));
+    const std::string json = Ask(program, {"--json"}).out;
+    const double live = Number(json, "live_resident", "value"), allocator = Number(json, "allocator_resident");
+    EXPECT_LE(live, allocator);
+    too_much |= live == allocator;
+    EXPECT_EQ(live + Number(json, "beyond_live", "value"), allocator);
+    KillAndSettle(&program);
+  }
+  EXPECT_TRUE(too_much) << "no seed showed it";
+}
+
+// Under the process's own id /proc then says nothing of its memory.
+TEST_F(Memory, OfAProcessWhoseMainThreadHasEnded) {
+  Running program(CommandFor(Launch::kPreload, {"memory_corners", "leaves_main"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "1500ms"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  const RunResult answer = Ask(program, {"--json"});
+  ASSERT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_NEAR(Number(answer.out, "live_resident", "value"), 20 * kMiB, 0.2 * kMiB);
+  EXPECT_TRUE(Eventually([&] { return !NewestHeap().empty() && NewestHeap()[0].Comment("memory").has_value(); }))
+      << AllSummaries();
+  KillAndSettle(&program);
+}
+
+TEST_F(Memory, OfAForkedChildSaysWhoseTheRestIs) {
+  Running program(CommandFor(Launch::kPreload, {"memory_corners", "forks"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "1500ms"}}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  std::string child;
+  const std::string pid = std::to_string(program.pid());
+  ASSERT_TRUE(std::ifstream("/proc/" + pid + "/task/" + pid + "/children") >> child);
+  const std::string tells = "  forked from process " + pid + ": what it has of that";
+  const RunResult answer = RunTool({"memory", "--tables", tables(), child});
+  EXPECT_THAT(answer.out, HasSubstr(tells));
+  EXPECT_EQ(Ask(program).out.find("forked from"), std::string::npos);
+  EXPECT_TRUE(Eventually([&] { return RunTool({"memory", out()}).out.find(tells) != std::string::npos; }));
+  program.Write("\n");
+  EXPECT_TRUE(program.Wait().exited(0));
 }
 
 TEST_F(Memory, SaysWhatIsWrong) {

@@ -1,5 +1,6 @@
 // Exceptions, by the stack that throws them and by their type; re-throws apart, other languages' too.
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -71,6 +72,38 @@ TEST_F(Exceptions, AboveARateAreSampledAndTheirSumIsRight) {
   EXPECT_NEAR(static_cast<double>(count), 600'000, 5 * sigma + 1);
   EXPECT_LT(sigma, 60'000) << "too few were taken";
   EXPECT_GT(sigma, 0) << "none was left out";
+}
+
+// An allocator's, or a pool's that is full: the thread is muted there, as the block counts once.
+TEST_F(Exceptions, OfAnOperatorNewThatIsNotTheLanguages) {
+  for (const char* interval : {"1", "512KiB"}) {
+    const RunResult result = RunAs(Launch::kPreload, {"events_in_operator"}, {{"heap-interval", interval}});
+    ASSERT_TRUE(result.exited(0)) << result.out << result.err;
+    const Decoded profile = Only();
+    const std::vector<KnownThrow> all = KnownThrows(result.out);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(Count(profile, all[0]), all[0].count) << profile.Summary();
+    std::filesystem::remove_all(out());
+  }
+}
+
+// Each thread has a rate of its own.
+TEST_F(Exceptions, OfManyThreadsAreAllCounted) {
+  const RunResult result = RunAs(Launch::kPreload, {"known_throws", "3", "1000"}, {{"lock-interval", "0"}});
+  ASSERT_TRUE(result.exited(0)) << result.err;
+  EXPECT_EQ(Only().SumLeaf("throws_for_rate").at("exceptions"), 3000) << Only().Summary();
+}
+
+// Also where the handler has interrupted a sample of ours: then without its stack.
+TEST_F(Exceptions, OfASignalHandlerAreAllCounted) {
+  const RunResult result = RunAs(Launch::kPreload, {"known_throws", "handler"});
+  ASSERT_TRUE(result.exited(0)) << result.out << result.err;
+  const Decoded profile = Only();
+  const std::vector<KnownThrow> all = KnownThrows(result.out);
+  ASSERT_EQ(all.size(), 1u);
+  KnownThrow without_stack = all[0];
+  without_stack.function = "[no stack]";
+  EXPECT_EQ(Count(profile, all[0]) + Count(profile, without_stack), all[0].count) << profile.Summary();
 }
 
 TEST_F(Exceptions, OfAPluginInAProgramWithoutARuntimeOfItsOwn) {

@@ -81,6 +81,12 @@ TEST_F(Threads, ThatPileUpAreLeaks) {
   EXPECT_THAT(top.out, HasSubstr("metric   alive (threads)")) << top.err;
 }
 
+TEST_F(Threads, OfAnOperatorNewThatIsNotTheLanguages) {
+  const RunResult result = RunAs(Launch::kPreload, {"events_in_operator"});
+  ASSERT_TRUE(result.exited(0)) << result.err;
+  ExpectKnown(result.out);
+}
+
 TEST_F(Threads, AreNotCountedWhereThatIsNotAskedFor) {
   const RunResult result = RunAs(Launch::kRun, {"known_threads"}, {{"profiles", "heap,block"}});
   ASSERT_TRUE(result.exited(0)) << result.err;

@@ -3,12 +3,14 @@
 //     throws FUNCTION TYPE rethrow count       TYPE: without blanks; rethrow: yes or -
 //
 // known_throws [RATE [THREADS]]: then nothing but RATE throws by each of so many threads, as fast as they come, and how long that took.
+// known_throws handler: nothing but throws in a signal handler, some 500 a second.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -165,7 +167,19 @@ static long Seconds(int rate) {
   return (end.tv_sec - start.tv_sec) * 1000000000L + end.tv_nsec - start.tv_nsec;
 }
 
+// Over a loop of which each turn is a sample.
+static int InHandler() {
+  signal(SIGALRM, ThrowsInHandler);
+  const itimerval soon = {{0, 2000}, {0, 2000}}, never = {};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  while (handled < 400) munmap(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+  setitimer(ITIMER_REAL, &never, nullptr);
+  Say("throws_number", "int", "-", handled);
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc > 1 && strcmp(argv[1], "handler") == 0) return InHandler();
   if (argc > 1) {
     const int rate = atoi(argv[1]), count = argc > 2 ? atoi(argv[2]) : 1;
     std::vector<std::thread> threads;

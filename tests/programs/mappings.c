@@ -23,6 +23,9 @@
 
 #include "known.h"
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 #define KIB 1024ul
 #define MIB (1024 * KIB)
 enum { kReadWrite = PROT_READ | PROT_WRITE, kPrivate = MAP_PRIVATE | MAP_ANONYMOUS };
@@ -68,9 +71,15 @@ KNOWN char* shrink(void* old, size_t from, size_t to) { return mremap(old, from,
 KNOWN char* move_to(void* old, size_t bytes, void* to) {
   return mremap(old, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 }
+KNOWN char* map_to_copy(size_t bytes, int flags) { return mmap(NULL, bytes, kReadWrite, flags | MAP_ANONYMOUS, -1, 0); }
+KNOWN char* copy_file(void* old, size_t bytes) { return mremap(old, 0, bytes, MREMAP_MAYMOVE); }
+KNOWN char* leave_behind(void* old, size_t bytes) {
+  return mremap(old, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+}
 KNOWN void* raise_break(intptr_t bytes) { return sbrk(bytes); }
 KNOWN int set_break(void* end) { return brk(end); }
 KNOWN char* attach(int id) { return shmat(id, NULL, 0); }
+KNOWN char* attach_to_cut(int id) { return shmat(id, NULL, 0); }
 KNOWN char* map_by_number(size_t bytes) { return (char*)syscall(SYS_mmap, NULL, bytes, kReadWrite, kPrivate, -1, 0); }
 KNOWN char* grow_by_number(void* old, size_t from, size_t to) {
   return (char*)syscall(SYS_mremap, old, from, to, MREMAP_MAYMOVE, 0);
@@ -86,6 +95,9 @@ static void Break(void) {
   const int set = set_break(second + 20000);
   const int back = set_break(second + 8192);
   Must(first == begin && second == first + 12388 && less != (void*)-1 && set == 0 && back == 0, "brk");
+  Must(sbrk(0) == second + 8192, "the end of the heap");
+  // Below where the heap begins nothing happens, and libc says that it did.
+  Must(sbrk(-(intptr_t)(64 * MIB)) == second + 8192 && set_break((void*)4096) == 0, "brk");
   Must(sbrk(0) == second + 8192, "the end of the heap");
   // 17,388 up to `second` + 5,000; 6,000 less leaves 11,388; then 21,000 from there, of which 11,808 went again.
   Say("raise_break", "brk", 2, 17388, 1, 11388);
@@ -180,6 +192,16 @@ static void Moves(int file) {
   Say("map_file", "file", 2, 80 * KIB, 1, 40 * KIB);
   Say("map_file_64", "file", 1, 8 * KIB, 0, 0);
   Say("grow_file", "file", 1, 16 * KIB, 1, 16 * KIB);
+  // What is copied is of the same kind.
+  Must(copy_file(kept, 0) == MAP_FAILED, "mremap to nothing");
+  char* shared_file = map_file_64(file, 24 * KIB);
+  Must(copy_file(shared_file, 24 * KIB) != MAP_FAILED, "mremap of 0 bytes");
+  Say("copy_file", "file", 1, 24 * KIB, 1, 24 * KIB);
+  Say("map_file_64", "file", 2, 32 * KIB, 1, 24 * KIB);
+  char* left = map_to_copy(48 * KIB, MAP_PRIVATE | MAP_STACK);
+  Must(leave_behind(left, 48 * KIB) != MAP_FAILED, "MREMAP_DONTUNMAP");
+  Say("map_to_copy", "stack", 1, 48 * KIB, 1, 48 * KIB);
+  Say("leave_behind", "stack", 1, 48 * KIB, 1, 48 * KIB);
   Must(map_shared(96 * KIB) != MAP_FAILED && map_stack(160 * KIB) != MAP_FAILED, "mmap");
   Say("map_shared", "anonymous", 1, 96 * KIB, 1, 96 * KIB);
   Say("map_stack", "stack", 1, 160 * KIB, 1, 160 * KIB);
@@ -194,7 +216,11 @@ static void Segments(void) {
   Must(first != (void*)-1 && second != (void*)-1 && third != (void*)-1, "shmat");
   Must(munmap(second + 64 * KIB, 32 * KIB) == 0 && shmdt(second) == 0, "shmdt");
   Must(syscall(SYS_shmdt, third) == 0, "shmdt");
+  // What is left of one is found by where it began.
+  char* cut = attach_to_cut(id);
+  Must(munmap(cut, 64 * KIB) == 0 && munmap(cut + 128 * KIB, 4 * KIB) == 0 && shmdt(cut) == 0, "shmdt");
   shmctl(id, IPC_RMID, NULL);
+  Say("attach_to_cut", "shm", 1, 304 * KIB, 0, 0);
   Say("attach", "shm", 2, 608 * KIB, 1, 304 * KIB);
   Say("attach_by_number", "shm", 1, 304 * KIB, 0, 0);
 }
@@ -219,8 +245,8 @@ static int Kinds(void) {
   unlink(name);
   Must(file >= 0 && ftruncate(file, 40 * KIB) == 0, "a file");
   Moves(file);
-  Segments();
   ByNumber();
+  Segments();
   return 0;
 }
 

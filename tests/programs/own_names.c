@@ -29,9 +29,11 @@ KNOWN size_t grown_in_place(void* block, size_t bytes) { return xallocx(block, b
 KNOWN size_t resize(void* block, size_t bytes) { return xallocx(block, bytes, 0, 0); }
 static void Free(void* block) { dallocx(block, 0); }
 static void FreeSized(void* block, size_t bytes) { sdallocx(block, bytes, 0); }
+static void (*volatile free_in_data)(void*, int) = dallocx;
+static void FreeByPointer(void* block) { free_in_data(block, 0); }
 static int IsAsIs(void) {
   void* block = mallocx(100, 0);
-  const int same = sallocx(block, 0) == nallocx(100, 0);
+  const int same = sallocx(block, 0) == nallocx(100, 0) && free_in_data == dallocx;
   sdallocx(block, 100, 0);
   return same && mallocx != NULL;
 }
@@ -47,7 +49,34 @@ KNOWN void* allocate_aligned(size_t bytes) { return mi_malloc_aligned(bytes, 409
 KNOWN void* reallocate(void* block, size_t bytes) { return mi_realloc(block, bytes); }
 static void Free(void* block) { mi_free(block); }
 static void FreeSized(void* block, size_t bytes) { mi_free_size(block, bytes); }
-static int IsAsIs(void) { return mi_malloc != NULL; }
+static void (*volatile free_in_data)(void*) = mi_free;
+static void FreeByPointer(void* block) { free_in_data(block); }
+static int IsAsIs(void) { return mi_malloc != NULL && free_in_data == mi_free; }
+#define OTHER_FORMS
+void* mi_new_n(size_t, size_t);
+void* mi_calloc_aligned(size_t, size_t, size_t);
+void* mi_rezalloc(void*, size_t);
+void* mi_recalloc(void*, size_t, size_t);
+void* mi_realloc_aligned(void*, size_t, size_t);
+char* mi_strdup(const char*);
+void mi_cfree(void*);
+KNOWN void* other_allocate(size_t bytes) { return mi_new_n(2, bytes); }
+KNOWN void* other_allocate_aligned(size_t bytes) { return mi_calloc_aligned(3, bytes, 64); }
+KNOWN void* other_copy(const char* text) { return mi_strdup(text); }
+KNOWN void* other_reallocate(void* block, size_t bytes) {
+  return mi_realloc_aligned(mi_recalloc(mi_rezalloc(block, bytes), 2, bytes), 3 * bytes, 64);
+}
+static void FreeOthers(void) {
+  mi_cfree(other_allocate(50));
+  Expect("other_allocate", 1, 100, 0, 0);
+  mi_free(other_allocate_aligned(50));
+  Expect("other_allocate_aligned", 1, 150, 0, 0);
+  void* text = other_copy("123456789");
+  Expect("other_copy", 1, 10, 1, 10);
+  Use(other_reallocate(text, 1000));
+  Expect("other_copy", 1, 10, 0, 0);
+  Expect("other_reallocate", 3, 6000, 1, 3000);
+}
 #elif defined(TCMALLOC)
 void* tc_malloc(size_t) __attribute__((weak));
 void* tc_memalign(size_t, size_t);
@@ -60,7 +89,22 @@ KNOWN void* allocate_aligned(size_t bytes) { return tc_memalign(4096, bytes); }
 KNOWN void* reallocate(void* block, size_t bytes) { return tc_realloc(block, bytes); }
 static void Free(void* block) { tc_free(block); }
 static void FreeSized(void* block, size_t bytes) { tc_free_sized(block, bytes); }
-static int IsAsIs(void) { return tc_malloc != NULL; }
+static void (*volatile free_in_data)(void*) = tc_free;
+static void FreeByPointer(void* block) { free_in_data(block); }
+static int IsAsIs(void) { return tc_malloc != NULL && free_in_data == tc_free; }
+#define OTHER_FORMS
+void* tc_new_nothrow(size_t, const void*);
+void* tc_newarray_aligned(size_t, size_t);
+void tc_delete_nothrow(void*, const void*);
+void tc_deletearray_sized_aligned(void*, size_t, size_t);
+KNOWN void* other_allocate(size_t bytes) { return tc_new_nothrow(bytes, ""); }
+KNOWN void* other_allocate_aligned(size_t bytes) { return tc_newarray_aligned(bytes, 64); }
+static void FreeOthers(void) {
+  tc_delete_nothrow(other_allocate(50), "");
+  Expect("other_allocate", 1, 50, 0, 0);
+  tc_deletearray_sized_aligned(other_allocate_aligned(50), 50, 64);
+  Expect("other_allocate_aligned", 1, 50, 0, 0);
+}
 #else
 void* mallocx(size_t, int) __attribute__((weak));
 void* mi_malloc(size_t) __attribute__((weak));
@@ -76,11 +120,14 @@ int main(void) {
 #if defined(JEMALLOC) || defined(MIMALLOC) || defined(TCMALLOC)
   for (int i = 0; i < kCount; ++i) memset(blocks[i] = allocate(1000), i, 1000);
   for (int i = 0; i < kCount; i += 2) Free(blocks[i]);
-  for (int i = 1; i < kCount; i += 4) FreeSized(blocks[i], 1000);
+  for (int i = 1; i < kCount; i += 4) i % 8 == 1 ? FreeSized(blocks[i], 1000) : FreeByPointer(blocks[i]);
   // 25 are left, of which 5 become others.
   for (int i = 3; i < 23; i += 4) memset(blocks[i] = reallocate(blocks[i], 5000), 1, 5000);
   Expect("allocate", kCount, 100000, 20, 20000);
   Expect("reallocate", 5, 25000, 5, 25000);
+#ifdef OTHER_FORMS
+  FreeOthers();
+#endif
   void* aligned = allocate_aligned(3000);
   Use(aligned);
   Expect("allocate_aligned", (size_t)aligned % 4096 == 0, 3000, 1, 3000);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "report/memory/account_text.h"
+#include "report/memory/mappings.h"
 
 namespace holdfast {
 namespace {
@@ -19,6 +20,7 @@ MemoryAccount Account() {
   account.rest = 25'000'000;
   account.swapped = 4096;
   account.arenas = 11;
+  account.hugetlb = 8 << 20;
   account.threads = 3;
   account.live = {.value = 94'969'856, .variance = 4.75e13};
   account.in_use_resident = {.value = 95'000'000, .variance = 0};
@@ -42,6 +44,17 @@ TEST(AccountRecords, ComeBackAsTheyWere) {
   EXPECT_EQ(AccountText(*back, "server (pid 1)"), AccountText(account, "server (pid 1)"));
   EXPECT_EQ(back->by_file[1].first, "lib with blank 1.so");
   EXPECT_EQ(back->threads, 3u);
+}
+
+// Which are no part of Rss.
+TEST(AccountRecords, PagesOfTheKernelsPoolAreBesideTheRest) {
+  const std::vector<MemoryMapping> mappings = ParseMappings(
+      "7f0000000000-7f0000800000 rw-p 00000000 00:0f 123    /anon_hugepage (deleted)\nRss:    0 kB\n"
+      "Shared_Hugetlb:    2048 kB\nPrivate_Hugetlb:    6144 kB\n");
+  ASSERT_EQ(mappings.size(), 1u);
+  EXPECT_EQ(mappings[0].resident, 0u);
+  EXPECT_EQ(mappings[0].hugetlb, 8u << 20);
+  EXPECT_THAT(AccountText(Account(), "x"), HasSubstr("\n  beside that 8MiB of the kernel's pool"));
 }
 
 TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {
