@@ -5,24 +5,35 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sampler/contract/attributes.h"
 #include "sampler/unwind/dwarf_numbers.h"
 
 namespace holdfast {
 
 class DwarfBytes {
  public:
-  DwarfBytes(uintptr_t at, uintptr_t end) : at_(at), end_(end), failed_(at > end) {}
+  DwarfBytes(uintptr_t at, uintptr_t end) : at_(at), end_(end) {
+    if (at > end) Fail();
+  }
 
   bool failed() const { return failed_; }
-  bool more() const { return !failed_ && at_ < end_; }
+  bool more() const { return at_ < end_; }
   uintptr_t at() const { return at_; }
-  uintptr_t left() const { return failed_ ? 0 : end_ - at_; }
+  uintptr_t left() const { return end_ - at_; }
+
+  uint8_t Byte() {
+    if (UNLIKELY(at_ >= end_)) {
+      Fail();
+      return 0;
+    }
+    return *reinterpret_cast<const uint8_t*>(at_++);
+  }
 
   template <typename T>
   T Fixed() {
     T value{};
-    if (failed_ || end_ - at_ < sizeof(T)) {
-      failed_ = true;
+    if (end_ - at_ < sizeof(T)) {
+      Fail();
       return value;
     }
     memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(T));
@@ -31,35 +42,30 @@ class DwarfBytes {
   }
 
   void Skip(uint64_t bytes) {
-    if (failed_ || bytes > end_ - at_) {
-      failed_ = true;
+    if (bytes > end_ - at_) {
+      Fail();
     } else {
       at_ += bytes;
     }
   }
 
+  // Most numbers are one byte.
   uint64_t Unsigned() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      const uint8_t byte = Fixed<uint8_t>();
-      if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
-      if ((byte & 0x80) == 0) return value;
-    }
-    failed_ = true;
-    return 0;
+    const uint8_t first = Byte();
+    return LIKELY(first < 0x80) ? first : UnsignedFrom(first);
   }
 
   int64_t Signed() {
     uint64_t value = 0;
     for (int shift = 0; shift < 70; shift += 7) {
-      const uint8_t byte = Fixed<uint8_t>();
+      const uint8_t byte = Byte();
       if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
       if ((byte & 0x80) == 0) {
         if (shift + 7 < 64 && (byte & 0x40)) value |= ~uint64_t{0} << (shift + 7);
         return static_cast<int64_t>(value);
       }
     }
-    failed_ = true;
+    Fail();
     return 0;
   }
 
@@ -93,7 +99,7 @@ class DwarfBytes {
         value = static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
         break;
       default:
-        failed_ = true;
+        Fail();
         break;
     }
     switch (encoding & kPointerBase) {
@@ -104,15 +110,30 @@ class DwarfBytes {
       case DW_EH_PE_datarel:
         return value + data_base;
       default:
-        failed_ = true;
+        Fail();
         return 0;
     }
   }
 
  private:
+  void Fail() {
+    failed_ = true;
+    end_ = at_;
+  }
+  uint64_t UnsignedFrom(uint8_t byte) {
+    uint64_t value = byte & 0x7fu;
+    for (int shift = 7; shift < 70; shift += 7) {
+      byte = Byte();
+      if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    Fail();
+    return 0;
+  }
+
   uintptr_t at_;
-  uintptr_t end_;
-  bool failed_;
+  uintptr_t end_;  // at_, once it has failed
+  bool failed_ = false;
 };
 
 }  // namespace holdfast

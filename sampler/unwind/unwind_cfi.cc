@@ -61,7 +61,7 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
     return at;
   };
   while (bytes.more()) {
-    const auto op = bytes.Fixed<uint8_t>();
+    const uint8_t op = bytes.Byte();
     const uint8_t low6 = op & ~kCallFrameHighBits;
     uint64_t advance = 0;
     switch (op & kCallFrameHighBits) {
@@ -85,7 +85,7 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
             break;
           }
           case DW_CFA_advance_loc1:
-            advance = bytes.Fixed<uint8_t>();
+            advance = bytes.Byte();
             break;
           case DW_CFA_advance_loc2:
             advance = bytes.Fixed<uint16_t>();
