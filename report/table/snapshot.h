@@ -248,11 +248,11 @@ struct Snapshot {
   bool resident = false;               // a profile of it is wanted
   std::string resident_left_out = {};  // why it is not known; "": it is, or is not wanted
   std::vector<ResidentRow> resident_rows;
-  std::string mappings_left_out = {};              // of resident_rows, and why; "": they are there
-  uint64_t stacks_left_out = 0;                    // threads of whose stacks nothing is known there
-  bool huge_known = false;                         // what of these lies on huge pages
-  std::map<uint16_t, std::string> thrown_types;    // mangled, by RowInfo::number
-  uint64_t resident_bytes = 0;  // of the process, as the kernel says; 0: not known. By RunningProgram
+  std::string mappings_left_out = {};            // of resident_rows, and why; "": they are there
+  uint64_t stacks_left_out = 0;                  // threads of whose stacks nothing is known there
+  bool huge_known = false;                       // what of these lies on huge pages
+  std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
+  uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
       deadlocks;            // threads, each of which waits for the next, and the last for the first
   std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone

@@ -51,8 +51,8 @@ struct View {
   size_t default_metric = 0;               // as the profile says
   bool all_was_freed = false;              // so that what was allocated is shown, as no metric was asked for
   std::string metric_name, unit_name, kind;
-  std::string program, sampling;            // of all files, joined; programs with the most first
-  std::vector<std::string> losses, peaks;   // peaks: of a few processes, see PeakOf
+  std::string program, sampling;           // of all files, joined; programs with the most first
+  std::vector<std::string> losses, peaks;  // peaks: of a few processes, see PeakOf
   // Of files that say what is resident: what else is known of their pages.
   size_t files_with_pages = 0, files_with_huge = 0;
   int64_t swapped_bytes = 0, huge_bytes = 0;

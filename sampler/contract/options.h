@@ -43,7 +43,8 @@ struct Options {
   bool resident = false;  // HOLDFAST_RESIDENT
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   bool exporter = true;  // HOLDFAST_EXPORTER=no
-  bool replay = true;    // HOLDFAST_REPLAY: walks may be remembered (sampler/heap/exact.h, sampler/stacks/remembered_stack.h)
+  // HOLDFAST_REPLAY: walks may be remembered (sampler/heap/exact.h, sampler/stacks/remembered_stack.h).
+  bool replay = true;
   const char* exporter_path = nullptr;
   const char* snapshot_when = "";  // triggers.h
   // "HOLDFAST_ON_SNAPSHOT=COMMAND"; null: none. Only where LD_PRELOAD of the same environment names the library: who could set the one

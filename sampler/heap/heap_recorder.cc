@@ -143,7 +143,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   const OwnTime own_time(recorded, thread);
   const uint64_t interval = IntervalAt(recorded, thread.sampled_index);
   Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
-                                                                       : SampleStack(recorded, thread, caller);
+                                                                        : SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   const Weight weight = WeightOf(bytes, interval);
   CountAllocation(recorded, thread, bytes);

@@ -19,7 +19,8 @@ void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
   gave_up_ = false;
   kept_[0].sp = UINTPTR_MAX;
   // Only what lies on the thread's own stack, and is still in use, is read.
-  if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp) return;
+  if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp)
+    return;
   if (end_ != 0 && WordAt(end_) != 0) return;
   const Kept* last = &kept_[path_.depth];
   while (last->sp < caller.sp) --last;

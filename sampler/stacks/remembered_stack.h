@@ -31,8 +31,10 @@ inline Stack* RememberedStack(SharedTable* table, ThreadState& thread, const Cal
         memory->KeepIfExpected(caller, last.path().HashWith(labels), at, label_word);
       return stack;
     }
-    case Walked::kTrace: return InternStack(table, *last.trace(), labels);
-    case Walked::kMissing: break;
+    case Walked::kTrace:
+      return InternStack(table, *last.trace(), labels);
+    case Walked::kMissing:
+      break;
   }
   return MissingStack(table);
 }

@@ -33,7 +33,9 @@ class RememberedWalks : public ::testing::Test {
     LittleStackLeft(kStackForCapture);  // finds out where the thread's stack lies
     CaptureStack(caller_, &thread_state.stack_bounds, &trace_);
     bool was_searched;
-    return WalkAgain() ? memory_->Keep(caller_, memory_->SetOfLast(caller_, &was_searched), 42, *LabelWord(thread_state)) : nullptr;
+    return WalkAgain()
+               ? memory_->Keep(caller_, memory_->SetOfLast(caller_, &was_searched), 42, *LabelWord(thread_state))
+               : nullptr;
   }
   [[gnu::noinline]] static RememberedWalk* AllocatesForAll() {
     RememberedWalk* walk = fixture_->Walk();

@@ -172,8 +172,10 @@ TEST(StackTable, NewStacksThatFourThreadsAddAtOnceAreThereOnceEach) {
       for (TaggedPc i = 0; i < kStacks; ++i) {
         path.Cut(1);
         path.Add(i + 1);
-        if (number == 3) InternStack(table, Trace({i + 1, 7}));
-        else InternStack(table, &path);
+        if (number == 3)
+          InternStack(table, Trace({i + 1, 7}));
+        else
+          InternStack(table, &path);
       }
     });
   }
