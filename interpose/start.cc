@@ -69,7 +69,6 @@ void FindRealFunctions() {
   real.name##suffix = reinterpret_cast<result(*) parameters>(dlvsym(RTLD_NEXT, #name, version));
 #include "interpose/base/wrapped.inc"
 #undef HOLDFAST_WRAP
-  real.pthread_tryjoin_np = reinterpret_cast<int (*)(pthread_t, void**)>(dlsym(RTLD_NEXT, "pthread_tryjoin_np"));
 }
 
 // A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has an entry

@@ -18,9 +18,6 @@ struct alignas(64) Real {
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) result(*name##suffix) parameters;
 #include "interpose/base/wrapped.inc"
 #undef HOLDFAST_WRAP
-  // Called and not wrapped. By its own name it would be the program's, where that has one: ThreadSanitizer's, linked into the
-  // program by clang, does not know any more the thread that its pthread_join has handed to us.
-  int (*pthread_tryjoin_np)(pthread_t thread, void** value);
 };
 extern HOLDFAST_HIDDEN Real real;
 

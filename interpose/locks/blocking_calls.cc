@@ -118,11 +118,16 @@ HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
 // Others libc may refuse, as it does some clocks, without a look at the thread.
 inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || IsTime(deadline); }
 
-// Joins what has ended already: no wait. Otherwise EBUSY, also for what cannot be joined.
+// Joins what has ended already: no wait. Otherwise ETIMEDOUT. Not by pthread_tryjoin_np, which would be one more name to look up at
+// the start of every program, and the program's own if we called it as it is.
+int JoinIfEnded(pthread_t thread, void** value) {
+  constexpr timespec kPast{};
+  return real.pthread_timedjoin_np(thread, value, &kPast);
+}
+
 template <typename Join>
 inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
-  const int tried = real.pthread_tryjoin_np(thread, value);
-  if (tried != EBUSY || pthread_equal(thread, pthread_self())) return tried != EBUSY ? tried : join();
+  if (const int tried = JoinIfEnded(thread, value); tried != ETIMEDOUT) return tried;
   return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
 }
 
@@ -142,12 +147,12 @@ __attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_
 // The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
 __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
   void* pointer = nullptr;
-  const int tried = real.pthread_tryjoin_np(thread, &pointer);
+  const int tried = JoinIfEnded(thread, &pointer);
   if (tried == 0) {
     if (value != nullptr) *value = static_cast<int>(reinterpret_cast<uintptr_t>(pointer));
     return thrd_success;
   }
-  if (tried != EBUSY) return thrd_error;
+  if (tried != ETIMEDOUT) return thrd_error;
   return WaitWhole(
       HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
       got_it);

@@ -12,7 +12,8 @@ enum OwnName : int {
   kOwnNames
 };
 
-inline constexpr const char* kOwnNameTexts[kOwnNames] = {
+// As they are, not pointers to them: each pointer is one that the dynamic linker has to relocate at the start of every program.
+inline constexpr char kOwnNameTexts[kOwnNames][48] = {
 #define HOLDFAST_NAME(name, wrapper) #name,
 #include "interpose/own_names/own_names.inc"
 };

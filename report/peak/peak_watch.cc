@@ -120,6 +120,7 @@ void PeakWatch::Look(const TableFile& table) {
 
 uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
   PeakState seen;
+  uint64_t small = 0;  // of blocks that may be counted by rows alone
   seen.wall_ns = snapshot.wall_ns;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile != ProfileKind::kHeap) continue;
@@ -136,12 +137,15 @@ uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
                           .row = row.place};
     if (in_use.bytes == 0 && in_use.objects == 0) continue;
     seen.bytes += in_use.bytes;
+    if (row.class_bytes <= kLargestShadowed) small += in_use.bytes;
     seen.rows.push_back(in_use);
   }
   const uint64_t bytes = seen.bytes;
   if (snapshot.large_in_use.has_value()) {
     Raise(bytes, seen.wall_ns);
-    RaiseByLargeBlocks(*snapshot.large_in_use, bytes - std::min(bytes, snapshot.large_in_use->now), NowNs());
+    // Large blocks that came while the table was copied are in the rows and not in `now`: they are no small ones.
+    small = std::min(small, bytes - std::min(bytes, snapshot.large_in_use->now));
+    RaiseByLargeBlocks(*snapshot.large_in_use, small, NowNs());
   }
   if (bytes > state_.bytes) {  // of equal ones the first
     state_ = std::move(seen);

@@ -101,7 +101,7 @@ static_assert(sizeof(HeapInUse) == 64);
 inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
 
 // Who fills which control word:
-//   target → exporter   exit_request (1: an orderly end, waiting for `exported`), snapshot_request
+//   target → exporter   exit_request (1: an orderly end, which waits for `exported` where there is an exporter), snapshot_request
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
 //                       (+1 for each kBeatNs, or third of a shorter snapshot_every_ns, that it lives)
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done

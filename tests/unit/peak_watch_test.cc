@@ -202,6 +202,21 @@ TEST_F(PeakTest, WhereOnlyRowsKnowASnapshotHasTheHeightOfLargeBlocks) {
   EXPECT_EQ(watch.height().wall_ns, table_.head().start_wall_ns + 5);
 }
 
+// They are in the rows, and not yet in what the head of the table said before.
+TEST_F(PeakTest, LargeBlocksThatComeWhileASnapshotIsReadAreNoSmallOnes) {
+  const Offset stack = table_.AddStack({0x1000});
+  table_.At<Row>(table_.AddHeapRow(stack, 65'536, 2, 0)).owner = 3;
+  HeapInUse& in_use = table_.head().in_use;
+  in_use.shadow = 12345;
+  in_use.now = uint64_t{65'536} << kAmountFractionBits;
+  in_use.highest = uint64_t{2 * 65'536} << kAmountFractionBits;
+  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  PeakWatch watch;
+  watch.Consider(*snapshot);
+  EXPECT_EQ(watch.height().bytes >> kAmountFractionBits, 2u * 65'536);
+}
+
 TEST_F(PeakTest, ATableThatLiesIsReadToAnEnd) {
   std::vector<Offset> stacks;
   for (uint64_t i = 0; i < 200; ++i) stacks.push_back(table_.AddStack({0x1000 + i * 16}));
