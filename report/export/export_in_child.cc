@@ -16,11 +16,11 @@ namespace {
 constexpr uint64_t kMostForeignBytes = 64 << 20;
 
 absl::Status CopyWhole(int from, int to) {
-  char buffer[64 << 10];
+  std::string buffer(64 << 10, '\0');
   for (off_t at = 0;;) {
-    const ssize_t got = pread(from, buffer, sizeof buffer, at);
+    const ssize_t got = pread(from, buffer.data(), buffer.size(), at);
     if (got == 0) return absl::OkStatus();
-    if (got < 0 || write(to, buffer, static_cast<size_t>(got)) != got)
+    if (got < 0 || write(to, buffer.data(), static_cast<size_t>(got)) != got)
       return absl::ErrnoToStatus(errno, "cannot write");
     at += got;
   }

@@ -60,11 +60,10 @@ class GzipSink {
     stream_.avail_in = static_cast<uInt>(pending_.size());
     int result;
     do {
-      char packed[kBufferBytes];
-      stream_.next_out = reinterpret_cast<Bytef*>(packed);
-      stream_.avail_out = sizeof(packed);
+      stream_.next_out = reinterpret_cast<Bytef*>(packed_.data());
+      stream_.avail_out = kBufferBytes;
       result = deflate(&stream_, flush);
-      Emit({packed, sizeof(packed) - stream_.avail_out});
+      Emit({packed_.data(), kBufferBytes - stream_.avail_out});
     } while (status_.ok() && (stream_.avail_out == 0 || (flush == Z_FINISH && result != Z_STREAM_END)));
     pending_.clear();
   }
@@ -90,6 +89,7 @@ class GzipSink {
   std::string* out_ = nullptr;
   z_stream stream_ = {};
   std::string pending_;
+  std::string packed_ = std::string(kBufferBytes, '\0');  // not on the stack, which may be small where the program's is
   absl::Status status_;
 };
 

@@ -78,6 +78,15 @@ class Failures : public Profiled, public ::testing::WithParamInterface<Row> {
   }
 };
 
+// The exporter gets as much stack as it may have, which without privileges is what the program's limit says.
+TEST_F(Profiled, UnderASmallStackLimitTheProfileIsThereAllTheSame) {
+  Command command = CommandFor(Launch::kPreload, {"threads_exact"}, {{"heap-interval", "1"}});
+  command.limits = {{RLIMIT_STACK, 64 << 10}};
+  const RunResult r = Execute(command);
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
 TEST_P(Failures, RunAsBare) {
   const Row& row = GetParam();
   if (row.needs_root && !IsRoot()) GTEST_SKIP() << "needs root";

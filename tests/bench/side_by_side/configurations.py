@@ -76,6 +76,9 @@ def all_configurations(build):
                                    {"LD_PRELOAD": tcmalloc, "TCMALLOC_SAMPLE_PARAMETER": "524288"}))
         found.append(Configuration("gperftools-heap", "gperftools' heap profiler (HEAPPROFILE)",
                                    {"LD_PRELOAD": tcmalloc, "HEAPPROFILE": "{dir}/heap"}, slow=40))
-    heaptrack = next((p for p in ("/usr/bin/heaptrack", "/usr/local/bin/heaptrack") if os.path.exists(p)), None)
-    peer(heaptrack, "heaptrack", lambda path: Configuration("heaptrack", "heaptrack", {}, prefix=[path, "-o", "{dir}/heaptrack"], slow=8))
+    # Not the script of that name: its time is also that of the interpreter and the compressor, processes beside the program, as our exporter is.
+    recorder = next((p for where in ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/local/lib")
+                     for p in glob.glob(where + "/heaptrack/libheaptrack_preload.so")), None)
+    peer(recorder, "heaptrack", lambda path: Configuration("heaptrack", "what heaptrack does in the program; its raw data goes to a file", {
+        "LD_PRELOAD": path, "DUMP_HEAPTRACK_OUTPUT": "{dir}/heaptrack.raw"}, slow=8))
     return found, remarks
