@@ -17,8 +17,9 @@ inline constexpr uint64_t kLargestReplayed = 64 << 10;  // heap interval, bytes
 inline Stack* RememberedStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
   WalkMemory* memory = WalkMemory::Make(thread);
   if (memory == nullptr) return SampleStack(table, thread, caller);
-  if (const RememberedWalk* walk = memory->Find(caller)) return table->At<Stack>(walk->stack);
+  // First, as a name that another thread has given is no part of what is remembered: by the labels, which are, it is seen at once.
   SeeThreadNameIfWanted(thread);
+  if (const RememberedWalk* walk = memory->Find(caller)) return table->At<Stack>(walk->stack);
   // Read once: a handler may set others.
   const uintptr_t label_word = *LabelWord(thread);
   const TaggedPc labels = LabelFrame(table, LabelsIn(label_word));

@@ -20,11 +20,15 @@ void BeginSeenStacks(SharedTable* table) {
   for (uint32_t i = 0; i < kStackHeads; ++i) {
     if (heads[i].load() != 0) made->words[i].store(~uint64_t{0});
   }
+  made->complete.store(true, std::memory_order_release);
 }
 
 void ForgetSeenStacks() {
-  if (SeenStacks* seen = seen_stacks.load(std::memory_order_relaxed))
-    RawSyscall(SYS_madvise, seen, sizeof(SeenStacks), MADV_DONTNEED);
+  SeenStacks* seen = seen_stacks.load(std::memory_order_relaxed);
+  if (seen == nullptr) return;
+  RawSyscall(SYS_madvise, seen, sizeof(SeenStacks), MADV_DONTNEED);
+  // Its table is empty: there is nothing of before.
+  seen->complete.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

@@ -17,6 +17,9 @@ namespace holdfast {
 
 struct SeenStacks {
   std::atomic<uint64_t> words[kStackHeads];
+  // Whether the lists of before are noted, too. Until then, and for good where a handler jumped out of BeginSeenStacks, "not noted"
+  // says nothing.
+  std::atomic<bool> complete;
 };
 
 extern HOLDFAST_HIDDEN std::atomic<SeenStacks*> seen_stacks;  // null: not in use
@@ -27,12 +30,20 @@ void BeginSeenStacks(SharedTable* table);
 void ForgetSeenStacks();
 
 // Notes that a stack of this hash is about to be added. True: it was not noted before.
-inline bool NoteSeen(uint64_t hash) {
-  SeenStacks* seen = seen_stacks.load(std::memory_order_acquire);
-  if (LIKELY(seen == nullptr)) return false;
+inline bool NoteIn(SeenStacks* seen, uint64_t hash) {
   std::atomic<uint64_t>& word = seen->words[hash % kStackHeads];
   const uint64_t bit = uint64_t{1} << (hash / kStackHeads % 64);
   return (word.load(std::memory_order_relaxed) & bit) == 0 && (word.fetch_or(bit) & bit) == 0;
+}
+inline bool NoteSeen(uint64_t hash) {
+  SeenStacks* seen = seen_stacks.load(std::memory_order_acquire);
+  return UNLIKELY(seen != nullptr) && NoteIn(seen, hash);
+}
+
+// The same. True: it is in no list.
+inline bool NoteNew(uint64_t hash) {
+  SeenStacks* seen = seen_stacks.load(std::memory_order_acquire);
+  return seen != nullptr && seen->complete.load(std::memory_order_acquire) && NoteIn(seen, hash);
 }
 
 }  // namespace holdfast

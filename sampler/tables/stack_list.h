@@ -25,7 +25,7 @@ class StackList {
     Offset older[kMostBranches];
     EnterInnermost(older);
     length_ = 0;
-    return NoteSeen(hash_);
+    return NoteNew(hash_);
   }
 
   // Null: it is not there.

@@ -190,6 +190,21 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadLabelsCases,
                                   (std::get<1>(info.param)[0] == '0' ? "_long" : "");
                          });
 
+// Up to 64 KiB stacks come from remembered walks, too, but each sample asks for the name.
+TEST_F(ThreadLabels, ANameGivenByAnotherThreadIsSeenByTheNextSampleOfASmallInterval) {
+  std::map<std::string, int64_t> by_way[2];
+  for (const int replay : {0, 1}) {
+    std::filesystem::remove_all(out());
+    const RunResult r =
+        RunAs(Launch::kPreload, {"thread_labels", "called"},
+              {{"heap-interval", "500"}, {"seed", "7"}, {"replay", std::to_string(replay)}, {"thread-label", "yes"}});
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    by_way[replay] = Served();
+  }
+  EXPECT_EQ(by_way[0].size(), 4u);
+  EXPECT_EQ(by_way[0], by_way[1]);
+}
+
 TEST_F(ThreadLabels, AreOffUnlessAskedFor) {
   RunAs(Launch::kPreload, {"thread_labels", "renames"}, {{"heap-interval", "1"}});
   EXPECT_EQ(Served(), (std::map<std::string, int64_t>{{"-", 2110}}));

@@ -62,6 +62,27 @@ void Renames() {
   puts("expect thread=thread_labels 10 10000 0 0");
 }
 
+// By another thread, again and again, in a loop: all from one place in the code.
+void* Called(void* /*argument*/) {
+  for (int turn = 1; turn < 8; turn += 2) {
+    Await(turn);
+    Serve(1000, 100);
+    step = turn + 1;
+  }
+  return nullptr;
+}
+void IsCalled() {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, Called, nullptr) != 0) abort();
+  for (int turn = 1; turn < 8; turn += 2) {
+    const char name[] = {static_cast<char>('a' + turn), '\0'};
+    if (pthread_setname_np(thread, name) != 0) abort();
+    step = turn;
+    Await(turn + 1);
+  }
+  pthread_join(thread, nullptr);
+}
+
 // Beside labels of the program's own, which it hands from thread to thread, and one that is called as ours is.
 uint32_t handed;
 void* Labelled(void* /*argument*/) {
@@ -187,8 +208,8 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     void (*run)();
-  } cases[] = {{"renames", Renames}, {"labels", Labels}, {"many", Many},    {"different", AllDifferent},
-               {"forked", Forked},   {"kinds", Kinds},   {"throws", Throws}};
+  } cases[] = {{"renames", Renames}, {"labels", Labels}, {"many", Many},     {"different", AllDifferent},
+               {"forked", Forked},   {"kinds", Kinds},   {"throws", Throws}, {"called", IsCalled}};
   for (const auto& one : cases) {
     if (strcmp(one.name, argv[1]) == 0) one.run();
   }

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -186,6 +188,58 @@ TEST(StackTable, NewStacksThatFourThreadsAddAtOnceAreThereOnceEach) {
   EXPECT_EQ(table->header()->stack_count.load(), kStacks);
   ForgetSeenStacks();
   for (const auto& word : seen_stacks.load()->words) ASSERT_EQ(word.load(), 0u);
+  seen_stacks = nullptr;
+}
+
+// While SeenStacks begins others go on, and the stacks of before are not noted at once.
+TEST(StackTable, StacksOfBeforeStayOnceEachWhileSeenStacksBegins) {
+  SharedTable* table = UseAnonymousTable(size_t{256} << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  constexpr TaggedPc kStacks = 20'000;
+  for (TaggedPc i = 0; i < kStacks; ++i) InternStack(table, Trace({i + 1, 7}));
+  std::atomic<int> at_it{0};
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (TaggedPc number = 0; number < 2; ++number) {
+    threads.emplace_back([table, number, &at_it, &over] {
+      StackPath path;
+      path.Add(7);
+      for (TaggedPc i = number * 10'000; !over.load(std::memory_order_relaxed); ++i) {
+        path.Cut(1);
+        path.Add(i % kStacks + 1);
+        InternStack(table, &path);
+        if (i == number * 10'000) ++at_it;
+      }
+    });
+  }
+  while (at_it.load() < 2) std::this_thread::yield();
+  for (int times = 0; times < 200; ++times) {
+    seen_stacks = nullptr;
+    BeginSeenStacks(table);
+    std::this_thread::yield();
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
+  seen_stacks = nullptr;
+}
+
+// A handler jumped out in the midst of it.
+TEST(StackTable, SeenStacksThatAreNotCompleteSayNothing) {
+  SharedTable* table = UseAnonymousTable(size_t{64} << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  constexpr TaggedPc kStacks = 1000;
+  for (TaggedPc i = 0; i < kStacks; ++i) InternStack(table, Trace({i + 1, 7}));
+  auto left = std::make_unique<SeenStacks>();
+  seen_stacks = left.get();
+  StackPath path;
+  path.Add(7);
+  for (TaggedPc i = 0; i < kStacks; ++i) {
+    path.Cut(1);
+    path.Add(i + 1);
+    InternStack(table, &path);
+  }
+  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
   seen_stacks = nullptr;
 }
 
