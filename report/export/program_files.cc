@@ -13,13 +13,14 @@
 #include "report/base/printable.h"
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/metric.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
 
 constexpr char kMerged[] = "merged", kAgesKnown[] = "ages known", kPeak[] = "peak", kPeakStacks[] = "peak stacks";
-constexpr std::string_view kSumOf = "sum of ", kHighestOf = "the highest of ";
+constexpr std::string_view kSumOf = "sum of ";
 
 // "sum of 312 processes", "the highest of 312 processes" → 312.
 uint64_t ProcessesIn(const Profile& profile) {

@@ -44,12 +44,14 @@ std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, Are
   for (MemoryMapping& rest : *mappings) {
     const uint64_t end = rest.end;
     for (uint64_t at = up(rest.start); IsPrivateMemory(rest) && at < end; at += kArena) {
-      // A page that nobody has touched is not read: the kernel would make it, and the page table of it, for the program. A TiB that is
-      // reserved has 16,384 of them.
       if (const uint64_t there = pages->FirstPopulated(at, end); there != at) {
         at = up(there) - kArena;
         continue;
       }
+      // A page that nobody has touched is not read: the kernel would make it, and the page table of it, for the program. A TiB that is
+      // reserved has 16,384 of them, and before Linux 6.7 each is asked for by itself.
+      const PageTable::Share head = pages->Of(at, sizeof(uint64_t));
+      if (!pages->is_denied() && head.resident + head.swapped == 0) continue;
       if (!IsArena(at, memory)) continue;
       if (at != rest.start) {
         if (say == ArenasSay::kParts && pages->is_denied()) break;  // what is resident of each part cannot be told

@@ -54,7 +54,11 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   std::vector<MemoryMapping> mappings;
   // Some programs have 50,000 mappings, of 25 lines each.
   constexpr std::pair<std::string_view, uint64_t MemoryMapping::*> kFields[] = {
-      {"Rss:", &MemoryMapping::resident}, {"Swap:", &MemoryMapping::swapped}, {"AnonHugePages:", &MemoryMapping::huge}};
+      {"Rss:", &MemoryMapping::resident},
+      {"Swap:", &MemoryMapping::swapped},
+      {"AnonHugePages:", &MemoryMapping::huge},
+      {"Private_Hugetlb:", &MemoryMapping::hugetlb},
+      {"Shared_Hugetlb:", &MemoryMapping::hugetlb}};
   while (!smaps.empty()) {
     const std::string_view line = smaps.substr(0, smaps.find('\n'));
     smaps.remove_prefix(std::min(line.size() + 1, smaps.size()));
@@ -67,13 +71,8 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
       if (!line.starts_with(name) || mappings.empty()) continue;
       uint64_t kib = 0;
       if (sscanf(std::string(line.substr(name.size())).c_str(), "%lu kB", &kib) == 1)
-        mappings.back().*field = kib << 10;
+        mappings.back().*field += kib << 10;
     }
-    uint64_t kib = 0;
-    const std::string field(line.substr(0, line.find(':')));
-    if ((field == "Private_Hugetlb" || field == "Shared_Hugetlb") && !mappings.empty() &&
-        sscanf(std::string(line.substr(field.size())).c_str(), ": %lu kB", &kib) == 1)
-      mappings.back().hugetlb += kib << 10;
   }
   return mappings;
 }

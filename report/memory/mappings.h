@@ -1,7 +1,7 @@
 // What /proc/PID/smaps says of a process: each mapping, and how much of it is resident. And the page table behind it
 // (/proc/PID/pagemap): which pages of a block are.
 //
-// Same user, and the kernel's leave to look (ptrace scope, dumpable). The kernel walks the page tables: some 10 ms for each GiB.
+// Same user, and the kernel's leave to look (ptrace scope, dumpable). The kernel walks the page tables: some 20 ms for each GiB.
 #ifndef HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
 #define HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
 

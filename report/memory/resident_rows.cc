@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "report/memory/arenas.h"
@@ -112,14 +111,13 @@ absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline&
   if (pages.is_denied()) return absl::PermissionDeniedError("its page table may not be read (/proc/PID/pagemap)");
   const absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
-  std::vector<ResidentRow> before = std::exchange(snapshot->resident_rows, {});
   const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
   const bool in_time = shares.has_value();
   const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
   // It may have ended, or have become another program: then its page table was another's, or none.
   const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
   if (!in_time || is_gone) {
-    snapshot->resident_rows = std::move(before);
+    snapshot->resident_rows.clear();
     return !in_time ? absl::DeadlineExceededError("its page table takes too long to be read")
                     : absl::NotFoundError("its page table could not be read to the end");
   }

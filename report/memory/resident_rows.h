@@ -25,7 +25,7 @@
 namespace holdfast {
 
 // Fills resident_rows and what belongs to them. An error says why it cannot be known: nobody may look, the process has ended meanwhile, or `by` has passed; then
-// nothing is filled in. Same user, and the kernel's leave to look. Some 10 ms for each GiB of sampled blocks, and of mappings.
+// nothing is filled in. Same user, and the kernel's leave to look. Some 20 ms for each GiB of sampled blocks, and of mappings.
 absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot);
 
 // The pages of a range, up to 64 MiB at a time; nothing: `by` has passed.

@@ -144,8 +144,7 @@ std::string PeakOf(const Profile& profile) {
   // Less than the promised 2 % below is as good as the same.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
-  // Of processes that share a file, "the highest of 5 processes".
-  if (const auto merged = profile.CommentValue("merged"); merged.starts_with("the highest "))
+  if (const auto merged = profile.CommentValue("merged"); merged.starts_with(kHighestOf))
     text += fmt::format(" ({})", merged);
   return text;
 }

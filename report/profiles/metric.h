@@ -36,6 +36,8 @@ std::string ProfileKindOf(const Profile& profile);
 
 // The comments of a sum of files that had different ones: one for each of these.
 inline constexpr std::string_view kIntervalInPart = "interval in part";
+// The comment `merged` of a peak that processes share a file for: "the highest of 5 processes".
+inline constexpr std::string_view kHighestOf = "the highest of ";
 
 // The mean intervals that were in force, oldest first, 0 = off: of a profile whose interval was never changed, one. Of a sum of
 // files those of all of them, the smallest first. With the unit's name. Empty when the profile does not say.

@@ -264,6 +264,7 @@ void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(Tabl
 void TableFile::SetExporterPid(int32_t pid) const {
   WriteWord(offsetof(TableHeader, exporter_pid), static_cast<uint32_t>(pid));
 }
+
 void TableFile::SetBeat(uint32_t beat) const {
   WriteWord(offsetof(TableHeader, exporter_beat), beat);
   WriteWord(offsetof(TableHeader, exporter_beat_s), static_cast<uint32_t>(NowNs() / kSecond));

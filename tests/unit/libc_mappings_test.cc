@@ -2,6 +2,11 @@
 #include "report/memory/libc_mappings.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "report/memory/arenas.h"
+#include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
 namespace {
@@ -30,6 +35,31 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
 TEST(LibcMappings, AreNoneWhereTheProgramHasMappedItAll) {
   EXPECT_TRUE(LibcMappingsOf(ParseMappings(kMap), {{0x900000, 0x7f0000200000}}, {0x7f0000000000}).empty());
   EXPECT_TRUE(LibcMappingsOf({}, {}, {}).empty());
+}
+
+// Also where the kernel does not tell in one question where pages are: a page that is not there is not read, which would make it.
+TEST(Arenas, AreLookedForInPagesThatAreThere) {
+  constexpr uint64_t kArena = uint64_t{64} << 20, kHead = 0x30;
+  void* const reserved =
+      mmap(nullptr, 2 * kArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(reserved, MAP_FAILED);
+  const uint64_t start = (reinterpret_cast<uint64_t>(reserved) + kArena - 1) / kArena * kArena;
+  *reinterpret_cast<uint64_t*>(start) = start + kHead;
+  const auto find = [&](uint64_t entry) {
+    MadePagemap pagemap;
+    pagemap.Set(start, entry, 1);
+    PageTable pages = pagemap.Pages();
+    MemoryMapping mapping{};
+    mapping.start = start;
+    mapping.end = start + kPage;
+    mapping.writable = true;
+    std::vector<MemoryMapping> mappings = {mapping};
+    return FindArenas(ProcessMemory(getpid()), &pages, ArenasSay::kWhere, &mappings);
+  };
+  EXPECT_EQ(find(MadePagemap::kHere), std::set<uint64_t>{start});
+  EXPECT_EQ(find(MadePagemap::kSwapped), std::set<uint64_t>{start});
+  EXPECT_TRUE(find(0).empty());
+  munmap(reserved, 2 * kArena);
 }
 
 }  // namespace
