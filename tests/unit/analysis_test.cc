@@ -281,8 +281,8 @@ TEST_F(Analysis, PeaksAreThoseOfTheLargestProcesses) {
   }
   const Result top = testing::Catch([&](auto& out, auto& err) { return RunTop({.files = files}, out, err); });
   EXPECT_EQ(top.exit_code, 0) << top.err;
-  EXPECT_THAT(top.out, ::testing::ContainsRegex(
-                           "\npeak     app5: 5.86KiB at 2026-01-01T00:00:00.000Z[^\n]*\npeak     app4: "));
+  EXPECT_THAT(top.out,
+              ::testing::ContainsRegex("\npeak     app5: 5.86KiB at 2026-01-01T00:00:00.000Z[^\n]*\npeak     app4: "));
   EXPECT_THAT(top.out, ::testing::Not(HasSubstr("peak     app1: ")));
 }
 
