@@ -146,7 +146,7 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   at_quick_exit(AwaitLastProfile);
-  pthread_atfork(BeforeFork, AfterFork, nullptr);  // also of daemon and forkpty, which call fork inside libc
+  pthread_atfork(BeforeFork, AfterFork, InForkedChild);  // also of daemon and forkpty, which call fork inside libc
 }
 
 __attribute__((destructor)) void Destructor() {

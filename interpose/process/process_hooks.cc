@@ -82,7 +82,7 @@ HOLDFAST_EXPORT pid_t _Fork() noexcept {
   }
   BeforeFork();
   const pid_t child = real._Fork();
-  if (child != 0) AfterFork();
+  child != 0 ? AfterFork() : InForkedChild();
   return child;
 }
 

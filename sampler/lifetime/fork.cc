@@ -1,6 +1,9 @@
+#include "sampler/arch/processor.h"
+#include "sampler/contract/syscalls.h"
 #include "sampler/heap/heap.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/enter.h"
 #include "sampler/process/process.h"
 
 namespace holdfast {
@@ -10,6 +13,11 @@ void BeforeFork() {
   const uint64_t number = process.forks.fetch_add(1, std::memory_order_relaxed) + 1;
   thread_state.random += number * 0x9fb21c651e98df25;  // also where several threads fork at the same time
   DrawHeapGapAnew();
+}
+
+void InForkedChild() {
+  if (ownership == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
+  ownership->forked_pid.store(static_cast<int>(RawSyscall(SYS_getpid)), std::memory_order_relaxed);
 }
 
 void AfterFork() {

@@ -7,6 +7,7 @@
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/ranges/change_queue.h"
@@ -59,7 +60,9 @@ void BeginChild() {
   ResetScratch();
   ForgetModules();
   ForgetLabelFrames();
-  process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  // Whoever comes here first may be a vfork child of this process, which is another one.
+  const int noted = ownership->forked_pid.load(std::memory_order_relaxed);
+  process.pid = noted != 0 ? noted : static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;

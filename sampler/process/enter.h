@@ -28,6 +28,7 @@ void MakeOwnershipPage();
 struct OwnershipPage {
   std::atomic<uint32_t> state;        // enter.cc
   std::atomic<uint32_t> exact_epoch;  // 1 + ThreadState::epoch of its threads; 0: not begun
+  std::atomic<int> forked_pid;  // of a child of fork, noted by itself; 0: it is none, or nobody could (a raw clone)
 };
 extern HOLDFAST_HIDDEN OwnershipPage* ownership;  // null: the kernel cannot empty it (before 4.14)
 inline bool MayBeExactHere() { return ownership != nullptr; }

@@ -35,7 +35,7 @@ std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (const char* program :
        {"threads_exact", "realloc_cases", "allocators", "edge_sizes", "cross_thread_free", "operators_new",
-        "fork_profiles", "exec_itself", "short_threads", "early_and_late", "mixed_sizes"}) {
+        "fork_profiles", "vfork_in_child", "exec_itself", "short_threads", "early_and_late", "mixed_sizes"}) {
     cases.push_back({program, Launch::kPreload});
     cases.push_back({program, Launch::kRun});
   }
