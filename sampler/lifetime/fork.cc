@@ -1,4 +1,3 @@
-#include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/heap/heap.h"
 #include "sampler/hot_path/thread_state.h"

@@ -7,7 +7,6 @@
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/thread_state.h"
-#include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/ranges/change_queue.h"
@@ -27,7 +26,7 @@ uint64_t NewestInterval(const IntervalChange* intervals, const std::atomic<uint3
 
 }  // namespace
 
-void BeginChild() {
+void BeginChild(int forked_pid) {
   SharedTable* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
   ForgetLockSlots();
@@ -61,8 +60,7 @@ void BeginChild() {
   ForgetModules();
   ForgetLabelFrames();
   // Whoever comes here first may be a vfork child of this process, which is another one.
-  const int noted = ownership->forked_pid.load(std::memory_order_relaxed);
-  process.pid = noted != 0 ? noted : static_cast<int>(RawSyscall(SYS_getpid));
+  process.pid = forked_pid != 0 ? forked_pid : static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;

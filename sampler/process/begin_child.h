@@ -6,7 +6,8 @@ namespace holdfast {
 
 // The program is the same, but all that was recorded belongs to the parent: the child begins its own, empty profile. Nothing
 // to wait for: other threads of the parent are not here, whatever they were doing. Called once, by enter.cc.
-void BeginChild();
+// `forked_pid`: whose memory this is; 0: the calling process's.
+void BeginChild(int forked_pid);
 
 }  // namespace holdfast
 

@@ -53,7 +53,7 @@ bool OwnState() {
   uint32_t emptied = kEmptied;
   // A second thread of the child that comes here meanwhile just does not record.
   if (!ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) return false;
-  BeginChild();
+  BeginChild(ownership->forked_pid.load(std::memory_order_relaxed));
   ownership->state.store(kOurs, std::memory_order_release);
   return true;
 }
