@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "known.h"
+#include "resident_ending.h"
 
 enum { kLarge = 1 << 20, kSmall = 100, kThreads = 32 };
 static const uintptr_t kPage = 4096;
@@ -110,24 +111,5 @@ int main(int argc, char** argv) {
     raise(SIGSTOP);
     _exit(0);
   }
-  if (child > 0) {
-    int status;
-    waitpid(child, &status, WUNTRACED);
-  }
-  if (strcmp(mode, "wait") == 0) {
-    printf("ready\n");
-    fflush(stdout);
-    for (char c; read(0, &c, 1) > 0;) {
-    }
-  }
-  if (strcmp(mode, "vanish") == 0) raise(SIGKILL);
-  if (child <= 0) return 0;
-  // The child goes on once we have ended: our last profile is made while it shares our pages.
-  const pid_t parent = getpid();
-  if (fork() == 0) {
-    while (getppid() == parent) usleep(1000);
-    kill(child, SIGCONT);
-    _exit(0);
-  }
-  return 0;
+  return EndSeen(child, strcmp(mode, "wait") == 0, strcmp(mode, "vanish") == 0);
 }

@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "known.h"
+#include "resident_ending.h"
 
 #define PAGE 4096ul
 #define MIB (1ul << 20)
@@ -285,24 +286,5 @@ int main(int argc, char** argv) {
     raise(SIGSTOP);
     _exit(0);
   }
-  if (child > 0) {
-    int status;
-    waitpid(child, &status, WUNTRACED);
-  }
-  if (Has(argc, argv, "wait")) {
-    printf("ready\n");
-    fflush(stdout);
-    for (char c; read(0, &c, 1) > 0;) {
-    }
-  }
-  if (Has(argc, argv, "vanish")) raise(SIGKILL);
-  if (child <= 0) return 0;
-  // The child goes on once we have ended: our last profile is made while it shares our pages.
-  const pid_t parent = getpid();
-  if (fork() == 0) {
-    while (getppid() == parent) usleep(1000);
-    kill(child, SIGCONT);
-    _exit(0);
-  }
-  return 0;
+  return EndSeen(child, Has(argc, argv, "wait"), Has(argc, argv, "vanish"));
 }
