@@ -44,6 +44,8 @@ class Exact : public Profiled {
       EXPECT_EQ(heap.CommentNumber("free_calls"), total.at("alloc_objects") - total.at("inuse_objects"));
       EXPECT_EQ(heap.CommentNumber("free_bytes"), total.at("alloc_space") - total.at("inuse_space"));
       all.push_back(ByStack(heap));
+      std::erase_if(all.back(),
+                    [this](const auto& of) { return !by_address_.empty() && of.first.starts_with(by_address_); });
     }
     std::sort(all.begin(), all.end());
     return all;
@@ -71,7 +73,8 @@ class Exact : public Profiled {
     }
   }
 
-  bool too_deep_ = false;  // some of its stacks are cut off
+  bool too_deep_ = false;   // some of its stacks are cut off
+  std::string by_address_;  // what stacks begin with whose blocks are as large as an address happens to be long
 };
 
 class ExactPrograms : public Exact, public ::testing::WithParamInterface<const char*> {};
@@ -103,6 +106,8 @@ TEST_F(Exact, PythonIsRecordedTheSame) {
                                          "for i in range(200): deep(i % 40)\n"};
   // The first reader of a file may change its time of access, which python makes a block of where it is no small number.
   ASSERT_TRUE(RunAs(Launch::kBare, argv, {}).exited(0));
+  // Its compiler knows nodes by their addresses, as numbers: of 28 bytes below 1 GiB, where its heap lies once in a while, else of 32.
+  by_address_ = "PyLong_FromUnsignedLong;";
   ExpectTheSame(argv);
 }
 
