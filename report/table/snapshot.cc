@@ -198,7 +198,7 @@ class SnapshotReader {
     info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
     for (Offset at = stack.leaf; at != 0;) {
       const auto* node = At<Node>(at, sizeof(Node) + sizeof(TaggedPc));
-      const uint64_t count = node != nullptr ? node->frames[0] >> kNodeCountShift : 0;
+      const uint64_t count = node != nullptr ? node->count : 0;
       if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr)
         return Corrupt("bad frame", at);
       if (info->frames.size() + count > kMaxDepth + 1 || frames_left_ < count) return Corrupt("endless stack", offset);
@@ -284,34 +284,11 @@ class SnapshotReader {
       if (offset == 0) continue;
       if (absl::Status status = ReadStack(offset, overflow, !overflow, snapshot, &next); !status.ok()) return status;
     }
-    std::vector<Offset> lists;
-    for (const auto& list : head_->stack_heads) {
-      if (CounterValue(list) == 0) continue;  // of a short process nearly all
-      lists.assign(1, CounterValue(list));
-      while (!lists.empty()) {
-        const Offset offset = lists.back();
-        lists.pop_back();
-        if (offset == 0) continue;
-        const auto* record = At<Stack>(offset);
-        absl::Status status = record != nullptr && record->truncated == kIsBranch
-                                  ? ReadBranch(offset, &lists, &next)
-                                  : ReadStack(offset, false, false, snapshot, &next);
-        if (!status.ok()) return status;
-        lists.push_back(next);
+    for (const auto& list : head_->stack_lists) {
+      for (Offset offset = CounterValue(list); offset != 0; offset = next) {
+        if (absl::Status status = ReadStack(offset, false, false, snapshot, &next); !status.ok()) return status;
       }
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadBranch(Offset offset, std::vector<Offset>* lists, Offset* next) {
-    constexpr uint64_t kAsStacks = sizeof(StackBranch) / sizeof(Stack);
-    const auto* branch = At<StackBranch>(offset);
-    if (branch == nullptr || stacks_left_ < kAsStacks) return Corrupt("bad branch of stacks", offset);
-    stacks_left_ -= kAsStacks;
-    for (const auto& list : branch->heads) {
-      if (CounterValue(list) != 0) lists->push_back(CounterValue(list));
-    }
-    *next = branch->next;
     return absl::OkStatus();
   }
 

@@ -1,13 +1,13 @@
 // The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
 //
-//   offset 0          TableHeader   identity, options, control words, exact counters, losses, hash heads
-//   after the header  records       (records.h) Node, NodeBranch, Stack, Row, Module, LabelSet, LiveLevel, in the order in which they were needed
+//   offset 0          TableHeader   identity, options, control words, exact counters, losses, heads of lists
+//   after the header  records       (records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, in the order in which they were needed
 //
 // Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
 // A record is filled first and published last, by a release store of its offset into the list that holds it;
 // a reader that finds an offset therefore finds a whole record, also when the target was killed in the next instruction.
-// Records are never removed or moved. Only counters change after publication, and a Node's `next`, once.
+// Records are never removed or moved. Only counters change after publication.
 //
 // This header is included by the shim and by the tool: plain data, no code that allocates, locks or throws.
 // docs/format.md draws the same; kLayoutVersion changes with any change here.
@@ -26,7 +26,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 16;
+inline constexpr uint32_t kLayoutVersion = 17;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -43,8 +43,8 @@ struct FolderId {
 // The file grows (is backed with pages) by at most this much at a time.
 inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
 
-inline constexpr uint32_t kNodeHeads = 32768;
-inline constexpr uint32_t kStackHeads = 16384;
+// Of all stacks: so many that threads rarely push onto one at once.
+inline constexpr uint32_t kStackLists = 256;
 inline constexpr int kCounterShards = 16;
 inline constexpr int kIntervals = 32;
 
@@ -166,7 +166,7 @@ struct TableHeader {
   Offset missing_stack;                              // samples whose stack could not be taken
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;                 // how many have been begun
-  std::atomic<uint32_t> node_count, stack_count, module_count;
+  std::atomic<uint32_t> module_count;
   std::atomic<uint32_t> lock_count, pair_count, lock_number;
   std::atomic<Offset> lock_heads[kLockHeads];
   std::atomic<Offset> pair_heads[kPairHeads];
@@ -187,8 +187,7 @@ struct TableHeader {
 
   CounterShard counters[kCounterShards];
   LockCounters lock_counters[kCounterShards];
-  std::atomic<Offset> node_heads[kNodeHeads];
-  std::atomic<Offset> stack_heads[kStackHeads];
+  std::atomic<Offset> stack_lists[kStackLists];
 };
 
 inline constexpr uint32_t kKeepThinned = 0xffffffff;

@@ -117,52 +117,23 @@ inline constexpr char kLabelOverflow[] = "[overflow]";                // a value
 //     main … parse ◄── read … make_string       parent points towards main; a Stack names its innermost node
 //                  ◄── write … reply
 struct Node {
-  Offset parent;  // 0: the outermost node
-  Offset next;  // next node of the same hash head, a newer one; or a NodeBranch. 0 in a node of fewer than kNodeFrames
-  TaggedPc frames[];  // innermost first; their number stands in the first one from kNodeCountShift on
+  Offset parent;      // 0: the outermost node
+  uint32_t count;     // of frames
+  TaggedPc frames[];  // innermost first
 };
 static_assert(sizeof(Node) == 8);
-
-// Where a list of nodes has become long: whoever comes later stands in one of 16 lists of its own, by four further bits of
-// its hash. Only who adds nodes follows these lists; a reader comes from a Stack, by `parent`.
-struct NodeBranch {
-  Offset parent, next;  // 0, as in a Node
-  TaggedPc none;        // 0: a Node has its number of frames there
-  Offset heads[16];
-};
-static_assert(sizeof(NodeBranch) == 80);
-inline constexpr int kBranchAfter = 8;  // nodes
+inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << (kPcTagShift + kTagBits)) - 1;  // what a frame may have
 inline constexpr int kNodeFrames = 4;
-inline constexpr int kNodeCountShift = kPcTagShift + kTagBits;
-inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << kNodeCountShift) - 1;
-
-// Where a list of stacks has become long: its head leads to a branch for good, those that were there follow by `next`, and
-// whoever comes later stands in one of 16 lists, by four further bits of the hash. A reader follows these lists: so a stack
-// or a branch in one of them was made after the branch that leads to it, and lies behind it (see docs/format.md).
-//
-//     stack_heads[hash] ──► StackBranch ──next──► Stack → Stack → …      four, from before
-//                              └ heads[hash / 16384 % 16] ──► Stack → …   newest first, or StackBranch
-struct StackBranch {
-  uint64_t none;  // 0: in the place of a Stack's hash
-  Offset next;
-  Offset no_leaf, no_rows;  // 0
-  uint16_t no_depth;        // 0
-  uint16_t truncated;       // kIsBranch
-  std::atomic<Offset> heads[16];
-};
-static_assert(sizeof(StackBranch) == 88);
-inline constexpr int kStackBranchAfter = 4;  // stacks
-inline constexpr uint16_t kIsBranch = 2;
 
 // One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
 // share a hash is 3e-8.
 struct Stack {
   uint64_t hash;
-  Offset next;               // next stack of the same hash head
+  Offset next;               // an older one, of the same list
   Offset leaf;               // Node; 0 for the overflow stack and for samples without a stack
   std::atomic<Offset> rows;  // newest Row
   uint16_t depth;
-  uint16_t truncated;  // 1: outer frames are missing; kIsBranch: it is a StackBranch
+  uint16_t truncated;  // 1: outer frames are missing
 };
 static_assert(sizeof(Stack) == 24);
 

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <atomic>
@@ -16,6 +17,10 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/attributes.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace holdfast {
 

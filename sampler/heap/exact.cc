@@ -9,7 +9,6 @@
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/stacks/sample_stack.h"
-#include "sampler/tables/seen_stacks.h"
 
 namespace holdfast {
 
@@ -17,39 +16,52 @@ HOLDFAST_HOT_DATA constinit std::atomic<uint32_t> exact_interval_count{0};
 
 namespace {
 
-// The row of `stack`. Where the table is full: one of all threads.
-Row* FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
-  if (Row* own = FindOwnRow(table, stack, static_cast<uint8_t>(thread.owner), size_class)) return own;
-  return FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class);
+struct FoundRow {
+  Row* row;
+  bool known;  // it is this thread's and this stack's: may be remembered. Others count what comes to them
+};
+
+// Where the table is full: the thread's own of the overflow stack, or one of all threads.
+FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
+  const auto owner = static_cast<uint8_t>(thread.owner);
+  const bool overflows = table->OffsetOf(stack) == table->header()->overflow_stack;  // which is counted
+  if (!overflows) {
+    if (Row* own = FindOwnRow(table, stack, owner, size_class)) return {own, true};
+  }
+  if (Row* own = OwnOverflowRow(table, owner)) {
+    if (!overflows) table->Count(Loss::kStackTableFull);
+    return {own, false};
+  }
+  return {FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class), false};
 }
 
 // Of the stack that was just walked. `*stack`: 0 where it is not to be remembered.
-Row* FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
-                   TaggedPc labels, Offset* stack, uint64_t* path_hash) {
+FoundRow FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
+                       TaggedPc labels, Offset* stack, uint64_t* path_hash) {
   StackPath& path = memory->last().path();
   const uint64_t hash = *path_hash = path.HashWith(labels);
   if (const WalkMemory::KnownRow* known = memory->FindKnownRow(hash, size_class)) {
     Row* row = table->At<Row>(known->row);
     if (LIKELY(!IsFull(*row))) {
       *stack = known->stack;
-      return row;
+      return {row, true};
     }
   }
   Stack* interned = InternStack(table, &path, labels);
-  Row* row = FindRowOf(table, thread, interned, size_class);
-  *stack = row->owner != 0 ? table->OffsetOf(interned) : 0;
-  if (*stack != 0) memory->RememberRow(hash, size_class, table->OffsetOf(row), *stack);
-  return row;
+  const FoundRow found = FindRowOf(table, thread, interned, size_class);
+  *stack = found.known ? table->OffsetOf(interned) : 0;
+  if (found.known) memory->RememberRow(hash, size_class, table->OffsetOf(found.row), *stack);
+  return found;
 }
 
 // Of a stack that is not remembered, or not with this size class.
 Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
                  uint16_t size_class, bool unknown) {
   RememberedWalk* walk = unknown ? nullptr : memory->Find(caller);
-  Row* row;
+  FoundRow found;
   if (walk != nullptr) {
     if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
-    row = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
+    found = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
     SeeThreadNameIfWanted(thread);
     // Read once: a handler may set others.
@@ -60,20 +72,20 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
       case Walked::kLast: {
         Offset stack;
         uint64_t path_hash;
-        row = FindRowOfLast(table, thread, memory, size_class, labels, &stack, &path_hash);
+        found = FindRowOfLast(table, thread, memory, size_class, labels, &stack, &path_hash);
         if (stack != 0) walk = memory->KeepIfExpected(caller, path_hash, stack, label_word);
         break;
       }
       case Walked::kTrace:
-        row = FindRowOf(table, thread, InternStack(table, *last.trace(), labels), size_class);
+        found = FindRowOf(table, thread, InternStack(table, *last.trace(), labels), size_class);
         break;
       case Walked::kMissing:
-        row = FindRowOf(table, thread, MissingStack(table), size_class);
+        found = FindRowOf(table, thread, MissingStack(table), size_class);
         break;
     }
   }
-  if (walk != nullptr && row->owner != 0) walk->RememberRow(size_class, table->OffsetOf(row));
-  return row;
+  if (walk != nullptr && found.known) walk->RememberRow(size_class, table->OffsetOf(found.row));
+  return found.row;
 }
 
 void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
@@ -196,10 +208,11 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   if (!process.options.replay || !MayBeExactHere()) return;
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
-  BeginSeenStacks(table);
   // From now on a free asks the shadow map, too: before the first block that only that knows.
   BeginWithoutCounters();
   SetExactHere(thread);
+  // While there is room: what comes once the table is full goes the short way, too.
+  if (thread.owner != 0) OwnOverflowRow(table, static_cast<uint8_t>(thread.owner));
   exact_interval_count.store(interval_count, std::memory_order_release);
 }
 

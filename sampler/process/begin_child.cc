@@ -13,8 +13,8 @@
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/scratch.h"
 #include "sampler/tables/label_sets.h"
-#include "sampler/tables/seen_stacks.h"
 #include "sampler/tables/shadow_map.h"
+#include "sampler/tables/stack_table.h"
 
 namespace holdfast {
 
@@ -55,7 +55,7 @@ void BeginChild(int forked_pid) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
   }
   EndWithoutCounters();
-  ForgetSeenStacks();
+  ForgetStacks();
   ResetScratch();
   ForgetModules();
   ForgetLabelFrames();

@@ -5,9 +5,6 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/tables/table_room.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace holdfast {
 

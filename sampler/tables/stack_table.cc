@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "sampler/tables/stack_list.h"
+#include "sampler/tables/hash_index.h"
 
 namespace holdfast {
 namespace {
@@ -43,67 +43,29 @@ T* Publish(SharedTable* table, std::atomic<Offset>& head, T* record, Offset seen
   }
 }
 
-// Walks the list of nodes that one hash leads to. New nodes go to the end: outer frames, which every stack passes through,
-// came first and are found first. (A reader of the table does not follow these lists; the others must begin with their
-// newest, see docs/format.md.)
-class NodeList {
- public:
-  NodeList(SharedTable* table, uint64_t hash)
-      : table_(table),
-        hash_(hash / kNodeHeads),
-        end_(reinterpret_cast<Offset*>(&table->header()->node_heads[hash % kNodeHeads])) {}
-
-  // The next node that is `same`, from where the last look ended; null at the end of the list.
-  template <typename Same>
-  Node* Find(Same same) {
-    for (Offset at = __atomic_load_n(end_, __ATOMIC_ACQUIRE); at != 0; at = __atomic_load_n(end_, __ATOMIC_ACQUIRE)) {
-      Node* node = table_->At<Node>(at);
-      if (same(*node)) return node;
-      if (node->frames[0] == 0) {
-        Enter(table_->At<NodeBranch>(at));
-      } else {
-        end_ = &node->next;
-        ++length_;
-      }
-    }
-    return nullptr;
+// A record that is looked for elsewhere: readers come by the list. Release: who finds the offset finds the filled record.
+template <typename T>
+void Push(SharedTable* table, std::atomic<Offset>& head, T* record) {
+  record->next = head.load(std::memory_order_relaxed);
+  while (!head.compare_exchange_weak(record->next, table->OffsetOf(record), std::memory_order_release,
+                                     std::memory_order_relaxed)) {
   }
+}
 
-  // At the end of the list, `record` or, before it, a branch. False: another thread was first, and Find has to go on.
-  bool Append(Node* record) {
-    while (length_ >= kBranchAfter && hash_ >= 16) {
-      auto* branch = table_->New<NodeBranch>();
-      if (branch == nullptr) break;
-      if (!Publish(table_->OffsetOf(branch))) return false;  // ours stays unused: a few bytes lost to a race
-      Enter(branch);
-    }
-    return Publish(table_->OffsetOf(record));
-  }
+constinit HashIndex stacks_by_hash, nodes_by_hash;
 
- private:
-  // Release: who finds the offset finds the filled record.
-  bool Publish(Offset record) {
-    Offset none = 0;
-    return __atomic_compare_exchange_n(end_, &none, record, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-  }
-  void Enter(NodeBranch* branch) {
-    end_ = &branch->heads[hash_ % 16];
-    hash_ /= 16;
-    length_ = 0;
-  }
+// Most stacks have few rows, which are found by their list. Where one allocates in many sizes, for many threads, they are found
+// here once there are more.
+constinit HashIndex rows_by_key;
+constexpr int kListedRows = 4;
 
-  SharedTable* const table_;
-  uint64_t hash_;  // what is left of it for branches
-  Offset* end_;
-  int length_ = 0;  // since the head, or the last branch
-};
+constinit std::atomic<Offset> overflow_rows[kMostOwners + 1] = {};  // by owner, who alone uses his own
 
 constexpr int kMostNodes = kMaxDepth / kNodeFrames;
 
 // The hash of each full node of a stack, from the outermost on: of its frames and all outer ones. So none depends on where the
-// node before it is found, and all lists are asked for at once: an unknown stack mostly waits for memory.
+// node before it is found, and all are asked for at once: an unknown stack mostly waits for memory.
 void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
-  std::atomic<Offset>* const heads = table->header()->node_heads;
   uint64_t hash = 0;
   int nodes = 0;
   for (int left = trace.depth; left >= kNodeFrames; ++nodes) {
@@ -111,53 +73,43 @@ void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
       hash = HashFrame(hash, trace.frames[--left]);
     }
     hashes[nodes] = Mix(hash);
-    __builtin_prefetch(&heads[hashes[nodes] % kNodeHeads]);
+    nodes_by_hash.Ask(hashes[nodes]);
   }
-  for (int i = 0; i < nodes; ++i)
-    __builtin_prefetch(table->At<Node>(heads[hashes[i] % kNodeHeads].load(std::memory_order_relaxed)));
+  for (int i = 0; i < nodes; ++i) nodes_by_hash.AskForRecord(table, hashes[i]);
 }
 
-// The same for those of a path that are not known yet, and for the list of its stack.
-void AskForLists(SharedTable* table, const StackPath& path, uint64_t stack_hash) {
-  std::atomic<Offset>* const heads = table->header()->node_heads;
-  __builtin_prefetch(&table->header()->stack_heads[stack_hash % kStackHeads]);
+uint64_t HashOfNode(const StackPath& path, int at) { return Mix(path.hashes[at + kNodeFrames - 1]); }
+
+// The same for those of a path that are not known yet.
+void AskForNodes(SharedTable* table, const StackPath& path) {
   const int first = path.known_nodes * kNodeFrames;
-  const auto head_at = [&](int at) { return &heads[Mix(path.hashes[at + kNodeFrames - 1]) % kNodeHeads]; };
-  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames) __builtin_prefetch(head_at(at));
+  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames) nodes_by_hash.Ask(HashOfNode(path, at));
   for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames)
-    __builtin_prefetch(table->At<Node>(head_at(at)->load(std::memory_order_relaxed)));
+    nodes_by_hash.AskForRecord(table, HashOfNode(path, at));
 }
 
-// `frames`: `count` of them, innermost first. In no list. Null: the table is full.
-Node* MakeNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
+// `frames`: `count` of them, innermost first. 0: the table is full.
+Offset MakeNode(SharedTable* table, Offset parent, const TaggedPc* frames, int count) {
   auto* node = static_cast<Node*>(
       table->Allocate(static_cast<uint32_t>(sizeof(Node) + static_cast<size_t>(count) * sizeof(TaggedPc))));
-  if (node == nullptr) return nullptr;
+  if (node == nullptr) return 0;
   node->parent = parent;
-  node->frames[0] = frames[0] | static_cast<TaggedPc>(count) << kNodeCountShift;
-  for (int i = 1; i < count; ++i) node->frames[i] = frames[i];
-  return node;
+  node->count = static_cast<uint32_t>(count);
+  for (int i = 0; i < count; ++i) node->frames[i] = frames[i];
+  return table->OffsetOf(node);
 }
 
-// Of kNodeFrames frames. `hash`: as HashNodes says.
-Node* InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, uint64_t hash) {
-  const TaggedPc first = frames[0] | TaggedPc{kNodeFrames} << kNodeCountShift;
-  const auto same = [=](const Node& node) {
-    if (node.frames[0] != first || node.parent != parent) return false;
-    for (int i = 1; i < kNodeFrames; ++i) {
+// Of kNodeFrames frames. `hash`: as HashNodes says. 0: the table is full.
+Offset InternNode(SharedTable* table, Offset parent, const TaggedPc* frames, uint64_t hash) {
+  const auto same = [=](Offset at) {
+    const Node& node = *table->At<Node>(at);
+    if (node.parent != parent) return false;
+    for (int i = 0; i < kNodeFrames; ++i) {
       if (node.frames[i] != frames[i]) return false;
     }
     return true;
   };
-  NodeList list(table, hash);
-  if (Node* found = list.Find(same)) return found;
-  Node* node = MakeNode(table, parent, frames, kNodeFrames);
-  if (node == nullptr) return nullptr;
-  while (!list.Append(node)) {
-    if (Node* found = list.Find(same)) return found;  // ours stays unused: a few bytes lost to a race
-  }
-  table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
-  return node;
+  return nodes_by_hash.FindOrAdd(table, hash, same, [=] { return MakeNode(table, parent, frames, kNodeFrames); });
 }
 
 // The innermost frames of a new stack: `count` of them, fewer than kNodeFrames, and its labels. Where they are fewer together, too,
@@ -170,9 +122,8 @@ Offset LeafNode(SharedTable* table, Offset parent, const TaggedPc* frames, int c
     frames = with_labels;
     ++count;
   }
-  Node* node = count == kNodeFrames ? InternNode(table, parent, frames, Mix(frames_hash))
-                                    : MakeNode(table, parent, frames, count);
-  return node != nullptr ? table->OffsetOf(node) : 0;
+  return count == kNodeFrames ? InternNode(table, parent, frames, Mix(frames_hash))
+                              : MakeNode(table, parent, frames, count);
 }
 
 Stack* Overflow(SharedTable* table) {
@@ -180,87 +131,86 @@ Stack* Overflow(SharedTable* table) {
   return table->At<Stack>(table->header()->overflow_stack);
 }
 
-// Nodes of a full table would be looked for in lists that are long by now: 60 µs for each sample.
+// Nodes of a full table need not be looked for.
 bool HasNoRoom(SharedTable* table) {
   return UNLIKELY(table->IsFull(sizeof(Stack) + sizeof(Node) + kNodeFrames * sizeof(TaggedPc)));
 }
 
-uint16_t DepthWith(int depth, TaggedPc labels) { return static_cast<uint16_t>(labels == 0 ? depth : depth + 1); }
+// In a list, where readers find it, and in no index yet. 0: the table is full.
+Offset MakeStack(SharedTable* table, uint64_t hash, Offset leaf, int depth, TaggedPc labels, bool truncated) {
+  auto* stack = table->New<Stack>();
+  if (stack == nullptr) return 0;
+  stack->hash = hash;
+  stack->leaf = leaf;
+  stack->depth = static_cast<uint16_t>(labels == 0 ? depth : depth + 1);
+  stack->truncated = truncated;
+  Push(table, table->header()->stack_lists[hash % kStackLists], stack);
+  return table->OffsetOf(stack);
+}
 
-// After `list` has not found it.
-Stack* AddStack(SharedTable* table, StackList* list, uint64_t hash, Offset leaf, uint16_t depth, bool truncated) {
-  if (UNLIKELY(NoteSeen(hash))) {
-    if (Stack* found = list->Find()) return found;
-  }
-  while (true) {
-    list->Branch();
-    Stack* stack = table->New<Stack>();
-    if (stack == nullptr) return Overflow(table);
-    stack->hash = hash;
-    stack->leaf = leaf;
-    stack->depth = depth;
-    stack->truncated = truncated;
-    if (list->Push(stack)) {
-      NoteSeen(hash);  // what is noted may have begun meanwhile
-      table->header()->stack_count.fetch_add(1, std::memory_order_relaxed);
-      if (depth % kNodeFrames != 0) table->header()->node_count.fetch_add(1, std::memory_order_relaxed);
-      return stack;
-    }
-    if (Stack* found = list->Find()) return found;  // ours stays unused: a few bytes lost to a race
-  }
+// `make_leaf(&leaf)`: its innermost node, 0 for a stack without frames. False: the table is full.
+template <typename MakeLeaf>
+Stack* FindOrMake(SharedTable* table, uint64_t hash, int depth, TaggedPc labels, bool truncated, MakeLeaf make_leaf) {
+  const Offset found = stacks_by_hash.FindOrAdd(
+      table, hash, [=](Offset at) { return table->At<Stack>(at)->hash == hash; },
+      [&]() -> Offset {
+        Offset leaf = 0;
+        if (HasNoRoom(table) || !make_leaf(&leaf)) return 0;
+        return MakeStack(table, hash, leaf, depth, labels, truncated);
+      });
+  return found != 0 ? table->At<Stack>(found) : Overflow(table);
 }
 
 }  // namespace
 
+void ForgetStacks() {
+  stacks_by_hash.Forget();
+  nodes_by_hash.Forget();
+  rows_by_key.Forget();
+  for (auto& row : overflow_rows) row.store(0, std::memory_order_relaxed);
+}
+
 Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels) {
   const uint64_t frames_hash = HashOf(trace, labels), hash = StackHash(frames_hash, trace.truncated);
-  StackList list(table, hash);
-  if (Stack* found = list.Find()) return found;
-  if (HasNoRoom(table)) return Overflow(table);
-  Offset parent = 0;
-  uint64_t hashes[kMostNodes];
-  HashNodes(table, trace, hashes);
-  int left = trace.depth;
-  for (int i = 0; left >= kNodeFrames; ++i) {
-    left -= kNodeFrames;
-    Node* node = InternNode(table, parent, &trace.frames[left], hashes[i]);
-    if (node == nullptr) return Overflow(table);
-    parent = table->OffsetOf(node);
-  }
-  if ((left > 0 || labels != 0) && (parent = LeafNode(table, parent, trace.frames, left, labels, frames_hash)) == 0)
-    return Overflow(table);
-  return AddStack(table, &list, hash, parent, DepthWith(trace.depth, labels), trace.truncated);
+  const auto make_leaf = [&](Offset* leaf) {
+    uint64_t hashes[kMostNodes];
+    HashNodes(table, trace, hashes);
+    int left = trace.depth;
+    for (int i = 0; left >= kNodeFrames; ++i) {
+      left -= kNodeFrames;
+      *leaf = InternNode(table, *leaf, &trace.frames[left], hashes[i]);
+      if (*leaf == 0) return false;
+    }
+    if (left > 0 || labels != 0) *leaf = LeafNode(table, *leaf, trace.frames, left, labels, frames_hash);
+    return *leaf != 0 || trace.depth == 0;
+  };
+  return FindOrMake(table, hash, trace.depth, labels, trace.truncated, make_leaf);
 }
 
 Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int depth = path->depth;
   const uint64_t frames_hash = path->HashWith(labels), hash = StackHash(frames_hash, false);
-  AskForLists(table, *path, hash);
-  StackList list(table, hash);
-  if (!list.IsSurelyNew()) {
-    if (Stack* found = list.Find()) return found;
-  }
-  if (HasNoRoom(table)) return Overflow(table);
-  Offset parent = path->known_nodes != 0 ? path->nodes[path->known_nodes - 1] : 0;
-  TaggedPc frames[kNodeFrames];
-  const auto innermost_first = [&](int at, int count) {
-    for (int i = 0; i < count; ++i) frames[i] = path->frames[at + count - 1 - i];
-    return frames;
+  const auto make_leaf = [&](Offset* leaf) {
+    AskForNodes(table, *path);
+    *leaf = path->known_nodes != 0 ? path->nodes[path->known_nodes - 1] : 0;
+    TaggedPc frames[kNodeFrames];
+    const auto innermost_first = [&](int at, int count) {
+      for (int i = 0; i < count; ++i) frames[i] = path->frames[at + count - 1 - i];
+      return frames;
+    };
+    int at = path->known_nodes * kNodeFrames;
+    for (; depth - at >= kNodeFrames; at += kNodeFrames) {
+      *leaf = InternNode(table, *leaf, innermost_first(at, kNodeFrames), HashOfNode(*path, at));
+      if (*leaf == 0) return false;
+      path->nodes[at / kNodeFrames] = *leaf;
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
+      path->known_nodes = at / kNodeFrames + 1;
+    }
+    if (at < depth || labels != 0)
+      *leaf = LeafNode(table, *leaf, innermost_first(at, depth - at), depth - at, labels, frames_hash);
+    return *leaf != 0;
   };
-  int at = path->known_nodes * kNodeFrames;
-  for (; depth - at >= kNodeFrames; at += kNodeFrames) {
-    const uint64_t of_node = Mix(path->hashes[at + kNodeFrames - 1]);
-    Node* node = InternNode(table, parent, innermost_first(at, kNodeFrames), of_node);
-    if (node == nullptr) return Overflow(table);
-    parent = table->OffsetOf(node);
-    path->nodes[at / kNodeFrames] = parent;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
-    path->known_nodes = at / kNodeFrames + 1;
-  }
-  if ((at < depth || labels != 0) &&
-      (parent = LeafNode(table, parent, innermost_first(at, depth - at), depth - at, labels, frames_hash)) == 0)
-    return Overflow(table);
-  return AddStack(table, &list, hash, parent, DepthWith(depth, labels), false);
+  return FindOrMake(table, hash, depth, labels, false, make_leaf);
 }
 
 void NoteRow(SharedTable* table, Row* row) {
@@ -274,25 +224,72 @@ void NoteRow(SharedTable* table, Row* row) {
 
 namespace {
 
-// Null: the table is full. `mark`: the kind of wait, or the owner.
-Row* FindOrMakeRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t size_class) {
-  const auto same = [=](const Row& row) {
+// What tells the rows of a stack apart. `mark`: the kind of wait, the owner, …
+struct RowKey {
+  ProfileKind profile;
+  uint8_t mark;
+  uint16_t size_class;
+  bool IsOf(const Row& row) const {
     return row.size_class == size_class && row.profile == profile && row.owner == mark && !IsFull(row);
-  };
+  }
+  // Rows do not say whose they are: of two that have the same key the upper half is the same only where the stack is.
+  uint64_t HashOf(Offset stack) const {
+    const uint32_t key = uint32_t{size_class} << 16 | uint32_t{mark} << 8 | static_cast<uint32_t>(profile);
+    return uint64_t{stack * 0x9e3779b1u ^ static_cast<uint32_t>(Mix(key) >> 32)} << 32;
+  }
+};
+
+// In no list of its stack yet. 0: the table is full.
+Offset MakeRow(SharedTable* table, const RowKey& key) {
+  Row* row = table->New<Row>();
+  if (row == nullptr) return 0;
+  row->profile = key.profile;
+  row->owner = key.mark;
+  row->size_class = key.size_class;
+  // First of all: a handler may jump out before the other list has it, which then has no use for it.
+  if (key.profile == ProfileKind::kHeap) NoteRow(table, row);
+  return table->OffsetOf(row);
+}
+
+// Of a stack that has more than kListedRows; `listed`: as many of them, if that is all.
+Offset FindIndexedRow(SharedTable* table, Stack* stack, const RowKey& key, const Offset* listed) {
+  const Offset of = table->OffsetOf(stack);
+  for (int i = 0; listed != nullptr && i < kListedRows; ++i) {
+    const Row& row = *table->At<Row>(listed[i]);
+    const RowKey its{row.profile, row.owner, row.size_class};
+    rows_by_key.FindOrAdd(
+        table, its.HashOf(of), [&](Offset at) { return at == listed[i]; }, [&] { return listed[i]; });
+  }
+  return rows_by_key.FindOrAdd(
+      table, key.HashOf(of), [&](Offset at) { return key.IsOf(*table->At<Row>(at)); },
+      [&] {
+        const Offset made = MakeRow(table, key);
+        if (made != 0) Push(table, stack->rows, table->At<Row>(made));
+        return made;
+      });
+}
+
+// Null: the table is full.
+Row* FindOrMakeRow(SharedTable* table, Stack* stack, const RowKey& key) {
   const Offset seen = stack->rows.load(std::memory_order_acquire);
-  for (Offset at = seen; at != 0;) {
+  Offset listed[kListedRows];
+  int count = 0;
+  for (Offset at = seen; at != 0 && count < kListedRows;) {
     Row* row = table->At<Row>(at);
-    if (same(*row)) return row;
+    if (key.IsOf(*row)) return row;
+    listed[count++] = at;
     at = row->next;
   }
-  Row* row = table->New<Row>();
-  if (row == nullptr) return nullptr;
-  row->profile = profile;
-  row->owner = mark;
-  row->size_class = size_class;
-  // First of all: a handler may jump out before the other list has it, which then has no use for it.
-  if (profile == ProfileKind::kHeap) NoteRow(table, row);
-  return Publish(table, stack->rows, row, seen, same);
+  Offset found;
+  if (LIKELY(count < kListedRows)) {
+    found = MakeRow(table, key);
+    if (found != 0)
+      return Publish(table, stack->rows, table->At<Row>(found), seen, [&](const Row& row) { return key.IsOf(row); });
+  } else {
+    const bool all = table->At<Row>(listed[kListedRows - 1])->next == 0;
+    found = FindIndexedRow(table, stack, key, all ? listed : nullptr);
+  }
+  return found != 0 ? table->At<Row>(found) : nullptr;
 }
 
 }  // namespace
@@ -304,14 +301,23 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
 Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number) {
   TableHeader& head = *table->header();
   if (table->OffsetOf(stack) == head.overflow_stack) mark = 0, number = 0;
-  if (Row* row = FindOrMakeRow(table, stack, profile, mark, number)) return row;
+  if (Row* row = FindOrMakeRow(table, stack, {profile, mark, number})) return row;
   table->Count(Loss::kStackTableFull);
   return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
 }
 
 Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class) {
-  if (table->OffsetOf(stack) == table->header()->overflow_stack) return nullptr;
-  return FindOrMakeRow(table, stack, ProfileKind::kHeap, owner, size_class);
+  return FindOrMakeRow(table, stack, {ProfileKind::kHeap, owner, size_class});
+}
+
+Row* OwnOverflowRow(SharedTable* table, uint8_t owner) {
+  std::atomic<Offset>& known = overflow_rows[owner];
+  if (const Offset at = known.load(std::memory_order_relaxed); LIKELY(at != 0)) {
+    if (Row* row = table->At<Row>(at); LIKELY(!IsFull(*row))) return row;
+  }
+  Row* row = FindOwnRow(table, table->At<Stack>(table->header()->overflow_stack), owner, 0);
+  if (row != nullptr) known.store(table->OffsetOf(row), std::memory_order_relaxed);
+  return row;
 }
 
 bool MakeSpecialStacks(SharedTable* table) {

@@ -3,11 +3,11 @@
 // A stack's frames lie in a tree of calls that all stacks share (Node); a Stack names a leaf of it and is found by the
 // hash of its frames, so that a stack seen before costs one look-up and no comparison of frames.
 //
-//     stack_heads[hash] → Stack → Stack → …        rows: Stack → Row(class 64) → Row(class 96) → …
-//                       → StackBranch → 16 further lists, once there are more than a few
+//     HashIndex ──hash──► Stack ──rows──► Row(class 64) → Row(class 96) → …        of the program, when it samples
+//     stack_lists[0 … 255] ──► Stack ──next──► Stack → …                           of who reads the table
 //
 // Any thread; lock-free: lists only grow at their heads. Two threads that add the same record at the same time agree on
-// one: who loses the race finds the winner's.
+// one: who loses the race finds the winner's; a stack that lost stays in its list, without rows.
 #ifndef HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 #define HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 
@@ -33,6 +33,9 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels 
 inline uint64_t HashFrame(uint64_t outer, TaggedPc frame) {
   return (std::rotl(outer, 23) ^ frame) * 0x9e3779b97f4a7c15;
 }
+
+// In a child of fork, before it has a table of its own.
+void ForgetStacks();
 
 // A stack that is kept from its outermost frame on, so that the next one with the same outer frames neither hashes them nor looks
 // for their nodes. Its memory may be zeros at first.
@@ -70,9 +73,10 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
 // The same of other kinds than heap and locks. `mark`: the MappingKind, or ThrownBits; `number`: as Row::size_class.
 Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number);
 
-// The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full, or the stack is the
-// overflow stack.
+// The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full.
 Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class);
+// That of the overflow stack, of all size classes. Null: it was not asked for while there was room.
+Row* OwnOverflowRow(SharedTable* table, uint8_t owner);
 
 // Adds a heap row to the list of all (HeapInUse::newest_row).
 void NoteRow(SharedTable* table, Row* row);

@@ -30,7 +30,7 @@ constexpr uint64_t kDelayNs = (UINT64_MAX >> kAmountFractionBits) - 1000,
 
 static void MakeOld(TableHeader* table) {
   char* bytes = reinterpret_cast<char*>(table);
-  for (const auto& head : table->stack_heads) {
+  for (const auto& head : table->stack_lists) {
     for (Offset at = head; at != 0;) {
       const auto* stack = reinterpret_cast<Stack*>(bytes + uint64_t{at} * kUnit);
       // Of the heap's rows only the newest, which is the one that goes on.

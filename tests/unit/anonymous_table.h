@@ -4,6 +4,7 @@
 
 #include "sampler/contract/syscalls.h"
 #include "sampler/tables/shared_table.h"
+#include "sampler/tables/stack_table.h"
 
 namespace holdfast {
 
@@ -14,6 +15,7 @@ inline SharedTable* UseAnonymousTable(uint64_t bytes = 8 << 20) {
   header->backed = static_cast<uint32_t>(bytes / kUnit);  // so that it never grows
   auto* table = reinterpret_cast<SharedTable*>(header);
   current_table = table;
+  ForgetStacks();
   return table;
 }
 

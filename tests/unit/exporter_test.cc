@@ -71,7 +71,7 @@ class ExporterTest : public ::testing::Test {
   }
   static void AddAllocation(const MappedTable& mapped) {
     auto* bytes = reinterpret_cast<char*>(mapped.header());
-    for (const auto& list : mapped.header()->stack_heads) {
+    for (const auto& list : mapped.header()->stack_lists) {
       if (list == 0) continue;
       const auto* stack = reinterpret_cast<Stack*>(bytes + uint64_t{list} * kUnit);
       reinterpret_cast<Row*>(bytes + uint64_t{stack->rows} * kUnit)->sums[kAllocObjects] += 1 << kCountFractionBits;

@@ -118,8 +118,7 @@ TEST_F(LabelSets, AreTheInnermostFrameOfAStack) {
       expected.insert(expected.begin(), labels);
       for (Offset at = stack->leaf; at != 0; at = table_->At<Node>(at)->parent) {
         const Node& node = *table_->At<Node>(at);
-        for (uint64_t i = 0; i < node.frames[0] >> kNodeCountShift; ++i)
-          frames.push_back(node.frames[i] & kTaggedPcMask);
+        for (uint64_t i = 0; i < node.count; ++i) frames.push_back(node.frames[i]);
       }
       EXPECT_EQ(frames, expected);
     }

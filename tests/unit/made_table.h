@@ -65,7 +65,7 @@ class MadeTable {
   // Frames leaf first. Published in the lists of the header.
   Offset AddStack(const std::vector<TaggedPc>& frames, bool truncated = false) {
     const Offset offset = MakeStack(frames, truncated);
-    auto& list = head().stack_heads[head().stack_count++ % kStackHeads];
+    auto& list = head().stack_lists[stacks_++ % kStackLists];
     At<Stack>(offset).next = list;
     list = offset;
     return offset;
@@ -84,7 +84,7 @@ class MadeTable {
         node = Allocate(sizeof(Node) + count * sizeof(TaggedPc));
         At<Node>(node).parent = parent;
         for (size_t i = 0; i < count; ++i) At<Node>(node).frames[i] = frames[left + i];
-        At<Node>(node).frames[0] |= uint64_t{count} << kNodeCountShift;
+        At<Node>(node).count = static_cast<uint32_t>(count);
       }
       parent = node;
     }
@@ -154,6 +154,7 @@ class MadeTable {
   };
   size_t capacity_;
   std::unique_ptr<char, Free> memory_;
+  uint32_t stacks_ = 0;
   std::map<std::pair<Offset, std::vector<TaggedPc>>, Offset> nodes_;
 };
 

@@ -173,13 +173,14 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
     for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
       const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)),
                    row = allocate(sizeof(Row));
-      reinterpret_cast<Node*>(at(node))->frames[0] = (i + 1) | TaggedPc{1} << kNodeCountShift;
+      reinterpret_cast<Node*>(at(node))->count = 1;
+      reinterpret_cast<Node*>(at(node))->frames[0] = i + 1;
       auto* filled_row = reinterpret_cast<Row*>(at(row));
       filled_row->sums[kAllocObjects] = 1 << kCountFractionBits;
       auto* filled = reinterpret_cast<Stack*>(at(stack));
       filled->leaf = node;
       filled->rows = row;
-      auto& list = head->stack_heads[i % kStackHeads];
+      auto& list = head->stack_lists[i % kStackLists];
       filled->next = list;
       list.store(stack, std::memory_order_release);
       if (last_stack != 0) {  // and a second row for an older stack

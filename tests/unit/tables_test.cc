@@ -14,7 +14,6 @@
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/locks/lock_times.h"
-#include "sampler/tables/seen_stacks.h"
 #include "sampler/tables/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
@@ -97,14 +96,16 @@ TEST(StackTable, SharedOuterFramesAreStoredOnce) {
   SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   static_assert(kNodeFrames == 4);
-  InternStack(table, Trace({100, 5, 4, 3, 2, 1}));
-  EXPECT_EQ(table->header()->node_count, 2u);
-  InternStack(table, Trace({101, 5, 4, 3, 2, 1}));
-  EXPECT_EQ(table->header()->node_count, 3u);
-  InternStack(table, Trace({4, 3, 2, 1}));
-  EXPECT_EQ(table->header()->node_count, 3u) << "the outer four alone";
-  InternStack(table, Trace({3, 2, 1}));
-  EXPECT_EQ(table->header()->node_count, 4u) << "the innermost node of a stack is its own";
+  std::set<Offset> nodes;
+  const auto nodes_after = [&](std::initializer_list<TaggedPc> frames) {
+    for (Offset at = InternStack(table, Trace(frames))->leaf; at != 0; at = table->At<Node>(at)->parent)
+      nodes.insert(at);
+    return nodes.size();
+  };
+  EXPECT_EQ(nodes_after({100, 5, 4, 3, 2, 1}), 2u);
+  EXPECT_EQ(nodes_after({101, 5, 4, 3, 2, 1}), 3u);
+  EXPECT_EQ(nodes_after({4, 3, 2, 1}), 3u) << "the outer four alone";
+  EXPECT_EQ(nodes_after({3, 2, 1}), 4u) << "the innermost node of a stack is its own";
 }
 
 // As LastWalk keeps it: the outer frames stay, the inner ones are others.
@@ -134,113 +135,57 @@ TEST(StackTable, APathAndATraceOfTheSameFramesAreOneStack) {
     std::vector<TaggedPc> found;  // innermost first
     for (Offset at = by_path->leaf; at != 0; at = table->At<Node>(at)->parent) {
       const Node& node = *table->At<Node>(at);
-      for (uint64_t j = 0; j < node.frames[0] >> kNodeCountShift; ++j) found.push_back(node.frames[j] & kTaggedPcMask);
+      for (uint64_t j = 0; j < node.count; ++j) found.push_back(node.frames[j]);
     }
     ASSERT_EQ(found, std::vector<TaggedPc>(frames.rbegin(), frames.rend())) << i;
   }
 }
 
-// Of all lists, behind branches, too.
+// Of those that have rows: of a race more may be in the lists.
 std::map<uint64_t, int> StacksByHash(SharedTable* table) {
   std::map<uint64_t, int> by_hash;
-  const auto count = [&](auto&& self, Offset at) -> void {
-    for (; at != 0; at = table->At<Stack>(at)->next) {
+  for (const auto& list : table->header()->stack_lists) {
+    for (Offset at = list; at != 0; at = table->At<Stack>(at)->next) {
       const Stack* stack = table->At<Stack>(at);
-      if (stack->truncated != kIsBranch) {
-        ++by_hash[stack->hash];
-        continue;
-      }
-      for (const auto& head : table->At<StackBranch>(at)->heads) self(self, head.load());
+      if (stack->rows != 0) ++by_hash[stack->hash];
     }
-  };
-  for (const auto& head : table->header()->stack_heads) count(count, head.load());
+  }
   return by_hash;
 }
 
-// As long as SeenStacks says of each whether it is new, no list is searched for most of them. Some stood in the table before it began,
-// others come by the way that asks nothing.
+// They meet at the same stack all the time, also while the index grows, which it does seven times.
 TEST(StackTable, NewStacksThatFourThreadsAddAtOnceAreThereOnceEach) {
-  SharedTable* table = UseAnonymousTable(size_t{256} << 20);
-  ASSERT_TRUE(MakeSpecialStacks(table));
-  constexpr TaggedPc kStacks = 100'000;
-  for (TaggedPc i = 0; i < 1000; ++i) InternStack(table, Trace({i + 1, 7}));
-  BeginSeenStacks(table);
-  ASSERT_NE(seen_stacks.load(), nullptr);
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 4; ++number) {
-    threads.emplace_back([table, number] {
-      StackPath path;
-      path.Add(7);
-      for (TaggedPc i = 0; i < kStacks; ++i) {
-        path.Cut(1);
-        path.Add(i + 1);
-        if (number == 3)
-          InternStack(table, Trace({i + 1, 7}));
-        else
-          InternStack(table, &path);
-      }
-    });
+  constexpr TaggedPc kStacks = 200'000;
+  for (int round = 0; round < 3; ++round) {
+    SharedTable* table = UseAnonymousTable(size_t{256} << 20);
+    ASSERT_TRUE(MakeSpecialStacks(table));
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number) {
+      threads.emplace_back([table, number] {
+        StackPath path;
+        path.Add(7);
+        for (TaggedPc i = 0; i < kStacks; ++i) {
+          path.Cut(1);
+          path.Add(i + 1);
+          Stack* stack = number == 3 ? InternStack(table, Trace({i + 1, 7})) : InternStack(table, &path);
+          FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const std::map<uint64_t, int> by_hash = StacksByHash(table);
+    EXPECT_EQ(by_hash.size(), kStacks);
+    for (const auto& [hash, times] : by_hash) ASSERT_EQ(times, 1) << hash;
   }
-  for (std::thread& thread : threads) thread.join();
-  const std::map<uint64_t, int> by_hash = StacksByHash(table);
-  EXPECT_EQ(by_hash.size(), kStacks);
-  for (const auto& [hash, times] : by_hash) ASSERT_EQ(times, 1) << hash;
-  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
-  ForgetSeenStacks();
-  for (const auto& word : seen_stacks.load()->words) ASSERT_EQ(word.load(), 0u);
-  seen_stacks = nullptr;
 }
 
-// While SeenStacks begins others go on, and the stacks of before are not noted at once.
-TEST(StackTable, StacksOfBeforeStayOnceEachWhileSeenStacksBegins) {
-  SharedTable* table = UseAnonymousTable(size_t{256} << 20);
-  ASSERT_TRUE(MakeSpecialStacks(table));
-  constexpr TaggedPc kStacks = 20'000;
-  for (TaggedPc i = 0; i < kStacks; ++i) InternStack(table, Trace({i + 1, 7}));
-  std::atomic<int> at_it{0};
-  std::atomic<bool> over{false};
-  std::vector<std::thread> threads;
-  for (TaggedPc number = 0; number < 2; ++number) {
-    threads.emplace_back([table, number, &at_it, &over] {
-      StackPath path;
-      path.Add(7);
-      for (TaggedPc i = number * 10'000; !over.load(std::memory_order_relaxed); ++i) {
-        path.Cut(1);
-        path.Add(i % kStacks + 1);
-        InternStack(table, &path);
-        if (i == number * 10'000) ++at_it;
-      }
-    });
-  }
-  while (at_it.load() < 2) std::this_thread::yield();
-  for (int times = 0; times < 200; ++times) {
-    seen_stacks = nullptr;
-    BeginSeenStacks(table);
-    std::this_thread::yield();
-  }
-  over = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
-  seen_stacks = nullptr;
-}
-
-// A handler jumped out in the midst of it.
-TEST(StackTable, SeenStacksThatAreNotCompleteSayNothing) {
+TEST(StackTable, NothingOfTheParentIsFoundInAChild) {
   SharedTable* table = UseAnonymousTable(size_t{64} << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
-  constexpr TaggedPc kStacks = 1000;
-  for (TaggedPc i = 0; i < kStacks; ++i) InternStack(table, Trace({i + 1, 7}));
-  auto left = std::make_unique<SeenStacks>();
-  seen_stacks = left.get();
-  StackPath path;
-  path.Add(7);
-  for (TaggedPc i = 0; i < kStacks; ++i) {
-    path.Cut(1);
-    path.Add(i + 1);
-    InternStack(table, &path);
-  }
-  EXPECT_EQ(table->header()->stack_count.load(), kStacks);
-  seen_stacks = nullptr;
+  std::vector<Stack*> of_parent;
+  for (TaggedPc pc = 1; pc <= 50'000; ++pc) of_parent.push_back(InternStack(table, Trace({pc, 2, 3, 4, 5})));
+  ForgetStacks();
+  for (TaggedPc pc = 1; pc <= 50'000; ++pc) ASSERT_NE(InternStack(table, Trace({pc, 2, 3, 4, 5})), of_parent[pc - 1]);
 }
 
 TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
@@ -252,7 +197,7 @@ TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
     std::vector<TaggedPc> frames;
     for (Offset at = InternStack(table, trace)->leaf; at != 0; at = table->At<Node>(at)->parent) {
       const Node& node = *table->At<Node>(at);
-      for (uint64_t i = 0; i < node.frames[0] >> kNodeCountShift; ++i) frames.push_back(node.frames[i] & kTaggedPcMask);
+      for (uint64_t i = 0; i < node.count; ++i) frames.push_back(node.frames[i]);
     }
     EXPECT_EQ(frames, std::vector<TaggedPc>(trace.frames, trace.frames + depth));
   }
@@ -271,69 +216,22 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
   EXPECT_NE(table->OffsetOf(InternStack(table, Trace({1}))), table->header()->overflow_stack);
 }
 
-// How many records are passed on the way to each node below `at`, after `passed` that were passed on the way there.
-void CountSteps(SharedTable* table, Offset at, int passed, std::vector<int>* steps) {
-  for (; at != 0; ++passed) {
-    const Node* node = table->At<Node>(at);
-    if (node->frames[0] == 0) {
-      for (const Offset head : table->At<NodeBranch>(at)->heads) CountSteps(table, head, passed + 1, steps);
-      return;
-    }
-    steps->push_back(passed);
-    at = node->next;
-  }
-}
-
-// The same for stacks: own list first, then what was there before each branch, the innermost first.
-void CountStackSteps(SharedTable* table, Offset at, Offset branch_at, int passed, std::vector<int>* steps) {
-  int later = 0;  // records of lists that are looked at before this one
-  if (at != 0 && table->At<Stack>(at)->truncated == kIsBranch) {
-    const auto& branch = *table->At<StackBranch>(at);
-    EXPECT_EQ(branch.none, 0u);
-    const size_t before = steps->size();
-    for (const auto& head : branch.heads) CountStackSteps(table, head, at, passed + 1, steps);
-    later = 1 + static_cast<int>(steps->size() - before) / 16;
-    branch_at = 0;  // these were there first
-    at = branch.next;
-  }
-  for (passed += later; at != 0; ++passed) {
-    const Stack* stack = table->At<Stack>(at);
-    ASSERT_NE(stack->truncated, kIsBranch);
-    EXPECT_GT(at, branch_at) << "a reader that copies from the start would find it half made";
-    steps->push_back(passed);
-    at = stack->next;
-  }
-}
-
-TEST(StackTable, AmongAMillionNodesEachIsThereOnceAndSoonFound) {
+TEST(StackTable, AmongAMillionNodesEachIsThereOnce) {
   SharedTable* table = UseAnonymousTable(256 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
   constexpr TaggedPc kNodes = 1'000'000;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    // All of them all nodes, in the same order: so that they meet at the ends of lists.
-    threads.emplace_back([table] {
-      for (TaggedPc pc = 1; pc <= kNodes; ++pc) InternStack(table, Trace({pc, 3, 2, 1}));
+  std::vector<std::vector<Offset>> leaves(4);
+  for (auto& of_thread : leaves) {
+    // All of them all nodes, in the same order: so that they meet.
+    threads.emplace_back([table, &of_thread] {
+      for (TaggedPc pc = 1; pc <= kNodes; ++pc) of_thread.push_back(InternStack(table, Trace({pc, 3, 2, 1}))->leaf);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(table->header()->node_count, kNodes);
-  EXPECT_EQ(table->header()->stack_count, kNodes);
-  std::vector<int> steps;
-  for (const auto& head : table->header()->node_heads) CountSteps(table, head, 0, &steps);
-  EXPECT_EQ(steps.size(), kNodes);
-  int64_t all = 0;
-  for (const int each : steps) all += each;
-  EXPECT_LT(all / steps.size(), 9u) << "one list for each head: 15";
-  EXPECT_LT(*std::max_element(steps.begin(), steps.end()), 30);
-
-  steps.clear();
-  for (const auto& head : table->header()->stack_heads) CountStackSteps(table, head, 0, 0, &steps);
-  EXPECT_EQ(steps.size(), kNodes);
-  all = 0;
-  for (const int each : steps) all += each;
-  EXPECT_LT(all / steps.size(), 6u) << "one list for each head: 30";
-  EXPECT_LT(*std::max_element(steps.begin(), steps.end()), 20);
+  for (const auto& of_thread : leaves) ASSERT_EQ(of_thread, leaves[0]);
+  std::sort(leaves[0].begin(), leaves[0].end());
+  EXPECT_EQ(std::unique(leaves[0].begin(), leaves[0].end()), leaves[0].end());
 }
 
 TEST(StackTable, RowsAreByKindWaitAndSizeClass) {
@@ -398,7 +296,6 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(table->header()->stack_count, kStacks + 0u);
   // All heap rows are in the list of their own, once, and the overflow stack's; races may have left some that nobody uses.
   std::set<Offset> rows;
   for (Offset at = table->header()->in_use.newest_row; at != 0; at = table->At<Row>(at)->older) {
