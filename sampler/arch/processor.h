@@ -15,6 +15,7 @@
 //                        ChargeWord                  takes bytes (1 for 0) from a word that lies so far from the pointer
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
+//   words                SameWords                   whether scattered words are equal to others, four at a time
 //   address space        kPageBytes, kUserEnd
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
@@ -70,6 +71,9 @@ HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
 HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
 // The same; true if its highest bit is set now.
 HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
+// Whether words[i] is what stands at from[places[i]], for all i below `count`, a multiple of 4 and not 0. `words` lies at a multiple
+// of 16 bytes. Reads all of them, whichever differ.
+HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const uint16_t* places, const uintptr_t* words, size_t count);
 // Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
 // Whether a pthread_spinlock_t with this word is free.

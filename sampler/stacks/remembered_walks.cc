@@ -95,25 +95,21 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   oldest_[set] = static_cast<uint8_t>((way + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  WalkWords* group = walk.groups;
-  const auto add = [&group, &count](uintptr_t place, uintptr_t word) {
-    group->places[count] = static_cast<uint16_t>(place);
-    group->words[count] = word;
-    if (++count == WalkWords::kEach) {
-      count = 0;
-      ++group;
-    }
+  const auto add = [&walk, &count](uintptr_t place, uintptr_t word) {
+    walk.places[count] = static_cast<uint16_t>(place);
+    walk.words[count++] = word;
   };
   uintptr_t misplaced = 0;
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
     misplaced |= place;
     add((place - caller.sp) / sizeof(uintptr_t), word);
   });
-  if ((count == 0 && group == walk.groups) || misplaced % sizeof(uintptr_t) != 0) return nullptr;
-  while (count != 0) add(walk.groups[0].places[0], walk.groups[0].words[0]);
-  walk.end = group;
-  signs_[set].words[way] = SignOf(walk.groups[0].words[kSign]);
-  signs_[set].places[way] = walk.groups[0].places[kSign];
+  if (count == 0 || misplaced % sizeof(uintptr_t) != 0) return nullptr;
+  static_assert(RememberedWalk::kMost % RememberedWalk::kTogether == 0);
+  while (count % RememberedWalk::kTogether != 0) add(walk.places[0], walk.words[0]);
+  walk.count = static_cast<uint16_t>(count);
+  signs_[set].words[way] = SignOf(walk.words[kSign]);
+  signs_[set].places[way] = walk.places[kSign];
   walk.sp = caller.sp;
   walk.fp = caller.fp;
   walk.label_word = label_word;

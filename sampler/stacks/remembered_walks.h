@@ -12,7 +12,7 @@
 // Programs have one function that allocates for all others (xmalloc, PyObject_Malloc): most walks that begin at the same pc and sp
 // differ in its caller, so that one says where to look. Of a set the walk that was found last is tried first.
 //
-// 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
+// 3.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
 // stack that reached the outermost frame; and only when the same path was walked there not long before, as most that come once never come
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
@@ -33,26 +33,21 @@
 
 namespace holdfast {
 
-// Four words that a walk has read, and where: as many words above its sp.
-struct WalkWords {
-  static constexpr int kEach = 4;
-  uintptr_t words[kEach];
-  uint16_t places[kEach];
-};
-
 struct alignas(64) RememberedWalk {
-  static constexpr int kMost = 112;  // words
+  static constexpr int kMost = 112;    // words
+  static constexpr int kTogether = 4;  // their number is a multiple of it: the first word is repeated where others are missing
   static constexpr int kRows = 32;
   static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of the stack, between sp and the outermost word
   static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp, fp;
   uint64_t generation;   // walk_generation before it was made; with kMore where HoldsMore is to be asked as well
-  const WalkWords* end;  // of `groups`; what is left of the last one repeats the first word
   uintptr_t label_word;  // LabelWord when it was made
   Offset stack;
+  uint16_t count;  // of words
   bool uses_fp, has_labels;
-  WalkWords groups[kMost / WalkWords::kEach];
+  alignas(16) uintptr_t words[kMost];  // that the walk has read
+  uint16_t places[kMost];              // where: so many words above sp
   struct {
     Offset row;
     uint32_t size_class;  // 0xffff: none
@@ -64,15 +59,8 @@ struct alignas(64) RememberedWalk {
     if (const uint64_t now = walk_generation.load(std::memory_order_relaxed); UNLIKELY(generation != now)) {
       if (generation != (now | kMore) || !HoldsMore(caller)) return false;
     }
-    const auto* const stack_words = reinterpret_cast<const uintptr_t*>(caller.sp);
-    const WalkWords* at = groups;
-    do {
-      if (stack_words[at->places[0]] != at->words[0] || stack_words[at->places[1]] != at->words[1] ||
-          stack_words[at->places[2]] != at->words[2] || stack_words[at->places[3]] != at->words[3]) {
-        return false;
-      }
-    } while (++at != end);
-    return true;
+    // All of them can be read, as the walk began at this sp.
+    return SameWords(reinterpret_cast<const uintptr_t*>(caller.sp), places, words, count);
   }
   bool HoldsMore(const CallerRegisters& caller) const {
     return (!uses_fp || fp == caller.fp) && (!has_labels || label_word == *LabelWord(thread_state));
@@ -169,7 +157,7 @@ class WalkMemory {
   // of a set mostly have the first in common.
   struct alignas(64) Signs {
     uint32_t words[kWays];   // SignOf; 0: none
-    uint16_t places[kWays];  // as in WalkWords
+    uint16_t places[kWays];  // as in RememberedWalk
   };
   static uint32_t SignOf(uintptr_t word) { return static_cast<uint32_t>(word) | 1; }
   static constexpr int kSign = 2;

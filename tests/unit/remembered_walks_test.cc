@@ -59,7 +59,7 @@ class RememberedWalks : public ::testing::Test {
   StackTrace trace_;
 };
 
-int Count(const RememberedWalk* walk) { return static_cast<int>(walk->end - walk->groups) * WalkWords::kEach; }
+int Count(const RememberedWalk* walk) { return walk->count; }
 
 TEST_F(RememberedWalks, TheSameWalkIsFound) {
   Recurse(12, [this] {
@@ -79,7 +79,7 @@ TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
         ASSERT_NE(walk, nullptr);
         ASSERT_TRUE(walk->Holds(caller_));
         for (int word = 0; word < Count(walk); ++word) {
-          auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + walk->groups[word / 4].places[word % 4];
+          auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + walk->places[word];
           for (const int bit : {0, 5, 17, 40, 63}) {
             *place = *place ^ uintptr_t { 1 } << bit;
             const bool holds = walk->Holds(caller_);
@@ -101,7 +101,7 @@ TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
     for (int i = 1; i < trace_.depth; ++i) {
       bool compared = false;
       for (int word = 0; word < Count(walk); ++word)
-        compared |= walk->groups[word / 4].words[word % 4] == (trace_.frames[i] & kPcMask);
+        compared |= walk->words[word] == (trace_.frames[i] & kPcMask);
       EXPECT_TRUE(compared) << "frame " << i;
     }
   });
