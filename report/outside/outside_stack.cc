@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <optional>
 
 #include "report/table/thread_status.h"
@@ -18,6 +20,7 @@ constexpr uint64_t kMostTables = uint64_t{128} << 20;  // bytes of one module's 
 constexpr uint64_t kMostHeaders = 64;
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
+constexpr size_t kMostTried = 32;  // of what looks like a frame
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
@@ -58,16 +61,23 @@ Call CallBefore(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   return is_plt ? Call::kPerhaps : Call::kElsewhere;
 }
 
+// The row of whoever is to return to this address; nothing where no module is.
+using RowBefore = std::function<std::optional<UnwindRow>(uint64_t)>;
+
 class Walker {
  public:
-  Walker(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc, uint64_t sp)
-      : memory_(memory), modules_(modules), pc_(pc), sp_(sp), first_sp_(sp) {}
+  Walker(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, const RowBefore& row_before, uint64_t pc,
+         uint64_t sp)
+      : memory_(memory), modules_(modules), row_before_(row_before), pc_(pc), sp_(sp), first_sp_(sp) {}
 
   uint64_t pc() const { return pc_; }
   uint64_t sp() const { return sp_; }
 
   // To the caller. False: the way is not known, or this was the outermost frame (`at_end`).
-  bool Step(UnwindRow row, bool* at_end) {
+  bool Step(bool* at_end) {
+    const std::optional<UnwindRow> found = row_before_(pc_);
+    if (!found.has_value()) return false;
+    const UnwindRow row = *found;
     switch (row.kind()) {
       case UnwindRow::kEnd:
         *at_end = true;
@@ -115,8 +125,21 @@ class Walker {
     return rises;
   }
 
+  // How many frames are known if the frame pointer is this one, kMaxDepth if it is all of them: what only looks like a frame leads
+  // nowhere.
+  size_t ReachOf(uint64_t fp) const {
+    Walker ahead = *this;
+    ahead.fp_ = fp;
+    ahead.may_search_ = false;
+    bool at_end = false;
+    size_t frames = 0;
+    while (frames < kMaxDepth && ahead.Step(&at_end)) ++frames;
+    return at_end ? size_t{kMaxDepth} : frames;
+  }
+
   bool FindFrame() {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
+    if (!may_search_) return false;
     // To the end of the page at least: main's stack may end there.
     std::vector<uint64_t> words((kFarthestFrame + kPage) / sizeof(uint64_t));
     const size_t rest_of_page = kPage - sp_ % kPage;
@@ -126,29 +149,41 @@ class Walker {
       more = more > kPage ? more / 2 : 0;
     }
     const size_t bytes = rest_of_page + more;
-    std::optional<uint64_t> first, likely;
+    std::array<std::vector<uint64_t>, 3> looks_like_one;  // by Call; elsewhere: by a tail call, perhaps
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
       const uint64_t at = sp_ + i * sizeof(uint64_t);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
       if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
-      const Call call = CallBefore(memory_, words[i + 1], pc_);
-      if (call == Call::kHere && at - sp_ < kUsualFrame) {
-        fp_ = at;
-        return true;
-      }
-      if (!first.has_value()) first = at;
-      if (!likely.has_value() && call != Call::kElsewhere) likely = at;
-      if (at - sp_ >= kUsualFrame && likely.has_value()) break;
+      Call call = CallBefore(memory_, words[i + 1], pc_);
+      if (call == Call::kHere && at - sp_ >= kUsualFrame) call = Call::kPerhaps;
+      looks_like_one[static_cast<size_t>(call)].push_back(at);
+      if (at - sp_ >= kUsualFrame && looks_like_one[0].size() + looks_like_one[1].size() > 0) break;
     }
-    fp_ = likely.has_value() ? likely : first;  // elsewhere: by a tail call, perhaps
-    return first.has_value();
+    return TakeFarthest(looks_like_one);
+  }
+
+  bool TakeFarthest(const std::array<std::vector<uint64_t>, 3>& candidates) {
+    fp_ = std::nullopt;
+    size_t tried = 0, farthest = 0;
+    for (const std::vector<uint64_t>& alike : candidates) {
+      for (const uint64_t at : alike) {
+        if (tried++ == kMostTried || farthest == kMaxDepth) return true;
+        const size_t reach = ReachOf(at);
+        if (fp_.has_value() && reach <= farthest) continue;
+        fp_ = at;
+        farthest = reach;
+      }
+    }
+    return fp_.has_value();
   }
 
   const ProcessMemory& memory_;
   const std::vector<ModuleInfo>& modules_;
+  const RowBefore& row_before_;
   uint64_t pc_, sp_;
   const uint64_t first_sp_;
   std::optional<uint64_t> fp_;
+  bool may_search_ = true;
 };
 
 }  // namespace
@@ -216,14 +251,17 @@ const OutsideStacks::Image* OutsideStacks::ImageOf(const ProcessMemory& memory, 
 StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc,
                               uint64_t sp, std::vector<uint64_t>* ends) {
   StackInfo stack{};
-  Walker walker(memory, modules, pc, sp);
+  const RowBefore row_before = [&](uint64_t return_to) -> std::optional<UnwindRow> {
+    const Image* image = ImageOf(memory, modules, return_to - 1);
+    return image != nullptr ? std::optional(image->RowAt(return_to - 1)) : std::nullopt;
+  };
+  Walker walker(memory, modules, row_before, pc, sp);
   bool at_end = false;
   while (stack.frames.size() < kMaxDepth) {
     const ModuleInfo* module = ModuleOf(modules, walker.pc() - 1);
     const uint64_t tag = module != nullptr ? module->tag : uint64_t{kNoModuleTag};
     stack.frames.push_back((walker.pc() & kPcMask) | tag << kPcTagShift);
-    const Image* image = ImageOf(memory, modules, walker.pc() - 1);
-    if (image == nullptr || !walker.Step(image->RowAt(walker.pc() - 1), &at_end)) break;
+    if (!walker.Step(&at_end)) break;
     if (ends != nullptr) ends->push_back(walker.sp());
   }
   stack.truncated = !at_end;

@@ -1,8 +1,9 @@
 // The stack of another process's thread that sleeps in a system call, without stopping it: from the program counter and the
 // stack pointer that /proc tells, by the unwind tables of its modules as they lie in its memory.
 //
-// The frame pointer is not told. It is known again where a frame saved it; where one is needed before that, the first words on the stack
-// that look like a frame (an address above, and one behind a call) are taken for it.
+// The frame pointer is not told. It is known again where a frame saved it. Where one is needed before that, words on the stack that
+// look like a frame (an address above, and one behind a call) are tried: a pointer beside a return address looks like one, too, and
+// a wait keeps such a pair. The one that leads to the end of the stack is taken, or the one that leads farthest.
 //
 // What the process holds may be anything: what is read is copied, steps and sizes are bounded.
 #ifndef HOLDFAST_REPORT_OUTSIDE_OUTSIDE_STACK_H_
