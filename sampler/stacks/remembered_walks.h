@@ -12,7 +12,7 @@
 // Programs have one function that allocates for all others (xmalloc, PyObject_Malloc): most walks that begin at the same pc and sp
 // differ in its caller, so that one says where to look. Of a set the walk that was found last is tried first.
 //
-// 3.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
+// 4.5 instructions a frame, where a walk takes 67 and finding its row 250 more. Remembered are walks of plain steps on the thread's own
 // stack that reached the outermost frame; and only when the same path was walked there not long before, as most that come once never come
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
