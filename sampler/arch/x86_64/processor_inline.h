@@ -99,23 +99,17 @@ HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   return none;
 }
 
-// SSE2, which every x86-64 has. What bounds it are the loads, so four places are one and taken apart by shifts: more instructions,
-// and faster (the added time of a loop 32 frames deep is 8 % less). Eight words in a turn of the loop, as the loop takes as much as a word.
+// SSE2, which every x86-64 has. What bounds it are the loads, so two places are one and taken apart: half an instruction a word more,
+// and faster. Eight words in a turn of the loop, as the loop takes as much as a word.
+HOLDFAST_ARCH __m128i SameOfTwo(const uintptr_t* from, const uint16_t* places, const uintptr_t* words) {
+  uint32_t both_places;
+  __builtin_memcpy(&both_places, places, sizeof both_places);
+  const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(&from[both_places & 0xffff]));
+  const __m128d both = _mm_loadh_pd(low, reinterpret_cast<const double*>(&from[both_places >> 16]));
+  return _mm_cmpeq_epi32(_mm_castpd_si128(both), *reinterpret_cast<const __m128i*>(words));
+}
 HOLDFAST_ARCH __m128i SameOfFour(const uintptr_t* from, const uint16_t* places, const uintptr_t* words) {
-  uint64_t four;
-  __builtin_memcpy(&four, places, sizeof four);
-  const auto next = [&four, from] {
-    const auto* at = reinterpret_cast<const double*>(&from[static_cast<uint16_t>(four)]);
-    four >>= 16;
-    return at;
-  };
-  const auto two = [&](int at) {
-    const __m128d low = _mm_load_sd(next());
-    const __m128d both = _mm_loadh_pd(low, next());
-    return _mm_cmpeq_epi32(_mm_castpd_si128(both), *reinterpret_cast<const __m128i*>(&words[at]));
-  };
-  const __m128i first = two(0);
-  return _mm_and_si128(first, two(2));
+  return _mm_and_si128(SameOfTwo(from, places, words), SameOfTwo(from, places + 2, words + 2));
 }
 HOLDFAST_ARCH bool AllSame(__m128i same) { return _mm_movemask_epi8(same) == 0xffff; }
 HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const uint16_t* places, const uintptr_t* words, size_t count) {
