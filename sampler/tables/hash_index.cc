@@ -27,6 +27,7 @@ bool HashIndex::MakeGeneration(SharedTable* table, int generation) {
   if (slots.load() != nullptr) return true;
   const size_t bytes = SlotsOf(generation) * sizeof(Slot);
   if (bytes > table->header()->cap_bytes / kMostOfCap || no_system_calls.load(std::memory_order_relaxed)) return false;
+  table->header()->counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
   auto* made = static_cast<Slot*>(MapLazily(bytes));
   if (made == nullptr) return false;
   // All of its pages will be used soon, each read before it is written: two faults and a word to all processors, if not now at once.

@@ -5,7 +5,6 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/tables/table_room.h"
 
-
 namespace holdfast {
 
 constinit std::atomic<SharedTable*> current_table{nullptr};

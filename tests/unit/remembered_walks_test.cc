@@ -100,8 +100,7 @@ TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
     ASSERT_NE(walk, nullptr);
     for (int i = 1; i < trace_.depth; ++i) {
       bool compared = false;
-      for (int word = 0; word < Count(walk); ++word)
-        compared |= walk->words[word] == (trace_.frames[i] & kPcMask);
+      for (int word = 0; word < Count(walk); ++word) compared |= walk->words[word] == (trace_.frames[i] & kPcMask);
       EXPECT_TRUE(compared) << "frame " << i;
     }
   });
