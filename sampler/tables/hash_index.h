@@ -13,8 +13,8 @@
 // nothing in the older one after its own had become the newest; so the first one came later, and sees that.
 //
 // In private memory, of which only pages that are used are touched: 12 to 40 bytes a record, at most a quarter of the table's cap. Readers
-// of the table come by lists. Any thread, lock-free, also in signal handlers. Who jumps out of one while it copies a part leaves the
-// older generation to be looked at for good.
+// of the table come by lists. Any thread, lock-free, also in signal handlers. Who jumps out of one while it copies a part leaves that
+// generation, and all that come after it, to be looked at for good: nothing is lost, what is not there costs more.
 #ifndef HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 #define HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 
@@ -47,8 +47,8 @@ class HashIndex {
   Offset FindOrAdd(SharedTable* table, uint64_t hash, Same same, Make make) {
     Offset made = 0;
     for (;;) {
-      // Sequentially consistent, here and below: see above.
-      const int newest = newest_.load(), oldest = oldest_.load();
+      // Sequentially consistent, here and below: see above. The oldest first: read after it, the newest is never older.
+      const int oldest = oldest_.load(), newest = newest_.load();
       const Place place = Look(newest, hash, same);
       if (place.found != 0) {
         if (LIKELY(newest_.load() == newest)) return place.found;
