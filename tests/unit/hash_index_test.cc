@@ -178,7 +178,7 @@ TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
   const std::vector<uint64_t> hashes = Hashes(20'000);
   for (const bool in_growth : {false, true}) {
     for (const bool the_same : {false, true}) {
-      for (SingleSteps steps(in_growth ? 149 : 1);; steps.Next()) {  // a part is copied in some thousand
+      for (SingleSteps steps(in_growth ? 397 : 1);; steps.Next()) {  // a part is copied in some thousand
         SharedTable* table = UseAnonymousTable(kBytes);
         Records records(table);
         Known known(&records, hashes);
@@ -206,12 +206,29 @@ TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
   }
 }
 
+// What another thread has added meanwhile may have been the last for which there was room in the smaller window.
+TEST(HashIndex, WhereAThreadStandsStillNothingIsRefusedForWhichThereIsRoom) {
+  constexpr uint64_t kBytes = 128 << 10;  // allows only the first generation
+  const auto hash = [](uint64_t i) { return i << 32 | uint64_t{0xffe} << 52; };
+  for (SingleSteps steps(997);; steps.Next()) {
+    SharedTable* table = UseAnonymousTable(kBytes);
+    Records records(table);
+    for (uint64_t i = 0; i < HashIndex::kWindow; ++i) ASSERT_NE(records.FindOrAdd(hash(i)), 0u);
+    Offset own = 0;
+    steps.Run([&] { own = records.FindOrAdd(hash(1000)); }, [&] { records.FindOrAdd(hash(2000)); });
+    ASSERT_NE(own, 0u) << "after instruction " << steps.step();
+    if (steps.WorkIsOver()) break;
+    records.index().Forget();
+    munmap(table, kBytes);
+  }
+}
+
 // Of a signal handler.
 TEST(HashIndex, AJumpOutOfItLosesNothing) {
   constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
   const std::vector<uint64_t> hashes = Hashes(20'000);
   size_t left_behind = 0;
-  for (SingleSteps steps(149);; steps.Next()) {
+  for (SingleSteps steps(397);; steps.Next()) {
     SharedTable* table = UseAnonymousTable(kBytes);
     Records records(table);
     Known known(&records, hashes);

@@ -219,6 +219,11 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
 TEST(StackTable, WhatFindsTheTableFullIsCountedOnceAndAddedToOneRowOfEachKind) {
   SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
   ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
+  for (int kind = 0; kind < kProfileKinds; ++kind) {
+    Row* row = FindMarkedRow(table, overflow, static_cast<ProfileKind>(kind), 3, 7);
+    EXPECT_EQ(table->OffsetOf(row), table->header()->overflow_row[kind]) << "while there is room for another one";
+  }
   while (table->New<Offset>() != nullptr) {
   }
   const std::atomic<uint64_t>& lost = table->header()->losses[static_cast<int>(Loss::kStackTableFull)];
