@@ -12,14 +12,16 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 }  // namespace
 
-bool HashIndex::Grow(SharedTable* table, int newest) {
+bool HashIndex::Grow(SharedTable* table, int newest, uint32_t window) {
   const int next = newest + 1;
   if (next < kGenerations && MakeGeneration(table, next)) {
     int expected = newest;
     newest_.compare_exchange_strong(expected, next);
     return true;
   }
-  return window_.exchange(kLastWindow, std::memory_order_relaxed) != kLastWindow;
+  widened_.store(kLastWindow - kWindow, std::memory_order_relaxed);
+  // Who looked before another one made it wider looks again.
+  return window != kLastWindow;
 }
 
 bool HashIndex::MakeGeneration(SharedTable* table, int generation) {
@@ -61,10 +63,11 @@ void HashIndex::CopyPart(SharedTable* table, int from) {
 bool HashIndex::Copy(SharedTable* table, uint64_t word) {
   for (;;) {
     const int newest = newest_.load();
-    const Place place = Look(newest, word, [=](Offset at) { return at == static_cast<Offset>(word); });
+    const uint32_t window = Window();
+    const Place place = Look(newest, window, word, [=](Offset at) { return at == static_cast<Offset>(word); });
     if (place.found == 0) {
       if (place.free == nullptr) {
-        if (Grow(table, newest)) continue;
+        if (Grow(table, newest, window)) continue;
         return false;
       }
       uint64_t free = 0;
@@ -82,7 +85,7 @@ void HashIndex::Forget() {
   }
   newest_.store(0);
   oldest_.store(0);
-  window_.store(kWindow);
+  widened_.store(0);
 }
 
 }  // namespace holdfast

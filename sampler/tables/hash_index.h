@@ -12,9 +12,9 @@
 // who has come first looks whether that is the newest still. Two threads that came first in two generations: the second one found
 // nothing in the older one after its own had become the newest; so the first one came later, and sees that.
 //
-// In private memory, of which only pages that are used are touched: 12 to 40 bytes a record, at most a quarter of the table's cap. Readers
-// of the table come by lists. Any thread, lock-free, also in signal handlers. Who jumps out of one while it copies a part leaves the
-// older generation to be looked at for good.
+// In private memory, of which only pages that are used are touched: 12 to 40 bytes a record, of each index at most a quarter of the table's cap. Readers
+// of the table come by lists. Any thread, lock-free, also in signal handlers. Who jumps out of one while it copies a part leaves that
+// generation, and all that come after it, to be looked at for good: nothing is lost, what is not there costs more.
 #ifndef HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 #define HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 
@@ -47,20 +47,22 @@ class HashIndex {
   Offset FindOrAdd(SharedTable* table, uint64_t hash, Same same, Make make) {
     Offset made = 0;
     for (;;) {
-      // Sequentially consistent, here and below: see above.
-      const int newest = newest_.load(), oldest = oldest_.load();
-      const Place place = Look(newest, hash, same);
+      // Sequentially consistent, here and below: see above. The oldest first: read after it, the newest is never older.
+      const int oldest = oldest_.load(), newest = newest_.load();
+      const uint32_t window = Window();
+      const Place place = Look(newest, window, hash, same);
       if (place.found != 0) {
         if (LIKELY(newest_.load() == newest)) return place.found;
         continue;
       }
       Offset record = 0;
       if (UNLIKELY(oldest != newest)) {
-        for (int older = newest - 1; older >= oldest && record == 0; --older) record = Look(older, hash, same).found;
+        for (int older = newest - 1; older >= oldest && record == 0; --older)
+          record = Look(older, window, hash, same).found;
         CopyPart(table, oldest);
       }
       if (UNLIKELY(place.free == nullptr)) {
-        if (Grow(table, newest)) continue;
+        if (Grow(table, newest, window)) continue;
         return record;
       }
       if (record == 0) {
@@ -97,10 +99,11 @@ class HashIndex {
     return generation == 0 ? first_ : more_[generation].load(std::memory_order_acquire);
   }
   Slot* SlotOf(int generation, uint64_t hash) { return &SlotsFrom(generation)[FirstPlace(generation, hash)]; }
+  uint32_t Window() const { return kWindow + widened_.load(std::memory_order_relaxed); }
   template <typename Same>
-  Place Look(int generation, uint64_t hash, Same same) {
+  Place Look(int generation, uint32_t window, uint64_t hash, Same same) {
     Slot* const slots = SlotsFrom(generation);
-    const size_t first = FirstPlace(generation, hash), end = first + window_.load(std::memory_order_relaxed);
+    const size_t first = FirstPlace(generation, hash), end = first + window;
     for (size_t at = first; at != end; ++at) {
       Slot& slot = slots[at % SlotsOf(generation)];
       const uint64_t word = slot.load();
@@ -110,8 +113,8 @@ class HashIndex {
     return {nullptr, 0};
   }
 
-  // After the newest one is full where a record belongs. False: there can be no other, nor is there more of this one.
-  bool Grow(SharedTable* table, int newest);
+  // After the newest one is full where a record belongs, as far as `window`. False: there can be no other, nor is there more of this one.
+  bool Grow(SharedTable* table, int newest, uint32_t window);
   bool MakeGeneration(SharedTable* table, int generation);
   // Of an older generation to the newest.
   void CopyPart(SharedTable* table, int from);
@@ -120,7 +123,7 @@ class HashIndex {
   alignas(4096) Slot first_[size_t{1} << kFirstBits] = {};  // generation 0
   std::atomic<Slot*> more_[kGenerations] = {};              // [0]: none. Null: not made yet
   std::atomic<int> newest_{0}, oldest_{0};
-  std::atomic<uint32_t> window_{kWindow};
+  std::atomic<uint32_t> widened_{0};  // slots beyond kWindow. All is 0 at first: so that it lies in no file
   Copied copied_[kGenerations] = {};
 };
 

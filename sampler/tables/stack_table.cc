@@ -300,9 +300,14 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
 
 Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number) {
   TableHeader& head = *table->header();
-  if (table->OffsetOf(stack) == head.overflow_stack) mark = 0, number = 0;
+  const bool overflows = table->OffsetOf(stack) == head.overflow_stack;  // which is counted
+  if (overflows) {
+    mark = 0, number = 0;
+    Row* row = table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
+    if (LIKELY(!IsFull(*row))) return row;
+  }
   if (Row* row = FindOrMakeRow(table, stack, {profile, mark, number})) return row;
-  table->Count(Loss::kStackTableFull);
+  if (!overflows) table->Count(Loss::kStackTableFull);
   return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
 }
 

@@ -331,7 +331,7 @@ TEST_F(Costs, OwnMemoryOfALargeProfile) {
   ASSERT_TRUE(Settled());
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u);
-  EXPECT_FALSE(heap[0].Comment("loss stack-table-full").has_value());
+  EXPECT_FALSE(heap[0].Comment("lost stack-table-full").has_value());
   EXPECT_GE(heap[0].CommentNumber("alloc_calls"), 103'000);
 }
 

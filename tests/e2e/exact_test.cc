@@ -141,6 +141,53 @@ TEST_F(Exact, LittleMemoryLosesNoFree) {
   ExpectKnownHeap(r.out);
 }
 
+// What finds the table full stands in [overflow], each block once, with its free, counted as lost once; so does what comes while the
+// index that finds stacks grows. Also in more threads than have rows of their own, and while children are forked.
+TEST_F(Exact, EverNewStacksLoseNothingWhetherTheTableIsFullOrNot) {
+  struct Case {
+    std::vector<std::string> argv;
+    const char* memory;
+    bool fills;
+  };
+  for (const Case& of :
+       {Case{{"new_paths", "3", "20000", "fork"}, "512MiB", false}, Case{{"new_paths", "1", "20000"}, "1MiB", true},
+        Case{{"new_paths", "50", "400"}, "2MiB", true}}) {
+    for (const char* replay : {"0", "1"}) {
+      SCOPED_TRACE(::testing::PrintToString(of.argv) + " in " + of.memory + ", replay " + replay);
+      std::filesystem::remove_all(out());
+      const RunResult r =
+          RunAs(Launch::kPreload, of.argv, {{"heap-interval", "1"}, {"max-memory", of.memory}, {"replay", replay}});
+      ASSERT_TRUE(r.exited(0)) << r.Describe();
+      const std::vector<Known> known = KnownHeap(r.out);
+      ASSERT_EQ(known.size(), 1u);
+      int parents = 0;
+      for (const Decoded& heap : NewestHeap()) {
+        const Values total = heap.Total();
+        EXPECT_EQ(heap.CommentNumber("alloc_calls"), total.at("alloc_objects"));
+        EXPECT_EQ(heap.CommentNumber("alloc_bytes"), total.at("alloc_space"));
+        EXPECT_EQ(heap.CommentNumber("free_calls"), total.at("alloc_objects") - total.at("inuse_objects"));
+        EXPECT_EQ(heap.CommentNumber("free_bytes"), total.at("alloc_space") - total.at("inuse_space"));
+        if (total.at("alloc_objects") < known[0].alloc_objects) continue;  // a child's
+        ++parents;
+        // Some blocks of the C library's beside them.
+        EXPECT_LE(total.at("alloc_objects"), known[0].alloc_objects + 1000);
+        const Values made = heap.SumLeaf("make_block"), overflow = heap.SumAny("[overflow]");
+        EXPECT_EQ(made.at("inuse_objects"), 0);
+        EXPECT_LE(overflow.at("inuse_objects"), 60);
+        if (of.fills) {
+          EXPECT_GE(made.at("alloc_objects") + overflow.at("alloc_objects"), known[0].alloc_objects);
+          EXPECT_EQ(heap.CommentNumber("lost stack-table-full"), overflow.at("alloc_objects"));
+        } else {
+          EXPECT_EQ(made.at("alloc_objects"), known[0].alloc_objects);
+          EXPECT_EQ(made.at("alloc_space"), known[0].alloc_space);
+          EXPECT_EQ(heap.Comment("losses"), "none");
+        }
+      }
+      EXPECT_EQ(parents, 1);
+    }
+  }
+}
+
 // A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.
 TEST_F(Exact, AChildWithoutATableRunsOn) {
   for (const char* children : {"yes", "no"}) {

@@ -2,6 +2,7 @@
 #include "sampler/tables/hash_index.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <thread>
@@ -9,6 +10,7 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "tests/unit/anonymous_table.h"
+#include "tests/unit/single_steps.h"
 
 namespace holdfast {
 namespace {
@@ -146,6 +148,103 @@ TEST(HashIndex, FourThreadsAgreeWhileItGrows) {
     for (const auto& of_thread : found) ASSERT_EQ(of_thread, found[0]);
     for (size_t i = 0; i < hashes.size(); ++i) ASSERT_EQ(records.FindOrAdd(hashes[i], false), found[0][i]);
   }
+}
+
+// What is in it, with what is to be found of each.
+struct Known {
+  Known(Records* to, const std::vector<uint64_t>& from) : records(to), hashes(from) {}
+  void AddUpTo(size_t count) {
+    for (; made.size() < count; made.push_back(records->FindOrAdd(hashes[made.size()]))) {
+    }
+  }
+  void AddUntilAnotherIsBegun() {
+    while (records->index().generations_in_use() == 1) AddUpTo(made.size() + 1);
+  }
+  bool HasEachOnce() const {
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (made[i] == 0 || records->FindOrAdd(hashes[i], false) != made[i]) return false;
+    }
+    return true;
+  }
+  Records* records;
+  const std::vector<uint64_t>& hashes;  // as many as there will be
+  std::vector<Offset> made = {};
+};
+
+// While a thread stands still, after any of its instructions, others make the index grow: more than once, and some of them add what it is
+// about to add.
+TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
+  constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
+  const std::vector<uint64_t> hashes = Hashes(20'000);
+  for (const bool in_growth : {false, true}) {
+    for (const bool the_same : {false, true}) {
+      for (SingleSteps steps(in_growth ? 397 : 1);; steps.Next()) {  // a part is copied in some thousand
+        SharedTable* table = UseAnonymousTable(kBytes);
+        Records records(table);
+        Known known(&records, hashes);
+        known.AddUpTo(500);
+        if (in_growth) known.AddUntilAnotherIsBegun();
+        Offset own = 0, of_other = 0;
+        steps.Run([&] { own = records.FindOrAdd(kOwn); },
+                  [&] {
+                    known.AddUpTo(8'000);
+                    if (the_same) of_other = records.FindOrAdd(kOwn);
+                  });
+        if (steps.WorkIsOver()) break;
+        ASSERT_TRUE(known.HasEachOnce()) << in_growth << the_same << " after instruction " << steps.step();
+        known.AddUpTo(hashes.size());
+        ASSERT_TRUE(known.HasEachOnce()) << in_growth << the_same << " later, after instruction " << steps.step();
+        ASSERT_EQ(records.FindOrAdd(kOwn, false), own) << in_growth << the_same << " after instruction " << steps.step();
+        if (the_same) {
+          ASSERT_EQ(of_other, own) << in_growth << " after instruction " << steps.step();
+        }
+        ASSERT_EQ(records.index().generations_in_use(), 1) << "after instruction " << steps.step();
+        records.index().Forget();
+        munmap(table, kBytes);
+      }
+    }
+  }
+}
+
+// What another thread has added meanwhile may have been the last for which there was room in the smaller window.
+TEST(HashIndex, WhereAThreadStandsStillNothingIsRefusedForWhichThereIsRoom) {
+  constexpr uint64_t kBytes = 128 << 10;  // allows only the first generation
+  const auto hash = [](uint64_t i) { return i << 32 | uint64_t{0xffe} << 52; };
+  for (SingleSteps steps(997);; steps.Next()) {
+    SharedTable* table = UseAnonymousTable(kBytes);
+    Records records(table);
+    for (uint64_t i = 0; i < HashIndex::kWindow; ++i) ASSERT_NE(records.FindOrAdd(hash(i)), 0u);
+    Offset own = 0;
+    steps.Run([&] { own = records.FindOrAdd(hash(1000)); }, [&] { records.FindOrAdd(hash(2000)); });
+    ASSERT_NE(own, 0u) << "after instruction " << steps.step();
+    if (steps.WorkIsOver()) break;
+    records.index().Forget();
+    munmap(table, kBytes);
+  }
+}
+
+// Of a signal handler.
+TEST(HashIndex, AJumpOutOfItLosesNothing) {
+  constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
+  const std::vector<uint64_t> hashes = Hashes(20'000);
+  size_t left_behind = 0;
+  for (SingleSteps steps(397);; steps.Next()) {
+    SharedTable* table = UseAnonymousTable(kBytes);
+    Records records(table);
+    Known known(&records, hashes);
+    known.AddUntilAnotherIsBegun();
+    if (sigsetjmp(steps.out, 1) == 0) steps.Run([&] { records.FindOrAdd(kOwn); }, [&] { siglongjmp(steps.out, 1); });
+    if (steps.WorkIsOver()) break;
+    const Offset own = records.FindOrAdd(kOwn);
+    ASSERT_TRUE(known.HasEachOnce()) << "after instruction " << steps.step();
+    known.AddUpTo(hashes.size());
+    ASSERT_TRUE(known.HasEachOnce()) << "later, after instruction " << steps.step();
+    ASSERT_EQ(records.FindOrAdd(kOwn, false), own) << "after instruction " << steps.step();
+    left_behind += records.index().generations_in_use() > 1;
+    records.index().Forget();
+    munmap(table, kBytes);
+  }
+  EXPECT_GT(left_behind, 0u) << "none jumped out while it copied: this shows nothing";
 }
 
 }  // namespace

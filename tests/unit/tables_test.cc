@@ -216,6 +216,29 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
   EXPECT_NE(table->OffsetOf(InternStack(table, Trace({1}))), table->header()->overflow_stack);
 }
 
+TEST(StackTable, WhatFindsTheTableFullIsCountedOnceAndAddedToOneRowOfEachKind) {
+  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
+  for (int kind = 0; kind < kProfileKinds; ++kind) {
+    Row* row = FindMarkedRow(table, overflow, static_cast<ProfileKind>(kind), 3, 7);
+    EXPECT_EQ(table->OffsetOf(row), table->header()->overflow_row[kind]) << "while there is room for another one";
+  }
+  while (table->New<Offset>() != nullptr) {
+  }
+  const std::atomic<uint64_t>& lost = table->header()->losses[static_cast<int>(Loss::kStackTableFull)];
+  TaggedPc pc = 0;
+  for (int kind = 0; kind < kProfileKinds; ++kind) {
+    for (int i = 0; i < 3; ++i) {
+      const uint64_t before = lost;
+      Stack* stack = InternStack(table, Trace({++pc}));
+      Row* row = FindMarkedRow(table, stack, static_cast<ProfileKind>(kind), static_cast<uint8_t>(i), 7);
+      EXPECT_EQ(table->OffsetOf(row), table->header()->overflow_row[kind]);
+      EXPECT_EQ(lost, before + 1) << kind;
+    }
+  }
+}
+
 TEST(StackTable, AmongAMillionNodesEachIsThereOnce) {
   SharedTable* table = UseAnonymousTable(256 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));
