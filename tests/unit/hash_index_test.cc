@@ -194,7 +194,8 @@ TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
         ASSERT_TRUE(known.HasEachOnce()) << in_growth << the_same << " after instruction " << steps.step();
         known.AddUpTo(hashes.size());
         ASSERT_TRUE(known.HasEachOnce()) << in_growth << the_same << " later, after instruction " << steps.step();
-        ASSERT_EQ(records.FindOrAdd(kOwn, false), own) << in_growth << the_same << " after instruction " << steps.step();
+        ASSERT_EQ(records.FindOrAdd(kOwn, false), own)
+            << in_growth << the_same << " after instruction " << steps.step();
         if (the_same) {
           ASSERT_EQ(of_other, own) << in_growth << " after instruction " << steps.step();
         }
