@@ -176,7 +176,10 @@ TEST_F(Exact, EverNewStacksLoseNothingWhetherTheTableIsFullOrNot) {
         EXPECT_LE(overflow.at("inuse_objects"), 60);
         if (of.fills) {
           EXPECT_GE(made.at("alloc_objects") + overflow.at("alloc_objects"), known[0].alloc_objects);
-          EXPECT_EQ(heap.CommentNumber("lost stack-table-full"), overflow.at("alloc_objects"));
+          // Threads that were created then, and waits, are lost, too.
+          const auto lost = heap.CommentNumber("lost stack-table-full");
+          EXPECT_GE(lost, overflow.at("alloc_objects"));
+          EXPECT_LE(lost, overflow.at("alloc_objects") + 200);
         } else {
           EXPECT_EQ(made.at("alloc_objects"), known[0].alloc_objects);
           EXPECT_EQ(made.at("alloc_space"), known[0].alloc_space);
