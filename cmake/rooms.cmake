@@ -11,7 +11,6 @@
 # A room sees its own headers and those of the rooms that it uses, by way of what those use, and no others: the source
 # tree itself is on no include path. Each folder is reached through build/…/rooms/<room>/<folder>, a link. What is written to
 # rooms.txt is held to the picture by scripts/check-rooms: arrows go down, and what is included is named.
-option(HOLDFAST_WHOLE_ROOMS "Compile each of the tool's rooms as one file: less than half the time for all, more for a change" OFF)
 set(HOLDFAST_ROOMS_LIST "${CMAKE_BINARY_DIR}/rooms.txt")
 file(WRITE "${HOLDFAST_ROOMS_LIST}" "")
 
@@ -37,9 +36,6 @@ function(holdfast_room name)
     else()
       target_compile_options(${name} PRIVATE ${HOLDFAST_SANITIZE_FLAGS})
       target_link_options(${name} PUBLIC ${HOLDFAST_SANITIZE_FLAGS})
-      if(HOLDFAST_WHOLE_ROOMS)
-        set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-      endif()
     endif()
   else()
     add_library(${name} INTERFACE)
