@@ -59,8 +59,7 @@ struct alignas(64) CounterShard {
   std::atomic<uint64_t> free_bytes;
   std::atomic<uint64_t> sample_ns;  // our own time in slow paths, estimated: see docs/sampling.md
   // All system calls that samples make, once there is a table.
-  std::atomic<uint64_t>
-      table_steps;  // steps of growth, of the table and of what finds its records, refused ones included
+  std::atomic<uint64_t> table_steps;    // of growth, also of what finds the table's records; refused ones included
   std::atomic<uint64_t> memory_probes;  // pages that the kernel was asked about: stacks, code without unwind tables
 };
 static_assert(sizeof(CounterShard) == 64);

@@ -47,6 +47,7 @@ void BeginChild(int forked_pid) {
     // return into it here.
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    ForgetStacks();
   }
   // Where early blocks are to be known, their counters may not be 0 for a moment, as another thread may be freeing one. The
   // parent's counters are right in the child as well: "perhaps" where nothing is.
@@ -55,7 +56,6 @@ void BeginChild(int forked_pid) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
   }
   EndWithoutCounters();
-  ForgetStacks();
   ResetScratch();
   ForgetModules();
   ForgetLabelFrames();

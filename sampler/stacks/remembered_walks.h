@@ -34,9 +34,8 @@
 namespace holdfast {
 
 struct alignas(64) RememberedWalk {
-  static constexpr int kMost = 112;  // words
-  static constexpr int kTogether =
-      4;  // their number is a multiple of it: the first word is repeated where others are missing
+  static constexpr int kMost = 112;    // words
+  static constexpr int kTogether = 4;  // count is a multiple of it: the first word is repeated where others are missing
   static constexpr int kRows = 32;
   static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of the stack, between sp and the outermost word
   static constexpr uint64_t kMore = uint64_t{1} << 63;

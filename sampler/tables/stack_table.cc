@@ -43,11 +43,12 @@ T* Publish(SharedTable* table, std::atomic<Offset>& head, T* record, Offset seen
   }
 }
 
-// A record that is looked for elsewhere: readers come by the list. Release: who finds the offset finds the filled record.
+// A record that nobody looks for in the list at `head`: readers come by it. `older`: the record's link of that list. Release: who
+// finds the offset finds the filled record.
 template <typename T>
-void Push(SharedTable* table, std::atomic<Offset>& head, T* record) {
-  record->next = head.load(std::memory_order_relaxed);
-  while (!head.compare_exchange_weak(record->next, table->OffsetOf(record), std::memory_order_release,
+void Push(SharedTable* table, std::atomic<Offset>& head, T* record, Offset T::*older) {
+  record->*older = head.load(std::memory_order_relaxed);
+  while (!head.compare_exchange_weak(record->*older, table->OffsetOf(record), std::memory_order_release,
                                      std::memory_order_relaxed)) {
   }
 }
@@ -144,7 +145,7 @@ Offset MakeStack(SharedTable* table, uint64_t hash, Offset leaf, int depth, Tagg
   stack->leaf = leaf;
   stack->depth = static_cast<uint16_t>(labels == 0 ? depth : depth + 1);
   stack->truncated = truncated;
-  Push(table, table->header()->stack_lists[hash % kStackLists], stack);
+  Push(table, table->header()->stack_lists[hash % kStackLists], stack, &Stack::next);
   return table->OffsetOf(stack);
 }
 
@@ -213,14 +214,7 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   return FindOrMake(table, hash, depth, labels, false, make_leaf);
 }
 
-void NoteRow(SharedTable* table, Row* row) {
-  std::atomic<Offset>& newest = table->header()->in_use.newest_row;
-  Offset seen = newest.load(std::memory_order_relaxed);
-  do {
-    row->older = seen;
-  } while (
-      !newest.compare_exchange_weak(seen, table->OffsetOf(row), std::memory_order_release, std::memory_order_relaxed));
-}
+void NoteRow(SharedTable* table, Row* row) { Push(table, table->header()->in_use.newest_row, row, &Row::older); }
 
 namespace {
 
@@ -264,7 +258,7 @@ Offset FindIndexedRow(SharedTable* table, Stack* stack, const RowKey& key, const
       table, key.HashOf(of), [&](Offset at) { return key.IsOf(*table->At<Row>(at)); },
       [&] {
         const Offset made = MakeRow(table, key);
-        if (made != 0) Push(table, stack->rows, table->At<Row>(made));
+        if (made != 0) Push(table, stack->rows, table->At<Row>(made), &Row::next);
         return made;
       });
 }
