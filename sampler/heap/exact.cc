@@ -104,6 +104,14 @@ std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t b
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
+// Whether a sample may stand at this address, in the shadow map or in the live table.
+bool MayBeSampled(SharedTable* table, const void* block) {
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  const std::atomic<uint64_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
+  return address % kShadowGrain != 0 || word == nullptr || word->load(std::memory_order_relaxed) != 0 ||
+         IsCounted(block);
+}
+
 // Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
 void InsertExact(SharedTable* table, ThreadState& thread, Row* row, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
@@ -173,7 +181,7 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
   const OwnTime own_time(recorded, thread);
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
   // A sample that still stands at this address was freed where we did not see it.
-  RecordFree(block);
+  if (UNLIKELY(MayBeSampled(recorded, block))) RecordFree(block);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
     AddAllocExact(recorded, thread, row, bytes);
     InsertExact(recorded, thread, row, block, bytes);
@@ -206,13 +214,13 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
 
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {
   if (!process.options.replay || !MayBeExactHere()) return;
+  // While there is room: what comes once the table is full goes the short way, too.
+  if (thread.owner != 0) OwnOverflowRow(table, static_cast<uint8_t>(thread.owner));
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
   // From now on a free asks the shadow map, too: before the first block that only that knows.
   BeginWithoutCounters();
   SetExactHere(thread);
-  // While there is room: what comes once the table is full goes the short way, too.
-  if (thread.owner != 0) OwnOverflowRow(table, static_cast<uint8_t>(thread.owner));
   exact_interval_count.store(interval_count, std::memory_order_release);
 }
 

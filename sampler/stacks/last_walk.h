@@ -49,9 +49,10 @@ class LastWalk {
     frame.fp_read_at = place;
     if (place + sizeof(uintptr_t) > walked_top_) walked_top_ = place + sizeof(uintptr_t);
   }
-  void ReadReturn(uintptr_t place, uintptr_t word) {
-    walked_end_ = word == 0 ? place : 0;
-    if (place + sizeof(uintptr_t) > walked_top_) walked_top_ = place + sizeof(uintptr_t);
+  // Where the walk ends: all return addresses that it has read lie below `sp`, the last one was `pc`.
+  void Reached(uintptr_t pc, uintptr_t sp) {
+    walked_end_ = pc == 0 ? sp - sizeof(uintptr_t) : 0;
+    if (sp > walked_top_) walked_top_ = sp;
   }
   // A step that is not plain, or a row that may be another one the next time: no walk to be kept, nor to be joined from here on.
   void GiveUp() {

@@ -20,7 +20,7 @@ uintptr_t KnownFloor(const ThreadState& thread) {
 }  // namespace
 
 // All in one frame, as it is called where there is hardly any room.
-bool LittleStackLeft(uintptr_t bytes) {
+bool LittleStackLeftSlow(uintptr_t bytes) {
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t target = here - bytes;
   if (PageOf(target) == PageOf(here)) return false;

@@ -15,13 +15,24 @@
 
 #include <cstdint>
 
+#include "sampler/contract/attributes.h"
+#include "sampler/hot_path/thread_state.h"
+
 namespace holdfast {
 
 inline constexpr uintptr_t kStackForCapture = 4096;
 inline constexpr uintptr_t kStackForRecord = 1280;
 
 // Whether fewer than so many bytes are left below the caller, at most one page or so. Where the kernel may not be asked: no.
-bool LittleStackLeft(uintptr_t bytes);
+bool LittleStackLeftSlow(uintptr_t bytes);
+HOLDFAST_HOT inline bool LittleStackLeft(uintptr_t bytes) {
+  // Mostly the thread has been deeper before.
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const StackBounds& known = thread_state.stack_bounds;
+  return UNLIKELY(here - known.low < bytes) || UNLIKELY(here - known.low >= known.high - known.low)
+             ? LittleStackLeftSlow(bytes)
+             : false;
+}
 
 // For the wrapper of a lock: whether it has to go straight on. Counted.
 bool LittleStackForWait();

@@ -83,11 +83,10 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   const bool labels_apart = labels_apart_;
   if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
   // Two words a frame, one less for the outermost, which may have one that ends the walk: more are counted first.
-  int count = 0;
   if (last_.path().depth * 2 > RememberedWalk::kMost) {
+    int count = 0;
     last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
     if (count > RememberedWalk::kMost) return nullptr;
-    count = 0;
   }
   const int way = oldest_[set];
   RememberedWalk& walk = sets_[set][way];
@@ -95,19 +94,22 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   oldest_[set] = static_cast<uint8_t>((way + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  const auto add = [&walk, &count](uintptr_t place, uintptr_t word) {
-    walk.places[count] = static_cast<uint16_t>(place);
-    walk.words[count++] = word;
-  };
+  uintptr_t* words = walk.words;
+  uint16_t* places = walk.places;
+  const uintptr_t sp = caller.sp;
   uintptr_t misplaced = 0;
   last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
     misplaced |= place;
-    add((place - caller.sp) / sizeof(uintptr_t), word);
+    *places++ = static_cast<uint16_t>((place - sp) / sizeof(uintptr_t));
+    *words++ = word;
   });
-  if (count == 0 || misplaced % sizeof(uintptr_t) != 0) return nullptr;
+  if (words == walk.words || misplaced % sizeof(uintptr_t) != 0) return nullptr;
   static_assert(RememberedWalk::kMost % RememberedWalk::kTogether == 0);
-  while (count % RememberedWalk::kTogether != 0) add(walk.places[0], walk.words[0]);
-  walk.count = static_cast<uint16_t>(count);
+  while ((words - walk.words) % RememberedWalk::kTogether != 0) {
+    *places++ = walk.places[0];
+    *words++ = walk.words[0];
+  }
+  walk.count = static_cast<uint16_t>(words - walk.words);
   signs_[set].words[way] = SignOf(walk.words[kSign]);
   signs_[set].places[way] = walk.places[kSign];
   walk.sp = caller.sp;
@@ -117,7 +119,7 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   walk.has_labels = labels_apart;
   walk.generation = last_.generation() | (walk.uses_fp || walk.has_labels ? RememberedWalk::kMore : 0);
   walk.stack = stack;
-  for (auto& known : walk.rows) known.size_class = UINT16_MAX;
+  __builtin_memset(walk.rows, 0xff, sizeof walk.rows);  // none
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

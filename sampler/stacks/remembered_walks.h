@@ -50,7 +50,7 @@ struct alignas(64) RememberedWalk {
   uint16_t places[kMost];              // where: so many words above sp
   struct {
     Offset row;
-    uint32_t size_class;  // 0xffff: none
+    uint32_t size_class;  // above 0xfffe: none
   } rows[kRows];          // of this stack. A class has its place, by its lowest bits
 
   // Whether a walk from `caller` would be this one.

@@ -104,7 +104,7 @@ HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
 // For walks that nobody keeps.
 struct NoNotes {
   static constexpr bool Joins(uintptr_t, uintptr_t, uintptr_t) { return false; }
-  void ReadReturn(uintptr_t, uintptr_t) {}
+  void Reached(uintptr_t, uintptr_t) {}
   void ReadFp(uintptr_t) {}
   void UsesFp() {}
   void GiveUp() {}
@@ -131,7 +131,6 @@ HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack
   }
   if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
   *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
-  notes->ReadReturn(cfa - kWordBytes, at->pc);
   return true;
 }
 
@@ -214,6 +213,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
     }
     if (UNLIKELY(depth == kMaxDepth)) break;
     if (notes->Joins(at.pc, at.sp, at.fp)) {
+      notes->Reached(at.pc, at.sp);
       if (walk.searched) notes->GiveUp();
       return;
     }
@@ -235,6 +235,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
   trace->depth = static_cast<uint16_t>(depth);
   trace->truncated = !whole;
   stack.Remember(at.sp);
+  notes->Reached(at.pc, at.sp);
   if (!whole || walk.searched) notes->GiveUp();
 }
 

@@ -60,120 +60,122 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
     bytes.Skip(bytes.Unsigned());
     return at;
   };
+  const auto leaves = [&](uint64_t advance) {
+    location += advance * entry.code_alignment;
+    return location > pc;
+  };
   while (bytes.more()) {
     const uint8_t op = bytes.Byte();
-    const uint8_t low6 = op & ~kCallFrameHighBits;
-    uint64_t advance = 0;
-    switch (op & kCallFrameHighBits) {
-      case DW_CFA_advance_loc:
-        advance = low6;
+    // Three have their operand in the lower bits, and are most.
+    const uint8_t low6 = op & ~kCallFrameHighBits, high2 = op & kCallFrameHighBits;
+    if (high2 == DW_CFA_advance_loc) {
+      if (leaves(low6)) return true;
+      continue;
+    }
+    if (high2 == DW_CFA_offset) {
+      at_cfa(low6, static_cast<int64_t>(bytes.Unsigned()));
+      continue;
+    }
+    if (high2 == DW_CFA_restore) {
+      restore(low6);
+      continue;
+    }
+    switch (op) {
+      case DW_CFA_nop:
         break;
-      case DW_CFA_offset:
-        at_cfa(low6, static_cast<int64_t>(bytes.Unsigned()));
+      case DW_CFA_set_loc: {
+        const uintptr_t to = bytes.Pointer(entry.pointer_encoding);
+        if (to > pc) return !bytes.failed();
+        location = to;
         break;
-      case DW_CFA_restore:
-        restore(low6);
+      }
+      case DW_CFA_advance_loc1:
+        if (leaves(bytes.Byte())) return !bytes.failed();
+        break;
+      case DW_CFA_advance_loc2:
+        if (leaves(bytes.Fixed<uint16_t>())) return !bytes.failed();
+        break;
+      case DW_CFA_advance_loc4:
+        if (leaves(bytes.Fixed<uint32_t>())) return !bytes.failed();
+        break;
+      case DW_CFA_offset_extended:
+      case DW_CFA_offset_extended_sf:
+      case DW_CFA_GNU_negative_offset_extended: {
+        const uint64_t number = bytes.Unsigned();
+        if (op == DW_CFA_offset_extended_sf) {
+          at_cfa(number, bytes.Signed());
+        } else {
+          const auto factored = static_cast<int64_t>(bytes.Unsigned());
+          at_cfa(number, op == DW_CFA_GNU_negative_offset_extended ? -factored : factored);
+        }
+        break;
+      }
+      case DW_CFA_restore_extended:
+        restore(bytes.Unsigned());
+        break;
+      case DW_CFA_undefined:
+        set(bytes.Unsigned(), How::kUndefined, 0);
+        break;
+      case DW_CFA_same_value:
+        set(bytes.Unsigned(), How::kSame, 0);
+        break;
+      case DW_CFA_register: {
+        const uint64_t number = bytes.Unsigned();
+        bytes.Unsigned();
+        set(number, How::kOther, 0);
+        break;
+      }
+      case DW_CFA_remember_state:
+        if (depth == kMostRemembered) return false;
+        remembered[depth++] = *state;
+        break;
+      case DW_CFA_restore_state:
+        if (depth == 0) return false;
+        *state = remembered[--depth];
+        break;
+      case DW_CFA_def_cfa:
+        state->cfa_is_expression = false;
+        state->cfa_register = bytes.Unsigned();
+        state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
+        break;
+      case DW_CFA_def_cfa_sf:
+        state->cfa_is_expression = false;
+        state->cfa_register = bytes.Unsigned();
+        state->cfa_value = bytes.Signed() * entry.data_alignment;
+        break;
+      case DW_CFA_def_cfa_register:
+        if (state->cfa_is_expression) return false;
+        state->cfa_register = bytes.Unsigned();
+        break;
+      case DW_CFA_def_cfa_offset:
+      case DW_CFA_def_cfa_offset_sf:
+        if (state->cfa_is_expression) return false;
+        state->cfa_value = op == DW_CFA_def_cfa_offset ? static_cast<int64_t>(bytes.Unsigned())
+                                                       : bytes.Signed() * entry.data_alignment;
+        break;
+      case DW_CFA_def_cfa_expression:
+        state->cfa_is_expression = true;
+        state->cfa_value = block();
+        break;
+      case DW_CFA_expression:
+      case DW_CFA_val_expression: {
+        const uint64_t number = bytes.Unsigned();
+        set(number, op == DW_CFA_expression ? How::kExpression : How::kOther, block());
+        break;
+      }
+      case DW_CFA_val_offset:
+      case DW_CFA_val_offset_sf: {
+        const uint64_t number = bytes.Unsigned();
+        bytes.Unsigned();
+        set(number, How::kOther, 0);
+        break;
+      }
+      case DW_CFA_GNU_args_size:
+        bytes.Unsigned();
         break;
       default:
-        switch (op) {
-          case DW_CFA_nop:
-            break;
-          case DW_CFA_set_loc: {
-            const uintptr_t to = bytes.Pointer(entry.pointer_encoding);
-            if (to > pc) return !bytes.failed();
-            location = to;
-            break;
-          }
-          case DW_CFA_advance_loc1:
-            advance = bytes.Byte();
-            break;
-          case DW_CFA_advance_loc2:
-            advance = bytes.Fixed<uint16_t>();
-            break;
-          case DW_CFA_advance_loc4:
-            advance = bytes.Fixed<uint32_t>();
-            break;
-          case DW_CFA_offset_extended:
-          case DW_CFA_offset_extended_sf:
-          case DW_CFA_GNU_negative_offset_extended: {
-            const uint64_t number = bytes.Unsigned();
-            if (op == DW_CFA_offset_extended_sf) {
-              at_cfa(number, bytes.Signed());
-            } else {
-              const auto factored = static_cast<int64_t>(bytes.Unsigned());
-              at_cfa(number, op == DW_CFA_GNU_negative_offset_extended ? -factored : factored);
-            }
-            break;
-          }
-          case DW_CFA_restore_extended:
-            restore(bytes.Unsigned());
-            break;
-          case DW_CFA_undefined:
-            set(bytes.Unsigned(), How::kUndefined, 0);
-            break;
-          case DW_CFA_same_value:
-            set(bytes.Unsigned(), How::kSame, 0);
-            break;
-          case DW_CFA_register: {
-            const uint64_t number = bytes.Unsigned();
-            bytes.Unsigned();
-            set(number, How::kOther, 0);
-            break;
-          }
-          case DW_CFA_remember_state:
-            if (depth == kMostRemembered) return false;
-            remembered[depth++] = *state;
-            break;
-          case DW_CFA_restore_state:
-            if (depth == 0) return false;
-            *state = remembered[--depth];
-            break;
-          case DW_CFA_def_cfa:
-            state->cfa_is_expression = false;
-            state->cfa_register = bytes.Unsigned();
-            state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
-            break;
-          case DW_CFA_def_cfa_sf:
-            state->cfa_is_expression = false;
-            state->cfa_register = bytes.Unsigned();
-            state->cfa_value = bytes.Signed() * entry.data_alignment;
-            break;
-          case DW_CFA_def_cfa_register:
-            if (state->cfa_is_expression) return false;
-            state->cfa_register = bytes.Unsigned();
-            break;
-          case DW_CFA_def_cfa_offset:
-          case DW_CFA_def_cfa_offset_sf:
-            if (state->cfa_is_expression) return false;
-            state->cfa_value = op == DW_CFA_def_cfa_offset ? static_cast<int64_t>(bytes.Unsigned())
-                                                           : bytes.Signed() * entry.data_alignment;
-            break;
-          case DW_CFA_def_cfa_expression:
-            state->cfa_is_expression = true;
-            state->cfa_value = block();
-            break;
-          case DW_CFA_expression:
-          case DW_CFA_val_expression: {
-            const uint64_t number = bytes.Unsigned();
-            set(number, op == DW_CFA_expression ? How::kExpression : How::kOther, block());
-            break;
-          }
-          case DW_CFA_val_offset:
-          case DW_CFA_val_offset_sf: {
-            const uint64_t number = bytes.Unsigned();
-            bytes.Unsigned();
-            set(number, How::kOther, 0);
-            break;
-          }
-          case DW_CFA_GNU_args_size:
-            bytes.Unsigned();
-            break;
-          default:
-            return false;
-        }
+        return false;
     }
-    location += advance * entry.code_alignment;
-    if (location > pc) break;
   }
   return !bytes.failed();
 }
