@@ -4,6 +4,8 @@
 
 #include <bit>
 
+#include "sampler/contract/syscalls.h"
+
 namespace holdfast {
 namespace {
 
@@ -30,24 +32,40 @@ int Segments(SharedTable* recorded) {
   return made;
 }
 
-// Threads that come here together make one each, of which all but one stay unused: so whoever is not the first one that
-// comes gives the other a moment.
-bool MakeSegment(SharedTable* recorded, int number, bool at_once) {
+// 1 + the number of the segment that a thread is making; 0: none.
+constinit std::atomic<uint32_t> being_made{0};
+
+// Of threads that come here together the first one makes it, which takes a hundred microseconds; the others give it some time, also to
+// run. Then it may have left by a jump, and they make one each, of which all but one stay unused.
+bool MakeSegment(SharedTable* recorded, int number) {
   std::atomic<Offset>& segment = recorded->header()->ongoing_segments[number];
-  constexpr int kPatience = 256;
-  for (int i = 0; !at_once && i < kPatience; ++i) {
-    if (segment.load(std::memory_order_acquire) != 0) return true;
-    SpinPause();
+  const auto mine = static_cast<uint32_t>(number) + 1;
+  constexpr int kSpins = 256, kYields = 16;
+  uint32_t others = 0;
+  if (!being_made.compare_exchange_strong(others, mine, std::memory_order_relaxed) && others == mine) {
+    for (int i = 0; i < kSpins + kYields; ++i) {
+      if (segment.load(std::memory_order_acquire) != 0) return true;
+      if (i < kSpins || no_system_calls.load(std::memory_order_relaxed)) {
+        SpinPause();
+      } else {
+        RawSyscall(SYS_sched_yield);
+      }
+    }
   }
+  const bool is_made = segment.load(std::memory_order_acquire) != 0;  // since we looked
   // Slots have cache lines of their own: records lie at multiples of 8 bytes only.
   const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
   constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
-  auto* made = static_cast<char*>(recorded->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
-  if (made == nullptr) return false;
-  made += -reinterpret_cast<uintptr_t>(made) % kLine;
-  Offset none = 0;
-  segment.compare_exchange_strong(none, recorded->OffsetOf(made), std::memory_order_release, std::memory_order_acquire);
-  return true;
+  const auto bytes = slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine;
+  auto* made = is_made ? nullptr : static_cast<char*>(recorded->Allocate(bytes));
+  if (made != nullptr) {
+    made += -reinterpret_cast<uintptr_t>(made) % kLine;
+    Offset none = 0;
+    segment.compare_exchange_strong(none, recorded->OffsetOf(made), std::memory_order_release,
+                                    std::memory_order_acquire);
+  }
+  being_made.store(0, std::memory_order_relaxed);
+  return is_made || made != nullptr;
 }
 
 // Takes it if it is nobody's; or, `may_be_left`, if it is this thread's own and was left by a jump.
@@ -84,10 +102,8 @@ uint32_t TakeAny(SharedTable* recorded, uint32_t thread_id) {
     uint32_t number = TakeFrom(recorded, thread_id, older, slots, kProbes);
     if (number == kNone) number = TakeFrom(recorded, thread_id, 0, slots, kProbes);
     if (number != kNone) return number;
-    // Of those that find it full together, one in four makes the next one at once.
     const bool is_last = made == kOngoingSegments;
-    if (is_last || !MakeSegment(recorded, made, made == 0 || thread_id % 4 == 0))
-      return TakeFrom(recorded, thread_id, 0, slots, slots);
+    if (is_last || !MakeSegment(recorded, made)) return TakeFrom(recorded, thread_id, 0, slots, slots);
   }
 }
 
