@@ -38,7 +38,8 @@ class HashIndex {
   // The same once Ask has been answered, for the record that may be the one.
   void AskForRecord(SharedTable* table, uint64_t hash) {
     const uint64_t slot = SlotOf(newest_.load(std::memory_order_relaxed), hash)->load(std::memory_order_relaxed);
-    __builtin_prefetch(table->At<char>(static_cast<Offset>(slot)));
+    // Another one's would be as far away as this one's.
+    if ((slot ^ hash) >> 32 == 0) __builtin_prefetch(table->At<char>(static_cast<Offset>(slot)));
   }
 
   // The record for which `same(offset)` holds among those of this hash, or what `make()` gives, which is called at most once. 0: it
