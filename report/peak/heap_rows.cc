@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "report/peak/table_pages.h"
@@ -39,22 +40,30 @@ RowInUse InUse(const Row& row, Offset place) {
 
 }  // namespace
 
-bool HeapRows::Follow(int table, Offset newest) {
-  if (newest == newest_) return true;
+bool HeapRows::Follow(int table) {
+  RecordShard shards[kCounterShards];
+  // Before the size of the table: which holds then what these lead to.
+  if (!ReadTable(table, shards, offsetof(TableHeader, record_shards), sizeof shards)) return false;
+  bool come = false;
+  for (int i = 0; i < kCounterShards; ++i) come |= CounterValue(shards[i].newest_row) != newest_[i];
+  if (!come) return true;
   TablePages pages(table);
   if (!pages.ok()) return false;
   const size_t before = places_.size();
   size_t left = pages.size() / sizeof(Row) - std::min<size_t>(before, pages.size() / sizeof(Row));
-  for (Offset at = newest; at != newest_ && at != 0 && left > 0; --left) {
-    const Row* row = pages.At<Row>(at);
-    if (row == nullptr) break;
-    places_.push_back(at);
-    at = row->older;
+  for (int i = 0; i < kCounterShards; ++i) {
+    const Offset newest = CounterValue(shards[i].newest_row);
+    for (Offset at = newest; at != newest_[i] && at != 0 && left > 0; --left) {
+      const Row* row = pages.At<Row>(at);
+      if (row == nullptr) break;
+      places_.push_back(at);
+      at = row->older;
+    }
+    newest_[i] = newest;
   }
-  newest_ = newest;
-  const auto come = places_.begin() + static_cast<ptrdiff_t>(before);
-  std::sort(come, places_.end());
-  std::inplace_merge(places_.begin(), come, places_.end());
+  const auto added = places_.begin() + static_cast<ptrdiff_t>(before);
+  std::sort(added, places_.end());
+  std::inplace_merge(places_.begin(), added, places_.end());
   places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
   return true;
 }

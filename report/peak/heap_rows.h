@@ -18,15 +18,15 @@ namespace holdfast {
 
 class HeapRows {
  public:
-  // Adds the rows that have come. `newest`: HeapInUse::newest_row. False: the table cannot be read.
-  bool Follow(int table, Offset newest);
+  // Adds the rows that have come. False: the table cannot be read.
+  bool Follow(int table);
   // All that were found of which something is in use now, in the order of the table, and their bytes. False: the table cannot be
   // read; `rows` may hold anything then.
   bool Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const;
 
  private:
-  std::vector<Offset> places_;  // sorted
-  Offset newest_ = 0;           // of them
+  std::vector<Offset> places_;          // sorted
+  Offset newest_[kCounterShards] = {};  // of them, by shard
 };
 
 }  // namespace holdfast

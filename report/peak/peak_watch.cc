@@ -90,7 +90,7 @@ void PeakWatch::Look(const TableFile& table) {
   }
   const bool by_rows = CounterValue(in_use.shadow) != 0;
   const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
-  if (!rows_.Follow(table.descriptor(), CounterValue(in_use.newest_row))) return;
+  if (!rows_.Follow(table.descriptor())) return;
   next_.wall_ns = NowNs(CLOCK_REALTIME);
   const bool read = rows_.Read(table.descriptor(), &next_.rows, &next_.bytes);
   if (read && by_rows) {

@@ -118,6 +118,8 @@ class SnapshotReader {
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
     ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);
     for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = CounterValue(head_->losses[i]);
+    for (const RecordShard& shard : head_->record_shards)
+      snapshot->losses[static_cast<int>(Loss::kStackTableFull)] += CounterValue(shard.stack_lost);
     Snapshot::Totals& totals = snapshot->totals;
     for (const CounterShard& shard : head_->counters) {
       totals.alloc_calls += CounterValue(shard.alloc_calls);

@@ -48,7 +48,7 @@ uint64_t OngoingNs(const TableFile& table, const TableHeader& head, int64_t now_
 }  // namespace
 
 std::optional<uint64_t> LockDelayNs(const TableFile& table, int64_t now_ns) {
-  constexpr size_t kHeadBytes = offsetof(TableHeader, stack_lists);
+  constexpr size_t kHeadBytes = offsetof(TableHeader, record_shards);
   const auto head = std::make_unique<TableHeader>();
   if (!ReadTable(table.descriptor(), head.get(), 0, kHeadBytes)) return std::nullopt;
   uint64_t sum = OngoingNs(table, *head, now_ns);

@@ -26,7 +26,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 17;
+inline constexpr uint32_t kLayoutVersion = 18;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -43,9 +43,9 @@ struct FolderId {
 // The file grows (is backed with pages) by at most this much at a time.
 inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
 
-// Of all stacks: so many that threads rarely push onto one at once.
-inline constexpr uint32_t kStackLists = 256;
 inline constexpr int kCounterShards = 16;
+// Of all stacks: a cache line for each shard.
+inline constexpr uint32_t kListsOfShard = 16, kStackLists = kListsOfShard * kCounterShards;
 inline constexpr int kIntervals = 32;
 
 // Exact counts of what the slow paths saw; the sum over all shards is the figure. Threads spread over the shards, so
@@ -64,7 +64,17 @@ struct alignas(64) CounterShard {
 };
 static_assert(sizeof(CounterShard) == 64);
 
-// The same for locks, by WaitKind: every wait and every hold, sampled or not. Of one kind, with every wait and hold over,
+// What each new record changes: else all threads that make records would write one line. Of the threads of a shard.
+struct alignas(64) RecordShard {
+  std::atomic<uint64_t>
+      room;  // taken from the table and not handed out yet, in units: from where, and from bit 32 on to where
+  std::atomic<uint64_t> stack_lost;  // Loss::kStackTableFull
+  // A list of heap rows, by Row::older: who was there at the last look finds what has come since at its head. Of a race two that are
+  // alike may be in these lists, of which one is in no stack's list.
+  std::atomic<Offset> newest_row;
+};
+
+// Exact counts as in CounterShard for locks, by WaitKind: every wait and every hold, sampled or not. Of one kind, with every wait and hold over,
 // wait_ns = hold_ns + gap_ns, up to rounding and to what `lost lock-slot-taken` counts.
 struct alignas(64) LockCounters {
   std::atomic<uint64_t> waits[kWaitKinds];     // for something that was taken
@@ -91,9 +101,6 @@ struct alignas(64) HeapInUse {
   std::atomic<uint64_t> highest;    // that `now` ever was
   std::atomic<int64_t> highest_ns;  // when, of CLOCK_MONOTONIC
   std::atomic<Offset> shadow;       // ShadowDirectory; 0: none
-  // The list of all heap rows, by Row::older: who was there at the last look finds what has come since at its head. Of a race two
-  // that are alike may be in it, of which one is in no stack's list.
-  std::atomic<Offset> newest_row;
 };
 static_assert(sizeof(HeapInUse) == 64);
 
@@ -111,9 +118,10 @@ inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kInte
 struct TableHeader {
   std::atomic<uint64_t> magic;  // written last: a table without it is still being made
   uint32_t version;
-  uint32_t header_bytes;         // sizeof(TableHeader)
-  uint64_t cap_bytes;            // the file never grows above this
-  std::atomic<uint32_t> used;    // units handed out, header included; may run past `backed` or cap after a refusal
+  uint32_t header_bytes;  // sizeof(TableHeader)
+  uint64_t cap_bytes;     // the file never grows above this
+  std::atomic<uint32_t>
+      used;  // units handed out or taken by shards, header included; may run past `backed` or cap after a refusal
   std::atomic<uint32_t> backed;  // units that have pages
 
   // Identity. `process: host/pid_ns/pid/start_ticks/image` in every profile.
@@ -187,6 +195,7 @@ struct TableHeader {
 
   CounterShard counters[kCounterShards];
   LockCounters lock_counters[kCounterShards];
+  RecordShard record_shards[kCounterShards];
   std::atomic<Offset> stack_lists[kStackLists];
 };
 

@@ -55,20 +55,41 @@ bool SharedTable::Back(uint32_t bytes) {
 }
 
 void* SharedTable::Allocate(uint32_t bytes) {
-  TableHeader& head = *header();
   const uint32_t units = (bytes + kUnit - 1) / kUnit;
+  std::atomic<uint64_t>& room = shard().room;
+  uint64_t left = room.load(std::memory_order_relaxed);
+  while (static_cast<Offset>(left) + uint64_t{units} <= left >> 32) {
+    if (room.compare_exchange_weak(left, left + units, std::memory_order_relaxed))
+      return At<void>(static_cast<Offset>(left));
+  }
+  // Large records have no room taken beside them.
+  uint32_t taken = bytes <= kRoomBytes / 4 ? kRoomBytes / kUnit : units;
+  const uint64_t at = Take(units, &taken);
+  if (at == 0 || taken == units) return at == 0 ? nullptr : At<void>(static_cast<Offset>(at));
+  // What was left before stays unused, but where this follows it.
+  const Offset record = left >> 32 == at ? static_cast<Offset>(left) : static_cast<Offset>(at);
+  if (room.compare_exchange_strong(left, (at + taken) << 32 | (record + units), std::memory_order_relaxed))
+    return At<void>(record);
+  return At<void>(static_cast<Offset>(at));  // another thread of this shard has taken room, too, and so has its own
+}
+
+Offset SharedTable::Take(uint32_t units, uint32_t* taken) {
+  TableHeader& head = *header();
   uint32_t at = head.used.load(std::memory_order_relaxed);
-  do {
-    if (uint64_t{at} + units > head.backed.load(std::memory_order_relaxed) && !Back(units * kUnit)) return nullptr;
-    // `used` may have moved while the table grew: only what is backed at the moment of taking is taken.
-    if (uint64_t{at} + units > head.backed.load(std::memory_order_relaxed)) {
+  for (;;) {
+    // `used` may move while the table grows: only what is backed at the moment of taking is taken.
+    const uint32_t backed = head.backed.load(std::memory_order_relaxed);
+    if (uint64_t{at} + units > backed) {
+      if (!Back(units * kUnit)) return 0;
       at = head.used.load(std::memory_order_relaxed);
       continue;
     }
-    if (head.used.compare_exchange_weak(at, at + units, std::memory_order_relaxed)) {
-      return reinterpret_cast<char*>(this) + uint64_t{at} * kUnit;  // pages of a new file are zero
+    const uint32_t most = *taken < backed - at ? *taken : backed - at;
+    if (head.used.compare_exchange_weak(at, at + most, std::memory_order_relaxed)) {
+      *taken = most;
+      return at;  // pages of a new file are zero
     }
-  } while (true);
+  }
 }
 
 }  // namespace holdfast

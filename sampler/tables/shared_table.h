@@ -13,11 +13,14 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/layout.h"
+#include "sampler/hot_path/thread_state.h"
 
 namespace holdfast {
 
 class SharedTable {
  public:
+  static constexpr uint64_t kKeptOfCap = 16;
+
   // The mapping's first bytes are the header.
   TableHeader* header() { return reinterpret_cast<TableHeader*>(this); }
 
@@ -38,15 +41,30 @@ class SharedTable {
     return static_cast<Offset>((static_cast<const char*>(record) - reinterpret_cast<const char*>(this)) / kUnit);
   }
 
-  void Count(Loss loss) { header()->losses[static_cast<int>(loss)].fetch_add(1, std::memory_order_relaxed); }
+  void Count(Loss loss) {
+    // This one may come with each allocation of each thread.
+    std::atomic<uint64_t>& lost =
+        loss == Loss::kStackTableFull ? shard().stack_lost : header()->losses[static_cast<int>(loss)];
+    lost.fetch_add(1, std::memory_order_relaxed);
+  }
+  // The calling thread's.
+  RecordShard& shard() { return header()->record_shards[thread_state.shard]; }
 
-  // Whether there is no room below the cap for `bytes` more.
+  // Whether there is no room below the cap for `bytes` more of stacks and their rows. The last part is kept for what knows which blocks
+  // live: a block whose free is not seen is a worse loss than one that is in [overflow].
   bool IsFull(uint32_t bytes) {
-    return header()->used.load(std::memory_order_relaxed) + uint64_t{bytes / kUnit} > header()->cap_bytes / kUnit;
+    const uint64_t cap = header()->cap_bytes;
+    return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / kKeptOfCap;
   }
 
   // Backs at least `bytes` more than is used now, in steps. False when refused.
   bool Back(uint32_t bytes);
+
+ private:
+  static constexpr uint32_t kRoomBytes = 2048;  // that a shard takes at once
+
+  // `units` at least, up to `*taken` of what is backed by now. 0: the table is full.
+  Offset Take(uint32_t units, uint32_t* taken);
 };
 
 // The process's table, or null. One relaxed load.

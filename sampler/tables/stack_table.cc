@@ -81,12 +81,11 @@ void HashNodes(SharedTable* table, const StackTrace& trace, uint64_t* hashes) {
 
 uint64_t HashOfNode(const StackPath& path, int at) { return Mix(path.hashes[at + kNodeFrames - 1]); }
 
-// The same for those of a path that are not known yet.
-void AskForNodes(SharedTable* table, const StackPath& path) {
-  const int first = path.known_nodes * kNodeFrames;
-  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames) nodes_by_hash.Ask(HashOfNode(path, at));
-  for (int at = first; path.depth - at >= kNodeFrames; at += kNodeFrames)
-    nodes_by_hash.AskForRecord(table, HashOfNode(path, at));
+// Calls `ask(hash)` for those of a path that are not known yet.
+template <typename Ask>
+void ForUnknownNodes(const StackPath& path, Ask ask) {
+  for (int at = path.known_nodes * kNodeFrames; path.depth - at >= kNodeFrames; at += kNodeFrames)
+    ask(HashOfNode(path, at));
 }
 
 // `frames`: `count` of them, innermost first. 0: the table is full.
@@ -145,7 +144,8 @@ Offset MakeStack(SharedTable* table, uint64_t hash, Offset leaf, int depth, Tagg
   stack->leaf = leaf;
   stack->depth = static_cast<uint16_t>(labels == 0 ? depth : depth + 1);
   stack->truncated = truncated;
-  Push(table, table->header()->stack_lists[hash % kStackLists], stack, &Stack::next);
+  Push(table, table->header()->stack_lists[thread_state.shard * kListsOfShard + hash % kListsOfShard], stack,
+       &Stack::next);
   return table->OffsetOf(stack);
 }
 
@@ -191,8 +191,11 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels)
 Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int depth = path->depth;
   const uint64_t frames_hash = path->HashWith(labels), hash = StackHash(frames_hash, false);
+  stacks_by_hash.Ask(hash);
+  // It is most probably unknown, too: so it waits for memory once.
+  ForUnknownNodes(*path, [](uint64_t node) { nodes_by_hash.Ask(node); });
   const auto make_leaf = [&](Offset* leaf) {
-    AskForNodes(table, *path);
+    ForUnknownNodes(*path, [=](uint64_t node) { nodes_by_hash.AskForRecord(table, node); });
     *leaf = path->known_nodes != 0 ? path->nodes[path->known_nodes - 1] : 0;
     TaggedPc frames[kNodeFrames];
     const auto innermost_first = [&](int at, int count) {
@@ -214,7 +217,7 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   return FindOrMake(table, hash, depth, labels, false, make_leaf);
 }
 
-void NoteRow(SharedTable* table, Row* row) { Push(table, table->header()->in_use.newest_row, row, &Row::older); }
+void NoteRow(SharedTable* table, Row* row) { Push(table, table->shard().newest_row, row, &Row::older); }
 
 namespace {
 
@@ -234,7 +237,8 @@ struct RowKey {
 };
 
 // In no list of its stack yet. 0: the table is full.
-Offset MakeRow(SharedTable* table, const RowKey& key) {
+Offset MakeRow(SharedTable* table, Stack* stack, const RowKey& key) {
+  if (UNLIKELY(table->IsFull(sizeof(Row))) && table->OffsetOf(stack) != table->header()->overflow_stack) return 0;
   Row* row = table->New<Row>();
   if (row == nullptr) return 0;
   row->profile = key.profile;
@@ -257,7 +261,7 @@ Offset FindIndexedRow(SharedTable* table, Stack* stack, const RowKey& key, const
   return rows_by_key.FindOrAdd(
       table, key.HashOf(of), [&](Offset at) { return key.IsOf(*table->At<Row>(at)); },
       [&] {
-        const Offset made = MakeRow(table, key);
+        const Offset made = MakeRow(table, stack, key);
         if (made != 0) Push(table, stack->rows, table->At<Row>(made), &Row::next);
         return made;
       });
@@ -276,7 +280,7 @@ Row* FindOrMakeRow(SharedTable* table, Stack* stack, const RowKey& key) {
   }
   Offset found;
   if (LIKELY(count < kListedRows)) {
-    found = MakeRow(table, key);
+    found = MakeRow(table, stack, key);
     if (found != 0)
       return Publish(table, stack->rows, table->At<Row>(found), seen, [&](const Row& row) { return key.IsOf(row); });
   } else {

@@ -78,7 +78,7 @@ Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_c
 // That of the overflow stack, of all size classes. Null: it was not asked for while there was room.
 Row* OwnOverflowRow(SharedTable* table, uint8_t owner);
 
-// Adds a heap row to the list of all (HeapInUse::newest_row).
+// Adds a heap row to the list of all (RecordShard::newest_row).
 void NoteRow(SharedTable* table, Row* row);
 
 // Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.

@@ -204,12 +204,12 @@ TEST(StackTable, FramesCanBeReadBackFromTheLeaf) {
 }
 
 TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
-  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
+  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 16384 + 4095) / 4096 * 4096);
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* stack = nullptr;
   for (TaggedPc pc = 1; pc < 2000; ++pc) stack = InternStack(table, Trace({pc}));
   EXPECT_EQ(table->OffsetOf(stack), table->header()->overflow_stack);
-  EXPECT_GT(table->header()->losses[static_cast<int>(Loss::kStackTableFull)], 0u);
+  EXPECT_GT(table->shard().stack_lost, 0u);
   Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 12);
   EXPECT_EQ(table->OffsetOf(row), table->header()->overflow_row[static_cast<int>(ProfileKind::kHeap)]);
   // What was there before is still found, not replaced.
@@ -217,7 +217,7 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
 }
 
 TEST(StackTable, WhatFindsTheTableFullIsCountedOnceAndAddedToOneRowOfEachKind) {
-  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 4096 + 4095) / 4096 * 4096);
+  SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 16384 + 4095) / 4096 * 4096);
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
   for (int kind = 0; kind < kProfileKinds; ++kind) {
@@ -226,7 +226,7 @@ TEST(StackTable, WhatFindsTheTableFullIsCountedOnceAndAddedToOneRowOfEachKind) {
   }
   while (table->New<Offset>() != nullptr) {
   }
-  const std::atomic<uint64_t>& lost = table->header()->losses[static_cast<int>(Loss::kStackTableFull)];
+  const std::atomic<uint64_t>& lost = table->shard().stack_lost;
   TaggedPc pc = 0;
   for (int kind = 0; kind < kProfileKinds; ++kind) {
     for (int i = 0; i < 3; ++i) {
@@ -321,9 +321,11 @@ TEST(StackTable, FourThreadsAgreeOnStacksRowsAndSums) {
   for (auto& thread : threads) thread.join();
   // All heap rows are in the list of their own, once, and the overflow stack's; races may have left some that nobody uses.
   std::set<Offset> rows;
-  for (Offset at = table->header()->in_use.newest_row; at != 0; at = table->At<Row>(at)->older) {
-    EXPECT_EQ(table->At<Row>(at)->profile, ProfileKind::kHeap);
-    ASSERT_TRUE(rows.insert(at).second);
+  for (const RecordShard& shard : table->header()->record_shards) {
+    for (Offset at = shard.newest_row; at != 0; at = table->At<Row>(at)->older) {
+      EXPECT_EQ(table->At<Row>(at)->profile, ProfileKind::kHeap);
+      ASSERT_TRUE(rows.insert(at).second);
+    }
   }
   EXPECT_TRUE(rows.contains(table->header()->overflow_row[static_cast<int>(ProfileKind::kHeap)]));
   size_t found = 0;
