@@ -190,6 +190,19 @@ TEST_F(Exact, EverNewStacksLoseNothingWhetherTheTableIsFullOrNot) {
   }
 }
 
+// Each thread has made its row of [overflow] before the table is full: what comes later is in the shadow map, as ever. As live samples the
+// blocks would have an age each, for which there is no room.
+TEST_F(Exact, AllThreadsGoTheShortWayWhereTheTableIsFull) {
+  const RunResult r = RunAs(Launch::kPreload, {"new_paths", "2", "150000"},
+                            {{"heap-interval", "1"}, {"max-memory", "16MiB"}, {"profiles", "heap"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u);
+  const int64_t lost = heap[0].CommentNumber("lost stack-table-full");
+  EXPECT_GT(lost, 100'000);
+  EXPECT_LE(heap[0].Comment("lost ages-full").has_value() ? heap[0].CommentNumber("lost ages-full") : 0, lost / 50);
+}
+
 // A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.
 TEST_F(Exact, AChildWithoutATableRunsOn) {
   for (const char* children : {"yes", "no"}) {

@@ -141,6 +141,50 @@ TEST(StackTable, APathAndATraceOfTheSameFramesAreOneStack) {
   }
 }
 
+// Threads take room for several records at once, each from its shard, and two of them from the same.
+TEST(SharedTable, NoRecordLiesWhereAnotherDoes) {
+  constexpr uint32_t kBytes = 4 << 20;
+  SharedTable* table = UseAnonymousTable(kBytes);
+  const uint32_t before = table->header()->used;
+  std::vector<std::pair<Offset, uint32_t>> records[4];
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([table, number, &mine = records[number]] {
+      thread_state.shard = static_cast<uint16_t>(number / 2);
+      uint64_t random = static_cast<uint64_t>(number) + 1;
+      for (;;) {
+        const uint64_t drawn = NextRandom(&random);
+        const auto bytes = static_cast<uint32_t>(drawn % 64 == 0 ? drawn >> 32 & 8191 : drawn >> 32 & 127) + 1;
+        auto* record = static_cast<char*>(table->Allocate(bytes));
+        if (record == nullptr) return;
+        for (uint32_t i = 0; i < bytes; ++i) {
+          ASSERT_EQ(record[i], 0);
+          record[i] = static_cast<char>(number + 1);
+        }
+        mine.emplace_back(table->OffsetOf(record), (bytes + kUnit - 1) / kUnit);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::map<Offset, uint32_t> all;
+  uint32_t units = 0;
+  for (const auto& mine : records) {
+    for (const auto& [at, size] : mine) {
+      ASSERT_TRUE(all.emplace(at, size).second);
+      units += size;
+    }
+  }
+  Offset end = before;
+  for (const auto& [at, size] : all) {
+    ASSERT_GE(at, end);
+    end = at + size;
+  }
+  EXPECT_LE(end, kBytes / kUnit);
+  EXPECT_LE(end, table->header()->used);
+  // What is left of a room where the next record is larger, and at the end.
+  EXPECT_GE(units, (kBytes / kUnit - before) * 9 / 10);
+}
+
 // Of those that have rows: of a race more may be in the lists.
 std::map<uint64_t, int> StacksByHash(SharedTable* table) {
   std::map<uint64_t, int> by_hash;
