@@ -26,11 +26,13 @@ class SharedTable {
 
   // `bytes` of zeroed memory, aligned to kUnit, already backed by pages: it can be written without fear of SIGBUS.
   // Null when the cap is reached or the kernel gives nothing. Never given back.
-  void* Allocate(uint32_t bytes);
+  // `behind`: the record in which a list begins that will lead to this one; 0: the header. Whoever copies the table while the program
+  // runs comes by that one first, and finds all that it leads to then behind it (TableFile::TakeSnapshot).
+  void* Allocate(uint32_t bytes, Offset behind = 0);
 
   template <typename T>
-  T* New() {
-    return static_cast<T*>(Allocate(sizeof(T)));
+  T* New(Offset behind = 0) {
+    return static_cast<T*>(Allocate(sizeof(T), behind));
   }
 
   template <typename T>

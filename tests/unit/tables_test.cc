@@ -185,6 +185,35 @@ TEST(SharedTable, NoRecordLiesWhereAnotherDoes) {
   EXPECT_GE(units, (kBytes / kUnit - before) * 9 / 10);
 }
 
+// Whoever copies the table while the program runs comes by the head of a list before it copies what that leads to.
+TEST(SharedTable, WhatAListInARecordLeadsToLiesBehindIt) {
+  SharedTable* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  const auto of_shard = [](uint16_t shard) { thread_state.shard = shard; };
+  for (uint16_t shard : {0, 1}) {  // each has room now, the latter behind that of the former
+    of_shard(shard);
+    ASSERT_NE(table->New<Row>(), nullptr);
+  }
+  Stack* stack = InternStack(table, Trace({1, 2, 3}));
+  auto* lock = table->New<LockRecord>();
+  of_shard(0);
+  Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 1);
+  EXPECT_GT(table->OffsetOf(row), table->OffsetOf(stack));
+  AddTime(table, &lock->wait_times, 1'000, 1);
+  EXPECT_GT(lock->wait_times, table->OffsetOf(lock));
+  EXPECT_GT(table->At<TimeHistogram>(lock->wait_times)->parts[TimeBucket(1'000) / kBucketsInPart], lock->wait_times);
+  // Its room is still there for what is in no such list.
+  EXPECT_LT(table->OffsetOf(table->New<Row>()), table->OffsetOf(stack));
+  of_shard(1);
+  FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 2);
+  of_shard(0);
+  Row* own = FindOwnRow(table, stack, 3, 1);
+  of_shard(1);
+  EXPECT_GT(table->OffsetOf(FindOwnRow(table, stack, 4, 1)), table->OffsetOf(stack));
+  EXPECT_GT(table->OffsetOf(own), table->OffsetOf(stack));
+  of_shard(0);
+}
+
 // Of those that have rows: of a race more may be in the lists.
 std::map<uint64_t, int> StacksByHash(SharedTable* table) {
   std::map<uint64_t, int> by_hash;
