@@ -54,15 +54,19 @@ class SharedTable {
 
   // Whether there is no room below the cap for `bytes` more of stacks and their rows. The last part is kept for what knows which blocks
   // live: a block whose free is not seen is a worse loss than one that is in [overflow].
-  bool IsFull(uint32_t bytes) {
-    const uint64_t cap = header()->cap_bytes;
-    return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / kKeptOfCap;
-  }
+  bool IsFull(uint32_t bytes) { return HasOnlyKept(bytes, kKeptOfCap); }
+  // The same for ages: those of [overflow], too, come once there is no room for stacks; half of what was kept is left then.
+  bool IsFullForAges(uint32_t bytes) { return HasOnlyKept(bytes, 2 * kKeptOfCap); }
 
   // Backs at least `bytes` more than is used now, in steps. False when refused.
   bool Back(uint32_t bytes);
 
  private:
+  bool HasOnlyKept(uint32_t bytes, uint64_t part) {
+    const uint64_t cap = header()->cap_bytes;
+    return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / part;
+  }
+
   static constexpr uint32_t kRoomBytes = 2048;  // that a shard takes at once
 
   // `units` at least, up to `*taken` of what is backed by now. 0: the table is full.

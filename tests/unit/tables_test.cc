@@ -11,6 +11,7 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/ages.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/locks/lock_times.h"
@@ -212,6 +213,23 @@ TEST(SharedTable, WhatAListInARecordLeadsToLiesBehindIt) {
   EXPECT_GT(table->OffsetOf(FindOwnRow(table, stack, 4, 1)), table->OffsetOf(stack));
   EXPECT_GT(table->OffsetOf(own), table->OffsetOf(stack));
   of_shard(0);
+}
+
+// A block whose free is not seen would be a leak that is none; one whose age is not known is just that.
+TEST(SharedTable, AgesLeaveRoomForWhatKnowsWhichBlocksLive) {
+  SharedTable* table = UseAnonymousTable(4 << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  std::vector<Row*> rows;
+  for (TaggedPc pc = 1;; ++pc) {
+    Row* row = FindOwnRow(table, InternStack(table, Trace({pc})), 1, 1);
+    if (row == nullptr || OwnOverflowRow(table, 1) == nullptr || table->IsFull(sizeof(Stack))) break;
+    rows.push_back(row);
+  }
+  size_t aged = 0;
+  for (Row* row : rows) aged += AgedRowOf(table, row) != nullptr;
+  EXPECT_LT(aged, rows.size());
+  EXPECT_GT(aged, 0u);
+  EXPECT_GE(InsertLive(table, 0x10000, {}), 0);
 }
 
 // Of those that have rows: of a race more may be in the lists.
