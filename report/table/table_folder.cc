@@ -171,12 +171,31 @@ int64_t TableFile::EndedAt() const {
                     now_ns);
 }
 
+// Modules that have come since `known` was the newest: what the copy has in their places may be older than they are. False: it was cut.
+bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
+  Offset at = reinterpret_cast<TableHeader*>(copy)->modules;
+  for (uint64_t left = end; at != known && at >= sizeof(TableHeader) / kUnit;) {
+    const uint64_t start = uint64_t{at} * kUnit, fixed = start + sizeof(Module);
+    if (fixed > end) break;
+    if (!ReadRange(fd, copy + start, start, fixed)) return false;
+    const auto* module = reinterpret_cast<const Module*>(copy + start);
+    const uint64_t more = module->segments * sizeof(ModuleSegment) + module->build_id_bytes + module->path_bytes;
+    if (more > end - fixed || sizeof(Module) + more > left) break;  // whoever reads the copy says so
+    left -= sizeof(Module) + more;
+    const Offset next = module->next;
+    if (!ReadRange(fd, copy + fixed, fixed, fixed + more)) return false;
+    at = next;
+  }
+  return true;
+}
+
 // A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used
 // by then, hold everything that the list heads in the copy lead to:
 //   round 1   the header, then the records. A record is whole before a head leads to it.
 //   round 2   stacks that were published while the header was copied; rows that came to stacks of round 1 meanwhile
 //   round 3   rows that came to the stacks of round 2 meanwhile
-// What else came is in no list of the copy: rows are added at the front, and lead to older ones.
+// What else came is in no list of the copy: rows are added at the front, and lead to older ones. Records are handed out in no order, but
+// what a list in a record leads to lies behind that (SharedTable::Allocate), so that it is copied after the list's head was.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
   const bool runs = SomebodyWrites(file_);
@@ -188,6 +207,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   };
   std::unique_ptr<char, Free> copy;
   uint64_t capacity = 0, end = 0;
+  Offset first_modules = 0;
   for (int round = 0; round < 3; ++round) {
     const absl::StatusOr<uint64_t> in_use = UsedBytes(fd);
     if (!in_use.ok()) return in_use.status();
@@ -203,10 +223,11 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
     auto* head = reinterpret_cast<TableHeader*>(copy.get());
     // Once more, after the heads of the stacks: so that none passes through a module that is missing in the copy.
-    if (round == 0) head->modules = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+    if (round == 0) first_modules = head->modules.exchange(Field<Offset>(fd, offsetof(TableHeader, modules), 0));
     head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
+  if (!ReadModulesAgain(fd, copy.get(), end, first_modules)) return absl::DataLossError("the table was cut short");
   const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
   // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");

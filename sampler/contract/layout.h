@@ -1,7 +1,7 @@
 // The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, heads of lists
-//   after the header  records       (records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, in the order in which they were needed
+//   after the header  records       (records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, those of a shard about in the order in which they were needed
 //
 // Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
 // There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".

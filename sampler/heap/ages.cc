@@ -32,7 +32,8 @@ AgeCell* CellOf(SharedTable* table, std::atomic<Offset>* cells, uint8_t bucket, 
     if (cell->bucket == bucket && cell->freed_by == freed_by) return cell;
     at = cell->next;
   }
-  auto* made = table->New<AgeCell>();
+  if (UNLIKELY(table->IsFullForAges(sizeof(AgeCell)))) return nullptr;
+  auto* made = table->New<AgeCell>(table->OffsetOf(cells));
   if (made == nullptr) return nullptr;
   made->bucket = bucket;
   made->freed_by = freed_by;
@@ -79,7 +80,8 @@ void AddAge(SharedTable* table, Row* row, const LiveSample& sample, bool realloc
 Row* AgedRowOf(SharedTable* table, Row* own) {
   Offset found = own->ages.load(std::memory_order_acquire);
   if (LIKELY(found != 0)) return table->At<Row>(found);
-  Row* made = table->New<Row>();
+  if (UNLIKELY(table->IsFullForAges(sizeof(Row)))) return nullptr;
+  Row* made = table->New<Row>(table->OffsetOf(own));
   if (made == nullptr) return nullptr;
   made->profile = ProfileKind::kHeap;
   made->owner = kAgedOwner;

@@ -14,7 +14,7 @@ template <typename T, typename Place>
 HOLDFAST_COLD T* MakeAtSlow(SharedTable* recorded, std::atomic<Place>* place) {
   Place found = place->load(std::memory_order_acquire);
   if (found == 0) {
-    T* made = recorded->New<T>();
+    T* made = recorded->New<T>(recorded->OffsetOf(place));
     const Place offset = made != nullptr ? recorded->OffsetOf(made) : kNoRoom;
     // Release: who finds the offset finds zeroes. Acquire: so do we, in another's record; ours then stays unused.
     if (place->compare_exchange_strong(found, offset, std::memory_order_acq_rel)) return made;

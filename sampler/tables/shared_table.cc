@@ -54,20 +54,22 @@ bool SharedTable::Back(uint32_t bytes) {
   }
 }
 
-void* SharedTable::Allocate(uint32_t bytes) {
+void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
   const uint32_t units = (bytes + kUnit - 1) / kUnit;
   std::atomic<uint64_t>& room = shard().room;
   uint64_t left = room.load(std::memory_order_relaxed);
-  while (static_cast<Offset>(left) + uint64_t{units} <= left >> 32) {
+  const auto fits = [&] { return static_cast<Offset>(left) + uint64_t{units} <= left >> 32; };
+  while (fits() && static_cast<Offset>(left) >= behind) {
     if (room.compare_exchange_weak(left, left + units, std::memory_order_relaxed))
       return At<void>(static_cast<Offset>(left));
   }
-  // Large records have no room taken beside them.
-  uint32_t taken = bytes <= kRoomBytes / 4 ? kRoomBytes / kUnit : units;
+  // Large records have no room taken beside them, nor has one for which there is room that lies before what leads to it.
+  uint32_t taken = bytes <= kRoomBytes / 4 && !fits() ? kRoomBytes / kUnit : units;
   const uint64_t at = Take(units, &taken);
   if (at == 0 || taken == units) return at == 0 ? nullptr : At<void>(static_cast<Offset>(at));
   // What was left before stays unused, but where this follows it.
-  const Offset record = left >> 32 == at ? static_cast<Offset>(left) : static_cast<Offset>(at);
+  const bool follows = left >> 32 == at && static_cast<Offset>(left) >= behind;
+  const Offset record = follows ? static_cast<Offset>(left) : static_cast<Offset>(at);
   if (room.compare_exchange_strong(left, (at + taken) << 32 | (record + units), std::memory_order_relaxed))
     return At<void>(record);
   return At<void>(static_cast<Offset>(at));  // another thread of this shard has taken room, too, and so has its own

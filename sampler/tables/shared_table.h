@@ -26,11 +26,13 @@ class SharedTable {
 
   // `bytes` of zeroed memory, aligned to kUnit, already backed by pages: it can be written without fear of SIGBUS.
   // Null when the cap is reached or the kernel gives nothing. Never given back.
-  void* Allocate(uint32_t bytes);
+  // `behind`: the record in which a list begins that will lead to this one; 0: the header. Whoever copies the table while the program
+  // runs comes by that one first, and finds all that it leads to then behind it (TableFile::TakeSnapshot).
+  void* Allocate(uint32_t bytes, Offset behind = 0);
 
   template <typename T>
-  T* New() {
-    return static_cast<T*>(Allocate(sizeof(T)));
+  T* New(Offset behind = 0) {
+    return static_cast<T*>(Allocate(sizeof(T), behind));
   }
 
   template <typename T>
@@ -52,15 +54,19 @@ class SharedTable {
 
   // Whether there is no room below the cap for `bytes` more of stacks and their rows. The last part is kept for what knows which blocks
   // live: a block whose free is not seen is a worse loss than one that is in [overflow].
-  bool IsFull(uint32_t bytes) {
-    const uint64_t cap = header()->cap_bytes;
-    return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / kKeptOfCap;
-  }
+  bool IsFull(uint32_t bytes) { return HasOnlyKept(bytes, kKeptOfCap); }
+  // The same for ages: those of [overflow], too, come once there is no room for stacks; half of what was kept is left then.
+  bool IsFullForAges(uint32_t bytes) { return HasOnlyKept(bytes, 2 * kKeptOfCap); }
 
   // Backs at least `bytes` more than is used now, in steps. False when refused.
   bool Back(uint32_t bytes);
 
  private:
+  bool HasOnlyKept(uint32_t bytes, uint64_t part) {
+    const uint64_t cap = header()->cap_bytes;
+    return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / part;
+  }
+
   static constexpr uint32_t kRoomBytes = 2048;  // that a shard takes at once
 
   // `units` at least, up to `*taken` of what is backed by now. 0: the table is full.

@@ -239,7 +239,7 @@ struct RowKey {
 // In no list of its stack yet. 0: the table is full.
 Offset MakeRow(SharedTable* table, Stack* stack, const RowKey& key) {
   if (UNLIKELY(table->IsFull(sizeof(Row))) && table->OffsetOf(stack) != table->header()->overflow_stack) return 0;
-  Row* row = table->New<Row>();
+  Row* row = table->New<Row>(table->OffsetOf(stack));
   if (row == nullptr) return 0;
   row->profile = key.profile;
   row->owner = key.mark;

@@ -170,6 +170,9 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
     const auto at = [&](Offset offset) { return reinterpret_cast<char*>(head) + uint64_t{offset} * kUnit; };
     const auto allocate = [&](size_t bytes) { return head->used.fetch_add(static_cast<uint32_t>(bytes / kUnit)); };
     Offset last_stack = 0;
+    // Room for modules that a thread has taken, and which come one by one.
+    constexpr uint32_t kModules = 2'000;
+    Offset module = allocate(kModules * sizeof(Module));
     for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
       const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)),
                    row = allocate(sizeof(Row));
@@ -190,18 +193,30 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
         older->rows.store(more, std::memory_order_release);
       }
       if (i % 16 == 0) last_stack = stack;
+      if (i % 16 == 8 && i / 16 < kModules) {
+        auto* come = reinterpret_cast<Module*>(at(module));
+        come->start = i;
+        come->next = head->modules;
+        head->modules.store(module, std::memory_order_release);
+        module += sizeof(Module) / kUnit;
+      }
       for (int pause = 0; pause < 50; ++pause) asm volatile("pause");
     }
   });
   const absl::StatusOr<TableFile> table = Open(path);
-  size_t rows = 0;
+  size_t rows = 0, modules = 0;
   int taken = 0;
+  // On a busy machine it may come to run late.
+  while (head->used * uint64_t{kUnit} < made.capacity() / 64) std::this_thread::yield();
   for (; taken < 200 && head->used * uint64_t{kUnit} < made.capacity() / 2; ++taken) {
     const absl::StatusOr<Snapshot> snapshot = table->TakeSnapshot();
     EXPECT_TRUE(snapshot.ok()) << snapshot.status();
     if (!snapshot.ok()) break;
     EXPECT_GE(snapshot->rows.size(), rows);
     rows = snapshot->rows.size();
+    EXPECT_GE(snapshot->modules.size(), modules);
+    modules = snapshot->modules.size();
+    for (const ModuleInfo& module : snapshot->modules) EXPECT_NE(module.start, 0u) << "not filled yet";
   }
   stop = true;
   program.join();

@@ -11,6 +11,7 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/ages.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/locks/lock_times.h"
@@ -188,6 +189,52 @@ TEST(SharedTable, NoRecordLiesWhereAnotherDoes) {
   EXPECT_LE(end, table->header()->used);
   // What is left of a room where the next record is larger, and at the end.
   EXPECT_GE(units, (kBytes / kUnit - before) * 9 / 10);
+}
+
+// Whoever copies the table while the program runs comes by the head of a list before it copies what that leads to.
+TEST(SharedTable, WhatAListInARecordLeadsToLiesBehindIt) {
+  SharedTable* table = UseAnonymousTable();
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  const auto of_shard = [](uint16_t shard) { thread_state.shard = shard; };
+  for (uint16_t shard : {0, 1}) {  // each has room now, the latter behind that of the former
+    of_shard(shard);
+    ASSERT_NE(table->New<Row>(), nullptr);
+  }
+  Stack* stack = InternStack(table, Trace({1, 2, 3}));
+  auto* lock = table->New<LockRecord>();
+  of_shard(0);
+  Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 1);
+  EXPECT_GT(table->OffsetOf(row), table->OffsetOf(stack));
+  AddTime(table, &lock->wait_times, 1'000, 1);
+  EXPECT_GT(lock->wait_times, table->OffsetOf(lock));
+  EXPECT_GT(table->At<TimeHistogram>(lock->wait_times)->parts[TimeBucket(1'000) / kBucketsInPart], lock->wait_times);
+  // Its room is still there for what is in no such list.
+  EXPECT_LT(table->OffsetOf(table->New<Row>()), table->OffsetOf(stack));
+  of_shard(1);
+  FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, 2);
+  of_shard(0);
+  Row* own = FindOwnRow(table, stack, 3, 1);
+  of_shard(1);
+  EXPECT_GT(table->OffsetOf(FindOwnRow(table, stack, 4, 1)), table->OffsetOf(stack));
+  EXPECT_GT(table->OffsetOf(own), table->OffsetOf(stack));
+  of_shard(0);
+}
+
+// A block whose free is not seen would be a leak that is none; one whose age is not known is just that.
+TEST(SharedTable, AgesLeaveRoomForWhatKnowsWhichBlocksLive) {
+  SharedTable* table = UseAnonymousTable(4 << 20);
+  ASSERT_TRUE(MakeSpecialStacks(table));
+  std::vector<Row*> rows;
+  for (TaggedPc pc = 1;; ++pc) {
+    Row* row = FindOwnRow(table, InternStack(table, Trace({pc})), 1, 1);
+    if (row == nullptr || OwnOverflowRow(table, 1) == nullptr || table->IsFull(sizeof(Stack))) break;
+    rows.push_back(row);
+  }
+  size_t aged = 0;
+  for (Row* row : rows) aged += AgedRowOf(table, row) != nullptr;
+  EXPECT_LT(aged, rows.size());
+  EXPECT_GT(aged, 0u);
+  EXPECT_GE(InsertLive(table, 0x10000, {}), 0);
 }
 
 // Of those that have rows: of a race more may be in the lists.
