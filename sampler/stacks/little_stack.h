@@ -29,9 +29,8 @@ HOLDFAST_HOT inline bool LittleStackLeft(uintptr_t bytes) {
   // Mostly the thread has been deeper before.
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const StackBounds& known = thread_state.stack_bounds;
-  return UNLIKELY(here - known.low < bytes) || UNLIKELY(here - known.low >= known.high - known.low)
-             ? LittleStackLeftSlow(bytes)
-             : false;
+  // Each bound for itself: a handler may find the first without the second (see StackReader::Remember), which is nothing known.
+  return UNLIKELY(here < known.low + bytes) || UNLIKELY(here >= known.high) ? LittleStackLeftSlow(bytes) : false;
 }
 
 // For the wrapper of a lock: whether it has to go straight on. Counted.

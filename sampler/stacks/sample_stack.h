@@ -29,7 +29,9 @@ inline Stack* MissingStack(SharedTable* table) {
 }
 
 // Where the thread's name is one of its labels: takes it as it is now. A handler that sets labels in between goes before it.
+// With little stack left the thread keeps what it had: a set of labels is made in 1 KiB of it.
 HOLDFAST_COLD inline void SeeThreadName(ThreadState& thread) {
+  if (LittleStackLeft(kStackForCapture)) return;
   uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
   const uint16_t after = WithThreadName(before);
   if (after != before)

@@ -107,13 +107,13 @@ uint16_t Intern(const MadeSet& made) {
   return 0;
 }
 
-// The set of one label that stands for all.
-uint16_t NothingButOverflow() {
+// The set of one label that stands for all. In the caller's memory, as there may be little stack left.
+uint16_t NothingButOverflow(MadeSet* made) {
   constexpr char kKey[] = "labels";
-  MadeSet made;
-  made.overflow = true;
-  made.AddPair(kKey, sizeof kKey - 1, kLabelOverflow, sizeof kLabelOverflow - 1);
-  return Intern(made);
+  made->bytes = 0;
+  made->overflow = true;
+  made->AddPair(kKey, sizeof kKey - 1, kLabelOverflow, sizeof kLabelOverflow - 1);
+  return Intern(*made);
 }
 
 // `set` with `key` at its place in the order. False: it does not fit.
@@ -151,7 +151,7 @@ uint16_t WithLabel(uint16_t set, const char* key, const char* value) {
     made.overflow = true;
     if (Make(set, key, key_bytes, kLabelOverflow, sizeof kLabelOverflow - 1, &made)) number = Intern(made);
   }
-  return number != 0 ? number : NothingButOverflow();
+  return number != 0 ? number : NothingButOverflow(&made);
 }
 
 const char* LabelIn(uint16_t set, const char* key) {

@@ -24,7 +24,8 @@ std::map<std::string, int64_t> Smallest(const std::string& output) {
 TEST_F(LittleStack, EachCallLivesWithHardlyMoreThanItNeedsBare) {
   const std::map<std::string, int64_t> bare = Smallest(RunAs(Launch::kBare, {"little_stack", "all"}).out);
   ASSERT_GE(bare.size(), 20u);
-  const std::vector<Options> intervals = {{{"heap-interval", "1"}, {"lock-interval", "1ns"}}, {}};
+  const std::vector<Options> intervals = {
+      {{"heap-interval", "1"}, {"lock-interval", "1ns"}}, {{"heap-interval", "1"}, {"thread-label", "yes"}}, {}};
   for (const Options& options : intervals) {
     const RunResult r = RunAs(Launch::kPreload, {"little_stack", "all"}, options);
     const std::map<std::string, int64_t> profiled = Smallest(r.out);

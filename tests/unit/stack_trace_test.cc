@@ -252,13 +252,13 @@ void Coroutine() {
   StayInFrame();
 }
 
-void RunOn(char* stack, size_t bytes) {
+void RunOn(char* stack, size_t bytes, void (*function)() = Coroutine) {
   ucontext_t context;
   getcontext(&context);
   context.uc_stack.ss_sp = stack;
   context.uc_stack.ss_size = bytes;
   context.uc_link = &back;
-  makecontext(&context, Coroutine, 0);
+  makecontext(&context, function, 0);
   swapcontext(&back, &context);
 }
 
@@ -274,6 +274,24 @@ TEST_F(StackTraceTest, CoroutineStacksBetweenGuardPagesAreWalkedToTheirStart) {
     EXPECT_FALSE(traces.ours.truncated);
   }
   EXPECT_EQ(bounds.high, 0u) << "the stack of a coroutine may be unmapped any time: nothing may be remembered";
+}
+
+// Of what a walk remembers, a signal handler may find the lower bound without the upper one.
+bool little_in_coroutine;
+void AsksForRoom() { little_in_coroutine = LittleStackLeft(kStackForCapture); }
+
+TEST_F(StackTraceTest, AGuardPageIsSeenWhateverIsKnownOfTheThreadsOwnStack) {
+  Mapping mapping(3 * kPage);
+  mapping.Guard(kPage);
+  const auto start = reinterpret_cast<uintptr_t>(mapping.start);
+  const StackBounds found[] = {{}, {start, 0}, {start - 2 * kPage, start}, {start + 8 * kPage, start + 9 * kPage}};
+  for (const StackBounds& known : found) {
+    thread_state.stack_bounds = known;
+    little_in_coroutine = false;
+    RunOn(mapping.start + 2 * kPage, kPage, AsksForRoom);
+    EXPECT_TRUE(little_in_coroutine) << known.low - start << " " << known.high - start;
+  }
+  thread_state.stack_bounds = {};
 }
 
 TEST_F(StackTraceTest, AStackThatIsGoneIsNotBelievedReadable) {
