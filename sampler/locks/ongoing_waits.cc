@@ -45,6 +45,7 @@ bool MakeSegment(SharedTable* recorded, int number) {
   if (!being_made.compare_exchange_strong(others, mine, std::memory_order_relaxed) && others == mine) {
     for (int i = 0; i < kSpins + kYields; ++i) {
       if (segment.load(std::memory_order_acquire) != 0) return true;
+      if (being_made.load(std::memory_order_acquire) != mine) break;  // there was no room
       if (i < kSpins || no_system_calls.load(std::memory_order_relaxed)) {
         SpinPause();
       } else {
@@ -64,7 +65,7 @@ bool MakeSegment(SharedTable* recorded, int number) {
     segment.compare_exchange_strong(none, recorded->OffsetOf(made), std::memory_order_release,
                                     std::memory_order_acquire);
   }
-  being_made.store(0, std::memory_order_relaxed);
+  being_made.store(0, std::memory_order_release);
   return is_made || made != nullptr;
 }
 
