@@ -149,11 +149,21 @@ def cpu_time(results, programs):
     return found
 
 
+# Over bare, and as a part of what heaptrack takes in the same run; None: no bound.
+EVERY = {"sqlite3": (1.3, None), "python3": (1.6, 0.45), "g++": (1.25, None), "redis, pipelined": (1.3, None), "a loop below 32 frames": (4, None),
+         "the same with new and delete": (4, None), "maps and strings, 4 threads": (2, None), "random call trees": (None, 0.4),
+         "random call trees, none in [overflow]": (None, 0.4)}
+
+
 def every_allocation(results):
     found = []
-    for work in ("sqlite3", "g++"):
-        if ratio := over_bare(results, work, "every", "cpu"):
-            found += at_most(f"{work}, CPU time, every allocation sampled", 3, ratio.middle, digits=2)
+    for work, (limit, part) in EVERY.items():
+        ratio, heaptrack = (over_bare(results, work, configuration, "cpu") for configuration in ("every", "heaptrack"))
+        if ratio and limit:
+            found += at_most(f"{work}, CPU time, every allocation recorded", limit, ratio.middle, digits=2)
+        if ratio and heaptrack and part:
+            found += at_most(f"{work}, CPU time, every allocation recorded: over heaptrack's", part, ratio.middle / heaptrack.middle, digits=2,
+                             note=f"; {ratio.middle:.2f} × bare's, and {heaptrack.middle:.2f}")
     return found
 
 

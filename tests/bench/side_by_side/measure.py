@@ -1,6 +1,7 @@
 """Runs everything that is wanted, interleaved, and keeps what was measured (results.py)."""
 
 import concurrent.futures
+import dataclasses
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import bounds
 import processes
 from configurations import least_locks
 from instructions import count, count_memcached, count_redis
-from works import FLAT, LIVE, Failed, callgrind_commands, lock_works, memcached, micro_works, program_works
+from works import FLAT, LIVE, Failed, allocating_works, callgrind_commands, lock_works, memcached, micro_works, program_works
 
 
 def say(text):
@@ -149,6 +150,11 @@ def measure(results, top, build, configurations, quick, wanted):
         for work in program_works(build, inputs, quick):
             if wanted(work.name):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
+        # Long enough that few runs tell.
+        recording = [dataclasses.replace(c, slow=1) for c in configurations if c.name in ("bare", "every", "heaptrack")]
+        for work in allocating_works(build, quick):
+            if wanted(work.name):
+                runner.measure([work], recording, 2 if quick else 5)
         patterns(runner, build, configurations, wanted)
         results["instructions"] = count_instructions(build, inputs, scratch, compared, quick, wanted, runner.failures)
         for name, asked, work in (

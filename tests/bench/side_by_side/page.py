@@ -75,7 +75,7 @@ def of_programs(runs, programs, present):
 def tables(results, names, configurations, floor_of_locks, remarks, command):
     runs, instructions = results["runs"], results["instructions"]
     programs, micro = ([work for work in works if work in runs] for works in (names.programs, names.micro))
-    present = [c.name for c in configurations if any(c.name in runs[work] for work in programs + micro)]
+    present = [c.name for c in configurations if any(c.name in of_work for of_work in runs.values())]
     text = [f"Measured {when(results, command)}; {results['machine']}. Ratios are to bare, each round's to its own bare run, and of these the median: 1.000 is no cost; ± is "
             "half the spread of the runs.\n"]
     floor = [floor_of_locks] if any(floor_of_locks.name in runs[work] for work in micro) else []
@@ -83,6 +83,9 @@ def tables(results, names, configurations, floor_of_locks, remarks, command):
     text.append("".join(f"- {remark}\n" for remark in remarks))
     if programs:
         text += of_programs(runs, programs, present)
+    if allocating := [work for work in names.allocating if work in runs]:
+        text.append("**CPU time of programs that do nothing but allocate**, every allocation recorded (bare in seconds):\n\n" +
+                    report.ratios(runs, allocating, [name for name in present if name in ("bare", "every", "heaptrack")], "cpu", "CPU time", lambda v: f"{v:.2f} s"))
     if instructions:
         text.append("**Instructions of the whole program** (callgrind):\n\n" + instructions_table(instructions, [c.name for c in configurations]))
         text.append("Where they come from at the default intervals. *Floor*: calls × what any library between pays that samples bytes and looks at "
