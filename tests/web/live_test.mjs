@@ -226,6 +226,7 @@ test("Of several programs there is a list, and a page of each with what is its o
   await list.page.locator(`a.program[href="/p/${one.pid}/"]`).waitFor();
   await list.page.goto(`${server.url}/p/${one.pid}`); // without the slash
   assert.equal(new URL(list.page.url()).pathname, `/p/${one.pid}/`);
+  await list.page.waitForFunction(() => window.holdfastReady !== undefined);
   await list.page.evaluate(() => (location.hash = "metric=heap/inuse_space&focus=%3Dstep_allocates"));
   await list.untilTotal(keptText(1));
   await list.close();
