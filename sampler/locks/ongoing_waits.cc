@@ -32,6 +32,20 @@ int Segments(SharedTable* recorded) {
   return made;
 }
 
+// False: the table is full.
+bool PublishSegment(SharedTable* recorded, int number) {
+  // Slots have cache lines of their own: records lie at multiples of 8 bytes only.
+  const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
+  constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
+  auto* made = static_cast<char*>(recorded->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
+  if (made == nullptr) return false;
+  made += -reinterpret_cast<uintptr_t>(made) % kLine;
+  Offset none = 0;
+  recorded->header()->ongoing_segments[number].compare_exchange_strong(
+      none, recorded->OffsetOf(made), std::memory_order_release, std::memory_order_acquire);
+  return true;
+}
+
 // 1 + the number of the segment that a thread is making; 0: none.
 constinit std::atomic<uint32_t> being_made{0};
 
@@ -45,7 +59,7 @@ bool MakeSegment(SharedTable* recorded, int number) {
   if (!being_made.compare_exchange_strong(others, mine, std::memory_order_relaxed) && others == mine) {
     for (int i = 0; i < kSpins + kYields; ++i) {
       if (segment.load(std::memory_order_acquire) != 0) return true;
-      if (being_made.load(std::memory_order_acquire) != mine) break;  // there was no room
+      if (being_made.load(std::memory_order_acquire) != mine) break;  // made, or there was no room
       if (i < kSpins || no_system_calls.load(std::memory_order_relaxed)) {
         SpinPause();
       } else {
@@ -53,20 +67,10 @@ bool MakeSegment(SharedTable* recorded, int number) {
       }
     }
   }
-  const bool is_made = segment.load(std::memory_order_acquire) != 0;  // since we looked
-  // Slots have cache lines of their own: records lie at multiples of 8 bytes only.
-  const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
-  constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
-  const auto bytes = slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine;
-  auto* made = is_made ? nullptr : static_cast<char*>(recorded->Allocate(bytes));
-  if (made != nullptr) {
-    made += -reinterpret_cast<uintptr_t>(made) % kLine;
-    Offset none = 0;
-    segment.compare_exchange_strong(none, recorded->OffsetOf(made), std::memory_order_release,
-                                    std::memory_order_acquire);
-  }
+  // It may have come since we looked.
+  const bool is_there = segment.load(std::memory_order_acquire) != 0 || PublishSegment(recorded, number);
   being_made.store(0, std::memory_order_release);
-  return is_made || made != nullptr;
+  return is_there;
 }
 
 // Takes it if it is nobody's; or, `may_be_left`, if it is this thread's own and was left by a jump.

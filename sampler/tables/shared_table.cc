@@ -65,14 +65,15 @@ void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
   }
   // Large records have no room taken beside them, nor has one for which there is room that lies before what leads to it.
   uint32_t taken = bytes <= kRoomBytes / 4 && !fits() ? kRoomBytes / kUnit : units;
-  const uint64_t at = Take(units, &taken);
-  if (at == 0 || taken == units) return at == 0 ? nullptr : At<void>(static_cast<Offset>(at));
+  const Offset at = Take(units, &taken);
+  if (at == 0) return nullptr;
+  if (taken == units) return At<void>(at);
   // What was left before stays unused, but where this follows it.
   const bool follows = left >> 32 == at && static_cast<Offset>(left) >= behind;
-  const Offset record = follows ? static_cast<Offset>(left) : static_cast<Offset>(at);
-  if (room.compare_exchange_strong(left, (at + taken) << 32 | (record + units), std::memory_order_relaxed))
+  const Offset record = follows ? static_cast<Offset>(left) : at;
+  if (room.compare_exchange_strong(left, (uint64_t{at} + taken) << 32 | (record + units), std::memory_order_relaxed))
     return At<void>(record);
-  return At<void>(static_cast<Offset>(at));  // another thread of this shard has taken room, too, and so has its own
+  return At<void>(at);  // another thread of this shard has taken room, too, and so has its own
 }
 
 Offset SharedTable::Take(uint32_t units, uint32_t* taken) {

@@ -119,7 +119,9 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
       case DW_CFA_same_value:
         set(bytes.Unsigned(), How::kSame, 0);
         break;
-      case DW_CFA_register: {
+      case DW_CFA_register:
+      case DW_CFA_val_offset:
+      case DW_CFA_val_offset_sf: {
         const uint64_t number = bytes.Unsigned();
         bytes.Unsigned();
         set(number, How::kOther, 0);
@@ -161,13 +163,6 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
       case DW_CFA_val_expression: {
         const uint64_t number = bytes.Unsigned();
         set(number, op == DW_CFA_expression ? How::kExpression : How::kOther, block());
-        break;
-      }
-      case DW_CFA_val_offset:
-      case DW_CFA_val_offset_sf: {
-        const uint64_t number = bytes.Unsigned();
-        bytes.Unsigned();
-        set(number, How::kOther, 0);
         break;
       }
       case DW_CFA_GNU_args_size:

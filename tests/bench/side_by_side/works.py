@@ -285,25 +285,21 @@ def program_works(build, inputs, quick):
     ]
 
 
-# Nothing but allocations: what every one of them costs where all are recorded.
-ALLOCATING = {
-    "a loop below 32 frames": ["deep_loop", 10_000_000],
-    "the same with new and delete": ["deep_loop", 10_000_000, "new"],
-    "maps and strings": ["maps_and_strings", 1, 1_000_000],
-    "maps and strings, 4 threads": ["maps_and_strings", 4, 300_000],
-    "random call trees": ["random_trees", 1_000_000],
-    "random call trees, none in [overflow]": ["random_trees", 1_000_000],
-}
-
-
 def allocating_works(build, quick):
-    programs = os.path.join(build, "tests/programs")
+    """Nothing but allocations: what every one of them costs where all are recorded."""
+    small = 5 if quick else 1
 
-    def work(name, program, *arguments):
-        shorter = [str(a // 5 if quick and isinstance(a, int) and a > 1000 else a) for a in arguments]
-        return Program(name, [os.path.join(programs, program), *shorter], {"HOLDFAST_MAX_MEMORY": "1GiB"} if "overflow" in name else {})
+    def work(name, program, *arguments, **variables):
+        return Program(name, [os.path.join(build, "tests/programs", program), *map(str, arguments)], variables)
 
-    return [work(name, *command) for name, command in ALLOCATING.items()]
+    return [
+        work("a loop below 32 frames", "deep_loop", 10_000_000 // small),
+        work("the same with new and delete", "deep_loop", 10_000_000 // small, "new"),
+        work("maps and strings", "maps_and_strings", 1, 1_000_000 // small),
+        work("maps and strings, 4 threads", "maps_and_strings", 4, 300_000 // small),
+        work("random call trees", "random_trees", 1_000_000 // small),
+        work("random call trees, none in [overflow]", "random_trees", 1_000_000 // small, HOLDFAST_MAX_MEMORY="1GiB"),
+    ]
 
 
 PROGRAMS = ["sqlite3", "python3", "g++", "redis", "redis, pipelined", "memcached"]
@@ -321,7 +317,7 @@ class Names:
 def works_by_name(build, quick):
     micro, (free, contended, handed) = micro_works(build, quick), lock_works(build, quick)
     names = lambda works: [work.name for work in works]
-    return Names(PROGRAMS, list(ALLOCATING), names(micro + free + contended + handed), names(contended), names(handed))
+    return Names(PROGRAMS, names(allocating_works(build, quick)), names(micro + free + contended + handed), names(contended), names(handed))
 
 
 def callgrind_commands(inputs, quick):
