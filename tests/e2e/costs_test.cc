@@ -322,9 +322,9 @@ TEST_F(Costs, SampledBlocksKeepTheirUntouchedPages) {
 TEST_F(Costs, OwnMemoryOfALargeProfile) {
   Running program(CommandFor(Launch::kPreload, {"many_stacks", "100000", "30", "0", "3000"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(program.WaitForOutput("ready", 100));
-  // 18 MiB, 0.5 of it remembered walks and 0.3 the shadow map; also on a busy machine, where many of the threads find the slots of those
-  // that wait all taken at once.
-  EXPECT_LE(OwnResidentKiB(program.pid()), 20 << 10);
+  // 18 MiB, 0.5 of it remembered walks and 0.3 the shadow map, also on a busy machine; 22 where the index of nodes has just grown to
+  // 4 MiB, which is counted then.
+  EXPECT_LE(OwnResidentKiB(program.pid()), 23 << 10);
   EXPECT_GE(OwnResidentKiB(program.pid()), 10 << 10) << "is all of it found?";
   program.CloseInput();
   program.Wait(100);
