@@ -196,18 +196,24 @@ class SnapshotReader {
   }
 
   absl::Status ReadFrames(const Stack& stack, Offset offset, StackInfo* info) {
-    info->truncated = stack.truncated != 0;
+    info->truncated = stack.truncated;
     info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
-    for (Offset at = stack.leaf; at != 0;) {
-      const auto* node = At<Node>(at, sizeof(Node) + sizeof(TaggedPc));
-      const uint64_t count = node != nullptr ? node->count : 0;
-      if (count == 0 || At<Node>(at, sizeof(Node) + count * sizeof(TaggedPc)) == nullptr)
-        return Corrupt("bad frame", at);
-      if (info->frames.size() + count > kMaxDepth + 1 || frames_left_ < count) return Corrupt("endless stack", offset);
+    const auto add = [&](const TaggedPc* frames, uint64_t count) {
+      if (info->frames.size() + count > kMaxDepth + 1 || frames_left_ < count) return false;
       frames_left_ -= count;
-      for (uint64_t i = 0; i < count; ++i) info->frames.push_back(node->frames[i] & kTaggedPcMask);
+      for (uint64_t i = 0; i < count; ++i) info->frames.push_back(frames[i] & kTaggedPcMask);
+      return true;
+    };
+    if (At<Stack>(offset, sizeof(Stack) + stack.count * sizeof(TaggedPc)) == nullptr)
+      return Corrupt("bad frame", offset);
+    bool ends = add(stack.frames, stack.count);
+    for (Offset at = stack.parent; ends && at != 0;) {
+      const auto* node = At<Node>(at);
+      if (node == nullptr) return Corrupt("bad frame", at);
+      ends = add(node->frames, kNodeFrames);
       at = node->parent;
     }
+    if (!ends) return Corrupt("endless stack", offset);
     return absl::OkStatus();
   }
 

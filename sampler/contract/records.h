@@ -82,7 +82,7 @@ inline constexpr int kMaxDepth = 256;
 
 // A program counter in a stack: bits 0..47 the return address, bits 48..58 the tag of its module (0 unless another
 // module lay at the same address before: see Module::tag; kNoModuleTag outside of all modules, and in those of which there is
-// no record), other bits 0 (Node keeps a number there).
+// no record), other bits 0 (but see kIndexed).
 using TaggedPc = uint64_t;
 inline constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
 inline constexpr int kPcTagShift = 48;
@@ -110,30 +110,38 @@ inline constexpr uint32_t kMostLabelBytes = 512;                      // of a se
 inline constexpr char kLabelOverflow[] = "[overflow]";                // a value, or a set, that there was no room for
 
 // Some frames in a tree of calls: stacks that share their outer frames share those nodes. A stack is cut into pieces of
-// kNodeFrames from its outermost frame on; only its innermost piece may hold fewer. 30 frames that differ in the leaf
-// alone cost one node of at most 40 bytes. One frame a node would need no less memory, and four look-ups for one; six
-// frames a node would need a tenth more (100,000 stacks that branch as a program's do, and all of g++'s).
+// kNodeFrames from its outermost frame on; the innermost piece, of one to kNodeFrames, stands in the Stack itself. 30 frames that
+// differ in the leaf alone cost one stack of at most 56 bytes. One frame a node would need no less memory, and four look-ups for one;
+// six frames a node would need a tenth more (100,000 stacks that branch as a program's do, and all of g++'s).
 //
-//     main … parse ◄── read … make_string       parent points towards main; a Stack names its innermost node
-//                  ◄── write … reply
+//     main … parse ◄── read … make_string ◄── Stack         `parent` points towards main
+//                  ◄── write … reply      ◄── Stack
+//
+// The program finds what a node leads to by its lists: `nodes` and `stacks` are the heads, of up to kListedCalls each; where there are
+// more, the newest has kIndexed, and what is in no list stands in an index of the program's own.
+inline constexpr int kNodeFrames = 4, kListedCalls = 16;
+inline constexpr TaggedPc kIndexed = TaggedPc{1} << 63;  // in frames[0]
 struct Node {
-  Offset parent;      // 0: the outermost node
-  uint32_t count;     // of frames
-  TaggedPc frames[];  // innermost first
+  Offset parent;  // 0: the outermost node
+  Offset older;   // the one before, of the same parent
+  std::atomic<Offset> nodes, stacks;
+  TaggedPc frames[kNodeFrames];  // innermost first
 };
-static_assert(sizeof(Node) == 8);
+static_assert(sizeof(Node) == 48);
 inline constexpr TaggedPc kTaggedPcMask = (TaggedPc{1} << (kPcTagShift + kTagBits)) - 1;  // what a frame may have
-inline constexpr int kNodeFrames = 4;
 
-// One distinct call path. Identity is the 64-bit hash of its frames: among a million stacks the chance that any two
-// share a hash is 3e-8.
+// One distinct call path.
 struct Stack {
-  uint64_t hash;
-  Offset next;               // an older one, of the same list
-  Offset leaf;               // Node; 0 for the overflow stack and for samples without a stack
+  uint32_t hash;             // lower half: the upper one stands in the index
+  Offset next;               // an older one, of the same list of TableHeader::stack_lists
+  Offset parent;             // Node; 0: none
+  Offset older;              // the one before, of the same parent
   std::atomic<Offset> rows;  // newest Row
-  uint16_t depth;
-  uint16_t truncated;  // 1: outer frames are missing
+  uint16_t depth;            // of all frames
+  uint8_t count;             // of those below; 0 for the overflow stack and for samples without a stack
+  bool truncated : 1;        // outer frames are missing
+  bool indexed : 1;          // as kIndexed
+  TaggedPc frames[];         // innermost first
 };
 static_assert(sizeof(Stack) == 24);
 
@@ -159,6 +167,7 @@ enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLong
 enum ThreadSum { kThreadsCreated, kThreadsEnded };
 enum ExceptionSum { kThrown, kThrownVariance };
 inline constexpr int kRowSums = 8;
+inline constexpr int kListedRows = 4;
 
 // One stack × size class (heap) or stack × kind of wait (locks), and its sums. In-use = alloc − free. A stack may have several
 // that are alike: once one is full (kFullSum), the next takes over, and the older ones only see frees of their own blocks.
@@ -167,7 +176,8 @@ inline constexpr int kRowSums = 8;
 // quarter of what a recorded malloc and free take. What others free of its blocks stands in the last two words.
 struct Row {
   Offset next;  // next row of the same stack
-  ProfileKind profile;
+  ProfileKind profile : 7;
+  bool indexed : 1;  // as kIndexed: its stack has more than kListedRows, which the program finds by an index
   union {
     WaitKind wait;        // lock rows
     uint8_t owner;        // heap rows: ThreadState::owner, 0 = every thread's

@@ -1,4 +1,4 @@
-// Finds records of the table by a hash of what they hold: a stack by its frames, a node by its own and all outer ones.
+// Finds records of the table by a hash of what they hold: a stack by its frames, of what one has many of each (children.h).
 //
 //     hash 0x5c1f9d03… ──► newest generation, 8,192 slots:   … │ 0x5c1f9d03 → record │ free │ …
 //                          the one before,     4,096 slots:   … │ 0x5c1f9d03 → record │ 0x5c3307ee → record │ …
@@ -26,11 +26,19 @@
 
 namespace holdfast {
 
+// A hash whose bits are all as good as any other's.
+inline uint64_t Mix(uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xe9846af9b1a615d;
+  x ^= x >> 32;
+  return x;
+}
+
 class HashIndex {
  public:
   static constexpr int kFirstBits = 12, kGenerations = 16;
   static constexpr uint32_t kWindow = 128, kLastWindow = 1024;
-  // A generation that would take more of the cap is not made. Stacks and nodes take 120 bytes and 40: there is room for all of them.
+  // A generation that would take more of the cap is not made. Stacks take 120 bytes with a row, nodes 48: there is room for all of them.
   static constexpr uint64_t kMostOfCap = 4;
 
   // Before others of which each waits for memory.

@@ -1,19 +1,21 @@
 // Distinct stacks and their rows, in the table file.
 //
-// A stack's frames lie in a tree of calls that all stacks share (Node); a Stack names a leaf of it and is found by the
-// hash of its frames, so that a stack seen before costs one look-up and no comparison of frames.
+// A stack's outer frames lie in a tree of calls that all stacks share (Node); its innermost ones stand in the Stack. It is found by
+// the last node that is known of it (StackPath), or by the hash of all of its frames (StackTrace).
 //
-//     HashIndex ──hash──► Stack ──rows──► Row(class 64) → Row(class 96) → …        of the program, when it samples
-//     stack_lists[0 … 255] ──► Stack ──next──► Stack → …                           of who reads the table
+//     Node ──nodes──► Node ──stacks──► Stack ──rows──► Row(class 64) → Row(class 96) → …   of the program: children.h
+//     HashIndex ──hash──► Stack                                                            of a stack that comes as a whole
+//     stack_lists[0 … 255] ──► Stack ──next──► Stack → …                                   of who reads the table
 //
-// Any thread; lock-free: lists only grow at their heads. Two threads that add the same record at the same time agree on
-// one: who loses the race finds the winner's; a stack that lost stays in its list, without rows.
+// Any thread; lock-free. Two threads that add the same record at the same time agree on one; a stack that lost stays in the readers'
+// list, without rows.
 #ifndef HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 #define HOLDFAST_SAMPLER_TABLES_STACK_TABLE_H_
 
 #include <bit>
 
 #include "sampler/tables/shared_table.h"
+#include "sampler/tables/stack_rows.h"
 
 namespace holdfast {
 
@@ -64,40 +66,8 @@ struct StackPath {
 };
 static_assert(kMaxDepth % kNodeFrames == 0);
 
-// The same for such a stack, whole and not empty: whose nodes are known afterwards if it was new.
+// The same for such a stack, whole and not empty: whose nodes are known afterwards.
 Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels = 0);
-
-// The row of `stack` for heap samples of a size class, or for waits of a kind: one that is not full. When the table is full:
-// the profile's overflow row (counted).
-Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wait, uint16_t size_class);
-// The same of other kinds than heap and locks. `mark`: the MappingKind, or ThrownBits; `number`: as Row::size_class.
-Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number);
-
-// The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full.
-Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class);
-// That of the overflow stack, of all size classes. Null: it was not asked for while there was room.
-Row* OwnOverflowRow(SharedTable* table, uint8_t owner);
-
-// Adds a heap row to the list of all (RecordShard::newest_row).
-void NoteRow(SharedTable* table, Row* row);
-
-// Makes the overflow and the missing stack of a new table, and the overflow rows. False: no room even for them.
-bool MakeSpecialStacks(SharedTable* table);
-
-// Takes no more samples. By the first two sums, which are those of what was allocated or waited: what is freed is never more.
-inline bool IsFull(const Row& row) {
-  return (row.sums[0].load(std::memory_order_relaxed) | row.sums[1].load(std::memory_order_relaxed)) >= kFullSum;
-}
-
-// Adds to a sum, unless it is full for good (counted).
-inline void AddTo(SharedTable* table, std::atomic<uint64_t>* sum, uint64_t by) {
-  // Relaxed: each sum stands for itself. Threads that come together may exceed kMostSum, by far less than to its end.
-  if (UNLIKELY(sum->load(std::memory_order_relaxed) >= kMostSum)) return table->Count(Loss::kSumFull);
-  sum->fetch_add(by, std::memory_order_relaxed);
-}
-
-// Adds to a sum that holds the bits of a double.
-void AddDouble(std::atomic<uint64_t>* sum, double value);
 
 }  // namespace holdfast
 

@@ -2,6 +2,9 @@
 #ifndef HOLDFAST_TESTS_UNIT_ANONYMOUS_TABLE_H_
 #define HOLDFAST_TESTS_UNIT_ANONYMOUS_TABLE_H_
 
+#include <initializer_list>
+#include <vector>
+
 #include "sampler/contract/syscalls.h"
 #include "sampler/tables/shared_table.h"
 #include "sampler/tables/stack_table.h"
@@ -17,6 +20,22 @@ inline SharedTable* UseAnonymousTable(uint64_t bytes = 8 << 20) {
   current_table = table;
   ForgetStacks();
   return table;
+}
+
+inline StackTrace Trace(std::initializer_list<TaggedPc> frames) {
+  StackTrace trace{};
+  for (TaggedPc pc : frames) trace.frames[trace.depth++] = pc;
+  return trace;
+}
+
+// Innermost first.
+inline std::vector<TaggedPc> FramesOf(SharedTable* table, const Stack* stack) {
+  std::vector<TaggedPc> frames(stack->frames, stack->frames + stack->count);
+  for (Offset at = stack->parent; at != 0; at = table->At<Node>(at)->parent) {
+    const Node& node = *table->At<Node>(at);
+    for (const TaggedPc frame : node.frames) frames.push_back(frame & ~kIndexed);
+  }
+  return frames;
 }
 
 }  // namespace holdfast

@@ -114,13 +114,9 @@ TEST_F(LabelSets, AreTheInnermostFrameOfAStack) {
       EXPECT_EQ(InternStack(table_, trace, labels), stack);
       EXPECT_EQ(InternStack(table_, &path, labels), stack);
       EXPECT_EQ(stack->depth, depth + 1);
-      std::vector<TaggedPc> frames, expected(trace.frames, trace.frames + depth);
+      std::vector<TaggedPc> expected(trace.frames, trace.frames + depth);
       expected.insert(expected.begin(), labels);
-      for (Offset at = stack->leaf; at != 0; at = table_->At<Node>(at)->parent) {
-        const Node& node = *table_->At<Node>(at);
-        for (uint64_t i = 0; i < node.count; ++i) frames.push_back(node.frames[i]);
-      }
-      EXPECT_EQ(frames, expected);
+      EXPECT_EQ(FramesOf(table_, stack), expected);
     }
     EXPECT_EQ(InternStack(table_, &path), none);
   }

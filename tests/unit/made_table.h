@@ -74,24 +74,24 @@ class MadeTable {
   // As AddStack, but in no list: for the overflow stack.
   Offset MakeStack(const std::vector<TaggedPc>& frames, bool truncated = false) {
     Offset parent = 0;
-    for (size_t left = frames.size(); left > 0;) {
-      const size_t count = std::min<size_t>(left, kNodeFrames);
-      left -= count;
-      Offset& node = nodes_[{
-          parent,
-          {frames.begin() + static_cast<ptrdiff_t>(left), frames.begin() + static_cast<ptrdiff_t>(left + count)}}];
+    size_t left = frames.size();
+    for (; left > kNodeFrames; left -= kNodeFrames) {
+      const auto begin = frames.begin() + static_cast<ptrdiff_t>(left - kNodeFrames);
+      Offset& node = nodes_[{parent, {begin, begin + kNodeFrames}}];
       if (node == 0) {
-        node = Allocate(sizeof(Node) + count * sizeof(TaggedPc));
+        node = Allocate(sizeof(Node));
         At<Node>(node).parent = parent;
-        for (size_t i = 0; i < count; ++i) At<Node>(node).frames[i] = frames[left + i];
-        At<Node>(node).count = static_cast<uint32_t>(count);
+        std::copy_n(begin, kNodeFrames, At<Node>(node).frames);
       }
       parent = node;
     }
-    const Offset offset = Allocate(sizeof(Stack));
-    At<Stack>(offset).leaf = parent;
-    At<Stack>(offset).depth = static_cast<uint16_t>(frames.size());
-    At<Stack>(offset).truncated = truncated;
+    const Offset offset = Allocate(sizeof(Stack) + left * sizeof(TaggedPc));
+    Stack& stack = At<Stack>(offset);
+    stack.parent = parent;
+    stack.depth = static_cast<uint16_t>(frames.size());
+    stack.count = static_cast<uint8_t>(left);
+    stack.truncated = truncated;
+    std::copy_n(frames.begin(), left, stack.frames);
     return offset;
   }
 

@@ -176,7 +176,7 @@ TEST(ReadSnapshot, RecordsOutsideOfTheTableAreAnError) {
     ExpectCorrupt(rows, "bad row");
     const Offset stack = frames.AddStack({0x10});
     frames.AddHeapRow(stack, 1, 1, 0);
-    frames.At<Stack>(stack).leaf = outside;
+    frames.At<Stack>(stack).parent = outside;
     ExpectCorrupt(frames, "bad frame");
   }
 }
@@ -192,9 +192,10 @@ TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
   const Offset row = rows.AddHeapRow(rows.AddStack({0x10}), 1, 1, 0);
   rows.At<Row>(row).next = row;
   ExpectCorrupt(rows, "bad row");
-  const Offset deep = frames.AddStack({0x10});
+  const Offset deep = frames.AddStack({0x10, 0x20, 0x30, 0x40, 0x50});
   frames.AddHeapRow(deep, 1, 1, 0);
-  frames.At<Node>(frames.At<Stack>(deep).leaf).parent = frames.At<Stack>(deep).leaf;
+  const Offset node = frames.At<Stack>(deep).parent;
+  frames.At<Node>(node).parent = node;
   ExpectCorrupt(frames, "endless stack");
 }
 

@@ -174,14 +174,15 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
     constexpr uint32_t kModules = 2'000;
     Offset module = allocate(kModules * sizeof(Module));
     for (uint32_t i = 0; !stop && head->used * uint64_t{kUnit} < made.capacity() - 4096; ++i) {
-      const Offset node = allocate(sizeof(Node) + sizeof(TaggedPc)), stack = allocate(sizeof(Stack)),
+      const Offset node = allocate(sizeof(Node)), stack = allocate(sizeof(Stack) + sizeof(TaggedPc)),
                    row = allocate(sizeof(Row));
-      reinterpret_cast<Node*>(at(node))->count = 1;
-      reinterpret_cast<Node*>(at(node))->frames[0] = i + 1;
+      for (TaggedPc& frame : reinterpret_cast<Node*>(at(node))->frames) frame = 1;
       auto* filled_row = reinterpret_cast<Row*>(at(row));
       filled_row->sums[kAllocObjects] = 1 << kCountFractionBits;
       auto* filled = reinterpret_cast<Stack*>(at(stack));
-      filled->leaf = node;
+      filled->parent = node;
+      filled->count = 1;
+      filled->frames[0] = i + 1;
       filled->rows = row;
       auto& list = head->stack_lists[i % kStackLists];
       filled->next = list;
