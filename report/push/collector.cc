@@ -1,7 +1,6 @@
 #include "report/push/collector.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,24 +75,14 @@ std::string KeyOf(const ProcessTable& process) {
 }  // namespace
 
 Collector::Watched::Watched(ProcessTable found) : table(std::move(found)) {
-  if (table.pid.has_value()) process = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, *table.pid, 0)));
+  if (!table.pid.has_value()) return;
+  place = PlaceOf(*table.pid);
+  process = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, *table.pid, 0)));
 }
 
 bool Collector::Watched::HasExited() const {
   pollfd end = {.fd = process.get(), .events = POLLIN, .revents = 0};
   return process.valid() && poll(&end, 1, 0) == 1;
-}
-
-Collector::Exits::Exits() : all_(epoll_create1(EPOLL_CLOEXEC)) {}
-
-void Collector::Exits::Watch(const FileDescriptor& process) {
-  epoll_event event = {.events = EPOLLIN, .data = {}};
-  if (process.valid()) epoll_ctl(all_.get(), EPOLL_CTL_ADD, process.get(), &event);
-}
-
-bool Collector::Exits::Any() const {
-  epoll_event event;
-  return epoll_wait(all_.get(), &event, 1, 0) == 1;
 }
 
 void Collector::SayOnce(const std::string& text) {
@@ -140,11 +129,14 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
   if (watched->spool == nullptr) return false;
   ToldProcess& told = watched->told;
   told.process = ProcessId(snapshot.process);
-  if (std::optional<ToldProcess> earlier = watched->spool->ToldOf(told.process)) told.kinds = earlier->kinds;
+  told.labels = LabelsOf(watched->table, watched->place, snapshot, options_.labels);
+  if (std::optional<ToldProcess> earlier = watched->spool->ToldOf(told.process)) {
+    told.kinds = std::move(earlier->kinds);
+    if (!watched->table.pid.has_value()) told.labels = std::move(earlier->labels);  // it has ended: its place, too
+  }
   told_here_.insert(told.process);
   told.program = snapshot.process.program;
   told.pid = snapshot.process.pid;
-  told.labels = LabelsOf(watched->table, snapshot, options_.labels);
   const bool is_known = std::any_of(told.kinds.begin(), told.kinds.end(),
                                     [](const CumulativeValues& values) { return values.time_nanos() != 0; });
   if (is_known || snapshot.process.start_wall_ns >= options_.tell_all_begun_after_ns) return true;

@@ -16,6 +16,8 @@
 
 #include "report/export/running_program.h"
 #include "report/live/live_process.h"
+#include "report/live/place_of_process.h"
+#include "report/processes/process_exits.h"
 #include "report/push/push_labels.h"
 #include "report/push/quiet_process.h"
 #include "report/push/series_times.h"
@@ -68,22 +70,12 @@ class Collector {
     ToldProcess told;
     QuietProcess quiet;
     RunningProgram program;
+    PlaceOfProcess place;    // known while it runs: the first that is told of it may be its end
     FileDescriptor process;  // pidfd; invalid where it is out of sight
     bool ended = false;
     explicit Watched(ProcessTable found);
     // Told by the kernel alone: an exec is not seen.
     bool HasExited() const;
-  };
-
-  // Tells whether any of the processes has exited, by one system call.
-  class Exits {
-   public:
-    Exits();
-    void Watch(const FileDescriptor& process);  // until it is closed
-    bool Any() const;
-
-   private:
-    FileDescriptor all_;
   };
 
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
@@ -112,7 +104,7 @@ class Collector {
   const Options options_;
   const std::function<void(std::shared_ptr<Spool>)> use_;
   Names names_;
-  Exits exits_;
+  ProcessExits exits_;
   SeriesTimes times_;
   std::map<Spool*, uint64_t> max_bytes_;
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table

@@ -8,7 +8,6 @@
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/live/live_process.h"
-#include "report/live/place_of_process.h"
 
 namespace holdfast {
 namespace {
@@ -72,7 +71,7 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text) {
   return PushLabel(name, value);
 }
 
-std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& snapshot,
+std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const Snapshot& snapshot,
                                 const std::vector<PushLabel>& more) {
   std::string build_id;
   for (const ModuleInfo& module : snapshot.modules) {
@@ -82,7 +81,7 @@ std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& sna
                  .host = snapshot.process.host,
                  .build_id = build_id,
                  .pid = static_cast<uint32_t>(PidOf(process)),
-                 .place = process.pid.has_value() ? PlaceOf(*process.pid) : PlaceOfProcess()},
+                 .place = place},
                 more);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/live/place_of_process.h"
 #include "report/processes/find_tables.h"
 #include "report/table/snapshot.h"
 
@@ -35,8 +36,9 @@ constexpr size_t SampleLabelsBeside(size_t of_process) {
 // "team=payments" → a label. The message of an error is complete.
 absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text);
 
-// Sorted by name, each once; values as the server takes them (UTF-8, at most 2,048 bytes). `more` wins over ours.
-std::vector<PushLabel> LabelsOf(const ProcessTable& process, const Snapshot& snapshot,
+// Sorted by name, each once; values as the server takes them (UTF-8, at most 2,048 bytes). `more` wins over ours. `place`: as it
+// was while the process ran; afterwards nobody knows.
+std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const Snapshot& snapshot,
                                 const std::vector<PushLabel>& more);
 
 // The same of one that has ended, and whose environment nobody saw: ours is taken for it.

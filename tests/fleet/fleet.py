@@ -28,13 +28,14 @@ def clean_environment():
 
 
 def eventually(condition, what):
+    """`what`: in words, or what says it in the end."""
     end = time.monotonic() + PATIENCE
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > end:
-            raise AssertionError("not in time: " + what)
+            raise AssertionError("not in time: " + (what() if callable(what) else what))
         time.sleep(0.005)
 
 
@@ -192,6 +193,7 @@ class FleetTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="holdfast-fleet-")
         self.tables = tempfile.mkdtemp(prefix="holdfast-fleet-", dir="/dev/shm")
         self.out = os.path.join(self.folder, "out")
+        self.tools = []
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.addCleanup(shutil.rmtree, self.tables, True)
 
@@ -199,7 +201,11 @@ class FleetTest(unittest.TestCase):
         return Stepper(self, more.pop("out", self.out), self.tables, name, **more)
 
     def tool(self, *arguments, **more):
-        return Tool(self, *arguments, **more)
+        self.tools.append(Tool(self, *arguments, **more))
+        return self.tools[-1]
+
+    def what_tools_said(self):
+        return "; ".join("`%s` (%s) said %r" % (" ".join(tool.process.args[1:]), tool.process.poll(), tool.said) for tool in self.tools)
 
     def run_tool(self, *arguments, env={}):
         environment = clean_environment()

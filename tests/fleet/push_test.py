@@ -33,16 +33,34 @@ class PushTest(FleetTest):
         )
 
     def expect_all(self, server, steps, **labels):
-        eventually(lambda: self.has_all(server, steps, **labels), "every step is told")
-        self.assertEqual(server.refused, [])
+        def otherwise():
+            sums = [("memory", "alloc_objects", "step_allocates"), ("block", "contentions", "step_waits"), ("mutex", "contentions", "step_holds")]
+            told = ["%s %d" % (leaf, server.total(family, column, leaf=leaf, **labels)) for family, column, leaf in sums]
+            return "every step is told: %d, but %s; refused %r, failed %r; %s" % (steps, told, server.refused, server.errors, self.what_tools_said())
 
-    def waiting(self, out=None):
-        return [path for path in glob.glob(glob.escape(out or self.out) + "/.push/*/[0-9]*") if path.endswith((".entry", ".still"))]
+        eventually(lambda: self.has_all(server, steps, **labels), otherwise)
+        self.assertEqual((server.refused, server.errors), ([], []))
 
-    def kill(self, pusher, out=None):
+    def spool(self, server, out=None):
+        """Of that server alone: whoever pushes all programs of this machine has one of its own there."""
+        return glob.escape(out or self.out) + "/.push/127.0.0.1_%d.*" % server.port
+
+    def waiting(self, server, out=None):
+        return [path for path in glob.glob(self.spool(server, out) + "/[0-9]*") if path.endswith((".entry", ".still"))]
+
+    def kill(self, pusher, server, out=None):
         """Not between an answer and its note of it: that one is sent again, as docs/fleet.md says."""
-        eventually(lambda: not self.waiting(out), "it knows that all was taken")
+        eventually(lambda: not self.waiting(server, out), lambda: "it knows that all was taken; %s" % self.what_tools_said())
         pusher.stop(signal.SIGKILL)
+
+    def series(self, server):
+        """The sets of labels that it was told of."""
+        return {tuple(sorted(one.labels.items())) for one in server.kept}
+
+    def has_open(self, pusher, *parts):
+        """A file whose name in /proc has all of them."""
+        paths = glob.glob("/proc/%d/fd/*" % pusher.process.pid)
+        return any(all(part in link for part in parts) for link in (os.readlink(path) for path in paths if os.path.islink(path)))
 
 
 class Profiles(PushTest):
@@ -139,17 +157,25 @@ class Profiles(PushTest):
         self.assertEqual(labels, {27})  # and three that are the server's own
 
     def test_processes_of_one_series_are_told_of_at_different_times(self):
-        server = StandIn(self)
-        programs = [self.start() for _ in range(8)]
-        self.push(server, "--label", "pid=all")
-        for _ in range(3):
+        for asleep in (False, True):  # then they have all ended when it looks again, most of them in one tick of the kernel's clock
+            server = StandIn(self)
+            programs = [self.start() for _ in range(8)]
+            pusher = self.push(server, "--label", "pid=all")
+            if asleep:
+                pusher.process.send_signal(signal.SIGSTOP)
+            for _ in range(3):
+                for program in programs:
+                    program.step()
             for program in programs:
-                program.step()
-        for program in programs:
-            program.end()
-        self.expect_all(server, 24)
-        times = [one.profile.time_nanos // 1000000 for one in server.of("memory")]
-        self.assertEqual(len(set(times)), len(times))
+                program.process.stdin.close()
+            for program in programs:
+                program.end()
+            pusher.process.send_signal(signal.SIGCONT)
+            self.expect_all(server, 24)
+            self.assertEqual(len(self.series(server)), 1, self.series(server))
+            times = [one.profile.time_nanos // 1000000 for one in server.of("memory")]
+            self.assertEqual(len(set(times)), len(times))
+            pusher.stop()
 
     def test_old_servers_that_begin_are_waited_for(self):
         server = StandIn(self)
@@ -179,20 +205,23 @@ class Profiles(PushTest):
     def test_a_program_of_a_moment_is_told(self):
         server = StandIn(self)
         pusher = self.push(server, every="10m")
-        open_files = "/proc/%d/fd/*" % pusher.process.pid
-
-        def has_open(pid):
-            links = [os.readlink(path) for path in glob.glob(open_files) if os.path.islink(path)]
-            return any(link.startswith(self.tables) and ".%d." % pid in link for link in links)
-
         for _ in range(3):
             program = self.start()
             program.step()
-            eventually(lambda: has_open(program.pid), "its table is found")
+            eventually(lambda: self.has_open(pusher, self.tables, ".%d." % program.pid), "its table is found")
             program.end()
             for name in os.listdir(self.tables):  # as an exporter does
                 os.unlink(os.path.join(self.tables, name))
         self.expect_all(server, 3)
+
+    def test_where_it_ran_is_known_of_a_program_whose_end_is_the_first_that_is_told(self):
+        server = StandIn(self)
+        pusher = self.push(server, every="10m")
+        program = self.start(env={"OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": "service.version=4.2", "POD_NAME": "shop-1"})
+        program.step()
+        eventually(lambda: self.has_open(pusher, "pidfd"), "it is found")
+        program.end()
+        self.expect_all(server, 1, service_name="shop", version="4.2", pod="shop-1", pid=str(program.pid))
 
 
 class Trouble(PushTest):
@@ -207,14 +236,14 @@ class Trouble(PushTest):
         break_it(server)
         for _ in range(count):
             program.step()
-            before = len(self.waiting())
-            eventually(lambda: len(self.waiting()) > before, "it waits on disk")
+            before = len(self.waiting(server))
+            eventually(lambda: len(self.waiting(server)) > before, "it waits on disk")
         mend(server)
         program.step()
         self.expect_all(server, count + 2)
         self.assertEqual(pusher.stop(), 0)
         self.assertTrue(self.has_all(server, count + 2))
-        self.assertEqual(self.waiting(), [])
+        self.assertEqual(self.waiting(server), [])
         for family in ("memory", "mutex", "block"):  # in order
             times = [one.profile.time_nanos for one in server.of(family)]
             self.assertEqual(times, sorted(times))
@@ -266,12 +295,18 @@ class Trouble(PushTest):
         program = self.start()
         self.push(server)
         held = []
-        server.fail = lambda handler: held.append(handler) or eventually(lambda: server.fail is None, "patience")  # never answers meanwhile
+
+        def hold(handler):  # no answer meanwhile, nor afterwards
+            held.append(handler)
+            eventually(lambda: server.fail is None, "patience")
+            handler.close_connection = True
+
+        server.fail = hold
         program.step()
         eventually(lambda: held, "a request that is not answered")
         program.step(2)
-        eventually(lambda: len(self.waiting()) > 3, "what is new is written down meanwhile")
-        server.fail = None  # and closes the connection without an answer
+        eventually(lambda: len(self.waiting(server)) > 3, "what is new is written down meanwhile")
+        server.fail = None
         self.expect_all(server, 3)
 
     def test_another_pusher_goes_on_where_one_was_killed(self):
@@ -282,13 +317,13 @@ class Trouble(PushTest):
         self.expect_all(server, 1)
         server.fail = reply(503)
         program.step(2)
-        eventually(lambda: self.waiting(), "it waits on disk")
+        eventually(lambda: self.waiting(server), "it waits on disk")
         pusher.stop(signal.SIGKILL)
         program.step()
         server.fail = None
         pusher = self.push(server)
         self.expect_all(server, 4)
-        self.kill(pusher)
+        self.kill(pusher, server)
         program.step()
         self.push(server)
         self.expect_all(server, 5)
@@ -298,17 +333,18 @@ class Trouble(PushTest):
             server = StandIn(self)
             out = os.path.join(self.folder, "out" + exporter)
             environment = {"HOLDFAST_EXPORTER": exporter or os.path.abspath(os.environ.get("HOLDFAST_TOOL", "build/release/bin/holdfast"))}
-            program = self.start(out=out, options=environment)
+            program = self.start(out=out, options=environment, env={"OTEL_SERVICE_NAME": "shop", "POD_NAME": "shop-1"})
             pusher = self.push(server, out)
             program.step()
             self.expect_all(server, 1)
-            self.kill(pusher, out)
+            self.kill(pusher, server, out)
             program.step(2)
             program.end()  # a table is left, or its last files
             if not exporter:
                 self.assertTrue(glob.glob(out + "/*.heap.pb.gz"))
             self.push(server, out).wait_for("pushing ")
-            self.expect_all(server, 3)
+            self.expect_all(server, 3, service_name="shop", pod="shop-1")
+            self.assertEqual(len(self.series(server)), 1, self.series(server))  # also after its end
 
     def test_what_is_refused_is_said_once_and_set_aside(self):
         server = StandIn(self)
@@ -326,7 +362,7 @@ class Trouble(PushTest):
         said = [line for line in pusher.said if "not today" in line]
         self.assertEqual(len(said), 1, pusher.said)
         self.assertRegex(pusher.wait_for("sent "), r", \d+ set aside")
-        aside = glob.glob(glob.escape(self.out) + "/.push/*/aside/*.memory.pb.gz")
+        aside = glob.glob(self.spool(server) + "/aside/*.memory.pb.gz")
         top = self.run_tool("top", "--metric", "alloc_objects", *aside)
         self.assertIn("step_allocates", top.stdout, top.stderr)
 
@@ -353,7 +389,7 @@ class Trouble(PushTest):
         pusher = self.push(server, "--max-disk", "20KB", linger="0")
         program.step()
         pusher.wait_for("have reached --max-disk")
-        self.assertLessEqual(sum(os.path.getsize(path) for path in self.waiting()), 20000)
+        self.assertLessEqual(sum(os.path.getsize(path) for path in self.waiting(server)), 20000)
         self.assertEqual(pusher.stop(), 3)
         self.assertRegex(pusher.wait_for("sent "), "dropped for want of room")
 

@@ -98,6 +98,7 @@ def reset():
 class StandIn:
     def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False):
         self.fail, self.kept, self.refused, self.failures, self.asked = None, [], [], 0, []
+        self.errors = []  # of its own: requests that it did not understand
         self.bodies, self.otlp_answer, self.otlp_orphans = [], b"", True
         self.lock = threading.Lock()
         self.check_authorization, self.max_samples, self.tenants = check_authorization, max_samples, tenants
@@ -154,6 +155,12 @@ class StandIn:
                     with server.lock:
                         server.refused.append(str(error))
                     return self.answer(400, connect_error("invalid_argument", str(error)))
+                except ConnectionError:
+                    raise
+                except Exception as error:
+                    with server.lock:
+                        server.errors.append(repr(error))
+                    return self.answer(500, repr(error).encode())
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
