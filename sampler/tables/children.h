@@ -25,6 +25,7 @@ namespace holdfast {
 //   Is(record)               whether it is the one, among those of this parent and of this hash
 //   Hash(), HashOf(record)   in the index
 //   Index()                  which
+//   HasRoom(table)           for one more; once it has not, it never has
 //   Make(table)              in no list yet; null: no room
 template <typename What>
 Offset FindOrMakeChild(SharedTable* table, const What& what) {
@@ -52,6 +53,8 @@ Offset FindOrMakeChild(SharedTable* table, const What& what) {
     }
   }
   const bool full = !What::IsIndexed(*table->At<Record>(head));
+  // It is not there, and will not be: no need for an index. Else each look-up in a full table would add all of them again.
+  if (full && made == nullptr && !what.HasRoom(table)) return 0;
   for (Offset at = full ? head : 0; at != 0;) {
     const Record& record = *table->At<Record>(at);
     const auto is = [=](Offset other) { return other == at; };

@@ -54,8 +54,11 @@ struct RowOfStack {
     const uint32_t bits = uint32_t{of.size_class} << 16 | uint32_t{of.mark} << 8 | static_cast<uint32_t>(of.profile);
     return uint64_t{stack_at * 0x9e3779b1u ^ static_cast<uint32_t>(Mix(bits) >> 32)} << 32;
   }
+  bool HasRoom(SharedTable* table) const {
+    return LIKELY(!table->IsFull(sizeof(Row))) || stack_at == table->header()->overflow_stack;
+  }
   Row* Make(SharedTable* table) const {
-    if (UNLIKELY(table->IsFull(sizeof(Row))) && stack_at != table->header()->overflow_stack) return nullptr;
+    if (UNLIKELY(!HasRoom(table))) return nullptr;
     Row* row = table->New<Row>(stack_at);
     if (row == nullptr) return nullptr;
     row->profile = key.profile;

@@ -54,9 +54,10 @@ struct Piece {
   uint64_t HashOf(const Node& sibling) const { return Mix(HashFrames(outer_hash, sibling.frames, kNodeFrames)); }
   static bool IsIndexed(const Node& node) { return (node.frames[0] & kIndexed) != 0; }
   static void SetIndexed(Node* node) { node->frames[0] |= kIndexed; }
+  static bool HasRoom(SharedTable* table) { return !table->IsFull(sizeof(Node)); }
   // In no list yet. Null: the table is full.
   Node* Make(SharedTable* table) const {
-    if (UNLIKELY(table->IsFull(sizeof(Node)))) return nullptr;
+    if (UNLIKELY(!HasRoom(table))) return nullptr;
     auto* node = table->New<Node>();
     if (node == nullptr) return nullptr;
     node->parent = parent;
@@ -92,11 +93,14 @@ struct Leaf {
   }
   static bool IsIndexed(const Stack& stack) { return stack.indexed; }
   static void SetIndexed(Stack* stack) { stack->indexed = true; }
+  uint32_t Bytes() const {
+    return static_cast<uint32_t>(sizeof(Stack) + static_cast<size_t>(count) * sizeof(TaggedPc));
+  }
+  bool HasRoom(SharedTable* table) const { return !table->IsFull(Bytes()); }
   // In the list where readers find it, in no other yet.
   Stack* Make(SharedTable* table) const {
-    const auto bytes = static_cast<uint32_t>(sizeof(Stack) + static_cast<size_t>(count) * sizeof(TaggedPc));
-    if (UNLIKELY(table->IsFull(bytes))) return nullptr;
-    auto* stack = static_cast<Stack*>(table->Allocate(bytes));
+    if (UNLIKELY(!HasRoom(table))) return nullptr;
+    auto* stack = static_cast<Stack*>(table->Allocate(Bytes()));
     if (stack == nullptr) return nullptr;
     stack->hash = static_cast<uint32_t>(hash);
     stack->parent = parent;

@@ -331,6 +331,39 @@ TEST(StackTable, ChildrenOfOneAreFoundHoweverManyThereAreAndThreadsAgree) {
   }
 }
 
+TEST(StackTable, InAFullTableWhatIsNotThereIsLookedForInTheListAlone) {
+  for (const Child kind : {Child::kNode, Child::kStack, Child::kRow}) {
+    SharedTable* table = UseAnonymousTable(8 << 20);
+    ASSERT_TRUE(MakeSpecialStacks(table));
+    const uint16_t listed = kind == Child::kRow ? kListedRows : kListedCalls;
+    const TaggedPc parents = kind == Child::kRow ? 2'000 : 500;
+    const std::atomic<uint64_t>& grown = table->header()->counters[0].table_steps;
+    std::vector<Children> all;
+    for (TaggedPc parent = 0; parent < parents; ++parent) {
+      Children& children = all.emplace_back(table, kind, 1000 + parent);
+      children.by_trace = false;
+      for (uint16_t i = 0; i < listed; ++i) children.Find(i);
+    }
+    while (table->New<Offset>() != nullptr) {
+    }
+    // The first index has 4,096 slots: all that is listed does not fit.
+    const uint64_t before = grown;
+    for (Children& children : all) {
+      StackTrace other = children.outer;
+      for (int i = 0; i < kNodeFrames; ++i) other.frames[other.depth++] = 5;
+      StackPath path;
+      for (int i = 0; i < other.depth; ++i) path.Add(other.frames[i]);
+      if (kind == Child::kNode) path.Add(6);
+      if (kind == Child::kRow) {
+        EXPECT_EQ(FindOwnRow(table, children.stack, 1, kMostChildren), nullptr);
+      } else {
+        EXPECT_EQ(table->OffsetOf(InternStack(table, &path)), table->header()->overflow_stack);
+      }
+    }
+    EXPECT_EQ(grown, before) << static_cast<int>(kind);
+  }
+}
+
 // After each instruction of what finds or makes one, beside so many others: another thread makes more, among them the same, or the
 // thread jumps out of a signal handler.
 TEST(StackTable, WhereAThreadStandsStillOrJumpsOutEachChildIsThereOnce) {
