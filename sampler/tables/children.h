@@ -12,6 +12,7 @@
 #define HOLDFAST_SAMPLER_TABLES_CHILDREN_H_
 
 #include "sampler/tables/hash_index.h"
+#include "sampler/tables/record_lists.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
@@ -34,8 +35,9 @@ Offset FindOrMakeChild(SharedTable* table, const What& what) {
   Record* made = nullptr;
   // Acquire: so that we find the records filled, and in the index what led there.
   Offset head = newest.load(std::memory_order_acquire);
+  bool indexed;
   for (;;) {
-    const bool indexed = head != 0 && What::IsIndexed(*table->At<Record>(head));
+    indexed = head != 0 && What::IsIndexed(*table->At<Record>(head));
     int listed = 0;
     for (Offset at = indexed ? 0 : head; at != 0; ++listed) {
       const Record& record = *table->At<Record>(at);
@@ -52,7 +54,7 @@ Offset FindOrMakeChild(SharedTable* table, const What& what) {
       return table->OffsetOf(made);
     }
   }
-  const bool full = !What::IsIndexed(*table->At<Record>(head));
+  const bool full = !indexed;
   // It is not there, and will not be: no need for an index. Else each look-up in a full table would add all of them again.
   if (full && made == nullptr && !what.HasRoom(table)) return 0;
   for (Offset at = full ? head : 0; at != 0;) {
@@ -68,12 +70,12 @@ Offset FindOrMakeChild(SharedTable* table, const What& what) {
         if (made == nullptr) return 0;
         What::SetIndexed(made);
         // Before it is in the index: who jumps out in between leaves one that is in the list for nothing.
-        for (bool lists = full || What::kListsAll; lists; lists = What::kListsAll) {
+        if constexpr (What::kListsAll) {
+          Push(table, newest, made, What::kLink);
+        } else if (full) {
           made->*What::kLink = head;
-          if (newest.compare_exchange_strong(head, table->OffsetOf(made), std::memory_order_release,
-                                             std::memory_order_acquire)) {
-            break;
-          }
+          newest.compare_exchange_strong(head, table->OffsetOf(made), std::memory_order_release,
+                                         std::memory_order_relaxed);
         }
         return table->OffsetOf(made);
       });

@@ -41,15 +41,6 @@ class HashIndex {
   // A generation that would take more of the cap is not made. Stacks take 120 bytes with a row, nodes 48: there is room for all of them.
   static constexpr uint64_t kMostOfCap = 4;
 
-  // Before others of which each waits for memory.
-  void Ask(uint64_t hash) { __builtin_prefetch(SlotOf(newest_.load(std::memory_order_relaxed), hash)); }
-  // The same once Ask has been answered, for the record that may be the one.
-  void AskForRecord(SharedTable* table, uint64_t hash) {
-    const uint64_t slot = SlotOf(newest_.load(std::memory_order_relaxed), hash)->load(std::memory_order_relaxed);
-    // Another one's would be as far away as this one's.
-    if ((slot ^ hash) >> 32 == 0) __builtin_prefetch(table->At<char>(static_cast<Offset>(slot)));
-  }
-
   // The record for which `same(offset)` holds among those of this hash, or what `make()` gives, which is called at most once. 0: it
   // is not there, and cannot be added: make() gave 0, or there is no room.
   template <typename Same, typename Make>
@@ -107,7 +98,6 @@ class HashIndex {
   Slot* SlotsFrom(int generation) {
     return generation == 0 ? first_ : more_[generation].load(std::memory_order_acquire);
   }
-  Slot* SlotOf(int generation, uint64_t hash) { return &SlotsFrom(generation)[FirstPlace(generation, hash)]; }
   uint32_t Window() const { return kWindow + widened_.load(std::memory_order_relaxed); }
   template <typename Same>
   Place Look(int generation, uint32_t window, uint64_t hash, Same same) {

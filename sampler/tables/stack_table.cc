@@ -33,17 +33,21 @@ Stack* Overflow(SharedTable* table) {
   return table->At<Stack>(table->header()->overflow_stack);
 }
 
-// A piece of a stack that is looked for, or made. `Piece` is of the outer ones, `Leaf` the innermost.
-struct Piece {
-  using Record = Node;
-  static constexpr Offset Node::*kLink = &Node::older;
+// A piece of a stack that is looked for, or made, as children.h asks for it.
+template <typename T>
+struct PieceOf {
+  using Record = T;
+  static constexpr Offset T::*kLink = &T::older;
   static constexpr int kListed = kListedCalls;
   static constexpr bool kListsAll = false;
   Offset parent;
   uint64_t outer_hash;
   const TaggedPc* frames;
-  uint64_t hash;  // with its frames
+  uint64_t hash;  // of all frames from the outermost on; of a Leaf StackHash
+};
 
+// One of the outer ones.
+struct Piece : PieceOf<Node> {
   static HashIndex& Index() { return nodes_by_hash; }
   std::atomic<Offset>& Newest(SharedTable* table) const {
     return parent != 0 ? table->At<Node>(parent)->nodes : outermost_nodes;
@@ -66,18 +70,10 @@ struct Piece {
   }
 };
 
-struct Leaf {
-  using Record = Stack;
-  static constexpr Offset Stack::*kLink = &Stack::older;
-  static constexpr int kListed = kListedCalls;
-  static constexpr bool kListsAll = false;
-  Offset parent;
-  uint64_t outer_hash;
-  const TaggedPc* frames;
-  int count;
+// The innermost one.
+struct Leaf : PieceOf<Stack> {
+  int count, depth;  // frames of its own, and of the whole stack
   bool truncated;
-  int depth;
-  uint64_t hash;  // of the whole stack
 
   static HashIndex& Index() { return stacks_by_hash; }
   std::atomic<Offset>& Newest(SharedTable* table) const {
@@ -151,11 +147,11 @@ Offset InternByFrames(SharedTable* table, const StackTrace& trace, TaggedPc labe
     left -= kNodeFrames;
     const TaggedPc* frames = &trace.frames[left];
     const uint64_t of_piece = HashFrames(outer_hash, frames, kNodeFrames);
-    parent = FindOrMakeChild(table, Piece{parent, outer_hash, frames, of_piece});
+    parent = FindOrMakeChild(table, Piece{{parent, outer_hash, frames, of_piece}});
     if (parent == 0) return 0;
     outer_hash = of_piece;
   }
-  return InternLeaf(table, {parent, outer_hash, trace.frames, left, trace.truncated, depth, hash}, labels);
+  return InternLeaf(table, {{parent, outer_hash, trace.frames, hash}, left, depth, trace.truncated}, labels);
 }
 
 }  // namespace
@@ -183,7 +179,7 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   for (; piece < outer; ++piece) {
     const int at = piece * kNodeFrames;
     parent = FindOrMakeChild(
-        table, Piece{parent, hash_outside(at), innermost_first(at, kNodeFrames), path->hashes[at + kNodeFrames - 1]});
+        table, Piece{{parent, hash_outside(at), innermost_first(at, kNodeFrames), path->hashes[at + kNodeFrames - 1]}});
     if (parent == 0) return Overflow(table);
     path->nodes[piece] = parent;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
@@ -192,7 +188,7 @@ Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int at = outer * kNodeFrames, left = path->depth - at;
   const uint64_t hash = StackHash(path->HashWith(labels), false);
   const Offset found =
-      InternLeaf(table, {parent, hash_outside(at), innermost_first(at, left), left, false, depth, hash}, labels);
+      InternLeaf(table, {{parent, hash_outside(at), innermost_first(at, left), hash}, left, depth, false}, labels);
   return found != 0 ? table->At<Stack>(found) : Overflow(table);
 }
 
