@@ -35,12 +35,12 @@ bool IsShownBySize(const void* block) {
   return word > kLargeSample && (word & ~size_t{7}) == usable + overhead;
 }
 
-__attribute__((noinline, hot)) void FreeUnlessLarge(void* block) {
+HOLDFAST_WARM void FreeUnlessLarge(void* block) {
   if (LIKELY(SizeBefore(block) <= kLargeSample)) return real.free(block);
   return FreePerhapsSampled(block);
 }
 
-__attribute__((noinline, hot)) void* ReallocUnlessLarge(void* block, size_t bytes) {
+HOLDFAST_WARM void* ReallocUnlessLarge(void* block, size_t bytes) {
   if (LIKELY(SizeBefore(block) <= kLargeSample || SurelyNotSampled(block))) return real.realloc(block, bytes);
   return ReallocNoneDue(block, bytes);
 }

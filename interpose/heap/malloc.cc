@@ -25,19 +25,20 @@ namespace {
 
 // ---- Slow paths ----
 
-// Where every allocation is recorded: the real function, then the sample. Hot although they are out of line.
-__attribute__((noinline, hot)) void* MallocExact(size_t bytes) {
-  const int64_t charged = TakeCharge();
-  void* block = real.malloc(bytes);
-  const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, block, bytes, charged);
+// Where every allocation is recorded: the real function, then the sample, by a jump: so the real one runs above as small a frame as
+// may be, and there is one copy of what records. Hot although they are out of line.
+HOLDFAST_WARM void* RecordMade(void* block, size_t bytes, int64_t charged) {
+  return RecordExact(HOLDFAST_CALLER(), block, bytes, charged);
 }
 
-__attribute__((noinline, hot)) void* CallocExact(size_t count, size_t each) {
+HOLDFAST_WARM void* MallocExact(size_t bytes) {
   const int64_t charged = TakeCharge();
-  void* block = real.calloc(count, each);
-  const CallerRegisters caller = HOLDFAST_CALLER();
-  return RecordExact(caller, block, count * each, charged);
+  return RecordMade(real.malloc(bytes), bytes, charged);
+}
+
+HOLDFAST_WARM void* CallocExact(size_t count, size_t each) {
+  const int64_t charged = TakeCharge();
+  return RecordMade(real.calloc(count, each), count * each, charged);
 }
 
 __attribute__((noinline)) void* MallocSampled(size_t bytes) {
@@ -49,7 +50,7 @@ __attribute__((noinline)) void* MallocSampled(size_t bytes) {
 
 // The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
 // call comes before the shim is ready.
-__attribute__((noinline)) void* MallocSlow(size_t bytes) {
+HOLDFAST_WARM void* MallocSlow(size_t bytes) {
   if (UNLIKELY(hot_size_limit == 0) && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
   if (!MayBeDue(bytes)) return real.malloc(bytes);
   return ExactBegun() ? MallocExact(bytes) : MallocSampled(bytes);
@@ -67,7 +68,7 @@ __attribute__((noinline)) void* CallocSampled(size_t count, size_t each) {
   return block;
 }
 
-__attribute__((noinline)) void* CallocSlow(size_t count, size_t each) {
+HOLDFAST_WARM void* CallocSlow(size_t count, size_t each) {
   const size_t bytes = count * each;
   if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
   if (!MayBeDue(bytes)) return real.calloc(count, each);
@@ -126,12 +127,7 @@ HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
   return moved;
 }
 
-// A jump from below, so that the real realloc runs above as small a frame as may be.
-__attribute__((noinline, hot)) void* RecordReallocated(void* block, size_t bytes, int64_t charged) {
-  return RecordExact(HOLDFAST_CALLER(), block, bytes, charged);
-}
-
-__attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
+HOLDFAST_WARM void* ReallocExact(void* block, size_t bytes) {
   const int64_t charged = TakeCharge();
   const TakenExact old(block);
   void* moved;
@@ -141,10 +137,10 @@ __attribute__((noinline, hot)) void* ReallocExact(void* block, size_t bytes) {
   } else {
     moved = ReallocReal(block, bytes);
   }
-  return RecordReallocated(moved, bytes, charged);
+  return RecordMade(moved, bytes, charged);
 }
 
-__attribute__((noinline)) void* ReallocDue(void* block, size_t bytes) {
+HOLDFAST_WARM void* ReallocDue(void* block, size_t bytes) {
   if (ExactBegun()) return ReallocExact(block, bytes);
   return HeapEventDue(bytes) ? ReallocSampled(block, bytes) : ReallocReal(block, bytes);
 }
@@ -168,7 +164,7 @@ HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
 }
 
 // A block that lies where samples lie. Warm rather than cold, as FreePerhapsSampled is.
-__attribute__((noinline)) void* ReallocPerhapsSampled(void* block, size_t bytes) {
+HOLDFAST_WARM void* ReallocPerhapsSampled(void* block, size_t bytes) {
   if (LIKELY(SurelyNotSampled(block))) {
     if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
@@ -202,7 +198,7 @@ __attribute__((noinline)) size_t UsableSizeSlow(void* block) {
 
 }  // namespace
 
-__attribute__((noinline)) void FreePerhapsSampled(void* block) {
+HOLDFAST_WARM void FreePerhapsSampled(void* block) {
   if (LIKELY(SurelyNotSampled(block))) return real.free(block);
   if (ExactBegun() && RecordFreeExact(block)) return real.free(block);
   if (IsEarly(block) || !Ready()) return;

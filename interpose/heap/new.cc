@@ -96,7 +96,7 @@ HOLDFAST_COLD void* NewSlow(size_t bytes) {
 
 // Where every allocation is recorded. Hot although it is out of line.
 template <auto kForm>
-__attribute__((noinline, hot)) void* NewExact(size_t bytes) {
+HOLDFAST_WARM void* NewExact(size_t bytes) {
   const int64_t charged = TakeCharge();
   if (void* block = RecordExact(HOLDFAST_CALLER(), real.malloc(bytes), bytes, charged); LIKELY(block != nullptr))
     return block;

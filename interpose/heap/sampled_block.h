@@ -117,9 +117,7 @@ inline void ReleaseSampled(void* block) {
 }
 
 // Hot although it is not: in cold code the compiler copies by `rep movsb`.
-__attribute__((noinline, hot)) inline void CopyBytes(void* to, const void* from, size_t bytes) {
-  memcpy(to, from, bytes);
-}
+HOLDFAST_WARM inline void CopyBytes(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 
 // Used after realloc, which decides itself where a block lies. Never fails: at worst the tag is given up. `filled`: how many
 // of the bytes may have been written; the pages of the others stay untouched.

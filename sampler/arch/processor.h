@@ -71,9 +71,15 @@ HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
 HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
 // The same; true if its highest bit is set now.
 HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
-// Whether words[i] is what stands at from[places[i]], for all i below `count`, a multiple of 4 and not 0. `words` lies at a multiple
-// of 16 bytes. Reads all of them, whichever differ.
-HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const uint16_t* places, const uintptr_t* words, size_t count);
+// Words, and how many words from some address on each of them stands: together, so that a look at all of them takes few cache lines.
+struct alignas(16) PlacedWords {
+  static constexpr size_t kCount = 8;
+  uint16_t places[kCount];
+  uintptr_t words[kCount];
+};
+// Whether `count` words, a multiple of 4 and not 0, stand where they say from `from` on. They end with the end of a PlacedWords: where
+// they are no multiple of 8, the first four are the second half of the first one.
+HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, size_t count);
 // Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
 // Whether a pthread_spinlock_t with this word is free.

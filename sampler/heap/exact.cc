@@ -22,7 +22,7 @@ struct FoundRow {
 };
 
 // Where the table is full: the thread's own of the overflow stack, or one of all threads.
-FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
+HOLDFAST_WARM FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
   const auto owner = static_cast<uint8_t>(thread.owner);
   const bool overflows = table->OffsetOf(stack) == table->header()->overflow_stack;  // which is counted
   if (!overflows) {
@@ -54,13 +54,18 @@ FoundRow FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory
   return found;
 }
 
+// Out of line: most that comes this way is known to be none.
+HOLDFAST_WARM RememberedWalk* FindKnown(WalkMemory* memory, const CallerRegisters& caller) {
+  return memory->Find(caller);
+}
+
 // Of a stack that is not remembered, or not with this size class.
 Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
                  uint16_t size_class, bool unknown) {
-  RememberedWalk* walk = unknown ? nullptr : memory->Find(caller);
+  RememberedWalk* walk = LIKELY(unknown) ? nullptr : FindKnown(memory, caller);
   FoundRow found;
   if (walk != nullptr) {
-    if (const Offset known = walk->RowFor(size_class); known != 0) return table->At<Row>(known);
+    if (const Offset known = walk->RowFor(table, size_class); known != 0) return table->At<Row>(known);
     found = FindRowOf(table, thread, table->At<Stack>(walk->stack), size_class);
   } else {
     SeeThreadNameIfWanted(thread);
@@ -88,32 +93,26 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
   return found.row;
 }
 
-void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
-  if (row->owner == 0) {
-    AddAlloc(table, row, WeightOf(bytes, 1));
-    CountAllocation(table, thread, bytes);
-  } else {
-    AddOwnAlloc(row, bytes);
-  }
-}
-
-// Its word in the shadow map; null: it is to be a live sample.
-std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
+// Its word in the shadow map, made if need be; null: it is to be a live sample.
+HOLDFAST_WARM std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
   ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
   std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
-// Whether a sample may stand at this address, in the shadow map or in the live table.
-bool MayBeSampled(SharedTable* table, const void* block) {
+// The word of a block that may have one, if no other sample stands there, in the shadow map or in the live table; null: to be looked
+// at more closely.
+std::atomic<uint64_t>* FreeWord(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
-  const std::atomic<uint64_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
-  return address % kShadowGrain != 0 || word == nullptr || word->load(std::memory_order_relaxed) != 0 ||
-         IsCounted(block);
+  std::atomic<uint64_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
+  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) &&
+                       LIKELY(word->load(std::memory_order_relaxed) == 0) && LIKELY(!IsCounted(block));
+  return is_free ? word : nullptr;
 }
 
 // Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
-void InsertExact(SharedTable* table, ThreadState& thread, Row* row, const void* block, uint64_t bytes) {
+HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row* row, const void* block,
+                                   uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   if (row->owner != 0 && MayBeShadowed(address, bytes)) {
     if (std::atomic<uint64_t>* word = WordFor(table, address, bytes)) {
@@ -154,7 +153,8 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
 
 }  // namespace
 
-bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged, bool unknown) {
+HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t bytes, int64_t charged,
+                                        bool unknown) {
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
   // A gap of an earlier interval has run out: its sample weighs what that says.
@@ -169,8 +169,9 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
     Unmute(thread);
     return false;
   }
-  WalkMemory* memory = WalkMemory::Make(thread);
-  if (memory == nullptr) {
+  WalkMemory* memory = WalkMemory::Of(thread);
+  if (UNLIKELY(memory == nullptr)) memory = WalkMemory::Make(thread);
+  if (UNLIKELY(memory == nullptr)) {
     Unmute(thread);
     return false;
   }
@@ -180,14 +181,23 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
+  std::atomic<uint64_t>* const word = FreeWord(recorded, block);
   // A sample that still stands at this address was freed where we did not see it.
-  if (UNLIKELY(MayBeSampled(recorded, block))) RecordFree(block);
+  if (UNLIKELY(word == nullptr)) RecordFree(block);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
-    AddAllocExact(recorded, thread, row, bytes);
-    InsertExact(recorded, thread, row, block, bytes);
+    if (LIKELY(row->owner != 0)) {
+      AddOwnAlloc(row, bytes);
+    } else {
+      AddAlloc(recorded, row, WeightOf(bytes, 1));
+      CountAllocation(recorded, thread, bytes);
+    }
+    if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
+      word->store(ShadowOf(recorded->OffsetOf(row), bytes).word, std::memory_order_release);
+    else
+      InsertExactSlow(recorded, thread, row, block, bytes);
   }
-  own_time.Add();
-  if (own_time.measured()) {
+  if (UNLIKELY(own_time.measured())) {
+    own_time.Add();
     NoteThread(recorded, thread, row, own_time.start_ns());
     TendExporter(recorded);
   }

@@ -92,7 +92,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
       if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
         const uint32_t size_class =
             LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes);
-        const Offset row_at = walk->RowFor(size_class);
+        const Offset row_at = walk->RowFor(recorded, size_class);
         if (LIKELY(row_at != 0) && LIKELY(word->load(std::memory_order_relaxed) == 0) && LIKELY(!IsCounted(block))) {
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);

@@ -1,12 +1,12 @@
-// Which of a thread's samples are timed: one in each 32, at random, so that no loop of the program's keeps step with it. Each has the
-// same chance, 1/32.
+// Which of a thread's samples are timed: one in each 64, at random, so that no loop of the program's keeps step with it. Each has the
+// same chance, 1/64.
 //
-//     samples   0 … 31 | 32 … 63 | 64 …        one in each window
-//     timed         ▲      ▲           ▲       12, 37, 80: from one to the next 1 … 63
+//     samples   0 … 63 | 64 … 127 | 128 …      one in each window
+//     timed         ▲      ▲            ▲      24, 75, 160: from one to the next 1 … 127
 //
 //     ThreadState::samples    bits 0–7   how many come before the next one that is timed: 0 is that one
-//                             bits 8–12  where that one lies in its window
-//                             bits 13–15 a turn, so that the whole differs from one moment to another
+//                             bits 8–13  where that one lies in its window
+//                             bits 14–15 a turn, so that the whole differs from one moment to another
 //
 // The own thread alone.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_
@@ -19,7 +19,9 @@
 
 namespace holdfast {
 
-inline constexpr uint32_t kTimedOneIn = 32;
+inline constexpr uint32_t kTimedOneIn = 64;
+inline constexpr int kTurnShift = 14;
+static_assert(kTimedOneIn << 8 == 1 << kTurnShift && 2 * kTimedOneIn <= 256);
 
 inline constexpr uint16_t FirstSamples(uint64_t random) {
   const uint64_t place = random % kTimedOneIn;
@@ -34,14 +36,14 @@ HOLDFAST_HOT inline void CountUntimed(ThreadState& thread) { --thread.samples; }
 inline uint64_t DrawTimed(ThreadState& thread) {
   const uint64_t random = NextRandom(&thread.random);
   const uint32_t place = thread.samples >> 8 & (kTimedOneIn - 1), next = random % kTimedOneIn;
-  const uint32_t turn = thread.samples >> 13;
-  thread.samples = static_cast<uint16_t>((turn + 1) << 13 | next << 8 | (kTimedOneIn - place + next - 1));
+  const uint32_t turn = thread.samples >> kTurnShift;
+  thread.samples = static_cast<uint16_t>((turn + 1) << kTurnShift | next << 8 | (kTimedOneIn - place + next - 1));
   return random / kTimedOneIn;
 }
 
 // Something was allocated that is no sample.
 inline void NoteOtherAllocation(ThreadState& thread) {
-  thread.samples = static_cast<uint16_t>(thread.samples + (1 << 13));
+  thread.samples = static_cast<uint16_t>(thread.samples + (1 << kTurnShift));
 }
 
 }  // namespace holdfast

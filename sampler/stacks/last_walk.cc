@@ -7,11 +7,24 @@ namespace {
 
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
-uintptr_t WordAt(uintptr_t place) { return *reinterpret_cast<const uintptr_t*>(place); }
+// 0: it is what it was.
+uintptr_t Difference(const LastWalk::Word& word) { return *reinterpret_cast<const uintptr_t*>(word.place) ^ word.word; }
+
+uintptr_t DifferenceOfFour(const LastWalk::Word* words) {
+  return Difference(words[0]) | Difference(words[1]) | Difference(words[2]) | Difference(words[3]);
+}
+
+// How many of so many words are what they were, from the first one on.
+uint32_t CountSame(const LastWalk::Word* words, uint32_t count) {
+  uint32_t same = 0;
+  while (count - same >= 4 && DifferenceOfFour(&words[same]) == 0) same += 4;
+  while (same < count && Difference(words[same]) == 0) ++same;
+  return same;
+}
 
 }  // namespace
 
-void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
+HOLDFAST_WARM void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
   walked_generation_ = walk_generation.load(std::memory_order_acquire);
   walked_from_ = caller.sp;
   walked_top_ = walked_end_ = 0;
@@ -21,19 +34,15 @@ void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
   // Only what lies on the thread's own stack, and is still in use, is read.
   if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp)
     return;
-  if (end_ != 0 && WordAt(end_) != 0) return;
-  const Kept* last = &kept_[path_.depth];
-  while (last->sp < caller.sp) --last;
+  const Kept* frame = &kept_[path_.depth];
+  while (frame->sp < caller.sp) --frame;
   // The words that led to each frame: they lie above the sp of the next one.
-  const Kept* frame = &kept_[1];
-  for (; frame != last; ++frame) {
-    if (WordAt(frame->sp - kWordBytes) != frame->pc) break;
-    if (frame->fp_read_at != 0 && WordAt(frame->fp_read_at) != frame->fp) break;
-  }
+  const uint32_t same = CountSame(words_, frame->words_outside);
+  while (frame->words_outside > same) --frame;
   may_join_ = static_cast<int>(frame - kept_);
 }
 
-bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
+HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   const int kept = joined_;
   const uintptr_t top = kept != 0 && top_ > walked_top_ ? top_ : walked_top_;
   if (gave_up_ || count_ + kept == 0 || walked_from_ % kWordBytes != 0 || walked_from_ < bounds.low ||
@@ -47,15 +56,26 @@ bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   generation_ = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   top_ = top;
-  if (kept == 0) end_ = walked_end_;
   path_.Cut(kept);
-  for (int i = kept + 1, from = count_ - 1; from >= 0; ++i, --from) {
-    const Frame& frame = walked_[from];
-    const bool matters_outside = fp_matters_[i - 1];
-    kept_[i - 1].fp_read_at = matters_outside ? frame.fp_read_at : 0;
-    kept_[i] = {frame.sp, trace->frames[from] & kPcMask, 0, frame.fp};
-    fp_matters_[i] = frame.uses_fp || (frame.fp_read_at == 0 && i > 1 && matters_outside);
-    path_.Add(trace->frames[from]);
+  Kept* frame = &kept_[kept];
+  Word* word = &words_[frame->words_outside];
+  const Frame* from = &walked_[count_];
+  const TaggedPc* pc = &trace->frames[count_];
+  if (kept == 0 && count_ != 0) {
+    if (walked_end_ != 0) *word++ = {walked_end_, 0};
+    --from, --pc, ++frame;
+    *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), from->uses_fp};
+    path_.Add(*pc);
+  }
+  while (from != walked_) {
+    --from, --pc;
+    const Kept& outer = *frame;
+    if (from->fp_read_at != 0 && outer.fp_matters) *word++ = {from->fp_read_at, outer.fp};
+    *word++ = {outer.sp - kWordBytes, outer.pc};
+    const bool fp_matters = from->uses_fp || (from->fp_read_at == 0 && outer.fp_matters);
+    ++frame;
+    *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), fp_matters};
+    path_.Add(*pc);
   }
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   generation_ = walked_generation_;

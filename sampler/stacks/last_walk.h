@@ -18,6 +18,7 @@
 #define HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
 
 #include <cstdint>
+#include <span>
 
 #include "sampler/arch/processor.h"
 #include "sampler/hot_path/thread_state.h"
@@ -34,7 +35,7 @@ class LastWalk {
   // At each frame. True: from here on it is the last walk.
   HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     while (kept_[may_join_].sp < sp) --may_join_;  // the first one is no frame's
-    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(may_join_, pc, fp)) {
+    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(kept_[may_join_], pc, fp)) {
       joined_ = may_join_;
       return true;
     }
@@ -70,25 +71,12 @@ class LastWalk {
   StackTrace* trace() { return &trace_; }
   uint64_t generation() const { return generation_; }
   uintptr_t top() const { return top_; }  // all that it has read lies below
-  bool uses_fp() const { return fp_matters_[path_.depth]; }
-  // The first of the words below, where it was read; place 0: there is none.
+  bool uses_fp() const { return kept_[path_.depth].fp_matters; }
+  // Each word that it has read, and that matters, where it was read. The outermost one first; none before the first walk.
   struct Word {
     uintptr_t place, word;
   };
-  Word Innermost() const {
-    const int i = path_.depth - 1;
-    return i > 0 ? Word{kept_[i].sp - sizeof(uintptr_t), kept_[i].pc} : Word{end_, 0};
-  }
-  // Calls `add(place, word)` for each word that it has read, in the order of the walk, and that matters.
-  template <typename Add>
-  void ForEachWord(Add add) const {
-    for (int i = path_.depth - 1; i > 0; --i) {
-      const Kept& frame = kept_[i];
-      add(frame.sp - sizeof(uintptr_t), frame.pc);
-      if (frame.fp_read_at != 0) add(frame.fp_read_at, frame.fp);
-    }
-    if (end_ != 0) add(end_, 0);
-  }
+  std::span<const Word> words() const { return {words_, kept_[path_.depth].words_outside}; }
 
  private:
   struct Frame {
@@ -97,21 +85,20 @@ class LastWalk {
     bool uses_fp;
   };
   struct Kept {
-    uintptr_t sp, pc;
-    uintptr_t fp_read_at;  // where the fp of this frame was found; 0: elsewhere, or nothing depends on it
-    uintptr_t fp;
+    uintptr_t sp, pc, fp;
+    uint32_t words_outside;  // that were read from this frame on
+    bool fp_matters;         // an outer frame is found by it
   };
 
-  bool IsAt(int i, uintptr_t pc, uintptr_t fp) const {
-    return kept_[i].pc == pc && (!fp_matters_[i] || kept_[i].fp == fp) && count_ + i <= kMaxDepth;
+  bool IsAt(const Kept& frame, uintptr_t pc, uintptr_t fp) const {
+    return frame.pc == pc && (!frame.fp_matters || frame.fp == fp) && count_ + may_join_ <= kMaxDepth;
   }
 
   // Of the last walk. The outermost frame is number 1; number 0 ends searches.
   uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
   uintptr_t top_ = 0;        // all that it has read lies below
-  uintptr_t end_ = 0;        // where the return address 0 of the outermost frame stands, if it has one
   Kept kept_[kMaxDepth + 1];
-  bool fp_matters_[kMaxDepth + 1];
+  Word words_[2 * kMaxDepth + 1];  // with the return address 0 of the outermost frame, if it has one
   StackPath path_;
 
   // Of the walk that is being made, innermost frame first.

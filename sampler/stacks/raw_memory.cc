@@ -70,7 +70,7 @@ uintptr_t MainStackEnd(uintptr_t sp) {
   return sp < end && end - sp <= kMainStackReach ? end : 0;
 }
 
-bool StackReader::StartAt(uintptr_t sp, bool in_use) {
+HOLDFAST_WARM bool StackReader::StartAt(uintptr_t sp, bool in_use) {
   // The word below the stack pointer counts as part of the stack: it held the return address of what was called, and
   // makes sure that the window is never empty.
   low_ = sp - sizeof(uintptr_t);

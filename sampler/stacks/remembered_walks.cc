@@ -21,7 +21,7 @@ WalkMemory* WalkMemory::Make(ThreadState& thread) {
   return made;
 }
 
-__attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
+HOLDFAST_WARM RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
   const StackBounds& bounds = thread_state.stack_bounds;
   if (UNLIKELY(caller.sp - bounds.low >= bounds.high - bounds.low)) return nullptr;
   const size_t words_above = (bounds.high - caller.sp) / sizeof(uintptr_t);
@@ -40,8 +40,9 @@ __attribute__((noinline, hot)) RememberedWalk* WalkMemory::FindOther(const Calle
   return nullptr;
 }
 
-size_t WalkMemory::SetOfLast(const CallerRegisters& caller, bool* was_searched) {
-  const auto [place, word] = last_.Innermost();
+HOLDFAST_WARM size_t WalkMemory::SetOfLast(const CallerRegisters& caller, bool* was_searched) {
+  const auto words = last_.words();
+  const auto [place, word] = !words.empty() ? words.back() : LastWalk::Word{};
   const uint64_t start = StartOf(caller);
   Innermost& innermost = innermost_[start >> 54];
   if (LIKELY(innermost.sp == caller.sp && reinterpret_cast<uintptr_t>(innermost.place) == place)) {
@@ -57,7 +58,7 @@ size_t WalkMemory::SetOfLast(const CallerRegisters& caller, bool* was_searched) 
   return SetOf(start, word);
 }
 
-bool WalkMemory::Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash) {
+HOLDFAST_WARM bool WalkMemory::Expects(size_t set, const CallerRegisters& caller, uint64_t path_hash) {
   const auto now = static_cast<uint32_t>(path_hash ^ path_hash >> 32 ^ caller.sp << 16);
   uint32_t(&missed)[kMissed] = missed_[set];
   for (const uint32_t before : missed) {
@@ -68,8 +69,8 @@ bool WalkMemory::Expects(size_t set, const CallerRegisters& caller, uint64_t pat
   return false;
 }
 
-RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash, Offset stack,
-                                           uintptr_t label_word) {
+HOLDFAST_WARM RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64_t path_hash,
+                                                         Offset stack, uintptr_t label_word) {
   bool was_searched;
   const size_t set = SetOfLast(caller, &was_searched);
   // It was not found because another start had its place in innermost_.
@@ -79,39 +80,40 @@ RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& caller, uint64
   return Expects(set, caller, path_hash) ? Keep(caller, set, stack, label_word) : nullptr;
 }
 
-RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offset stack, uintptr_t label_word) {
+HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offset stack,
+                                               uintptr_t label_word) {
   const bool labels_apart = labels_apart_;
   if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
-  // Two words a frame, one less for the outermost, which may have one that ends the walk: more are counted first.
-  if (last_.path().depth * 2 > RememberedWalk::kMost) {
-    int count = 0;
-    last_.ForEachWord([&](uintptr_t, uintptr_t) { ++count; });
-    if (count > RememberedWalk::kMost) return nullptr;
-  }
+  const auto words = last_.words();
+  if (words.empty() || words.size() > RememberedWalk::kMost) return nullptr;
   const int way = oldest_[set];
   RememberedWalk& walk = sets_[set][way];
   found_last_[set] = PlaceOf(walk);
   oldest_[set] = static_cast<uint8_t>((way + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  uintptr_t* words = walk.words;
-  uint16_t* places = walk.places;
   const uintptr_t sp = caller.sp;
-  uintptr_t misplaced = 0;
-  last_.ForEachWord([&](uintptr_t place, uintptr_t word) {
-    misplaced |= place;
-    *places++ = static_cast<uint16_t>((place - sp) / sizeof(uintptr_t));
-    *words++ = word;
-  });
-  if (words == walk.words || misplaced % sizeof(uintptr_t) != 0) return nullptr;
-  static_assert(RememberedWalk::kMost % RememberedWalk::kTogether == 0);
-  while ((words - walk.words) % RememberedWalk::kTogether != 0) {
-    *places++ = walk.places[0];
-    *words++ = walk.words[0];
-  }
-  walk.count = static_cast<uint16_t>(words - walk.words);
-  signs_[set].words[way] = SignOf(walk.words[kSign]);
-  signs_[set].places[way] = walk.places[kSign];
+  const auto place_in_walk = [sp](const LastWalk::Word& word) {
+    return static_cast<uint16_t>((word.place - sp) / sizeof(uintptr_t));
+  };
+  // From the outermost on: they end with the end of a PlacedWords.
+  static_assert(RememberedWalk::kMost % PlacedWords::kCount == 0);
+  constexpr size_t kTogether = RememberedWalk::kTogether, kEach = PlacedWords::kCount;
+  walk.count = static_cast<uint16_t>((words.size() + kTogether - 1) / kTogether * kTogether);
+  PlacedWords* to = &walk.words[(walk.count + kEach - 1) / kEach];
+  size_t at = 0;
+  const auto add = [&](uint16_t place, uintptr_t word) {
+    if (at == 0) at = kEach, --to;
+    --at;
+    to->places[at] = place;
+    to->words[at] = word;
+  };
+  for (size_t missing = walk.count - words.size(); missing != 0; --missing)
+    add(place_in_walk(words.front()), words.front().word);
+  for (const LastWalk::Word& word : words) add(place_in_walk(word), word.word);
+  const LastWalk::Word& sign = words[words.size() > kSign ? words.size() - 1 - kSign : words.size() - 1];
+  signs_[set].words[way] = SignOf(sign.word);
+  signs_[set].places[way] = place_in_walk(sign);
   walk.sp = caller.sp;
   walk.fp = caller.fp;
   walk.label_word = label_word;
@@ -119,7 +121,7 @@ RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offs
   walk.has_labels = labels_apart;
   walk.generation = last_.generation() | (walk.uses_fp || walk.has_labels ? RememberedWalk::kMore : 0);
   walk.stack = stack;
-  __builtin_memset(walk.rows, 0xff, sizeof walk.rows);  // none
+  __builtin_memset(walk.rows, 0, sizeof walk.rows);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -145,7 +147,7 @@ void WalkMemory::KeepLabelsApart() {
   }
 }
 
-void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack) {
+HOLDFAST_WARM void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack) {
   const uint64_t key = KeyOf(path_hash, size_class);
   KnownRow& known = known_rows_[key >> 52];
   known.key = 0;
@@ -155,17 +157,5 @@ void WalkMemory::RememberRow(uint64_t path_hash, uint16_t size_class, Offset row
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   known.key = key;
 }
-
-// A handler that comes in between is muted; one that jumps out leaves no wrong pair.
-void RememberedWalk::RememberRow(uint32_t size_class, Offset row) {
-  auto& known = rows[size_class % kRows];
-  known.size_class = UINT16_MAX;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  known.row = row;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  known.size_class = size_class;
-}
-
-void RememberedWalk::ForgetRow(uint32_t size_class) { rows[size_class % kRows].size_class = UINT16_MAX; }
 
 }  // namespace holdfast

@@ -17,7 +17,7 @@
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: 3.1 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 2.9 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
@@ -34,8 +34,9 @@
 namespace holdfast {
 
 struct alignas(64) RememberedWalk {
-  static constexpr int kMost = 112;    // words
-  static constexpr int kTogether = 4;  // count is a multiple of it: the first word is repeated where others are missing
+  static constexpr int kMost = 112;  // words
+  static constexpr int kTogether =
+      4;  // count is a multiple of it: the outermost word is repeated where others are missing
   static constexpr int kRows = 32;
   static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of the stack, between sp and the outermost word
   static constexpr uint64_t kMore = uint64_t{1} << 63;
@@ -46,12 +47,9 @@ struct alignas(64) RememberedWalk {
   Offset stack;
   uint16_t count;  // of words
   bool uses_fp, has_labels;
-  alignas(16) uintptr_t words[kMost];  // that the walk has read
-  uint16_t places[kMost];              // where: so many words above sp
-  struct {
-    Offset row;
-    uint32_t size_class;  // above 0xfffe: none
-  } rows[kRows];          // of this stack. A class has its place, by its lowest bits
+  Offset rows[kRows];  // of this stack; 0: none. A size class has its place, by its lowest bits
+  // That the walk has read, and so many words above sp: see SameWords.
+  PlacedWords words[kMost / PlacedWords::kCount];
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
@@ -60,21 +58,21 @@ struct alignas(64) RememberedWalk {
       if (generation != (now | kMore) || !HoldsMore(caller)) return false;
     }
     // All of them can be read, as the walk began at this sp.
-    return SameWords(reinterpret_cast<const uintptr_t*>(caller.sp), places, words, count);
+    return SameWords(reinterpret_cast<const uintptr_t*>(caller.sp), words, count);
   }
   bool HoldsMore(const CallerRegisters& caller) const {
     return (!uses_fp || fp == caller.fp) && (!has_labels || label_word == *LabelWord(thread_state));
   }
   // 0: not known.
-  HOLDFAST_HOT Offset RowFor(uint32_t size_class) const {
-    const auto& known = rows[size_class % kRows];
-    return LIKELY(known.size_class == size_class) ? known.row : 0;
+  HOLDFAST_HOT Offset RowFor(SharedTable* table, uint32_t size_class) const {
+    const Offset row = rows[size_class % kRows];
+    return LIKELY(row != 0) && LIKELY(table->At<Row>(row)->size_class == size_class) ? row : 0;
   }
-  void RememberRow(uint32_t size_class, Offset row);
-  void ForgetRow(uint32_t size_class);
+  void RememberRow(uint32_t size_class, Offset row) { rows[size_class % kRows] = row; }
+  void ForgetRow(uint32_t size_class) { rows[size_class % kRows] = 0; }
 };
 // An odd number of cache lines: else the first lines of all of them would compete for one or two places in the cache.
-static_assert(sizeof(RememberedWalk) == 23 * 64);
+static_assert(sizeof(RememberedWalk) == 21 * 64);
 
 // What one thread remembers.
 class WalkMemory {

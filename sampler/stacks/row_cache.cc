@@ -13,7 +13,7 @@ constinit std::atomic<uint64_t> unloadable_generation{1};
 }  // namespace
 
 // Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
-RowSalts CurrentRowSalts() {
+HOLDFAST_WARM RowSalts CurrentRowSalts() {
   const uint64_t all = generation.load(std::memory_order_acquire) * kRowMix;
   const uint64_t some = unloadable_generation.load(std::memory_order_acquire) * (kRowMix ^ kRowMix << 32);
   return {all | uint64_t{1} << 63, (all ^ some) | uint64_t{1} << 63};

@@ -64,20 +64,17 @@ inline Walked WalkFromLast(SharedTable* table, ThreadState& thread, const Caller
   return is_last ? Walked::kLast : Walked::kTrace;
 }
 
-// Our own time in samples, estimated from one in 32 (timed_samples.h): two readings of the clock would be a tenth of what
+// Our own time in samples, estimated from one in 64 (timed_samples.h): two readings of the clock would be a tenth of what
 // they measure. However long it took: where the scheduler took the thread off in the midst of one, as often as that happens. The
 // thread's processor time would tell, but reading it is a system call.
 class OwnTime {
  public:
   static constexpr uint32_t kOneIn = kTimedOneIn;
   OwnTime(SharedTable* table, ThreadState& thread) {
-    if (LIKELY(IsUntimed(thread))) {
+    if (LIKELY(IsUntimed(thread)))
       CountUntimed(thread);
-      return;
-    }
-    is_aged_ = DrawTimed(thread) % (kAgedOneIn / kOneIn) == 0;
-    counter_ = &table->header()->counters[thread.shard].sample_ns;
-    start_ns_ = MonotonicNs();
+    else
+      Begin(table, thread);
   }
   // Whether this is one of them; the others need no clock.
   bool measured() const { return counter_ != nullptr; }
@@ -92,6 +89,12 @@ class OwnTime {
   }
 
  private:
+  __attribute__((noinline)) void Begin(SharedTable* table, ThreadState& thread) {
+    is_aged_ = DrawTimed(thread) % (kAgedOneIn / kOneIn) == 0;
+    counter_ = &table->header()->counters[thread.shard].sample_ns;
+    start_ns_ = MonotonicNs();
+  }
+
   std::atomic<uint64_t>* counter_ = nullptr;
   int64_t start_ns_ = 0;
   bool is_aged_ = false;

@@ -246,7 +246,7 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
   WalkStack(caller, bounds, trace, &none);
 }
 
-bool CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, LastWalk* last) {
+HOLDFAST_WARM bool CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, LastWalk* last) {
   last->Begin(caller, *bounds);
   WalkStack(caller, bounds, trace, last);
   return last->End(*bounds, trace);

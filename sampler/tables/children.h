@@ -29,35 +29,16 @@ namespace holdfast {
 //   HasRoom(table)           for one more; once it has not, it never has
 //   Make(table)              in no list yet; null: no room
 template <typename What>
-Offset FindOrMakeChild(SharedTable* table, const What& what) {
+Offset FindOrMakeChild(SharedTable* table, const What& what);
+
+// The same where the list does not say. `head`: its newest, which `indexed` says of; `made`: the record, if it was made already.
+template <typename What>
+__attribute__((noinline)) Offset FindOrMakeIndexed(SharedTable* table, const What& what, Offset head, bool indexed,
+                                                   typename What::Record* made) {
   using Record = typename What::Record;
-  std::atomic<Offset>& newest = what.Newest(table);
-  Record* made = nullptr;
-  // Acquire: so that we find the records filled, and in the index what led there.
-  Offset head = newest.load(std::memory_order_acquire);
-  bool indexed;
-  for (;;) {
-    indexed = head != 0 && What::IsIndexed(*table->At<Record>(head));
-    int listed = 0;
-    for (Offset at = indexed ? 0 : head; at != 0; ++listed) {
-      const Record& record = *table->At<Record>(at);
-      if (what.Is(record)) return at;
-      at = record.*What::kLink;
-    }
-    if (UNLIKELY(indexed || listed >= What::kListed)) break;
-    if (made == nullptr) made = what.Make(table);
-    if (made == nullptr) return 0;
-    made->*What::kLink = head;
-    // Release: who finds the offset finds the filled record.
-    if (newest.compare_exchange_weak(head, table->OffsetOf(made), std::memory_order_release,
-                                     std::memory_order_acquire)) {
-      return table->OffsetOf(made);
-    }
-  }
-  const bool full = !indexed;
   // It is not there, and will not be: no need for an index. Else each look-up in a full table would add all of them again.
-  if (full && made == nullptr && !what.HasRoom(table)) return 0;
-  for (Offset at = full ? head : 0; at != 0;) {
+  if (!indexed && made == nullptr && !what.HasRoom(table)) return 0;
+  for (Offset at = indexed ? 0 : head; at != 0;) {
     const Record& record = *table->At<Record>(at);
     const auto is = [=](Offset other) { return other == at; };
     if (What::Index().FindOrAdd(table, what.HashOf(record), is, [=] { return at; }) == 0) return 0;
@@ -71,14 +52,41 @@ Offset FindOrMakeChild(SharedTable* table, const What& what) {
         What::SetIndexed(made);
         // Before it is in the index: who jumps out in between leaves one that is in the list for nothing.
         if constexpr (What::kListsAll) {
-          Push(table, newest, made, What::kLink);
-        } else if (full) {
+          Push(table, what.Newest(table), made, What::kLink);
+        } else if (!indexed) {
           made->*What::kLink = head;
-          newest.compare_exchange_strong(head, table->OffsetOf(made), std::memory_order_release,
-                                         std::memory_order_relaxed);
+          what.Newest(table).compare_exchange_strong(head, table->OffsetOf(made), std::memory_order_release,
+                                                     std::memory_order_relaxed);
         }
         return table->OffsetOf(made);
       });
+}
+
+template <typename What>
+HOLDFAST_WARM Offset FindOrMakeChild(SharedTable* table, const What& what) {
+  using Record = typename What::Record;
+  std::atomic<Offset>& newest = what.Newest(table);
+  Record* made = nullptr;
+  // Acquire: so that we find the records filled, and in the index what led there.
+  Offset head = newest.load(std::memory_order_acquire);
+  for (;;) {
+    if (head != 0 && What::IsIndexed(*table->At<Record>(head))) return FindOrMakeIndexed(table, what, head, true, made);
+    int listed = 0;
+    for (Offset at = head; at != 0; ++listed) {
+      const Record& record = *table->At<Record>(at);
+      if (what.Is(record)) return at;
+      at = record.*What::kLink;
+    }
+    if (UNLIKELY(listed >= What::kListed)) return FindOrMakeIndexed(table, what, head, false, made);
+    if (made == nullptr) made = what.Make(table);
+    if (made == nullptr) return 0;
+    made->*What::kLink = head;
+    // Release: who finds the offset finds the filled record.
+    if (newest.compare_exchange_weak(head, table->OffsetOf(made), std::memory_order_release,
+                                     std::memory_order_acquire)) {
+      return table->OffsetOf(made);
+    }
+  }
 }
 
 }  // namespace holdfast

@@ -54,7 +54,7 @@ bool SharedTable::Back(uint32_t bytes) {
   }
 }
 
-void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
+HOLDFAST_WARM void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
   const uint32_t units = (bytes + kUnit - 1) / kUnit;
   std::atomic<uint64_t>& room = shard().room;
   uint64_t left = room.load(std::memory_order_relaxed);
@@ -76,7 +76,7 @@ void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
   return At<void>(at);  // another thread of this shard has taken room, too, and so has its own
 }
 
-Offset SharedTable::Take(uint32_t units, uint32_t* taken) {
+HOLDFAST_WARM Offset SharedTable::Take(uint32_t units, uint32_t* taken) {
   TableHeader& head = *header();
   uint32_t at = head.used.load(std::memory_order_relaxed);
   for (;;) {

@@ -40,7 +40,7 @@ class SharedTable {
     return reinterpret_cast<T*>(reinterpret_cast<char*>(this) + uint64_t{offset} * kUnit);
   }
   Offset OffsetOf(const void* record) const {
-    return static_cast<Offset>((static_cast<const char*>(record) - reinterpret_cast<const char*>(this)) / kUnit);
+    return static_cast<Offset>((reinterpret_cast<uintptr_t>(record) - reinterpret_cast<uintptr_t>(this)) / kUnit);
   }
 
   void Count(Loss loss) {

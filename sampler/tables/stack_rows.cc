@@ -95,7 +95,7 @@ Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_
   return table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
 }
 
-Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class) {
+HOLDFAST_WARM Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class) {
   return FindOrMakeRow(table, stack, {ProfileKind::kHeap, owner, size_class});
 }
 

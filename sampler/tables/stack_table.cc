@@ -166,7 +166,7 @@ Stack* InternStack(SharedTable* table, const StackTrace& trace, TaggedPc labels)
   return found != 0 ? table->At<Stack>(found) : Overflow(table);
 }
 
-Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
+HOLDFAST_WARM Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc labels) {
   const int depth = path->depth + (labels != 0 ? 1 : 0), outer = OuterPieces(depth);
   TaggedPc frames[kNodeFrames];
   const auto innermost_first = [&](int at, int count) {

@@ -29,6 +29,13 @@ class DwarfBytes {
     return *reinterpret_cast<const uint8_t*>(at_++);
   }
 
+  // Passes this byte if it is the next one.
+  bool TakeIf(uint8_t byte) {
+    if (at_ >= end_ || *reinterpret_cast<const uint8_t*>(at_) != byte) return false;
+    ++at_;
+    return true;
+  }
+
   template <typename T>
   T Fixed() {
     T value{};

@@ -70,6 +70,9 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
     const uint8_t low6 = op & ~kCallFrameHighBits, high2 = op & kCallFrameHighBits;
     if (high2 == DW_CFA_advance_loc) {
       if (leaves(low6)) return true;
+      // As mostly follows: something was pushed or popped.
+      if (!state->cfa_is_expression && bytes.TakeIf(DW_CFA_def_cfa_offset))
+        state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
       continue;
     }
     if (high2 == DW_CFA_offset) {

@@ -173,11 +173,11 @@ TEST_P(ThreadLabelsCases, ASampleHasTheNameThatItsThreadHadThen) {
                             {{"heap-interval", "1"}, {"replay", replay}, {"thread-label", "yes"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   if (std::string(name) == "renames" && replay[0] == '1') {
-    // Who remembers its walks asks for what others have called it at every 32nd sample.
+    // Who remembers its walks asks for what others have called it at every 64th sample.
     const auto objects = Served();
     EXPECT_EQ(objects.at("thread=alpha"), 1100);
     EXPECT_EQ(objects.at("thread=beta") + objects.at("thread=gamma"), 1000);
-    EXPECT_GE(objects.at("thread=gamma"), 500 - 32);
+    EXPECT_GE(objects.at("thread=gamma"), 500 - 64);
     return;
   }
   ExpectKnown(r.out, "serve");

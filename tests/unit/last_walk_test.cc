@@ -118,9 +118,8 @@ TEST_F(LastWalks, NoWordThatItReadMayBeAnother) {
             uintptr_t word;
           };
           std::vector<Word> words;
-          last_->ForEachWord([&](uintptr_t place, uintptr_t word) {
+          for (const auto& [place, word] : last_->words())
             words.push_back({reinterpret_cast<volatile uintptr_t*>(place), word});
-          });
           ASSERT_GT(words.size(), 12u);
           for (const Word& each : words) {
             ASSERT_EQ(*each.place, each.word);

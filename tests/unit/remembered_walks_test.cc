@@ -61,6 +61,16 @@ class RememberedWalks : public ::testing::Test {
 
 int Count(const RememberedWalk* walk) { return walk->count; }
 
+// The words, the innermost one first.
+template <typename Visit>
+void ForEachWord(const RememberedWalk& walk, Visit visit) {
+  const size_t missing = -size_t{walk.count} % PlacedWords::kCount;
+  for (size_t i = missing; i < missing + walk.count; ++i) {
+    const PlacedWords& placed = walk.words[i / PlacedWords::kCount];
+    visit(placed.places[i % PlacedWords::kCount], placed.words[i % PlacedWords::kCount]);
+  }
+}
+
 TEST_F(RememberedWalks, TheSameWalkIsFound) {
   Recurse(12, [this] {
     ASSERT_NE(Walk(), nullptr);
@@ -78,15 +88,16 @@ TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
         RememberedWalk* walk = Walk();
         ASSERT_NE(walk, nullptr);
         ASSERT_TRUE(walk->Holds(caller_));
-        for (int word = 0; word < Count(walk); ++word) {
-          auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + walk->places[word];
+        ForEachWord(*walk, [&](uint16_t at, uintptr_t word) {
+          auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + at;
+          ASSERT_EQ(*place, word);
           for (const int bit : {0, 5, 17, 40, 63}) {
             *place = *place ^ uintptr_t { 1 } << bit;
             const bool holds = walk->Holds(caller_);
             *place = *place ^ uintptr_t { 1 } << bit;
-            EXPECT_FALSE(holds) << "word " << word << ", bit " << bit;
+            EXPECT_FALSE(holds) << "word at " << at << ", bit " << bit;
           }
-        }
+        });
         EXPECT_TRUE(walk->Holds(caller_));
       });
     });
@@ -100,7 +111,7 @@ TEST_F(RememberedWalks, AllReturnAddressesAreAmongTheWords) {
     ASSERT_NE(walk, nullptr);
     for (int i = 1; i < trace_.depth; ++i) {
       bool compared = false;
-      for (int word = 0; word < Count(walk); ++word) compared |= walk->words[word] == (trace_.frames[i] & kPcMask);
+      ForEachWord(*walk, [&](uint16_t, uintptr_t word) { compared |= word == (trace_.frames[i] & kPcMask); });
       EXPECT_TRUE(compared) << "frame " << i;
     }
   });
@@ -222,19 +233,27 @@ TEST_F(RememberedWalks, AStackThatMayGoIsNotKept) {
 }
 
 TEST_F(RememberedWalks, EachSizeClassHasItsPlaceAndTheNewerOfTwoKeepsIt) {
+  const auto row_of = [](uint16_t size_class) {
+    Row* row = table()->New<Row>();
+    row->size_class = size_class;
+    return table()->OffsetOf(row);
+  };
+  constexpr uint16_t kTwin = 7 + RememberedWalk::kRows;
   RememberedWalk* walk = Walk();
   ASSERT_NE(walk, nullptr);
-  EXPECT_EQ(walk->RowFor(7), 0u);
-  walk->RememberRow(7, 70);
-  walk->RememberRow(8, 80);
-  EXPECT_EQ(walk->RowFor(7), 70u);
-  EXPECT_EQ(walk->RowFor(8), 80u);
-  walk->RememberRow(7 + RememberedWalk::kRows, 90);
-  EXPECT_EQ(walk->RowFor(7), 0u);
-  EXPECT_EQ(walk->RowFor(8), 80u);
-  EXPECT_EQ(walk->RowFor(7 + RememberedWalk::kRows), 90u);
+  const Offset seven = row_of(7), eight = row_of(8), twin = row_of(kTwin);
+  EXPECT_EQ(walk->RowFor(table(), 7), 0u);
+  walk->RememberRow(7, seven);
+  walk->RememberRow(8, eight);
+  EXPECT_EQ(walk->RowFor(table(), 7), seven);
+  EXPECT_EQ(walk->RowFor(table(), 8), eight);
+  EXPECT_EQ(walk->RowFor(table(), kTwin), 0u);
+  walk->RememberRow(kTwin, twin);
+  EXPECT_EQ(walk->RowFor(table(), 7), 0u);
+  EXPECT_EQ(walk->RowFor(table(), 8), eight);
+  EXPECT_EQ(walk->RowFor(table(), kTwin), twin);
   walk->ForgetRow(8);
-  EXPECT_EQ(walk->RowFor(8), 0u);
+  EXPECT_EQ(walk->RowFor(table(), 8), 0u);
 }
 
 TEST_F(RememberedWalks, AKnownRowIsThatOfItsPathSizeClassAndGeneration) {

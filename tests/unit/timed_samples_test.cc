@@ -40,14 +40,15 @@ TEST(TimedSamples, EachHasTheSameChanceWhateverTheProgramDoesInTurn) {
   }
   EXPECT_EQ(timed, kWindows);
   // 6 standard errors.
-  for (const int count : by_place) EXPECT_NEAR(count, kWindows / 32.0, 6 * std::sqrt(kWindows / 32.0));
+  constexpr double kEach = kWindows / static_cast<double>(kTimedOneIn);
+  for (const int count : by_place) EXPECT_NEAR(count, kEach, 6 * std::sqrt(kEach));
   for (const int count : by_seven) EXPECT_NEAR(count, kWindows / 7.0, 6 * std::sqrt(kWindows / 7.0));
 }
 
 TEST(TimedSamples, AnAllocationBetweenThemLeavesTheNextOneWhereItIsAndIsSeen) {
   ThreadState thread{};
-  thread.samples = FirstSamples(31);
-  for (int i = 0; i < 31; ++i) {
+  thread.samples = FirstSamples(kTimedOneIn - 1);
+  for (uint32_t i = 0; i < kTimedOneIn - 1; ++i) {
     const uint16_t before = thread.samples;
     NoteOtherAllocation(thread);
     EXPECT_NE(thread.samples, before);

@@ -101,29 +101,25 @@ HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
 
 // SSE2, which every x86-64 has. What bounds it are the loads, so two places are one and taken apart: half an instruction a word more,
 // and faster. Eight words in a turn of the loop, as the loop takes as much as a word.
-HOLDFAST_ARCH __m128i SameOfTwo(const uintptr_t* from, const uint16_t* places, const uintptr_t* words) {
+HOLDFAST_ARCH __m128i SameOfTwo(const uintptr_t* from, const PlacedWords& placed, int at) {
   uint32_t both_places;
-  __builtin_memcpy(&both_places, places, sizeof both_places);
+  __builtin_memcpy(&both_places, &placed.places[at], sizeof both_places);
   const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(&from[both_places & 0xffff]));
   const __m128d both = _mm_loadh_pd(low, reinterpret_cast<const double*>(&from[both_places >> 16]));
-  return _mm_cmpeq_epi32(_mm_castpd_si128(both), *reinterpret_cast<const __m128i*>(words));
+  return _mm_cmpeq_epi32(_mm_castpd_si128(both), *reinterpret_cast<const __m128i*>(&placed.words[at]));
 }
-HOLDFAST_ARCH __m128i SameOfFour(const uintptr_t* from, const uint16_t* places, const uintptr_t* words) {
-  return _mm_and_si128(SameOfTwo(from, places, words), SameOfTwo(from, places + 2, words + 2));
+HOLDFAST_ARCH __m128i SameOfFour(const uintptr_t* from, const PlacedWords& placed, int at) {
+  return _mm_and_si128(SameOfTwo(from, placed, at), SameOfTwo(from, placed, at + 2));
 }
 HOLDFAST_ARCH bool AllSame(__m128i same) { return _mm_movemask_epi8(same) == 0xffff; }
-HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const uint16_t* places, const uintptr_t* words, size_t count) {
-  __m128i same = SameOfFour(from, places, words);
-  size_t at = 4;
-  if (count % 8 == 0) {
-    same = _mm_and_si128(same, SameOfFour(from, places + 4, words + 4));
-    at = 8;
-  }
+HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, size_t count) {
+  __m128i same = SameOfFour(from, *placed, 4);
+  if (count % 8 == 0) same = _mm_and_si128(same, SameOfFour(from, *placed, 0));
   // What differs does so in its first words, mostly.
   if (!AllSame(same)) return false;
-  for (; at != count; at += 8) {
-    same = _mm_and_si128(same, SameOfFour(from, places + at, words + at));
-    same = _mm_and_si128(same, SameOfFour(from, places + at + 4, words + at + 4));
+  for (size_t left = (count - 1) / 8; left != 0; --left) {
+    ++placed;
+    same = _mm_and_si128(same, _mm_and_si128(SameOfFour(from, *placed, 0), SameOfFour(from, *placed, 4)));
   }
   return AllSame(same);
 }
