@@ -27,18 +27,31 @@ namespace {
 
 // Where every allocation is recorded: the real function, then the sample, by a jump: so the real one runs above as small a frame as
 // may be, and there is one copy of what records. Hot although they are out of line.
-HOLDFAST_WARM void* RecordMade(void* block, size_t bytes, int64_t charged) {
-  return RecordExact(HOLDFAST_CALLER(), block, bytes, charged);
+HOLDFAST_WARM void* RecordMade(void* block, size_t bytes) {
+  return RecordExact(HOLDFAST_CALLER(), block, bytes, static_cast<int64_t>(bytes));
+}
+// The same where more was charged than this block, or it has 0 bytes.
+__attribute__((noinline)) void* RecordMadeAfterMore(void* block, size_t bytes, int64_t charged) {
+  return RecordExactAfterMore(HOLDFAST_CALLER(), block, bytes, charged);
 }
 
+__attribute__((noinline)) void* MallocExactAfterMore(size_t bytes, int64_t charged) {
+  return RecordMadeAfterMore(real.malloc(bytes), bytes, charged);
+}
 HOLDFAST_WARM void* MallocExact(size_t bytes) {
   const int64_t charged = TakeCharge();
-  return RecordMade(real.malloc(bytes), bytes, charged);
+  if (UNLIKELY(charged != static_cast<int64_t>(bytes))) return MallocExactAfterMore(bytes, charged);
+  return RecordMade(real.malloc(bytes), bytes);
 }
 
+__attribute__((noinline)) void* CallocExactAfterMore(size_t count, size_t each, int64_t charged) {
+  return RecordMadeAfterMore(real.calloc(count, each), count * each, charged);
+}
 HOLDFAST_WARM void* CallocExact(size_t count, size_t each) {
+  const size_t bytes = count * each;
   const int64_t charged = TakeCharge();
-  return RecordMade(real.calloc(count, each), count * each, charged);
+  if (UNLIKELY(charged != static_cast<int64_t>(bytes))) return CallocExactAfterMore(count, each, charged);
+  return RecordMade(real.calloc(count, each), bytes);
 }
 
 __attribute__((noinline)) void* MallocSampled(size_t bytes) {
@@ -51,9 +64,9 @@ __attribute__((noinline)) void* MallocSampled(size_t bytes) {
 // The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
 // call comes before the shim is ready.
 HOLDFAST_WARM void* MallocSlow(size_t bytes) {
-  if (UNLIKELY(hot_size_limit == 0) && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
-  if (!MayBeDue(bytes)) return real.malloc(bytes);
-  return ExactBegun() ? MallocExact(bytes) : MallocSampled(bytes);
+  if (IsDueExact(bytes)) return MallocExact(bytes);
+  if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
+  return MayBeDue(bytes) ? MallocSampled(bytes) : real.malloc(bytes);
 }
 
 HOLDFAST_COLD void* CallocOverflowSlow(size_t count, size_t each) {
@@ -70,9 +83,9 @@ __attribute__((noinline)) void* CallocSampled(size_t count, size_t each) {
 
 HOLDFAST_WARM void* CallocSlow(size_t count, size_t each) {
   const size_t bytes = count * each;
+  if (IsDueExact(bytes)) return CallocExact(count, each);
   if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
-  if (!MayBeDue(bytes)) return real.calloc(count, each);
-  return ExactBegun() ? CallocExact(count, each) : CallocSampled(count, each);
+  return MayBeDue(bytes) ? CallocSampled(count, each) : real.calloc(count, each);
 }
 
 // Takes out the sample of a block that may have one; true if it had.
@@ -137,7 +150,8 @@ HOLDFAST_WARM void* ReallocExact(void* block, size_t bytes) {
   } else {
     moved = ReallocReal(block, bytes);
   }
-  return RecordMade(moved, bytes, charged);
+  if (UNLIKELY(charged != static_cast<int64_t>(bytes))) return RecordMadeAfterMore(moved, bytes, charged);
+  return RecordMade(moved, bytes);
 }
 
 HOLDFAST_WARM void* ReallocDue(void* block, size_t bytes) {

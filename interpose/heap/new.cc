@@ -107,8 +107,7 @@ HOLDFAST_WARM void* NewExact(size_t bytes) {
 // The hot path has found the countdown to have run out; or the call comes before the shim is ready.
 template <auto kForm>
 inline void* NewDue(size_t bytes) {
-  const bool exact = ExactBegun() && hot_size_limit != 0 && operators_skipped && bytes <= kHotSizeLimit;
-  return LIKELY(exact) ? NewExact<kForm>(bytes) : NewSlow<kForm>(bytes);
+  return LIKELY(IsDueExact(bytes) && operators_skipped) ? NewExact<kForm>(bytes) : NewSlow<kForm>(bytes);
 }
 
 // The hot path got no block. An operator that is not skipped has said so itself: its answer stands.
