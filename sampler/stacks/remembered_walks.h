@@ -17,7 +17,7 @@
 // again. Signal frames, guesses by frame pointers, coroutines and deep stacks go the long way. What is not remembered is walked
 // as far as it differs from the walk before it (last_walk.h).
 //
-// Memory: 2.9 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
+// Memory: 2.8 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched as it is needed.
 // Only its own thread uses it, muted; no system call but for the memory itself.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_STACKS_REMEMBERED_WALKS_H_

@@ -11,6 +11,9 @@ constinit std::atomic<SharedTable*> current_table{nullptr};
 
 namespace {
 
+// RecordShard::room while a thread takes more. Nothing fits into it.
+constexpr uint64_t kBeingTaken = UINT64_MAX;
+
 // Whether there was little room at the last look. Relaxed: a thread that sees it late looks some steps later.
 constinit std::atomic<bool> scarce{true};
 
@@ -63,17 +66,23 @@ HOLDFAST_WARM void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
     if (room.compare_exchange_weak(left, left + units, std::memory_order_relaxed))
       return At<void>(static_cast<Offset>(left));
   }
-  // Large records have no room taken beside them, nor has one for which there is room that lies before what leads to it.
-  uint32_t taken = bytes <= kRoomBytes / 4 && !fits() ? kRoomBytes / kUnit : units;
+  // Large records have no room taken beside them, nor has one for which there is room that lies before what leads to it. One thread of
+  // the shard takes room at a time, the others, and handlers, what they need: of two rooms one would stay unused. A handler that jumps
+  // out of here leaves it at that for good.
+  const bool takes_room = bytes <= kRoomBytes / 4 && !fits() && left != kBeingTaken &&
+                          room.compare_exchange_strong(left, kBeingTaken, std::memory_order_relaxed);
+  uint32_t taken = takes_room ? kRoomBytes / kUnit : units;
   const Offset at = Take(units, &taken);
-  if (at == 0) return nullptr;
-  if (taken == units) return At<void>(at);
+  if (!takes_room) return at != 0 ? At<void>(at) : nullptr;
+  if (at == 0) {
+    room.store(left, std::memory_order_relaxed);
+    return nullptr;
+  }
   // What was left before stays unused, but where this follows it.
   const bool follows = left >> 32 == at && static_cast<Offset>(left) >= behind;
   const Offset record = follows ? static_cast<Offset>(left) : at;
-  if (room.compare_exchange_strong(left, (uint64_t{at} + taken) << 32 | (record + units), std::memory_order_relaxed))
-    return At<void>(record);
-  return At<void>(at);  // another thread of this shard has taken room, too, and so has its own
+  room.store((uint64_t{at} + taken) << 32 | (record + units), std::memory_order_relaxed);
+  return At<void>(record);
 }
 
 HOLDFAST_WARM Offset SharedTable::Take(uint32_t units, uint32_t* taken) {

@@ -176,6 +176,7 @@ test("The right button, Shift+F10 and the card of a frame: focus, show from, hid
   await page.mouse.click(...(await at(9, 0.5)), { button: "right" });
   const menu = page.getByRole("menu", { name: "set" });
   assert.deepEqual((await menu.getByRole("menuitem").allInnerTexts()).map((t) => t.split(/\s{2,}|\n/)[0].trim().replace(/ (Enter|\w)$/, "")), ["Zoom to it", "Focus", "Show from here", "Hide", "Highlight", "Callers & callees", "Source", "Copy name"]);
+  await page.waitForFunction(() => document.activeElement.closest("[role=menu]") !== null);
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
   assert.match(await hash(), /focus==set/);
