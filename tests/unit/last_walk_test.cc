@@ -142,6 +142,34 @@ TEST_F(LastWalks, NoWordThatItReadMayBeAnother) {
   });
 }
 
+// Whichever word of the stack is another one: what the whole walk finds then is what the joined one finds.
+TEST_F(LastWalks, AnyWordOfTheStackMayBeAnother) {
+  for (int inner = 0; inner < 4; ++inner) {
+    WithFramePointer(100, [this, inner] {
+      WithFramePointer(200, [this, inner] {
+        Recurse(inner, [this] {
+          auto* const test = this;  // outer frames have the other one
+          ASSERT_TRUE(test->Walk());
+          // Those of the frames between here and the outermost ones; this one's own words are in use.
+          const uintptr_t begin = test->last_->words().back().place + sizeof(uintptr_t);
+          int others = 0;
+          for (uintptr_t at = begin; at < begin + 800; at += sizeof(uintptr_t)) {
+            auto* place = reinterpret_cast<volatile uintptr_t*>(at);
+            for (const uintptr_t change : {uintptr_t{0x20}, uintptr_t{0x1000}}) {
+              const uintptr_t before = *place;
+              ASSERT_TRUE(test->Compare(test->caller_));
+              *place = before ^ change;
+              others += !test->Compare(test->caller_) || test->last_->walked() > 0;
+              *place = before;
+            }
+          }
+          EXPECT_GE(others, 6);
+        });
+      });
+    });
+  }
+}
+
 TEST_F(LastWalks, ItsStartMayBeAnyOther) {
   Recurse(4, [this] {
     WithFramePointer(64, [this] {

@@ -82,12 +82,14 @@ TEST_F(RememberedWalks, TheSameWalkIsFound) {
 }
 
 TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
-  Recurse(5, [this] {
-    WithFramePointer(100, [this] {
-      WithFramePointer(200, [this] {
+  std::set<size_t> half;  // as many words as fill all, and half of one more
+  const auto compare = [this, &half] {
+    WithFramePointer(100, [this, &half] {
+      WithFramePointer(200, [this, &half] {
         RememberedWalk* walk = Walk();
         ASSERT_NE(walk, nullptr);
         ASSERT_TRUE(walk->Holds(caller_));
+        half.insert(walk->count % PlacedWords::kCount);
         ForEachWord(*walk, [&](uint16_t at, uintptr_t word) {
           auto* place = reinterpret_cast<volatile uintptr_t*>(caller_.sp) + at;
           ASSERT_EQ(*place, word);
@@ -101,7 +103,9 @@ TEST_F(RememberedWalks, NoWordThatItReadMayBeAnother) {
         EXPECT_TRUE(walk->Holds(caller_));
       });
     });
-  });
+  };
+  for (int depth = 5; depth < 13; ++depth) Recurse(depth, compare);
+  EXPECT_EQ(half.size(), 2u);
 }
 
 // Every return address is compared, and every saved frame pointer by which an outer frame is found.
