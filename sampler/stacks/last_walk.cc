@@ -16,10 +16,10 @@ uintptr_t DifferenceOfFour(const LastWalk::Word* words) {
 
 // How many of so many words are what they were, from the first one on.
 uint32_t CountSame(const LastWalk::Word* words, uint32_t count) {
-  uint32_t same = 0;
-  while (count - same >= 4 && DifferenceOfFour(&words[same]) == 0) same += 4;
-  while (same < count && Difference(words[same]) == 0) ++same;
-  return same;
+  uint32_t left = count;
+  for (; left >= 4 && DifferenceOfFour(words) == 0; left -= 4) words += 4;
+  for (; left > 0 && Difference(*words) == 0; --left) ++words;
+  return count - left;
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   Word* word = &words_[frame->words_outside];
   const Frame* from = &walked_[count_];
   const TaggedPc* pc = &trace->frames[count_];
-  if (kept == 0 && count_ != 0) {
+  if (kept == 0) {
     if (walked_end_ != 0) *word++ = {walked_end_, 0};
     --from, --pc, ++frame;
     *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), from->uses_fp};
