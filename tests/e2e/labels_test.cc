@@ -177,7 +177,7 @@ TEST_P(ThreadLabelsCases, ASampleHasTheNameThatItsThreadHadThen) {
     const auto objects = Served();
     EXPECT_EQ(objects.at("thread=alpha"), 1100);
     EXPECT_EQ(objects.at("thread=beta") + objects.at("thread=gamma"), 1000);
-    EXPECT_GE(objects.at("thread=gamma"), 500 - 64);
+    EXPECT_GE(objects.at("thread=gamma"), 500 - 32);
     return;
   }
   ExpectKnown(r.out, "serve");
