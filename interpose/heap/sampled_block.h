@@ -106,21 +106,12 @@ inline void* AllocateZeroedSampled(size_t count, size_t each, size_t bytes) {
 // shim is ready.
 HOLDFAST_HOT inline bool IsDueExact(size_t bytes) { return LIKELY(ExactBegun()) && LIKELY(bytes <= kHotSizeLimit); }
 
-inline void* RecordInexact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
-  if (PutBackCharge(charged) && HeapEventDue(bytes)) RecordAlloc(InMemory(caller), KeepSampleable(block), bytes);
-  return block;
-}
-
 // A block that the real function has just made, after TakeCharge, where every allocation is recorded. Inlined into whoever has the
 // caller's registers.
 HOLDFAST_HOT inline void* RecordExact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
   if (LIKELY(RecordAllocExact(caller, block, bytes, charged))) return block;
-  return RecordInexact(caller, block, bytes, charged);
-}
-// The same where it is known that more was charged than this block.
-inline void* RecordExactAfterMore(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
-  if (RecordAllocExactAfterMore(caller, block, bytes, charged)) return block;
-  return RecordInexact(caller, block, bytes, charged);
+  if (PutBackCharge(charged) && HeapEventDue(bytes)) RecordAlloc(InMemory(caller), KeepSampleable(block), bytes);
+  return block;
 }
 
 // The free of a block that was sampled, once its sample is taken out.

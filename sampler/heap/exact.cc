@@ -93,6 +93,15 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
   return found.row;
 }
 
+void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
+  if (LIKELY(row->owner != 0)) {
+    AddOwnAlloc(row, bytes);
+  } else {
+    AddAlloc(table, row, WeightOf(bytes, 1));
+    CountAllocation(table, thread, bytes);
+  }
+}
+
 // Its word in the shadow map, made if need be; null: it is to be a live sample.
 HOLDFAST_WARM std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
   ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
@@ -169,8 +178,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     Unmute(thread);
     return false;
   }
-  WalkMemory* memory = WalkMemory::Of(thread);
-  if (UNLIKELY(memory == nullptr)) memory = WalkMemory::Make(thread);
+  WalkMemory* memory = WalkMemory::Make(thread);
   if (UNLIKELY(memory == nullptr)) {
     Unmute(thread);
     return false;
@@ -185,12 +193,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   // A sample that still stands at this address was freed where we did not see it.
   if (UNLIKELY(word == nullptr)) RecordFree(block);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
-    if (LIKELY(row->owner != 0)) {
-      AddOwnAlloc(row, bytes);
-    } else {
-      AddAlloc(recorded, row, WeightOf(bytes, 1));
-      CountAllocation(recorded, thread, bytes);
-    }
+    AddAllocExact(recorded, thread, row, bytes);
     if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
       word->store(ShadowOf(recorded->OffsetOf(row), bytes).word, std::memory_order_release);
     else

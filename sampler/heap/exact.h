@@ -110,11 +110,6 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
   return RecordAllocExactSlow(InMemory(caller), block, bytes, charged, unknown);
 }
 
-// The same where `charged` is more than the block's own, or it has 0 bytes.
-inline bool RecordAllocExactAfterMore(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
-  return IsExactNow(thread_state, table()) && RecordAllocExactSlow(InMemory(caller), block, bytes, charged, false);
-}
-
 // Counts `block` as freed that was recorded in this row.
 void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* block, bool reallocated);
 

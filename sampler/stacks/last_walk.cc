@@ -61,17 +61,13 @@ HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   Word* word = &words_[frame->words_outside];
   const Frame* from = &walked_[count_];
   const TaggedPc* pc = &trace->frames[count_];
-  if (kept == 0) {
-    if (walked_end_ != 0) *word++ = {walked_end_, 0};
-    --from, --pc, ++frame;
-    *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), from->uses_fp};
-    path_.Add(*pc);
-  }
+  if (kept == 0 && walked_end_ != 0) *word++ = {walked_end_, 0};
   while (from != walked_) {
     --from, --pc;
-    const Kept& outer = *frame;
+    const Kept& outer =
+        *frame;  // number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp
     if (from->fp_read_at != 0 && outer.fp_matters) *word++ = {from->fp_read_at, outer.fp};
-    *word++ = {outer.sp - kWordBytes, outer.pc};
+    if (&outer != kept_) *word++ = {outer.sp - kWordBytes, outer.pc};
     const bool fp_matters = from->uses_fp || (from->fp_read_at == 0 && outer.fp_matters);
     ++frame;
     *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), fp_matters};

@@ -35,7 +35,7 @@ class LastWalk {
   // At each frame. True: from here on it is the last walk.
   HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     while (kept_[may_join_].sp < sp) --may_join_;  // the first one is no frame's
-    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(kept_[may_join_], pc, fp)) {
+    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(may_join_, pc, fp)) {
       joined_ = may_join_;
       return true;
     }
@@ -90,8 +90,9 @@ class LastWalk {
     bool fp_matters;         // an outer frame is found by it
   };
 
-  bool IsAt(const Kept& frame, uintptr_t pc, uintptr_t fp) const {
-    return frame.pc == pc && (!frame.fp_matters || frame.fp == fp) && count_ + may_join_ <= kMaxDepth;
+  bool IsAt(int i, uintptr_t pc, uintptr_t fp) const {
+    const Kept& frame = kept_[i];
+    return frame.pc == pc && (!frame.fp_matters || frame.fp == fp) && count_ + i <= kMaxDepth;
   }
 
   // Of the last walk. The outermost frame is number 1; number 0 ends searches.

@@ -7,8 +7,7 @@ namespace holdfast {
 
 constinit std::atomic<WalkMemory*> WalkMemory::all_[kMostOwners + 1] = {};
 
-WalkMemory* WalkMemory::Make(ThreadState& thread) {
-  if (WalkMemory* found = Of(thread)) return found;
+WalkMemory* WalkMemory::MakeSlow(ThreadState& thread) {
   if (thread.owner == 0 || no_system_calls.load(std::memory_order_relaxed)) return nullptr;
   auto* made = static_cast<WalkMemory*>(MapLazily(sizeof(WalkMemory)));
   // Only this thread has this number; a handler that jumped out of here has left a mapping that nobody has touched.

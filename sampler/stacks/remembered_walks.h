@@ -84,7 +84,10 @@ class WalkMemory {
     return all_[thread.owner].load(std::memory_order_relaxed);
   }
   // Made now if need be. Null: too many threads, no memory, a seccomp filter.
-  static WalkMemory* Make(ThreadState& thread);
+  static WalkMemory* Make(ThreadState& thread) {
+    WalkMemory* const memory = Of(thread);
+    return LIKELY(memory != nullptr) ? memory : MakeSlow(thread);
+  }
 
   HOLDFAST_HOT RememberedWalk* Find(const CallerRegisters& caller) {
     const uint64_t start = StartOf(caller);
@@ -129,6 +132,8 @@ class WalkMemory {
   void KeepLabelsApart();
 
  private:
+  static WalkMemory* MakeSlow(ThreadState& thread);
+
   // Where walks that began at this sp (and pc, mostly: another one may have its place) have their first word.
   struct Innermost {
     uintptr_t sp;  // 0: none. Written last, and cleared first

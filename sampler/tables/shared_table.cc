@@ -73,10 +73,9 @@ HOLDFAST_WARM void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
                           room.compare_exchange_strong(left, kBeingTaken, std::memory_order_relaxed);
   uint32_t taken = takes_room ? kRoomBytes / kUnit : units;
   const Offset at = Take(units, &taken);
-  if (!takes_room) return at != 0 ? At<void>(at) : nullptr;
-  if (at == 0) {
-    room.store(left, std::memory_order_relaxed);
-    return nullptr;
+  if (at == 0 || taken == units) {
+    if (takes_room) room.store(left, std::memory_order_relaxed);
+    return at != 0 ? At<void>(at) : nullptr;
   }
   // What was left before stays unused, but where this follows it.
   const bool follows = left >> 32 == at && static_cast<Offset>(left) >= behind;
