@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "report/memory/table_reader.h"
+#include "report/table/row_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/pool_blocks.h"
+#include "sampler/contract/weight.h"
 
 namespace holdfast {
 namespace {
@@ -38,14 +42,21 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
   const auto directory = std::make_unique<ShadowDirectory>();
   if (!reader.Read(CounterValue(head.in_use.shadow), directory.get(), sizeof *directory)) return;
   const auto chunk = std::make_unique<ShadowChunk>();
+  absl::flat_hash_map<Offset, uint32_t> size_classes;  // of rows that were read
+  const auto size_class_of = [&](Offset row) {
+    const auto [known, added] = size_classes.emplace(row, kNoSizeClass);
+    if (Row read; added && reader.Read(row, &read, sizeof read)) known->second = read.size_class;
+    return known->second;
+  };
   for (const std::atomic<uint64_t>& place : directory->chunks) {
     const uint64_t entry = CounterValue(place);
     if (entry == 0 || !reader.Read(static_cast<Offset>(entry), chunk.get(), sizeof *chunk)) continue;
     const uint64_t base = entry >> 32 << kShadowShift;
     for (uint32_t i = 0; i < kShadowSlots; ++i) {
-      if (const uint64_t word = CounterValue(chunk->slots[i]); word != 0)
-        blocks->push_back(
-            {AddressOfBlock(base + uint64_t{i} * kShadowGrain), word >> 32, 1, static_cast<Offset>(word)});
+      const Offset row = CounterValue(chunk->slots[i]);
+      if (!IsShadowedRow(row)) continue;
+      const std::optional<uint64_t> bytes = ReadShadowedBytes(size_class_of(row), CounterValue(chunk->slots[i + 1]));
+      if (bytes.has_value()) blocks->push_back({AddressOfBlock(base + uint64_t{i} * kShadowGrain), *bytes, 1, row});
     }
   }
 }

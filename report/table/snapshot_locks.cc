@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "report/table/row_reader.h"
 
 namespace holdfast {
 namespace {
@@ -131,9 +132,14 @@ class LockReader {
         const uint64_t entry = CounterValue(directory->chunks[(address >> kShadowShift) % kShadowChunks]);
         if (entry == 0 || entry >> 32 != address >> kShadowShift) continue;
         const auto* chunk = At<ShadowChunk>(static_cast<Offset>(entry));
-        const uint64_t word = chunk != nullptr ? CounterValue(chunk->slots[address / kShadowGrain % kShadowSlots]) : 0;
-        if (word == 0) continue;
-        FindLocksIn(address, word >> 32, static_cast<Offset>(word), locks);
+        if (chunk == nullptr) continue;
+        const std::atomic<uint32_t>* word = &chunk->slots[address / kShadowGrain % kShadowSlots];
+        const Offset row = CounterValue(word[0]);
+        if (!IsShadowedRow(row)) continue;
+        const auto* found = At<Row>(row);
+        const auto block =
+            found != nullptr ? ReadShadowedBytes(found->size_class, CounterValue(word[1])) : std::nullopt;
+        if (block.has_value()) FindLocksIn(address, *block, row, locks);
         break;
       }
     }

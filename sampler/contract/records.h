@@ -270,22 +270,32 @@ inline constexpr uint32_t kAgedOneIn = 384;
 // Live small blocks that were sampled at interval 1: a word for each 16 bytes of address space in which such blocks lie, found
 // by the address alone. What does not fit (kLargestShadowed, another alignment, no room) is a live sample like any other.
 //
-//     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 4 … 18 ──► bytes << 32 | row    0: no such block
+//     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 4 … 18 ──► row                    0: no such block
+//                                                                      the next ► kShadowSize + bytes    where they are more than 16
 //
+// Of a block of up to 16 bytes the row says the size (SizeClass); in the second 16 bytes of a larger one no other block begins. A
+// size stays there when its block is gone: it is as good as 0.
 // An entry of the directory is (address >> kShadowShift) << 32 | offset of the chunk; 0: none. Addresses that share an entry:
 // who comes first has it.
 inline constexpr int kShadowShift = 19, kShadowGrain = 16;
 inline constexpr uint32_t kShadowSlots = (1 << kShadowShift) / kShadowGrain;
+inline constexpr uint32_t kShadowSize = uint32_t{1} << 31;  // and of tables of which an Offset is smaller alone
 inline constexpr uint32_t kShadowChunks = 4096;
 // Of larger blocks than kMakesChunk there are too few for a chunk of their own: those have a word where others lie as well.
 inline constexpr uint64_t kMakesChunk = 1024, kLargestShadowed = 16 << 10;
 struct ShadowChunk {
-  std::atomic<uint64_t> slots[kShadowSlots];
+  std::atomic<uint32_t> slots[kShadowSlots + 1];  // the last for the size of a block that begins in the one before
 };
 struct ShadowDirectory {
   std::atomic<uint64_t> chunks[kShadowChunks];
 };
-static_assert(sizeof(ShadowChunk) == 256 << 10);
+static_assert(sizeof(ShadowChunk) == (128 << 10) + 4);
+// Whether a block begins there, and its row is what the word says.
+inline bool IsShadowedRow(uint32_t word) { return static_cast<int32_t>(word) > 0; }
+// The bytes of a block in a row of this size class, and with this second word.
+inline uint32_t ShadowedBytes(uint32_t size_class, uint32_t second) {
+  return size_class <= kShadowGrain ? size_class : second - kShadowSize;
+}
 
 // How many waits or holds were how long, by TimeBucket (time_buckets.h). A part is made when the first length of its two octaves
 // comes: most locks need three to five of them, a third of a KiB.

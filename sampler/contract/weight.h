@@ -81,6 +81,7 @@ inline constexpr int SizeClass(uint64_t bytes) {
   const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
   return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
 }
+inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others
 inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
   if (size_class <= 16) return static_cast<uint64_t>(size_class);
   const int octave = 4 + (size_class - 17) / 8;
@@ -96,6 +97,7 @@ struct SmallSizeClasses {
   }
 };
 inline constexpr SmallSizeClasses kSmallSizeClasses;
+static_assert(SizeClass(UINT64_MAX) + 1 == kNoSizeClass);
 static_assert(SizeClassUpperEdge(SizeClass(17)) == 18 && SizeClassUpperEdge(SizeClass(100)) == 104);
 static_assert(SizeClassUpperEdge(SizeClass(4096)) == 4096 && SizeClassUpperEdge(SizeClass(4097)) == 4608);
 

@@ -103,19 +103,19 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
 }
 
 // Its word in the shadow map, made if need be; null: it is to be a live sample.
-HOLDFAST_WARM std::atomic<uint64_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
+HOLDFAST_WARM std::atomic<uint32_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
   ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
-  std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
+  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
 // The word of a block that may have one, if no other sample stands there, in the shadow map or in the live table; null: to be looked
 // at more closely.
-std::atomic<uint64_t>* FreeWord(SharedTable* table, const void* block) {
+std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
-  std::atomic<uint64_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
+  std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
   const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) &&
-                       LIKELY(word->load(std::memory_order_relaxed) == 0) && LIKELY(!IsCounted(block));
+                       LIKELY(!IsShadowedRow(word->load(std::memory_order_relaxed))) && LIKELY(!IsCounted(block));
   return is_free ? word : nullptr;
 }
 
@@ -124,9 +124,8 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
                                    uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   if (row->owner != 0 && MayBeShadowed(address, bytes)) {
-    if (std::atomic<uint64_t>* word = WordFor(table, address, bytes)) {
-      // Release: a reader that finds the word finds its row.
-      return word->store(ShadowOf(table->OffsetOf(row), bytes).word, std::memory_order_release);
+    if (std::atomic<uint32_t>* word = WordFor(table, address, bytes)) {
+      return PutShadow(word, table->OffsetOf(row), bytes);
     }
   }
   const int level = InsertLive(table, address, BornNow(thread, bytes, table->OffsetOf(row), thread.interval_index));
@@ -145,7 +144,7 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
   const auto address = reinterpret_cast<uintptr_t>(block);
   // Without a word in the shadow map its LiveSample says it anyway.
   if (own->owner == 0 || !MayBeShadowed(address, bytes)) return false;
-  std::atomic<uint64_t>* word = WordFor(table, address, bytes);
+  std::atomic<uint32_t>* word = WordFor(table, address, bytes);
   if (word == nullptr) return false;
   Row* row = AgedRowOf(table, own);
   LiveSample sample = BornNow(thread, bytes, row != nullptr ? table->OffsetOf(row) : 0, thread.interval_index);
@@ -156,7 +155,7 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
     return false;
   }
   AddOwnAlloc(row, bytes);
-  word->store(ShadowOf(sample.row, bytes).word, std::memory_order_release);
+  PutShadow(word, sample.row, bytes);
   return true;
 }
 
@@ -189,13 +188,13 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
-  std::atomic<uint64_t>* const word = FreeWord(recorded, block);
+  std::atomic<uint32_t>* const word = FreeWord(recorded, block);
   // A sample that still stands at this address was freed where we did not see it.
   if (UNLIKELY(word == nullptr)) RecordFree(block);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
     AddAllocExact(recorded, thread, row, bytes);
     if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
-      word->store(ShadowOf(recorded->OffsetOf(row), bytes).word, std::memory_order_release);
+      PutShadow(word, recorded->OffsetOf(row), bytes);
     else
       InsertExactSlow(recorded, thread, row, block, bytes);
   }
@@ -241,16 +240,18 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
   if (block == nullptr || address % kShadowGrain != 0) return {};
-  std::atomic<uint64_t>* word = ShadowWord(table, directory, address);
+  std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
   // As a rule there is none: no need for a locked instruction.
-  if (word == nullptr || word->load(std::memory_order_relaxed) == 0) return {};
-  return {word->exchange(0, std::memory_order_relaxed)};
+  if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};
+  const Offset row = word->exchange(0, std::memory_order_relaxed);
+  if (!IsShadowedRow(row)) return {};  // it is freed twice at once
+  return {row, ShadowedBytes(table->At<Row>(row)->size_class, word[1].load(std::memory_order_relaxed))};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
-  if (std::atomic<uint64_t>* word = ShadowWord(table, directory, reinterpret_cast<uintptr_t>(block)))
-    word->store(taken.word, std::memory_order_release);
+  if (std::atomic<uint32_t>* word = ShadowWord(table, directory, reinterpret_cast<uintptr_t>(block)))
+    PutShadow(word, taken.row, taken.bytes);
 }
 
 }  // namespace holdfast

@@ -80,24 +80,25 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
   WalkMemory* const memory = WalkMemory::Of(thread);
   bool unknown = false;
   // Nothing charged but this block; a block of 0 bytes is charged 1, and goes the other way.
-  // No block (null) leads to the table's first word, which is never 0.
+  // No block (null) leads to a word that looks like a row.
   if (LIKELY(charged == static_cast<int64_t>(bytes)) && LIKELY(thread.heap_gap == 1) &&
-      LIKELY(MayBeShadowed(address, bytes)) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
+      LIKELY(address % kShadowGrain == 0) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
-    std::atomic<uint64_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+    std::atomic<uint32_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
     if (LIKELY(word != nullptr)) {
       // It lies in no cache, as often as not: it comes while the walk is compared.
       __builtin_prefetch(word, 1);
       if (RememberedWalk* walk = memory->Find(caller); LIKELY(walk != nullptr)) {
-        const uint32_t size_class =
-            LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes] : SizeClass(bytes);
+        const uint32_t size_class = LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes]
+                                    : bytes <= kLargestShadowed                 ? SizeClass(bytes)
+                                                                                : kNoSizeClass;
         const Offset row_at = walk->RowFor(recorded, size_class);
-        if (LIKELY(row_at != 0) && LIKELY(word->load(std::memory_order_relaxed) == 0) && LIKELY(!IsCounted(block))) {
+        if (LIKELY(row_at != 0) && LIKELY(!IsShadowedRow(word->load(std::memory_order_relaxed))) &&
+            LIKELY(!IsCounted(block))) {
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
-          // Release: a reader that finds the word finds its row.
-          word->store(ShadowOf(row_at, bytes).word, std::memory_order_release);
+          PutShadow(word, row_at, bytes);
           Unmute(thread);
           return true;
         }
@@ -121,26 +122,28 @@ class TakenExact {
     if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
     const auto address = reinterpret_cast<uintptr_t>(block);
     table_ = table();
-    std::atomic<uint64_t>* word = ShadowWord(table_, shadow_directory.load(std::memory_order_relaxed), address);
+    std::atomic<uint32_t>* word = ShadowWord(table_, shadow_directory.load(std::memory_order_relaxed), address);
     if (UNLIKELY(word == nullptr) || UNLIKELY(address % kShadowGrain != 0)) return;
-    taken_.word = word->load(std::memory_order_relaxed);
-    if (UNLIKELY(taken_.word == 0)) return;
+    row_ = word->load(std::memory_order_relaxed);
+    if (UNLIKELY(!IsShadowedRow(row_))) return;
+    second_ = word[1].load(std::memory_order_relaxed);
     word->store(0, std::memory_order_relaxed);
     word_ = word;
   }
   bool found() const { return word_ != nullptr; }
   HOLDFAST_HOT void Freed(const void* block, bool reallocated = false) const {
-    Row* row = table_->At<Row>(taken_.row());
-    if (UNLIKELY(row->owner != thread_state.owner))
-      return AddFreeExact(table_, row, taken_.bytes(), block, reallocated);
-    AddOwnFree(row, taken_.bytes());
+    Row* row = table_->At<Row>(row_);
+    const uint32_t bytes = ShadowedBytes(row->size_class, second_);
+    if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, bytes, block, reallocated);
+    AddOwnFree(row, bytes);
   }
-  void Stays() const { word_->store(taken_.word, std::memory_order_release); }
+  void Stays() const { word_->store(row_, std::memory_order_release); }
 
  private:
   SharedTable* table_ = nullptr;
-  Shadowed taken_;
-  std::atomic<uint64_t>* word_ = nullptr;
+  std::atomic<uint32_t>* word_ = nullptr;
+  Offset row_ = 0;
+  uint32_t second_ = 0;  // read before the block is given back: another may begin between, and take that word
 };
 
 // Before the real free. False: the long way.

@@ -172,7 +172,7 @@ TakenLive TakeSample(const void* block) {
   if (!OwnState()) return {};
   SharedTable* recorded = table();
   if (recorded == nullptr) return {};
-  if (const Shadowed taken = TakeExact(recorded, block); taken.word != 0) return {{}, nullptr, taken};
+  if (const Shadowed taken = TakeExact(recorded, block); taken.row != 0) return {{}, nullptr, taken};
   if (!IsCounted(block)) return {};
   return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
@@ -180,8 +180,8 @@ TakenLive TakeSample(const void* block) {
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
   SharedTable* recorded = table();
   if (recorded == nullptr) return;
-  if (taken.exact.word != 0) {
-    return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row()), taken.exact.bytes(), block, reallocated);
+  if (taken.exact.row != 0) {
+    return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row), taken.exact.bytes, block, reallocated);
   }
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);
@@ -197,7 +197,7 @@ void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
 }
 
 void PutBackSample(const TakenLive& taken, const void* block) {
-  if (taken.exact.word != 0) return PutBackExact(table(), taken.exact, block);
+  if (taken.exact.row != 0) return PutBackExact(table(), taken.exact, block);
   if (taken.key != nullptr) PutBackLive(taken, reinterpret_cast<uintptr_t>(block));
 }
 

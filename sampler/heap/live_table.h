@@ -26,8 +26,8 @@ int InsertLive(SharedTable* table, uintptr_t address, const LiveSample& sample);
 struct TakenLive {
   LiveSample sample;
   std::atomic<uint64_t>* key = nullptr;  // null: it did not stand in this table
-  Shadowed exact;                        // nor in that one, where it is 0
-  bool sampled() const { return key != nullptr || exact.word != 0; }
+  Shadowed exact;                        // nor in that one, where its row is 0
+  bool sampled() const { return key != nullptr || exact.row != 0; }
 };
 
 // Finds `address` and makes its slot unreachable for others, without giving it away yet. `level` −1: in any.

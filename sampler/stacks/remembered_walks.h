@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "sampler/arch/processor.h"
+#include "sampler/contract/weight.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/row_cache.h"
@@ -66,7 +67,11 @@ struct alignas(64) RememberedWalk {
   // 0: not known.
   HOLDFAST_HOT Offset RowFor(SharedTable* table, uint32_t size_class) const {
     const Offset row = rows[size_class % kRows];
-    return LIKELY(row != 0) && LIKELY(table->At<Row>(row)->size_class == size_class) ? row : 0;
+    if (UNLIKELY(table->At<Row>(row)->size_class != size_class)) return 0;
+    // The table begins there, with a word that is no row's.
+    static_assert(kTableMagic >> 48 > kNoSizeClass);
+    if (row == 0) __builtin_unreachable();
+    return row;
   }
   void RememberRow(uint32_t size_class, Offset row) { rows[size_class % kRows] = row; }
   void ForgetRow(uint32_t size_class) { rows[size_class % kRows] = 0; }

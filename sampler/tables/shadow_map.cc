@@ -31,7 +31,8 @@ bool MayGrow() {
 
 bool BeginShadow(SharedTable* table) {
   if (shadow_directory.load(std::memory_order_relaxed) != &no_shadow) return true;
-  if (table->header()->cap_bytes < kLeastTable || !MayGrow()) return false;
+  const uint64_t cap = table->header()->cap_bytes;
+  if (cap < kLeastTable || cap / kUnit > kShadowSize || !MayGrow()) return false;
   auto* made = table->New<ShadowDirectory>();
   if (made == nullptr) return false;
   Offset none = 0;
@@ -43,7 +44,7 @@ bool BeginShadow(SharedTable* table) {
   return true;
 }
 
-std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address) {
+std::atomic<uint32_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address) {
   if (directory == &no_shadow) return nullptr;
   const uint64_t page = address >> kShadowShift;
   std::atomic<uint64_t>& place = directory->chunks[page % kShadowChunks];

@@ -1,11 +1,13 @@
 // Live small blocks that were sampled at interval 1: address → row and size, a word for each (records.h draws it).
 //
 // Where every block is recorded the live table's windows are long and its levels many: 200 to 900 instructions a free. Here the
-// address leads to the one word that can hold it: some 20. It takes half the bytes of the address space that small blocks lie
-// in, so no more than half of the table's room is spent on it; blocks beyond that are live samples like any others.
+// address leads to the one word that can hold it: some 20. It takes a quarter of the bytes of the address space that small blocks
+// lie in, as its words are waited for (docs/performance.md); no more than half of the table's room is spent on it, and blocks
+// beyond that are live samples like any others.
 //
-// Any thread, also in a signal handler; lock-free. A block's word is written by the thread that allocates it, before the
-// program knows the address, and emptied by the one that frees it, before the real free: no two threads ever write one at once.
+// Any thread, also in a signal handler; lock-free. A block's words are written by the thread that allocates it, before the
+// program knows the address, and the first emptied by the one that frees it, before the real free: no two threads ever write one at
+// once.
 #ifndef HOLDFAST_SAMPLER_TABLES_SHADOW_MAP_H_
 #define HOLDFAST_SAMPLER_TABLES_SHADOW_MAP_H_
 
@@ -21,7 +23,7 @@ namespace holdfast {
 extern HOLDFAST_HIDDEN ShadowDirectory no_shadow;
 extern HOLDFAST_HIDDEN std::atomic<ShadowDirectory*> shadow_directory;
 
-// Makes the directory. False: no room, or so little that the live table makes more of it.
+// Makes the directory. False: no room, so little that the live table makes more of it, or so much that a row's Offset fits no word.
 bool BeginShadow(SharedTable* table);
 // In a child of fork, which has another table.
 inline void ForgetShadow() { shadow_directory.store(&no_shadow, std::memory_order_relaxed); }
@@ -30,15 +32,22 @@ inline bool MayBeShadowed(uintptr_t address, uint64_t bytes) {
   return bytes <= kLargestShadowed && address % kShadowGrain == 0;
 }
 
+// A block that was taken out.
 struct Shadowed {
-  uint64_t word = 0;  // 0: not there
-  Offset row() const { return static_cast<Offset>(word); }
-  uint64_t bytes() const { return word >> 32; }
+  Offset row = 0;  // 0: it was not there
+  uint32_t bytes = 0;
 };
-inline Shadowed ShadowOf(Offset row, uint64_t bytes) { return {bytes << 32 | row}; }
 
-// The word of `address`, which is not null, or null if there is none yet.
-HOLDFAST_HOT inline std::atomic<uint64_t>* ShadowWord(SharedTable* table, ShadowDirectory* directory,
+// Of a block that has just been allocated, at its word.
+HOLDFAST_HOT inline void PutShadow(std::atomic<uint32_t>* word, Offset row, uint64_t bytes) {
+  if (LIKELY(bytes > kShadowGrain))
+    word[1].store(kShadowSize + static_cast<uint32_t>(bytes), std::memory_order_relaxed);
+  // Release: a reader that finds the row's Offset finds the row and the size.
+  word->store(row, std::memory_order_release);
+}
+
+// The word of `address`, or null if there is none yet. That of null is the table's first word, which looks like a row.
+HOLDFAST_HOT inline std::atomic<uint32_t>* ShadowWord(SharedTable* table, ShadowDirectory* directory,
                                                       uintptr_t address) {
   const uint64_t page = address >> kShadowShift;
   // Acquire: who finds the chunk finds it empty.
@@ -49,7 +58,7 @@ HOLDFAST_HOT inline std::atomic<uint64_t>* ShadowWord(SharedTable* table, Shadow
   return word;
 }
 // The same, made now if it can be.
-std::atomic<uint64_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address);
+std::atomic<uint32_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address);
 
 }  // namespace holdfast
 

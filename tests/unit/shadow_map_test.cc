@@ -1,0 +1,134 @@
+// The shadow map, as those who allocate and free write it and as readers find it.
+#include "sampler/tables/shadow_map.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "report/table/row_reader.h"
+#include "sampler/contract/weight.h"
+#include "sampler/heap/exact.h"
+#include "tests/unit/anonymous_table.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uintptr_t kChunkBytes = uintptr_t{1} << kShadowShift;
+constexpr uintptr_t kStart = 100 * kChunkBytes;
+
+class ShadowMap : public ::testing::Test {
+ protected:
+  ShadowMap() {
+    ForgetShadow();
+    table_ = UseAnonymousTable(64 << 20);
+    begun_ = BeginShadow(table_);
+  }
+  ~ShadowMap() override { ForgetShadow(); }
+  void SetUp() override { ASSERT_TRUE(begun_); }
+
+  std::atomic<uint32_t>* WordOf(uintptr_t address) {
+    return MakeShadowWord(table_, shadow_directory.load(), address);
+  }
+  Offset RowOf(uint64_t bytes) {
+    auto* row = table_->New<Row>();
+    row->size_class = static_cast<uint16_t>(SizeClass(bytes));
+    return table_->OffsetOf(row);
+  }
+  Shadowed Take(uintptr_t address) { return TakeExact(table_, reinterpret_cast<const void*>(address)); }
+  Offset Put(uintptr_t address, uint64_t bytes) {
+    const Offset row = RowOf(bytes);
+    PutShadow(WordOf(address), row, bytes);
+    return row;
+  }
+  // As a reader of the table finds it.
+  std::optional<uint64_t> BytesRead(uintptr_t address) {
+    const std::atomic<uint32_t>* word = WordOf(address);
+    if (!IsShadowedRow(word[0])) return std::nullopt;
+    return ReadShadowedBytes(table_->At<Row>(word[0])->size_class, word[1]);
+  }
+
+  SharedTable* table_;
+  bool begun_;
+};
+
+TEST_F(ShadowMap, SmallBlocksHaveAWordEach) {
+  std::vector<Offset> rows(kShadowGrain);
+  // The neighbour before it comes later, and after it there is none yet.
+  for (uintptr_t bytes = kShadowGrain; bytes >= 1; --bytes) rows[bytes - 1] = Put(kStart + bytes * kShadowGrain, bytes);
+  for (const bool again : {false, true}) {
+    for (uintptr_t bytes = 1; bytes <= kShadowGrain; ++bytes) {
+      const uintptr_t address = kStart + bytes * kShadowGrain;
+      EXPECT_EQ(BytesRead(address), again ? std::nullopt : std::optional<uint64_t>(bytes));
+      const Shadowed taken = Take(address);
+      EXPECT_EQ(taken.row, again ? 0 : rows[bytes - 1]);
+      if (!again) EXPECT_EQ(taken.bytes, bytes);
+    }
+  }
+}
+
+// Also in the last word of a chunk, whose neighbour is another one's or was never made.
+TEST_F(ShadowMap, LargerBlocksHaveTheirSizeInTheSecond) {
+  for (const uint64_t bytes : {17ul, 18ul, 19ul, 100ul, 1024ul, 1025ul, uint64_t{kLargestShadowed}}) {
+    for (const uintptr_t address : {kStart, kStart + kChunkBytes - kShadowGrain}) {
+      const Offset row = Put(address, bytes);
+      EXPECT_EQ(BytesRead(address), bytes);
+      EXPECT_EQ(Take(address + kShadowGrain).row, 0u) << "no block begins in it";
+      const Shadowed taken = Take(address);
+      EXPECT_EQ(taken.row, row);
+      EXPECT_EQ(taken.bytes, bytes);
+      EXPECT_EQ(Take(address).row, 0u);
+    }
+  }
+}
+
+// Where a larger one lay, small ones may follow, and the other way round.
+TEST_F(ShadowMap, ASizeThatIsLeftBehindIsNoBlock) {
+  const uintptr_t second = kStart + kShadowGrain;
+  Put(kStart, 32);
+  Take(kStart);
+  EXPECT_FALSE(IsShadowedRow(WordOf(second)->load()));
+  const Offset small = Put(kStart, 16), other = Put(second, 8);
+  EXPECT_EQ(BytesRead(kStart), 16u);
+  EXPECT_EQ(BytesRead(second), 8u);
+  EXPECT_EQ(Take(second).row, other);
+  EXPECT_EQ(BytesRead(kStart), 16u);
+  EXPECT_EQ(Take(kStart).row, small);
+  Put(kStart, 30);
+  EXPECT_EQ(BytesRead(kStart), 30u);
+}
+
+TEST_F(ShadowMap, WhatIsPutBackIsAsItWas) {
+  for (const uint64_t bytes : {9ul, 90ul}) {
+    const Offset row = Put(kStart, bytes);
+    PutBackExact(table_, Take(kStart), reinterpret_cast<const void*>(kStart));
+    EXPECT_EQ(BytesRead(kStart), bytes);
+    const Shadowed taken = Take(kStart);
+    EXPECT_EQ(taken.row, row);
+    EXPECT_EQ(taken.bytes, bytes);
+  }
+}
+
+TEST(ShadowedBytes, OfTwoBlocksAreNone) {
+  const auto class_of = [](uint64_t bytes) { return static_cast<uint32_t>(SizeClass(bytes)); };
+  EXPECT_EQ(ReadShadowedBytes(class_of(100), kShadowSize + 100), 100u);
+  EXPECT_EQ(ReadShadowedBytes(class_of(100), kShadowSize + 200), std::nullopt);
+  EXPECT_EQ(ReadShadowedBytes(class_of(100), 0), std::nullopt) << "freed";
+  EXPECT_EQ(ReadShadowedBytes(class_of(100), 100), std::nullopt) << "a row";
+  EXPECT_EQ(ReadShadowedBytes(class_of(7), kShadowSize + 100), 7u);
+  EXPECT_EQ(ReadShadowedBytes(kNoSizeClass, kShadowSize + 100), std::nullopt);
+}
+
+// Else a row far behind looked like a size.
+TEST(ShadowMapOfALargeTable, IsNone) {
+  ForgetShadow();
+  SharedTable* table = UseAnonymousTable();
+  table->header()->cap_bytes = uint64_t{kShadowSize} * kUnit + 4096;
+  EXPECT_FALSE(BeginShadow(table));
+  table->header()->cap_bytes = uint64_t{kShadowSize} * kUnit;
+  EXPECT_TRUE(BeginShadow(table));
+  ForgetShadow();
+}
+
+}  // namespace
+}  // namespace holdfast
