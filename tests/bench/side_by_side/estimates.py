@@ -4,7 +4,7 @@ import dataclasses
 import random
 import statistics
 
-from report import of
+from report import over_bare_by_round
 
 
 @dataclasses.dataclass
@@ -38,16 +38,11 @@ def more_at_the_lower_quartile(pairs):
     return lower_quartile([one for one, _ in pairs]) - lower_quartile([other for _, other in pairs])
 
 
-def rounds_over_bare(results, work, configuration, measure):
-    """Each round's ratio: what slows the machine for a while slows both."""
-    return [value / bare for value, bare in zip(of(results, work, configuration, measure), of(results, work, "bare", measure)) if bare > 0]
-
-
 def over_bare(results, work, configuration, measure):
-    return estimate(rounds_over_bare(results, work, configuration, measure))
+    return estimate(list(over_bare_by_round(results, work, configuration, measure).values()))
 
 
 def over_other(results, work, other, configuration, measure):
     """The ratio to bare of one work over that of another that was run in the same rounds."""
-    return estimate([one / two for one, two in zip(rounds_over_bare(results, work, configuration, measure),
-                                                   rounds_over_bare(results, other, configuration, measure))])
+    ones, twos = (over_bare_by_round(results, name, configuration, measure) for name in (work, other))
+    return estimate([ones[turn] / twos[turn] for turn in ones if turn in twos])

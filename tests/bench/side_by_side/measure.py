@@ -27,12 +27,13 @@ class Runner:
 
     def __init__(self, results, scratch, quick):
         self.runs, self.failures, self.scratch, self.quick = results["runs"], results["failures"], scratch, quick
-        self.out = set()  # what failed once: its next run would be taken for one of an earlier round
+        self.out = set()  # what failed once
+        self.turn = 0  # of all rounds
 
     def once(self, work, configuration):
         folder = tempfile.mkdtemp(dir=self.scratch)
         try:
-            run = work.run(configuration, folder)
+            run = {**work.run(configuration, folder), "round": self.turn}
             self.runs.setdefault(work.name, {}).setdefault(configuration.name, []).append(run)
         except Failed as failed:
             self.out.add((work.name, configuration.name))
@@ -53,6 +54,7 @@ class Runner:
                 for work in works:
                     if (work.name, configuration.name) not in self.out:
                         self.once(work, configuration)
+            self.turn += 1
 
     def until_told(self, works, configurations, bounds_now, seconds):
         """More rounds while some bound lies within the interval of what was measured, for so long at most."""
@@ -150,8 +152,13 @@ def measure(results, top, build, configurations, quick, wanted):
         for work in program_works(build, inputs, quick):
             if wanted(work.name):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
-        # Long enough that few runs tell.
+        # Where every allocation is recorded: as often as bare, as these have bounds of their own.
         recording = [dataclasses.replace(c, slow=1) for c in configurations if c.name in ("bare", "every", "heaptrack")]
+        if len(recording) > 1:
+            for work in program_works(build, inputs, quick):
+                if wanted(work.name) and work.name in bounds.EVERY:
+                    runner.interleaved([work], recording, 2 if quick else 7)
+        # Long enough that few runs tell.
         for work in allocating_works(build, quick):
             if wanted(work.name):
                 runner.measure([work], recording, 2 if quick else 5)

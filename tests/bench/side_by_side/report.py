@@ -4,19 +4,13 @@ import math
 import statistics
 
 
-def ratio_of_rounds(values, bare):
-    """The median of the rounds' ratios; None without any."""
-    ratios = [value / one for value, one in zip(values, bare) if one > 0]
-    return statistics.median(ratios) if ratios else None
-
-
-def ratio_cell(values, bare):
-    """The ratio, and half the spread of the runs."""
-    ratio = ratio_of_rounds(values, bare)
-    if ratio is None:
+def ratio_cell(ratios):
+    """The median of the rounds' ratios, and half their spread."""
+    if not ratios:
         return "–"
-    spread = (max(values) - min(values)) / 2 / statistics.median(bare) * 100
-    return f"{ratio:.{3 if ratio < 9.995 else 1}f}" + (f" ±{spread:.0f} %" if len(values) > 1 else "")
+    ratio = statistics.median(ratios)
+    spread = (max(ratios) - min(ratios)) / 2 * 100
+    return f"{ratio:.{3 if ratio < 9.995 else 1}f}" + (f" ±{spread:.0f} %" if len(ratios) > 1 else "")
 
 
 def table(rows, columns, cell, first):
@@ -29,13 +23,23 @@ def of(results, work, configuration, measure):
     return [run[measure] for run in results.get(work, {}).get(configuration, []) if measure in run]
 
 
+def over_bare_by_round(results, work, configuration, measure):
+    """Round → its ratio to the bare run of the same round: what slows the machine for a while slows both."""
+    def by_round(name):
+        runs = enumerate(results.get(work, {}).get(name, []))
+        return {run.get("round", i): run[measure] for i, run in runs if measure in run}
+
+    bare = by_round("bare")
+    return {turn: value / bare[turn] for turn, value in by_round(configuration).items() if bare.get(turn, 0) > 0}
+
+
 def ratios(results, works, configurations, measure, first, bare_text):
     """The bare column in its own unit, the others as ratios to it."""
     def cell(work, configuration):
         values = of(results, work, configuration, measure)
         if configuration == "bare":
             return bare_text(statistics.median(values)) if values else "–"
-        return ratio_cell(values, of(results, work, "bare", measure))
+        return ratio_cell(list(over_bare_by_round(results, work, configuration, measure).values()))
 
     return table(works, configurations, cell, first)
 
@@ -68,8 +72,8 @@ def plot(results, works, configurations, measure, title):
     height = top + row * len(works) + 40 + 18 * math.ceil(len(configurations) / 4)
     points = []
     for work in works:
-        bare = of(results, work, "bare", measure)
-        points.append([(c, ratio_of_rounds(of(results, work, c, measure), bare)) for c in configurations])
+        of_rounds = [(c, over_bare_by_round(results, work, c, measure).values()) for c in configurations]
+        points.append([(c, statistics.median(ratios) if ratios else None) for c, ratios in of_rounds])
     every = [value for line in points for _, value in line if value]
     low, high = min(every + [0.7]), max(every + [2])
     scale = lambda value: left + width * (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
