@@ -27,9 +27,7 @@ class ShadowMap : public ::testing::Test {
   ~ShadowMap() override { ForgetShadow(); }
   void SetUp() override { ASSERT_TRUE(begun_); }
 
-  std::atomic<uint32_t>* WordOf(uintptr_t address) {
-    return MakeShadowWord(table_, shadow_directory.load(), address);
-  }
+  std::atomic<uint32_t>* WordOf(uintptr_t address) { return MakeShadowWord(table_, shadow_directory.load(), address); }
   Offset RowOf(uint64_t bytes) {
     auto* row = table_->New<Row>();
     row->size_class = static_cast<uint16_t>(SizeClass(bytes));
