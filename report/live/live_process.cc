@@ -58,8 +58,7 @@ std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<u
   return names;
 }
 
-bool ProcessChoice::Has(const ProcessTable& process) const {
-  if (process.liveness == Liveness::kDead) return false;
+bool ProcessChoice::Chooses(const ProcessTable& process) const {
   if (pids.empty() && outs.empty()) return true;
   return std::find(pids.begin(), pids.end(), PidOf(process)) != pids.end() ||
          std::find(outs.begin(), outs.end(), process.out()) != outs.end();
@@ -82,11 +81,15 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
   return choice;
 }
 
-std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice) {
+std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended) {
   FoundTables found = FindTables(choice.tables);
   std::vector<ProcessTable> chosen;
   for (ProcessTable& process : found.tables) {
-    if (!choice.Has(process)) continue;
+    if (!choice.Chooses(process)) continue;
+    if (process.liveness == Liveness::kDead) {
+      if (ended != nullptr) ended->push_back(std::move(process));
+      continue;
+    }
     // exec leaves the older image's table for a moment: sorted by start.
     if (!chosen.empty() && PidOf(chosen.back()) == PidOf(process)) chosen.pop_back();
     chosen.push_back(std::move(process));
@@ -96,7 +99,7 @@ std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice) {
 
 absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid) {
   absl::StatusOr<ProcessTable> process = FindTableOf(pid, choice.tables);
-  if (process.ok() && choice.Has(*process)) return process;
+  if (process.ok() && process->liveness != Liveness::kDead && choice.Chooses(*process)) return process;
   return absl::NotFoundError(fmt::format("process {}: not served here", pid));
 }
 

@@ -37,15 +37,16 @@ struct ProcessChoice {
   std::vector<pid_t> pids;
   std::vector<std::string> outs, tables;
 
-  bool Has(const ProcessTable& process) const;
+  // Whether it runs, or has run.
+  bool Chooses(const ProcessTable& process) const;
 };
 
 // "4242", "/var/tmp/profiles" → a choice. The message of an error is complete.
 absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
                                               const std::vector<std::string>& tables);
 
-// The running ones, by pid.
-std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice);
+// The running ones, by pid. `ended`: takes those that have ended and whose tables are still there.
+std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended = nullptr);
 // That one; NotFound where it is not chosen, not profiled, or another user's.
 absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid);
 

@@ -78,15 +78,21 @@ class Collector {
     bool HasExited() const;
   };
 
+  static std::string KeyOf(const ProcessTable& process);
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
   bool Begin(Watched* watched, const Snapshot& snapshot);
   void Tell(Watched* watched);
   void TellAgain(Watched* watched);
   // Nothing of it is counted: it is as it is now, each time.
   void TellResident(Watched* watched, const Snapshot& snapshot);
+  struct NewProfile {
+    Profile increase;
+    CumulativeValues values;
+  };
+  // What there is of a kind now, after what was told.
+  using ProfileNow = std::function<std::optional<NewProfile>(ProfileKind, const CumulativeValues&)>;
   // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written.
-  template <typename Now>
-  void TellKinds(Spool* spool, ToldProcess* told, Now now, QuietProcess* quiet = nullptr);
+  void TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet = nullptr);
   // `file`: index into kFileKindNames.
   absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
                            QuietProcess* quiet);
@@ -97,6 +103,8 @@ class Collector {
   void BeginByFile(const Profile& profile, ToldProcess* told);
   template <typename HasEnded>
   void TellThose(HasEnded has_ended, bool also_living);
+  // What has ended before it was ever found running: its table may be gone at the next look.
+  void TellEndedUnseen(std::vector<ProcessTable> ended);
   void ShrinkSpools();
   void SayOnce(const std::string& text);
   void SayUnwritten(const absl::Status& status);
@@ -110,7 +118,9 @@ class Collector {
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;
+  std::set<std::string> ended_;  // of tables that are still there: told, by the same keys
   std::set<std::string> table_folders_, said_, told_here_;
+  bool has_looked_ = false;
   Counts counts_;
 };
 

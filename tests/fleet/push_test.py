@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from fleet import LIBRARY, PATIENCE, PROGRAMS, TOOL, FleetTest, clean_environment, eventually
@@ -213,6 +214,18 @@ class Profiles(PushTest):
             for name in os.listdir(self.tables):  # as an exporter does
                 os.unlink(os.path.join(self.tables, name))
         self.expect_all(server, 3)
+
+    def test_a_program_that_ends_before_it_is_looked_at_is_told_once(self):
+        server = StandIn(self)
+        pusher = self.push(server)
+        os.kill(pusher.process.pid, signal.SIGSTOP)
+        program = self.start()
+        program.step(2)
+        program.end()
+        os.kill(pusher.process.pid, signal.SIGCONT)
+        self.expect_all(server, 2)
+        time.sleep(0.5)  # five looks more at the table, which is still there
+        self.expect_all(server, 2)
 
     def test_where_it_ran_is_known_of_a_program_whose_end_is_the_first_that_is_told(self):
         server = StandIn(self)
