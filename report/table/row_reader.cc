@@ -10,6 +10,7 @@ namespace holdfast {
 std::optional<uint64_t> ReadShadowedBytes(uint32_t size_class, uint32_t second) {
   const uint64_t bytes = ShadowedBytes(size_class, second);
   if (static_cast<uint32_t>(SizeClass(bytes)) != size_class) return std::nullopt;
+  if (bytes > kShadowGrain && (second & kShadowSize) == 0) return std::nullopt;
   return bytes;
 }
 

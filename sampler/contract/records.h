@@ -292,9 +292,10 @@ struct ShadowDirectory {
 static_assert(sizeof(ShadowChunk) == (128 << 10) + 4);
 // Whether a block begins there, and its row is what the word says.
 inline bool IsShadowedRow(uint32_t word) { return static_cast<int32_t>(word) > 0; }
-// The bytes of a block in a row of this size class, and with this second word.
+// The bytes of a block in a row of this size class, and with this second word: its lower half says them.
+static_assert(kLargestShadowed <= UINT16_MAX);
 inline uint32_t ShadowedBytes(uint32_t size_class, uint32_t second) {
-  return size_class <= kShadowGrain ? size_class : second - kShadowSize;
+  return size_class <= kShadowGrain ? size_class : static_cast<uint16_t>(second);
 }
 
 // How many waits or holds were how long, by TimeBucket (time_buckets.h). A part is made when the first length of its two octaves

@@ -245,7 +245,10 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};
   const Offset row = word->exchange(0, std::memory_order_relaxed);
   if (!IsShadowedRow(row)) return {};  // it is freed twice at once
-  return {row, ShadowedBytes(table->At<Row>(row)->size_class, word[1].load(std::memory_order_relaxed))};
+  const uint16_t size_class = table->At<Row>(row)->size_class;
+  const uint32_t bytes = ShadowedBytes(size_class, word[1].load(std::memory_order_relaxed));
+  // Where its free was not seen, and another block has begun in its second word since: about.
+  return {row, SizeClass(bytes) == size_class ? bytes : static_cast<uint32_t>(SizeClassUpperEdge(size_class))};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {

@@ -107,6 +107,18 @@ TEST_F(ShadowMap, WhatIsPutBackIsAsItWas) {
   }
 }
 
+// Another allocator's free, say. The block that follows in a part of its place is as it should be, and so is its neighbour.
+TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsAboutAsLargeAsItWas) {
+  for (const uint64_t bytes : {20ul, 500ul}) {
+    const Offset row = Put(kStart, bytes), other = Put(kStart + kShadowGrain, 8);
+    EXPECT_EQ(BytesRead(kStart), std::nullopt);
+    const Shadowed taken = Take(kStart);
+    EXPECT_EQ(taken.row, row);
+    EXPECT_EQ(taken.bytes, SizeClassUpperEdge(SizeClass(bytes)));
+    EXPECT_EQ(Take(kStart + kShadowGrain).row, other);
+  }
+}
+
 TEST(ShadowedBytes, OfTwoBlocksAreNone) {
   const auto class_of = [](uint64_t bytes) { return static_cast<uint32_t>(SizeClass(bytes)); };
   EXPECT_EQ(ReadShadowedBytes(class_of(100), kShadowSize + 100), 100u);
