@@ -6,11 +6,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/memory/table_reader.h"
-#include "report/table/row_reader.h"
 #include "report/table/snapshot_locks.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/pool_blocks.h"
-#include "sampler/contract/weight.h"
+#include "sampler/contract/shadow_words.h"
 
 namespace holdfast {
 namespace {
@@ -55,7 +54,7 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
     for (uint32_t i = 0; i < kShadowSlots; ++i) {
       const Offset row = CounterValue(chunk->slots[i]);
       if (!IsShadowedRow(row)) continue;
-      const std::optional<uint64_t> bytes = ReadShadowedBytes(size_class_of(row), CounterValue(chunk->slots[i + 1]));
+      const std::optional<uint32_t> bytes = CheckedShadowedBytes(size_class_of(row), CounterValue(chunk->slots[i + 1]));
       if (bytes.has_value()) blocks->push_back({AddressOfBlock(base + uint64_t{i} * kShadowGrain), *bytes, 1, row});
     }
   }

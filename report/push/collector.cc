@@ -119,23 +119,28 @@ void Collector::Tell(Watched* watched) {
   // What is resident changes while the table does not.
   if (watched->quiet.IsStill(records) && !table.WantsResident()) return TellAgain(watched);
   absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
-  if (!snapshot.ok()) return;  // being made, or damaged: the exporter says so
-  if (!snapshot->live_threads.empty()) watched->program.Look(table, &*snapshot);
-  watched->program.LookAtLibcMappings(table, &*snapshot);
-  watched->program.LookAtResident(table, &*snapshot);
-  if (watched->spool == nullptr && !Begin(watched, *snapshot)) return;
+  if (snapshot.ok())
+    TellAsItIs(watched, records, *std::move(snapshot));  // else being made, or damaged: the exporter says so
+}
+
+void Collector::TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
+  const TableFile& table = watched->table.table;
+  if (!snapshot.live_threads.empty()) watched->program.Look(table, &snapshot);
+  watched->program.LookAtLibcMappings(table, &snapshot);
+  watched->program.LookAtResident(table, &snapshot);
+  if (watched->spool == nullptr && !Begin(watched, snapshot)) return;
   watched->quiet.Begin(records);
   const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
     std::optional<NewProfile> made;
-    if ((snapshot->profiles & KindBit(kind)) == 0) return made;
-    const Profile now = BuildProfile(*snapshot, kind);
+    if ((snapshot.profiles & KindBit(kind)) == 0) return made;
+    const Profile now = BuildProfile(snapshot, kind);
     made = {.increase = IncreaseSince(told, now), .values = CumulativeValues(now)};
-    names_.Give(*snapshot, kind, &made->increase);
+    names_.Give(snapshot, kind, &made->increase);
     return made;
   };
-  if (!snapshot->resident_rows.empty()) TellResident(watched, *snapshot);
+  if (!snapshot.resident_rows.empty()) TellResident(watched, snapshot);
   TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet);
-  max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot->max_disk_bytes);
+  max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot.max_disk_bytes);
 }
 
 void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {

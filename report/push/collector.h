@@ -82,6 +82,10 @@ class Collector {
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
   bool Begin(Watched* watched, const Snapshot& snapshot);
   void Tell(Watched* watched);
+  // `records`: RecordsHash before the snapshot.
+  void TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot);
+  // Of one that has ended, and is not watched.
+  void TellLast(ProcessTable process, Snapshot snapshot);
   void TellAgain(Watched* watched);
   // Nothing of it is counted: it is as it is now, each time.
   void TellResident(Watched* watched, const Snapshot& snapshot);
@@ -118,7 +122,7 @@ class Collector {
   std::map<std::string, Watched> watched_;                // by folder, name and inode of the table
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;
-  std::set<std::string> ended_;  // of tables that are still there: told, by the same keys
+  std::set<std::string> ended_;  // not to be looked at again, by the same keys
   std::set<std::string> table_folders_, said_, told_here_;
   bool has_looked_ = false;
   Counts counts_;

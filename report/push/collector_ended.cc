@@ -43,21 +43,21 @@ std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<Outpu
 
 }  // namespace
 
+void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
+  Watched watched(std::move(process));
+  TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot));
+  if (watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+}
+
 void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
-  std::set<std::string> still_there;
   for (ProcessTable& process : ended) {
     std::string key = KeyOf(process);
-    const bool is_known = !has_looked_ || ended_.contains(key) || watched_.contains(key);
-    still_there.insert(std::move(key));
-    if (is_known) continue;
+    if (watched_.contains(key) || !ended_.insert(std::move(key)).second || !has_looked_) continue;
     // Older ones, as those of the first look, are told of where a push has begun with them: TellOfEarlier.
-    const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+    absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
     if (!snapshot.ok() || snapshot->process.start_wall_ns < options_.tell_all_begun_after_ns) continue;
-    Watched watched(std::move(process));
-    Tell(&watched);
-    if (watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+    if (!told_here_.contains(ProcessId(snapshot->process))) TellLast(std::move(process), *std::move(snapshot));
   }
-  ended_ = std::move(still_there);
   has_looked_ = true;
 }
 
@@ -81,11 +81,9 @@ void Collector::TellByTables(Spool* spool) {
         told_here_.insert(told.process);  // as if: it is another choice's
         continue;
       }
-      const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+      absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
       if (!snapshot.ok() || ProcessId(snapshot->process) != told.process) continue;
-      Watched watched(std::move(process));
-      Tell(&watched);
-      spool->Finish(told.process);
+      TellLast(std::move(process), *std::move(snapshot));
       break;
     }
   }

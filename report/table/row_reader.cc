@@ -7,13 +7,6 @@
 
 namespace holdfast {
 
-std::optional<uint64_t> ReadShadowedBytes(uint32_t size_class, uint32_t second) {
-  const uint64_t bytes = ShadowedBytes(size_class, second);
-  if (static_cast<uint32_t>(SizeClass(bytes)) != size_class) return std::nullopt;
-  if (bytes > kShadowGrain && (second & kShadowSize) == 0) return std::nullopt;
-  return bytes;
-}
-
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
   const bool sized = row.profile == ProfileKind::kHeap || row.profile == ProfileKind::kMap;
   if (static_cast<int>(row.profile) >= kProfileKinds) return false;

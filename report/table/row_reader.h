@@ -3,7 +3,6 @@
 #define HOLDFAST_REPORT_TABLE_ROW_READER_H_
 
 #include <cstdint>
-#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "report/table/snapshot.h"
@@ -13,10 +12,6 @@ namespace holdfast {
 
 // Everything but `stack` and `times`. False: it is of no kind that there is.
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info);
-
-// The size of a block that the shadow map leads to, by its row's size class and its second word. Nothing: another block has lain
-// there between the two.
-std::optional<uint64_t> ReadShadowedBytes(uint32_t size_class, uint32_t second);
 
 // `bytes`: the table, of which `limit` may hold records. What cannot be read is left out.
 // `row_index`: by place, index into Snapshot::rows.

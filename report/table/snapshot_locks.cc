@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "report/table/row_reader.h"
+#include "sampler/contract/shadow_words.h"
 
 namespace holdfast {
 namespace {
@@ -138,7 +138,7 @@ class LockReader {
         if (!IsShadowedRow(row)) continue;
         const auto* found = At<Row>(row);
         const auto block =
-            found != nullptr ? ReadShadowedBytes(found->size_class, CounterValue(word[1])) : std::nullopt;
+            found != nullptr ? CheckedShadowedBytes(found->size_class, CounterValue(word[1])) : std::nullopt;
         if (block.has_value()) FindLocksIn(address, *block, row, locks);
         break;
       }

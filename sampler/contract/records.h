@@ -279,7 +279,8 @@ inline constexpr uint32_t kAgedOneIn = 384;
 // who comes first has it.
 inline constexpr int kShadowShift = 19, kShadowGrain = 16;
 inline constexpr uint32_t kShadowSlots = (1 << kShadowShift) / kShadowGrain;
-inline constexpr uint32_t kShadowSize = uint32_t{1} << 31;  // and of tables of which an Offset is smaller alone
+inline constexpr uint32_t kShadowSize = uint32_t{1}
+                                        << 31;  // in a word that is a size; Offsets of rows are smaller: BeginShadow
 inline constexpr uint32_t kShadowChunks = 4096;
 // Of larger blocks than kMakesChunk there are too few for a chunk of their own: those have a word where others lie as well.
 inline constexpr uint64_t kMakesChunk = 1024, kLargestShadowed = 16 << 10;
@@ -290,13 +291,6 @@ struct ShadowDirectory {
   std::atomic<uint64_t> chunks[kShadowChunks];
 };
 static_assert(sizeof(ShadowChunk) == (128 << 10) + 4);
-// Whether a block begins there, and its row is what the word says.
-inline bool IsShadowedRow(uint32_t word) { return static_cast<int32_t>(word) > 0; }
-// The bytes of a block in a row of this size class, and with this second word: its lower half says them.
-static_assert(kLargestShadowed <= UINT16_MAX);
-inline uint32_t ShadowedBytes(uint32_t size_class, uint32_t second) {
-  return size_class <= kShadowGrain ? size_class : static_cast<uint16_t>(second);
-}
 
 // How many waits or holds were how long, by TimeBucket (time_buckets.h). A part is made when the first length of its two octaves
 // comes: most locks need three to five of them, a third of a KiB.

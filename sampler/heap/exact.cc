@@ -246,9 +246,9 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   const Offset row = word->exchange(0, std::memory_order_relaxed);
   if (!IsShadowedRow(row)) return {};  // it is freed twice at once
   const uint16_t size_class = table->At<Row>(row)->size_class;
-  const uint32_t bytes = ShadowedBytes(size_class, word[1].load(std::memory_order_relaxed));
+  const std::optional<uint32_t> bytes = CheckedShadowedBytes(size_class, word[1].load(std::memory_order_relaxed));
   // Where its free was not seen, and another block has begun in its second word since: about.
-  return {row, SizeClass(bytes) == size_class ? bytes : static_cast<uint32_t>(SizeClassUpperEdge(size_class))};
+  return {row, bytes.value_or(static_cast<uint32_t>(SizeClassUpperEdge(size_class)))};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {

@@ -64,8 +64,8 @@ HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   if (kept == 0 && walked_end_ != 0) *word++ = {walked_end_, 0};
   while (from != walked_) {
     --from, --pc;
-    const Kept& outer =
-        *frame;  // number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp
+    // Number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp.
+    const Kept& outer = *frame;
     if (from->fp_read_at != 0 && outer.fp_matters) *word++ = {from->fp_read_at, outer.fp};
     if (&outer != kept_) *word++ = {outer.sp - kWordBytes, outer.pc};
     const bool fp_matters = from->uses_fp || (from->fp_read_at == 0 && outer.fp_matters);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sampler/contract/shadow_words.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {

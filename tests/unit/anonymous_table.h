@@ -13,6 +13,7 @@ namespace holdfast {
 
 inline SharedTable* UseAnonymousTable(uint64_t bytes = 8 << 20) {
   auto* header = static_cast<TableHeader*>(MapAnonymous(bytes));
+  header->magic = kTableMagic;
   header->cap_bytes = bytes;
   header->used = sizeof(TableHeader) / kUnit;
   header->backed = static_cast<uint32_t>(bytes / kUnit);  // so that it never grows

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "report/table/row_reader.h"
 #include "sampler/contract/weight.h"
 #include "sampler/heap/exact.h"
 #include "tests/unit/anonymous_table.h"
@@ -40,10 +39,10 @@ class ShadowMap : public ::testing::Test {
     return row;
   }
   // As a reader of the table finds it.
-  std::optional<uint64_t> BytesRead(uintptr_t address) {
+  std::optional<uint32_t> BytesRead(uintptr_t address) {
     const std::atomic<uint32_t>* word = WordOf(address);
     if (!IsShadowedRow(word[0])) return std::nullopt;
-    return ReadShadowedBytes(table_->At<Row>(word[0])->size_class, word[1]);
+    return CheckedShadowedBytes(table_->At<Row>(word[0])->size_class, word[1]);
   }
 
   SharedTable* table_;
@@ -57,7 +56,7 @@ TEST_F(ShadowMap, SmallBlocksHaveAWordEach) {
   for (const bool again : {false, true}) {
     for (uintptr_t bytes = 1; bytes <= kShadowGrain; ++bytes) {
       const uintptr_t address = kStart + bytes * kShadowGrain;
-      EXPECT_EQ(BytesRead(address), again ? std::nullopt : std::optional<uint64_t>(bytes));
+      EXPECT_EQ(BytesRead(address), again ? std::nullopt : std::optional<uint32_t>(bytes));
       const Shadowed taken = Take(address);
       EXPECT_EQ(taken.row, again ? 0 : rows[bytes - 1]);
       if (!again) EXPECT_EQ(taken.bytes, bytes);
@@ -121,12 +120,12 @@ TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsAboutAsLargeAsItWas) {
 
 TEST(ShadowedBytes, OfTwoBlocksAreNone) {
   const auto class_of = [](uint64_t bytes) { return static_cast<uint32_t>(SizeClass(bytes)); };
-  EXPECT_EQ(ReadShadowedBytes(class_of(100), kShadowSize + 100), 100u);
-  EXPECT_EQ(ReadShadowedBytes(class_of(100), kShadowSize + 200), std::nullopt);
-  EXPECT_EQ(ReadShadowedBytes(class_of(100), 0), std::nullopt) << "freed";
-  EXPECT_EQ(ReadShadowedBytes(class_of(100), 100), std::nullopt) << "a row";
-  EXPECT_EQ(ReadShadowedBytes(class_of(7), kShadowSize + 100), 7u);
-  EXPECT_EQ(ReadShadowedBytes(kNoSizeClass, kShadowSize + 100), std::nullopt);
+  EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 100), 100u);
+  EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 200), std::nullopt);
+  EXPECT_EQ(CheckedShadowedBytes(class_of(100), 0), std::nullopt) << "freed";
+  EXPECT_EQ(CheckedShadowedBytes(class_of(100), 100), std::nullopt) << "a row";
+  EXPECT_EQ(CheckedShadowedBytes(class_of(7), kShadowSize + 100), 7u);
+  EXPECT_EQ(CheckedShadowedBytes(kNoSizeClass, kShadowSize + 100), std::nullopt);
 }
 
 // Else a row far behind looked like a size.

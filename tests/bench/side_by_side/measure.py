@@ -149,14 +149,12 @@ def measure(results, top, build, configurations, quick, wanted):
         inputs = os.path.join(scratch, "inputs")
         os.mkdir(inputs)
         runner = Runner(results, scratch, quick)
+        # Where every allocation is recorded: as often as bare, as these have bounds of their own.
+        recording = [dataclasses.replace(c, slow=1) for c in configurations if c.name in ("bare", "every", "heaptrack")]
         for work in program_works(build, inputs, quick):
             if wanted(work.name):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
-        # Where every allocation is recorded: as often as bare, as these have bounds of their own.
-        recording = [dataclasses.replace(c, slow=1) for c in configurations if c.name in ("bare", "every", "heaptrack")]
-        if len(recording) > 1:
-            for work in program_works(build, inputs, quick):
-                if wanted(work.name) and work.name in bounds.EVERY:
+                if work.name in bounds.EVERY and len(recording) > 1:
                     runner.interleaved([work], recording, 2 if quick else 7)
         # Long enough that few runs tell.
         for work in allocating_works(build, quick):
