@@ -43,7 +43,7 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
   const auto chunk = std::make_unique<ShadowChunk>();
   absl::flat_hash_map<Offset, uint32_t> size_classes;  // of rows that were read
   const auto size_class_of = [&](Offset row) {
-    const auto [known, added] = size_classes.emplace(row, kNoSizeClass);
+    const auto [known, added] = size_classes.emplace(row, UINT32_MAX);  // which no block fits
     if (Row read; added && reader.Read(row, &read, sizeof read)) known->second = read.size_class;
     return known->second;
   };

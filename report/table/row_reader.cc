@@ -10,11 +10,12 @@ namespace holdfast {
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
   const bool sized = row.profile == ProfileKind::kHeap || row.profile == ProfileKind::kMap;
   if (static_cast<int>(row.profile) >= kProfileKinds) return false;
-  if (sized && row.size_class > SizeClass(UINT64_MAX)) return false;
+  const bool of_all_sizes = row.profile == ProfileKind::kHeap && row.size_class == kNoSizeClass;
+  if (sized && !of_all_sizes && row.size_class > SizeClass(UINT64_MAX)) return false;
   if (IsLockKind(row.profile) && static_cast<int>(row.wait) >= kWaitKinds) return false;
   info->place = place;
   info->profile = row.profile;
-  info->class_bytes = sized ? SizeClassUpperEdge(row.size_class) : 0;
+  info->class_bytes = sized && !of_all_sizes ? SizeClassUpperEdge(row.size_class) : 0;
   const auto count = [&](int i) { return static_cast<double>(CounterValue(row.sums[i])) / (1 << kCountFractionBits); };
   const auto amount = [&](int i) {
     return static_cast<double>(CounterValue(row.sums[i])) / (1 << kAmountFractionBits);

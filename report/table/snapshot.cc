@@ -263,6 +263,7 @@ class SnapshotReader {
     RowInfo info{};
     if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of no known kind", offset);
     info.stack = stack;
+    if (snapshot->stacks[stack].overflow) info.class_bytes = 0;
     if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread counts nowhere else
       Snapshot::Totals& totals = snapshot->totals;
       totals.alloc_calls += static_cast<uint64_t>(info.sums[kAllocObjects]);

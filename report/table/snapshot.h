@@ -36,7 +36,7 @@ struct RowInfo {
   uint32_t stack;  // index into Snapshot::stacks
   ProfileKind profile;
   WaitKind wait;
-  uint64_t class_bytes;  // upper edge of the size class, heap and map rows; of each stack, thread rows
+  uint64_t class_bytes;  // upper edge of the size class, heap and map rows, 0 in [overflow]; of each stack, thread rows
   uint8_t mark = 0;      // map rows: a MappingKind; exception rows: ThrownBits
   uint16_t number = 0;   // LockInfo::number where samples are kept apart by lock; ThrownType::number; 0 = not
   std::array<double, kRowSums>

@@ -185,7 +185,7 @@ struct Row {
     uint8_t thrown;       // exception rows: ThrownBits
   };
   uint16_t
-      size_class;  // SizeClass(bytes) in heap rows, see sampler/contract/weight.h; in lock rows 0, or the number of
+      size_class;  // SizeClass(bytes) in heap rows (sampler/contract/weight.h; kNoSizeClass: all sizes); in lock rows 0, or the number of
   // the lock if they are kept apart (LockRecord::number); in exception rows ThrownType::number; in thread rows StackNumber
   Offset older;  // heap rows: the one that was made before, of any stack (RecordShard::newest_row)
   // Heap rows: the newest AgeCell; of a row that belongs to a thread, the row beside it (kAgedOwner), which has them. 0: none.

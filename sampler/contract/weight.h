@@ -81,7 +81,7 @@ inline constexpr int SizeClass(uint64_t bytes) {
   const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
   return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
 }
-inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others
+inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others: of a row of all sizes, see OwnOverflowRow
 inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
   if (size_class <= 16) return static_cast<uint64_t>(size_class);
   const int octave = 4 + (size_class - 17) / 8;

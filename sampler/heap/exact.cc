@@ -28,7 +28,7 @@ HOLDFAST_WARM FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, 
   if (!overflows) {
     if (Row* own = FindOwnRow(table, stack, owner, size_class)) return {own, true};
   }
-  if (Row* own = OwnOverflowRow(table, owner)) {
+  if (Row* own = OwnOverflowRow(table, owner, size_class)) {
     if (!overflows) table->Count(Loss::kStackTableFull);
     return {own, false};
   }
@@ -109,14 +109,25 @@ HOLDFAST_WARM std::atomic<uint32_t>* WordFor(SharedTable* table, uintptr_t addre
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
+bool IsFreeFor(const std::atomic<uint32_t>* word, uint64_t bytes) {
+  return !IsShadowedRow(word[0].load(std::memory_order_relaxed)) &&
+         (bytes <= kShadowGrain || !IsShadowedRow(word[1].load(std::memory_order_relaxed)));
+}
+
 // The word of a block that may have one, if no other sample stands there, in the shadow map or in the live table; null: to be looked
 // at more closely.
-std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block) {
+std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
-  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) &&
-                       LIKELY(!IsShadowedRow(word->load(std::memory_order_relaxed))) && LIKELY(!IsCounted(block));
+  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) && IsFreeFor(word, bytes) &&
+                       LIKELY(!IsCounted(block));
   return is_free ? word : nullptr;
+}
+
+// A sample that still stands where a block was just allocated was freed where we did not see it.
+HOLDFAST_WARM void FreeUnseen(const void* block, uint64_t bytes) {
+  RecordFree(block);
+  if (bytes > kShadowGrain) RecordFree(static_cast<const char*>(block) + kShadowGrain);
 }
 
 // Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
@@ -188,9 +199,8 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
   const OwnTime own_time(recorded, thread);
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
-  std::atomic<uint32_t>* const word = FreeWord(recorded, block);
-  // A sample that still stands at this address was freed where we did not see it.
-  if (UNLIKELY(word == nullptr)) RecordFree(block);
+  std::atomic<uint32_t>* const word = FreeWord(recorded, block, bytes);
+  if (UNLIKELY(word == nullptr)) FreeUnseen(block, bytes);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
     AddAllocExact(recorded, thread, row, bytes);
     if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
@@ -227,7 +237,7 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {
   if (!process.options.replay || !MayBeExactHere()) return;
   // While there is room: what comes once the table is full goes the short way, too.
-  if (thread.owner != 0) OwnOverflowRow(table, static_cast<uint8_t>(thread.owner));
+  if (thread.owner != 0) MakeOwnOverflowRows(table, static_cast<uint8_t>(thread.owner));
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
   // From now on a free asks the shadow map, too: before the first block that only that knows.
@@ -235,6 +245,16 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   SetExactHere(thread);
   exact_interval_count.store(interval_count, std::memory_order_release);
 }
+
+namespace {
+
+uint32_t AverageBytes(const Row& row) {
+  const uint64_t objects = row.sums[kAllocObjects].load(std::memory_order_relaxed) >> kCountFractionBits;
+  const uint64_t bytes = row.sums[kAllocSpace].load(std::memory_order_relaxed) >> kAmountFractionBits;
+  return objects != 0 ? static_cast<uint32_t>(bytes / objects) : 0;
+}
+
+}  // namespace
 
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
@@ -245,10 +265,10 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};
   const Offset row = word->exchange(0, std::memory_order_relaxed);
   if (!IsShadowedRow(row)) return {};  // it is freed twice at once
-  const uint16_t size_class = table->At<Row>(row)->size_class;
-  const std::optional<uint32_t> bytes = CheckedShadowedBytes(size_class, word[1].load(std::memory_order_relaxed));
+  const Row& of = *table->At<Row>(row);
+  const std::optional<uint32_t> bytes = CheckedShadowedBytes(of.size_class, word[1].load(std::memory_order_relaxed));
   // Where its free was not seen, and another block has begun in its second word since: about.
-  return {row, bytes.value_or(static_cast<uint32_t>(SizeClassUpperEdge(size_class)))};
+  return {row, bytes.has_value() ? *bytes : AverageBytes(of)};
 }
 
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {

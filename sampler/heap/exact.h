@@ -94,11 +94,10 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
                                     : bytes <= kLargestShadowed                 ? SizeClass(bytes)
                                                                                 : kNoSizeClass;
         const Offset row_at = walk->RowFor(recorded, size_class);
-        if (LIKELY(row_at != 0) && LIKELY(!IsShadowedRow(word->load(std::memory_order_relaxed))) &&
-            LIKELY(!IsCounted(block))) {
+        if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && PutShadowedSize(word, bytes)) {
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
-          PutShadow(word, row_at, bytes);
+          PutShadowedRow(word, row_at);
           Unmute(thread);
           return true;
         }

@@ -39,12 +39,23 @@ struct Shadowed {
   uint32_t bytes = 0;
 };
 
-// Of a block that has just been allocated, at its word.
-HOLDFAST_HOT inline void PutShadow(std::atomic<uint32_t>* word, Offset row, uint64_t bytes) {
-  if (LIKELY(bytes > kShadowGrain))
-    word[1].store(kShadowSize + static_cast<uint32_t>(bytes), std::memory_order_relaxed);
-  // Release: a reader that finds the row's Offset finds the row and the size.
+// Of a block that has just been allocated, at its word: first its size. False: another still stands in its place, whose free was not
+// seen. Then the row: `release`, as a reader that finds it finds the row's record and the size.
+HOLDFAST_HOT inline bool PutShadowedSize(std::atomic<uint32_t>* word, uint64_t bytes) {
+  if (UNLIKELY(IsShadowedRow(word[0].load(std::memory_order_relaxed)))) return false;
+  if (LIKELY(bytes > kShadowGrain)) {
+    if (UNLIKELY(IsShadowedRow(word[1].load(std::memory_order_relaxed)))) return false;
+    word[1].store(ShadowedSize(bytes), std::memory_order_relaxed);
+  }
+  return true;
+}
+HOLDFAST_HOT inline void PutShadowedRow(std::atomic<uint32_t>* word, Offset row) {
   word->store(row, std::memory_order_release);
+}
+// Both, whatever stands there.
+inline void PutShadow(std::atomic<uint32_t>* word, Offset row, uint64_t bytes) {
+  if (bytes > kShadowGrain) word[1].store(ShadowedSize(bytes), std::memory_order_relaxed);
+  PutShadowedRow(word, row);
 }
 
 // The word of `address`, or null if there is none yet. That of null is the table's first word, which looks like a row.

@@ -1,7 +1,9 @@
 #include "sampler/tables/stack_rows.h"
 
+#include <algorithm>
 #include <bit>
 
+#include "sampler/contract/weight.h"
 #include "sampler/tables/children.h"
 #include "sampler/tables/record_lists.h"
 
@@ -10,13 +12,17 @@ namespace {
 
 constinit HashIndex rows_by_key;  // of stacks that have more than kListedRows
 
-constinit std::atomic<Offset> overflow_rows[kMostOwners + 1] = {};  // by owner, who alone uses his own
+// By owner, who alone uses his own; the last is of all larger blocks.
+constexpr uint16_t kOverflowRows = kShadowGrain + 2;
+constinit std::atomic<Offset> overflow_rows[kMostOwners + 1][kOverflowRows] = {};
 
 }  // namespace
 
 void ForgetRows() {
   rows_by_key.Forget();
-  for (auto& row : overflow_rows) row.store(0, std::memory_order_relaxed);
+  for (auto& rows : overflow_rows) {
+    for (auto& row : rows) row.store(0, std::memory_order_relaxed);
+  }
 }
 
 void NoteRow(SharedTable* table, Row* row) { Push(table, table->shard().newest_row, row, &Row::older); }
@@ -99,14 +105,19 @@ HOLDFAST_WARM Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, u
   return FindOrMakeRow(table, stack, {ProfileKind::kHeap, owner, size_class});
 }
 
-Row* OwnOverflowRow(SharedTable* table, uint8_t owner) {
-  std::atomic<Offset>& known = overflow_rows[owner];
+Row* OwnOverflowRow(SharedTable* table, uint8_t owner, uint16_t size_class) {
+  if (size_class > kShadowGrain) size_class = kNoSizeClass;
+  std::atomic<Offset>& known = overflow_rows[owner][std::min<uint16_t>(size_class, kOverflowRows - 1)];
   if (const Offset at = known.load(std::memory_order_relaxed); LIKELY(at != 0)) {
     if (Row* row = table->At<Row>(at); LIKELY(!IsFull(*row))) return row;
   }
-  Row* row = FindOwnRow(table, table->At<Stack>(table->header()->overflow_stack), owner, 0);
+  Row* row = FindOwnRow(table, table->At<Stack>(table->header()->overflow_stack), owner, size_class);
   if (row != nullptr) known.store(table->OffsetOf(row), std::memory_order_relaxed);
   return row;
+}
+
+void MakeOwnOverflowRows(SharedTable* table, uint8_t owner) {
+  for (uint16_t size_class = 0; size_class < kOverflowRows; ++size_class) OwnOverflowRow(table, owner, size_class);
 }
 
 bool MakeSpecialStacks(SharedTable* table) {

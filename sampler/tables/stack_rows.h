@@ -16,8 +16,10 @@ Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_
 
 // The same for heap samples at interval 1, a row that `owner` alone allocates in. Null: the table is full.
 Row* FindOwnRow(SharedTable* table, Stack* stack, uint8_t owner, uint16_t size_class);
-// That of the overflow stack, of all size classes. Null: it was not asked for while there was room.
-Row* OwnOverflowRow(SharedTable* table, uint8_t owner);
+// Those of the overflow stack: one of all blocks that have their size in the shadow map (kNoSizeClass), and one for each smaller size, which
+// the row itself says there (ShadowChunk). Null: it was not asked for while there was room.
+Row* OwnOverflowRow(SharedTable* table, uint8_t owner, uint16_t size_class);
+void MakeOwnOverflowRows(SharedTable* table, uint8_t owner);
 
 // Adds a heap row to the list of all (RecordShard::newest_row).
 void NoteRow(SharedTable* table, Row* row);

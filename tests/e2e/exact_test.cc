@@ -180,7 +180,9 @@ TEST_F(Exact, EverNewStacksLoseNothingWhetherTheTableIsFullOrNot) {
         EXPECT_LE(total.at("alloc_objects"), known[0].alloc_objects + 1000);
         const Values made = heap.SumLeaf("make_block"), overflow = heap.SumAny("[overflow]");
         EXPECT_EQ(made.at("inuse_objects"), 0);
+        EXPECT_EQ(made.at("inuse_space"), 0);
         EXPECT_LE(overflow.at("inuse_objects"), 60);
+        EXPECT_LE(overflow.at("inuse_space"), 60'000);
         if (of.fills) {
           EXPECT_GE(made.at("alloc_objects") + overflow.at("alloc_objects"), known[0].alloc_objects);
           EXPECT_EQ(heap.CommentNumber("lost stack-table-full"), overflow.at("alloc_objects"));
@@ -206,6 +208,37 @@ TEST_F(Exact, AllThreadsGoTheShortWayWhereTheTableIsFull) {
   const int64_t lost = heap[0].CommentNumber("lost stack-table-full");
   EXPECT_GT(lost, 100'000);
   EXPECT_LE(heap[0].Comment("lost ages-full").has_value() ? heap[0].CommentNumber("lost ages-full") : 0, lost / 50);
+  // Small and large blocks of them have rows of their own, and are one sample.
+  const Values overflow = heap[0].SumAny("[overflow]");
+  EXPECT_LE(overflow.at("inuse_objects"), 60);
+  EXPECT_LE(overflow.at("inuse_space"), 60'000);
+  EXPECT_EQ(
+      std::count_if(heap[0].samples.begin(), heap[0].samples.end(),
+                    [](const DecodedSample& sample) { return sample.frames.size() == 1 && sample.numbers.empty(); }),
+      1);
+}
+
+// Of blocks that another allocator's free, say, has taken back as many are found when others take their place as by the long way; and
+// what took their place is known as it is.
+TEST_F(Exact, BlocksThatWereFreedUnseenAreFoundByThoseInTheirPlace) {
+  std::map<std::string, Values> small;
+  for (const char* replay : {"0", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult r = RunAs(Launch::kPreload, {"unseen_frees"}, {{"heap-interval", "1"}, {"replay", replay}});
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u);
+    for (const Known& known : KnownHeap(r.out)) {
+      const Values made = heap[0].SumLeaf(known.function);
+      EXPECT_EQ(made.at("alloc_objects"), known.alloc_objects);
+      EXPECT_EQ(made.at("alloc_space"), known.alloc_space);
+    }
+    EXPECT_EQ(heap[0].SumLeaf("make_large").at("inuse_objects"), 0);
+    EXPECT_EQ(heap[0].SumLeaf("make_large").at("inuse_space"), 0);
+    small[replay] = heap[0].SumLeaf("make_small");
+    EXPECT_EQ(small[replay]["inuse_space"], small[replay]["inuse_objects"] * 8);
+  }
+  EXPECT_LE(small["1"]["inuse_objects"], small["0"]["inuse_objects"]);
 }
 
 // A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.

@@ -30,6 +30,7 @@ class ShadowMap : public ::testing::Test {
   Offset RowOf(uint64_t bytes) {
     auto* row = table_->New<Row>();
     row->size_class = static_cast<uint16_t>(SizeClass(bytes));
+    for (const uint64_t of : {bytes, bytes - 2}) AddOwnAlloc(row, of);  // on average one less
     return table_->OffsetOf(row);
   }
   Shadowed Take(uintptr_t address) { return TakeExact(table_, reinterpret_cast<const void*>(address)); }
@@ -113,8 +114,20 @@ TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsAboutAsLargeAsItWas) {
     EXPECT_EQ(BytesRead(kStart), std::nullopt);
     const Shadowed taken = Take(kStart);
     EXPECT_EQ(taken.row, row);
-    EXPECT_EQ(taken.bytes, SizeClassUpperEdge(SizeClass(bytes)));
+    EXPECT_EQ(taken.bytes, bytes - 1) << "as those of its row are on average";
     EXPECT_EQ(Take(kStart + kShadowGrain).row, other);
+  }
+}
+
+// One that begins in its place, or 16 bytes before it. In the second 16 bytes of one of up to 16 bytes another may begin.
+TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsFoundByTheNext) {
+  for (const uintptr_t before : {uintptr_t{0}, uintptr_t{kShadowGrain}}) {
+    const uintptr_t second = kStart + before;
+    const Offset stale = Put(second, 16);
+    EXPECT_FALSE(PutShadowedSize(WordOf(kStart), 17));
+    EXPECT_EQ(PutShadowedSize(WordOf(kStart), 16), before != 0);
+    EXPECT_EQ(Take(second).row, stale) << "it is untouched";
+    EXPECT_TRUE(PutShadowedSize(WordOf(kStart), 17));
   }
 }
 
@@ -125,7 +138,15 @@ TEST(ShadowedBytes, OfTwoBlocksAreNone) {
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), 0), std::nullopt) << "freed";
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), 100), std::nullopt) << "a row";
   EXPECT_EQ(CheckedShadowedBytes(class_of(7), kShadowSize + 100), 7u);
-  EXPECT_EQ(CheckedShadowedBytes(kNoSizeClass, kShadowSize + 100), std::nullopt);
+  EXPECT_EQ(CheckedShadowedBytes(UINT32_MAX, kShadowSize + 100), std::nullopt) << "of a row that cannot be read";
+}
+
+TEST(ShadowedBytes, OfARowOfAllSizesAreInTheSecondWord) {
+  for (const uint32_t bytes : {17u, 100u, uint32_t{kLargestShadowed}}) {
+    EXPECT_EQ(ShadowedBytes(kNoSizeClass, ShadowedSize(bytes)), bytes);
+    EXPECT_EQ(CheckedShadowedBytes(kNoSizeClass, ShadowedSize(bytes)), bytes);
+  }
+  EXPECT_EQ(CheckedShadowedBytes(kNoSizeClass, 100), std::nullopt) << "a row";
 }
 
 // Else a row far behind looked like a size.

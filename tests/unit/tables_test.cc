@@ -159,7 +159,7 @@ TEST(SharedTable, AgesLeaveRoomForWhatKnowsWhichBlocksLive) {
   std::vector<Row*> rows;
   for (TaggedPc pc = 1;; ++pc) {
     Row* row = FindOwnRow(table, InternStack(table, Trace({pc})), 1, 1);
-    if (row == nullptr || OwnOverflowRow(table, 1) == nullptr || table->IsFull(sizeof(Stack))) break;
+    if (row == nullptr || OwnOverflowRow(table, 1, 1) == nullptr || table->IsFull(sizeof(Stack))) break;
     rows.push_back(row);
   }
   size_t aged = 0;
