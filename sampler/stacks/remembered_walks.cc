@@ -20,6 +20,20 @@ WalkMemory* WalkMemory::MakeSlow(ThreadState& thread) {
   return made;
 }
 
+HOLDFAST_WARM RememberedWalk* WalkMemory::FindByWord(const CallerRegisters& caller) {
+  const uint64_t start = StartOf(caller);
+  const Innermost& innermost = innermost_[start >> 54];
+  static_assert(kInnermost == 1 << (64 - 54));
+  // Of this sp: so the place lies on the thread's own stack (see ForgetStarts).
+  if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
+  RememberedWalk* const walk = FindIn(caller, SetOf(start, *innermost.place));
+  if (LIKELY(walk != nullptr)) {
+    At(found_)->nexts[history_] = static_cast<uint16_t>(PlaceOf(*walk) / alignof(RememberedWalk));
+    Found(PlaceOf(*walk));
+  }
+  return walk;
+}
+
 HOLDFAST_WARM RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
   const StackBounds& bounds = thread_state.stack_bounds;
   if (UNLIKELY(caller.sp - bounds.low >= bounds.high - bounds.low)) return nullptr;
@@ -130,6 +144,8 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
 }
 
 void WalkMemory::ForgetStarts() {
+  found_ = 0;
+  for (uint16_t& next : none_.nexts) next = 0;
   for (Innermost& innermost : innermost_) {
     if (innermost.sp != 0) innermost.sp = 0;
   }

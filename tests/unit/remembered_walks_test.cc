@@ -2,6 +2,7 @@
 // being others, it is made anew.
 #include "sampler/stacks/remembered_walks.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -207,6 +208,26 @@ TEST_F(RememberedWalks, ManyCallersOfOneFunctionAreFound) {
     }
   }
   (std::make_integer_sequence<int, 24>());
+}
+
+// In a loop: what comes after a walk depends on those before it. So each is found without a look at where it began.
+TEST_F(RememberedWalks, WhatCameNextIsComparedFirst) {
+  fixture_ = this;
+  RememberedWalk* (*const callers[])() = {&Caller<0>, &Caller<1>, &Caller<2>};
+  std::vector<RememberedWalk*> kept;
+  std::vector<int> in_turn = {0, 1, 2};
+  for (int round = 0; round < 20; ++round) in_turn.insert(in_turn.end(), {0, 1, 0, 2});
+  for (const int caller : in_turn) {
+    find_ = kept.size() == std::size(callers);
+    RememberedWalk* const walk = callers[caller]();
+    ASSERT_NE(walk, nullptr);
+    if (!find_) kept.push_back(walk);
+    EXPECT_EQ(walk, kept[static_cast<size_t>(caller)]);
+  }
+  for (const int other : {1, 2}) {
+    const uint32_t place = memory_->PlaceOf(*kept[static_cast<size_t>(other)]);
+    EXPECT_THAT(kept[0]->nexts, ::testing::Contains(place / alignof(RememberedWalk)));
+  }
 }
 
 TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
