@@ -41,8 +41,11 @@ int64_t Since(uint64_t mark, uint64_t integral) {
 
 // Of a slot that nobody waits in: what was waited and not attributed, or (negative) attributed and not waited. The latter where a
 // waiter went at a time before the one up to which waiting was attributed to a holder just then; else the next wait makes up for it.
+// Nothing while somebody is in it after all, who will see that the slot is gone (AddWaiters): W is not known then, and stays as it is.
 int64_t SettleForGood(LockSlot* slot) {
-  const uint64_t integral = IntegralAt(slot->waiting.load(std::memory_order_acquire), 0);
+  const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
+  if ((waiting & kWaitersMask) != 0) return 0;
+  const uint64_t integral = IntegralAt(waiting, 0);
   const uint64_t ns = (integral - slot->mark.exchange(integral, std::memory_order_relaxed)) & kIntegralMask;
   return static_cast<int64_t>(ns) - (ns > kIntegralMask - kMostBehindNs ? static_cast<int64_t>(kIntegralMask) + 1 : 0);
 }

@@ -140,6 +140,23 @@ TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillAttributed) {
   }
 }
 
+// It had found the slot before that was given up, and takes itself out again once it sees that. Meanwhile it may be in the sum of what
+// is left: as if it had waited since the machine was started.
+TEST_F(IdleSlots, AWaiterThatComesTooLateIsInNoSum) {
+  LockSlot* slot = WaitedFor(0);
+  const uint64_t waiter = static_cast<uint64_t>(MonotonicNs()) << kWaitersBits | 1;
+  slot->waiting.fetch_add(waiter);
+  EXPECT_EQ(LeftoverOf(slot).ns, 0);
+  slot->waiting.fetch_sub(waiter);
+  EXPECT_EQ(LeftoverOf(slot).ns, 0);
+  // What is left nevertheless is not lost.
+  slot->waiting.fetch_add(static_cast<uint64_t>(-kMs) << kWaitersBits);
+  slot->waiting.fetch_add(waiter);
+  EXPECT_EQ(LeftoverOf(slot).ns, 0);
+  slot->waiting.fetch_sub(waiter);
+  EXPECT_EQ(LeftoverOf(slot).ns, kMs);
+}
+
 // At most as many unlocks go the longer way as are said.
 TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
   LockWait wait;
