@@ -13,9 +13,10 @@ namespace holdfast {
 // Whether a block begins there, and its row is what the word says.
 inline bool IsShadowedRow(uint32_t word) { return static_cast<int32_t>(word) > 0; }
 
-// The second word of a block, and the other way round: the bytes of a block in a row of this size class, and with this second word, of which the lower half says them.
+// The second word of a block of more than kShadowGrain bytes.
 static_assert(kLargestShadowed <= UINT16_MAX);
 inline uint32_t ShadowedSize(uint64_t bytes) { return kShadowSize + static_cast<uint32_t>(bytes); }
+// The bytes of a block in a row of this size class, and with this second word, of which the lower half says them.
 inline uint32_t ShadowedBytes(uint32_t size_class, uint32_t second) {
   return size_class <= kShadowGrain ? size_class : static_cast<uint16_t>(second);
 }

@@ -21,7 +21,7 @@ struct FoundRow {
   bool known;  // it is this thread's and this stack's: may be remembered. Others count what comes to them
 };
 
-// Where the table is full: the thread's own of the overflow stack, or one of all threads.
+// Where the table is full: one of the thread's own of the overflow stack, or that of all threads.
 HOLDFAST_WARM FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
   const auto owner = static_cast<uint8_t>(thread.owner);
   const bool overflows = table->OffsetOf(stack) == table->header()->overflow_stack;  // which is counted
@@ -236,10 +236,10 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
 
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {
   if (!process.options.replay || !MayBeExactHere()) return;
-  // While there is room: what comes once the table is full goes the short way, too.
-  if (thread.owner != 0) MakeOwnOverflowRows(table, static_cast<uint8_t>(thread.owner));
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
+  // While there is room: what comes once the table is full goes the short way, too.
+  if (thread.owner != 0) MakeOwnOverflowRows(table, static_cast<uint8_t>(thread.owner));
   // From now on a free asks the shadow map, too: before the first block that only that knows.
   BeginWithoutCounters();
   SetExactHere(thread);

@@ -8,6 +8,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
+#include "sampler/process/bounded_wait.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/scratch.h"
@@ -50,12 +51,18 @@ void MakeOwnershipPage() {
 
 bool OwnState() {
   if (ownership == nullptr || LIKELY(ownership->state.load(std::memory_order_acquire) == kOurs)) return true;
-  uint32_t emptied = kEmptied;
-  // A second thread of the child that comes here meanwhile just does not record.
-  if (!ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) return false;
-  BeginChild(ownership->forked_pid.load(std::memory_order_relaxed));
-  ownership->state.store(kOurs, std::memory_order_release);
-  return true;
+  {
+    const SignalsBlocked blocked;
+    uint32_t emptied = kEmptied;
+    if (ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) {
+      BeginChild(ownership->forked_pid.load(std::memory_order_relaxed));
+      ownership->state.store(kOurs, std::memory_order_release);
+      return true;
+    }
+  }
+  // Another thread of the child is at it: some 10 µs.
+  AwaitBounded([] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
+  return ownership->state.load(std::memory_order_acquire) == kOurs;
 }
 
 bool EnterSlow(ThreadState& thread) {

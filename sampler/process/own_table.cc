@@ -1,10 +1,9 @@
 #include "sampler/process/own_table.h"
 
-#include <time.h>
-
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
+#include "sampler/process/bounded_wait.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/tables/stack_table.h"
@@ -37,15 +36,6 @@ void MoveBeforeTable(SharedTable* made) {
   counters.alloc_bytes.fetch_add(before.alloc_bytes.exchange(0), std::memory_order_relaxed);
   made->header()->losses[static_cast<int>(Loss::kTableUnavailable)].fetch_add(before.lost_samples.exchange(0),
                                                                               std::memory_order_relaxed);
-}
-
-// Waits, at most 100 ms or so, while another thread makes the table: until `done` says that it has got far enough.
-template <typename Done>
-void AwaitTable(Done done) {
-  const timespec pause = {0, 100'000};
-  for (int i = 0; i < 1000 && !done(); ++i) {
-    if (!no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_nanosleep, &pause, 0);
-  }
 }
 
 // The table and its exporter; signals are blocked.
@@ -99,7 +89,7 @@ SharedTable* MakeTableSlow() {
   }
   // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
   uint32_t state = kNone;
-  AwaitTable([&state] {
+  AwaitBounded([&state] {
     state = table_state.load(std::memory_order_acquire);
     return state != kBeingMade || table() != nullptr;
   });
@@ -132,7 +122,7 @@ SharedTable* GetTable() {
 }
 
 void AwaitTableMade() {
-  AwaitTable([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+  AwaitBounded([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
 }
 
 void AllowNewTable() { table_state.store(kNone, std::memory_order_relaxed); }

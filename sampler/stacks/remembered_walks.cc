@@ -144,7 +144,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
 }
 
 void WalkMemory::ForgetStarts() {
-  found_ = 0;
+  found_ = history_ = 0;
   for (uint16_t& next : none_.nexts) next = 0;
   for (Innermost& innermost : innermost_) {
     if (innermost.sp != 0) innermost.sp = 0;

@@ -15,10 +15,12 @@ constinit HashIndex rows_by_key;  // of stacks that have more than kListedRows
 // By owner, who alone uses his own; the last is of all larger blocks.
 constexpr uint16_t kOverflowRows = kShadowGrain + 2;
 constinit std::atomic<Offset> overflow_rows[kMostOwners + 1][kOverflowRows] = {};
+constinit std::atomic<uint32_t> times_forgotten{0};
 
 }  // namespace
 
 void ForgetRows() {
+  times_forgotten.fetch_add(1, std::memory_order_relaxed);
   rows_by_key.Forget();
   for (auto& rows : overflow_rows) {
     for (auto& row : rows) row.store(0, std::memory_order_relaxed);
@@ -111,8 +113,11 @@ Row* OwnOverflowRow(SharedTable* table, uint8_t owner, uint16_t size_class) {
   if (const Offset at = known.load(std::memory_order_relaxed); LIKELY(at != 0)) {
     if (Row* row = table->At<Row>(at); LIKELY(!IsFull(*row))) return row;
   }
+  const uint32_t before = times_forgotten.load(std::memory_order_relaxed);
   Row* row = FindOwnRow(table, table->At<Stack>(table->header()->overflow_stack), owner, size_class);
-  if (row != nullptr) known.store(table->OffsetOf(row), std::memory_order_relaxed);
+  // A handler may have forked, and this be its child, which has another table.
+  if (row != nullptr && times_forgotten.load(std::memory_order_relaxed) == before)
+    known.store(table->OffsetOf(row), std::memory_order_relaxed);
   return row;
 }
 

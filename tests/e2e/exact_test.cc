@@ -259,6 +259,24 @@ TEST_F(Exact, AChildOfAThreadThatNeverAllocatedTakesNothingFromItsParent) {
   ExpectKnownHeap(r.out);
 }
 
+// Whoever of them finds out first that this is a child begins its profile; the others wait for it.
+TEST_F(Exact, ThreadsThatBeginAtOnceInAChildLoseNothing) {
+  for (const char* replay : {"0", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult r = RunAs(Launch::kPreload, {"exact_children", "threads"},
+                              {{"heap-interval", "1"}, {"replay", replay}, {"profiles", "heap"}});
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    const std::vector<Known> known = KnownHeap(r.out);
+    ASSERT_EQ(known.size(), 1u);
+    const std::vector<Decoded> heap = NewestHeap();
+    EXPECT_EQ(heap.size(), 2u);
+    for (const Decoded& of : heap) {
+      EXPECT_EQ(of.SumLeaf("make_block").at("alloc_objects"), known[0].alloc_objects) << "replay " << replay;
+      EXPECT_EQ(of.SumLeaf("make_block").at("alloc_space"), known[0].alloc_space);
+    }
+  }
+}
+
 TEST_F(Exact, AHandlerMayForkOrAllocateAtAnyInstruction) {
   for (const char* what : {"fork", "allocate"}) {
     const RunResult r = RunAs(Launch::kPreload, {"stepped_allocations", "libholdfast.so", what},

@@ -1,7 +1,10 @@
 // Children of fork where every allocation is recorded. Prints what the parent holds.
 //     exact_children thread     the child, which may have no table of its own, starts a thread that allocates and frees
+//     exact_children threads    three threads begin at once in it, as they did before in the parent
 //     exact_children stranger   a thread that has never allocated forks; its child frees what the parent holds
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -26,6 +29,22 @@ static void* Allocates(void* inherited) {
   return NULL;
 }
 
+enum { kThreads = 3, kEach = 5000 };
+static atomic_int ready;
+KNOWN void* make_block(size_t bytes) { return malloc(bytes); }
+static void* MakesAtOnce(void* unused) {
+  for (++ready; ready < kThreads;) sched_yield();
+  for (int i = 0; i < kEach; ++i) Use(make_block(48));
+  return unused;
+}
+static void RunThreads(void) {
+  pthread_t threads[kThreads];
+  ready = 0;
+  for (int i = 1; i < kThreads; ++i) pthread_create(&threads[i], NULL, MakesAtOnce, NULL);
+  MakesAtOnce(NULL);
+  for (int i = 1; i < kThreads; ++i) pthread_join(threads[i], NULL);
+}
+
 static int Await(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
@@ -46,7 +65,15 @@ int main(int argc, char** argv) {
   keep_blocks();
   int status = 0;
   pthread_t thread;
-  if (argc > 1 && strcmp(argv[1], "stranger") == 0) {
+  if (argc > 1 && strcmp(argv[1], "threads") == 0) {
+    RunThreads();  // libc keeps their stacks, and what it has allocated for them
+    const pid_t child = fork();
+    if (child == 0) {
+      RunThreads();
+      exit(7);
+    }
+    status = Await(child);
+  } else if (argc > 1 && strcmp(argv[1], "stranger") == 0) {
     pthread_create(&thread, NULL, ForksAndFrees, &status);
     pthread_join(thread, NULL);
   } else {
@@ -59,6 +86,10 @@ int main(int argc, char** argv) {
     status = Await(child);
   }
   if (status != 7) return 1;
+  if (ready != 0) {
+    Expect("make_block", kThreads * kEach, kThreads * kEach * 48, kThreads * kEach, kThreads * kEach * 48);
+    return 0;
+  }
   Expect("keep_blocks", kBlocks, kBlocks * 100, kBlocks, kBlocks * 100);
   return 0;
 }
