@@ -28,7 +28,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::FindByWord(const CallerRegisters& call
   if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
   RememberedWalk* const walk = FindIn(caller, SetOf(start, *innermost.place));
   if (LIKELY(walk != nullptr)) {
-    At(found_)->nexts[history_] = static_cast<uint16_t>(PlaceOf(*walk) / alignof(RememberedWalk));
+    *NextAfterFound(caller) = static_cast<uint16_t>(PlaceOf(*walk) / alignof(RememberedWalk));
     Found(PlaceOf(*walk));
   }
   return walk;
