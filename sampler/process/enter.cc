@@ -8,7 +8,6 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
-#include "sampler/process/bounded_wait.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/scratch.h"
@@ -51,7 +50,7 @@ void MakeOwnershipPage() {
 
 bool OwnState() {
   if (ownership == nullptr || LIKELY(ownership->state.load(std::memory_order_acquire) == kOurs)) return true;
-  {
+  if (ownership->state.load(std::memory_order_relaxed) == kEmptied) {
     const SignalsBlocked blocked;
     uint32_t emptied = kEmptied;
     if (ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) {
@@ -60,8 +59,8 @@ bool OwnState() {
       return true;
     }
   }
-  // Another thread of the child is at it: some 10 µs.
-  AwaitBounded([] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
+  // Another thread of the child is at it: 100 ms or so at most.
+  AwaitBounded(1000, [] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
   return ownership->state.load(std::memory_order_acquire) == kOurs;
 }
 

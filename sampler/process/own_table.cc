@@ -3,7 +3,6 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
-#include "sampler/process/bounded_wait.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/stacks/little_stack.h"
 #include "sampler/tables/stack_table.h"
@@ -14,6 +13,7 @@ namespace {
 
 enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
 constinit std::atomic<uint32_t> table_state{kNone};
+constexpr int kSleeps = 1000;  // while another thread makes it: 100 ms or so
 // Where the table is mapped, and how much of that is ours; a forked child maps its own over it.
 constinit SharedTable* table_address = nullptr;
 constinit uint64_t table_bytes = 0;
@@ -89,7 +89,7 @@ SharedTable* MakeTableSlow() {
   }
   // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
   uint32_t state = kNone;
-  AwaitBounded([&state] {
+  AwaitBounded(kSleeps, [&state] {
     state = table_state.load(std::memory_order_acquire);
     return state != kBeingMade || table() != nullptr;
   });
@@ -122,7 +122,7 @@ SharedTable* GetTable() {
 }
 
 void AwaitTableMade() {
-  AwaitBounded([] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
+  AwaitBounded(kSleeps, [] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
 }
 
 void AllowNewTable() { table_state.store(kNone, std::memory_order_relaxed); }

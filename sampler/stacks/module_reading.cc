@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <time.h>
 
 #include <atomic>
 
@@ -21,19 +20,9 @@ constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose that are unde
 
 uint32_t FirstSlot(const link_map* map) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(map) >> 4); }
 
-// Readers hold nothing and run no handler: microseconds, unless one was preempted.
 void AwaitReaders() {
-  constexpr int kSpins = 200, kSleeps = 1000;
-  const timespec pause = {0, 50'000};  // and what timers are late
-  for (int i = 0; i < kSpins + kSleeps; ++i) {
-    // Sequentially consistent, as is the addition in Begin: either the reader sees the dlclose, or it is seen here.
-    if (readers.load(std::memory_order_seq_cst) == 0) return;
-    if (i < kSpins) {
-      SpinPause();
-    } else if (!no_system_calls.load(std::memory_order_relaxed)) {
-      RawSyscall(SYS_nanosleep, &pause, 0);
-    }
-  }
+  // Sequentially consistent, as is the addition in Begin: either the reader sees the dlclose, or it is seen here.
+  AwaitBounded(1000, [] { return readers.load(std::memory_order_seq_cst) == 0; });
 }
 
 }  // namespace

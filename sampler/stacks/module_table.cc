@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -303,19 +302,10 @@ ModuleSight Unrecorded(const dl_find_object& found) {
   return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable};
 }
 
-// A thread that records a module holds nothing else and runs no handler: microseconds, unless it was preempted. So others wait
-// for it, 20 ms or so at most: a module may never be met again. Who does not get the lock has it counted.
+// A thread that records a module is waited for, 20 ms or so at most: a module may never be met again. Who does not get the lock has it
+// counted.
 bool LockRecording(SharedTable* now) {
-  constexpr int kSpins = 200, kSleeps = 200;
-  const timespec pause = {0, 50'000};  // and what timers are late
-  for (int i = 0; i < kSpins + kSleeps; ++i) {
-    if (!recording.exchange(true, std::memory_order_acquire)) return true;
-    if (i < kSpins) {
-      SpinPause();
-    } else if (!no_system_calls.load(std::memory_order_relaxed)) {
-      RawSyscall(SYS_nanosleep, &pause, 0);
-    }
-  }
+  if (AwaitBounded(200, [] { return !recording.exchange(true, std::memory_order_acquire); })) return true;
   now->Count(Loss::kModuleTableFull);
   return false;
 }
