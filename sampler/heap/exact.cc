@@ -109,17 +109,12 @@ HOLDFAST_WARM std::atomic<uint32_t>* WordFor(SharedTable* table, uintptr_t addre
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
-bool IsFreeFor(const std::atomic<uint32_t>* word, uint64_t bytes) {
-  return !IsShadowedRow(word[0].load(std::memory_order_relaxed)) &&
-         (bytes <= kShadowGrain || !IsShadowedRow(word[1].load(std::memory_order_relaxed)));
-}
-
 // The word of a block that may have one, if no other sample stands there, in the shadow map or in the live table; null: to be looked
 // at more closely.
 std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
-  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) && IsFreeFor(word, bytes) &&
+  const bool is_free = LIKELY(address % kShadowGrain == 0) && LIKELY(word != nullptr) && IsFreeShadow(word, bytes) &&
                        LIKELY(!IsCounted(block));
   return is_free ? word : nullptr;
 }
@@ -168,6 +163,12 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
   AddOwnAlloc(row, bytes);
   PutShadow(word, sample.row, bytes);
   return true;
+}
+
+uint32_t AverageBytes(const Row& row) {
+  const uint64_t objects = row.sums[kAllocObjects].load(std::memory_order_relaxed) >> kCountFractionBits;
+  const uint64_t bytes = row.sums[kAllocSpace].load(std::memory_order_relaxed) >> kAmountFractionBits;
+  return objects != 0 ? static_cast<uint32_t>(bytes / objects) : 0;
 }
 
 }  // namespace
@@ -245,16 +246,6 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   SetExactHere(thread);
   exact_interval_count.store(interval_count, std::memory_order_release);
 }
-
-namespace {
-
-uint32_t AverageBytes(const Row& row) {
-  const uint64_t objects = row.sums[kAllocObjects].load(std::memory_order_relaxed) >> kCountFractionBits;
-  const uint64_t bytes = row.sums[kAllocSpace].load(std::memory_order_relaxed) >> kAmountFractionBits;
-  return objects != 0 ? static_cast<uint32_t>(bytes / objects) : 0;
-}
-
-}  // namespace
 
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);

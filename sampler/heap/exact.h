@@ -94,7 +94,8 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
                                     : bytes <= kLargestShadowed                 ? SizeClass(bytes)
                                                                                 : kNoSizeClass;
         const Offset row_at = walk->RowFor(recorded, size_class);
-        if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && PutShadowedSize(word, bytes)) {
+        if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && IsFreeShadow(word, bytes)) {
+          PutShadowedSize(word, bytes);
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
           PutShadowedRow(word, row_at);

@@ -34,6 +34,11 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::FindByWord(const CallerRegisters& call
   return walk;
 }
 
+HOLDFAST_WARM RememberedWalk* WalkMemory::FindIn(const CallerRegisters& caller, size_t set) {
+  RememberedWalk* const walk = At(found_last_[set]);
+  return LIKELY(walk->Holds(caller)) ? walk : FindOther(caller, set);
+}
+
 HOLDFAST_WARM RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
   const StackBounds& bounds = thread_state.stack_bounds;
   if (UNLIKELY(caller.sp - bounds.low >= bounds.high - bounds.low)) return nullptr;

@@ -171,10 +171,7 @@ class WalkMemory {
     return &At(found_)->nexts[(history_ + caller.sp / 16) % RememberedWalk::kNexts];
   }
   RememberedWalk* FindByWord(const CallerRegisters& caller);
-  RememberedWalk* FindIn(const CallerRegisters& caller, size_t set) {
-    RememberedWalk* const walk = At(found_last_[set]);
-    return LIKELY(walk->Holds(caller)) ? walk : FindOther(caller, set);
-  }
+  RememberedWalk* FindIn(const CallerRegisters& caller, size_t set);
   RememberedWalk* FindOther(const CallerRegisters& caller, size_t set);
 
   // Of each walk of a set one word, by whose lower half most others are told from it without a look at them: the third, as those

@@ -39,22 +39,20 @@ struct Shadowed {
   uint32_t bytes = 0;
 };
 
-// Of a block that has just been allocated, at its word: first its size. False: another still stands in its place, whose free was not
-// seen. Then the row: `release`, as a reader that finds it finds the row's record and the size.
-HOLDFAST_HOT inline bool PutShadowedSize(std::atomic<uint32_t>* word, uint64_t bytes) {
+// Whether none stands at the words of a block that has just been allocated. If one does, its free was not seen.
+HOLDFAST_HOT inline bool IsFreeShadow(const std::atomic<uint32_t>* word, uint64_t bytes) {
   if (UNLIKELY(IsShadowedRow(word[0].load(std::memory_order_relaxed)))) return false;
-  if (LIKELY(bytes > kShadowGrain)) {
-    if (UNLIKELY(IsShadowedRow(word[1].load(std::memory_order_relaxed)))) return false;
-    word[1].store(ShadowedSize(bytes), std::memory_order_relaxed);
-  }
-  return true;
+  return UNLIKELY(bytes <= kShadowGrain) || LIKELY(!IsShadowedRow(word[1].load(std::memory_order_relaxed)));
+}
+// First its size; then its row: a reader that finds that finds (release) the row's record and the size.
+HOLDFAST_HOT inline void PutShadowedSize(std::atomic<uint32_t>* word, uint64_t bytes) {
+  if (LIKELY(bytes > kShadowGrain)) word[1].store(ShadowedSize(bytes), std::memory_order_relaxed);
 }
 HOLDFAST_HOT inline void PutShadowedRow(std::atomic<uint32_t>* word, Offset row) {
   word->store(row, std::memory_order_release);
 }
-// Both, whatever stands there.
 inline void PutShadow(std::atomic<uint32_t>* word, Offset row, uint64_t bytes) {
-  if (bytes > kShadowGrain) word[1].store(ShadowedSize(bytes), std::memory_order_relaxed);
+  PutShadowedSize(word, bytes);
   PutShadowedRow(word, row);
 }
 

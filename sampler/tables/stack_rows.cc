@@ -23,7 +23,9 @@ void ForgetRows() {
   times_forgotten.fetch_add(1, std::memory_order_relaxed);
   rows_by_key.Forget();
   for (auto& rows : overflow_rows) {
-    for (auto& row : rows) row.store(0, std::memory_order_relaxed);
+    for (auto& row : rows) {
+      if (row.load(std::memory_order_relaxed) != 0) row.store(0, std::memory_order_relaxed);  // else no page is written
+    }
   }
 }
 

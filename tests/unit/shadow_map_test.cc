@@ -124,10 +124,10 @@ TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsFoundByTheNext) {
   for (const uintptr_t before : {uintptr_t{0}, uintptr_t{kShadowGrain}}) {
     const uintptr_t second = kStart + before;
     const Offset stale = Put(second, 16);
-    EXPECT_FALSE(PutShadowedSize(WordOf(kStart), 17));
-    EXPECT_EQ(PutShadowedSize(WordOf(kStart), 16), before != 0);
+    EXPECT_FALSE(IsFreeShadow(WordOf(kStart), 17));
+    EXPECT_EQ(IsFreeShadow(WordOf(kStart), 16), before != 0);
     EXPECT_EQ(Take(second).row, stale) << "it is untouched";
-    EXPECT_TRUE(PutShadowedSize(WordOf(kStart), 17));
+    EXPECT_TRUE(IsFreeShadow(WordOf(kStart), 17));
   }
 }
 
