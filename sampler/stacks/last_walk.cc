@@ -24,28 +24,25 @@ uint32_t CountSame(const LastWalk::Word* words, uint32_t count) {
 
 }  // namespace
 
-HOLDFAST_WARM void LastWalk::Begin(const CallerRegisters& caller, const StackBounds& bounds) {
-  walked_generation_ = walk_generation.load(std::memory_order_acquire);
-  walked_from_ = caller.sp;
-  walked_top_ = walked_end_ = 0;
-  count_ = may_join_ = joined_ = 0;
-  gave_up_ = false;
+HOLDFAST_WARM LastWalk::Unchanged LastWalk::FindUnchanged(const CallerRegisters& caller, const StackBounds& bounds) {
+  const uint64_t generation = walk_generation.load(std::memory_order_acquire);
   kept_[0].sp = UINTPTR_MAX;
   // Only what lies on the thread's own stack, and is still in use, is read.
-  if (generation_ != walked_generation_ || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp)
-    return;
+  if (generation_ != generation || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp)
+    return {kept_, generation};
   const Kept* frame = &kept_[path_.depth];
   while (frame->sp < caller.sp) --frame;
   // The words that led to each frame: they lie above the sp of the next one.
   const uint32_t same = CountSame(words_, frame->words_outside);
   while (frame->words_outside > same) --frame;
-  may_join_ = static_cast<int>(frame - kept_);
+  return {frame, generation};
 }
 
-HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
-  const int kept = joined_;
-  const uintptr_t top = kept != 0 && top_ > walked_top_ ? top_ : walked_top_;
-  if (gave_up_ || count_ + kept == 0 || walked_from_ % kWordBytes != 0 || walked_from_ < bounds.low ||
+HOLDFAST_WARM bool LastWalk::Keep(const Made& made, const StackBounds& bounds, StackTrace* trace) {
+  const int kept = made.joined;
+  count_ = made.count;
+  const uintptr_t top = kept != 0 && top_ > made.top ? top_ : made.top;
+  if (made.gave_up || count_ + kept == 0 || made.from % kWordBytes != 0 || made.from < bounds.low ||
       top > bounds.high) {
     if (kept == 0) return false;
     for (int i = 0; i < kept; ++i) trace->frames[count_ + i] = path_.frames[kept - 1 - i];
@@ -59,9 +56,9 @@ HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
   path_.Cut(kept);
   Kept* frame = &kept_[kept];
   Word* word = &words_[frame->words_outside];
-  const Frame* from = &walked_[count_];
-  const TaggedPc* pc = &trace->frames[count_];
-  if (kept == 0 && walked_end_ != 0) *word++ = {walked_end_, 0};
+  const Frame* from = &walked_[made.count];
+  const TaggedPc* pc = &trace->frames[made.count];
+  if (kept == 0 && made.ended) *word++ = {made.top - kWordBytes, 0};
   while (from != walked_) {
     --from, --pc;
     // Number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp.
@@ -74,7 +71,7 @@ HOLDFAST_WARM bool LastWalk::End(const StackBounds& bounds, StackTrace* trace) {
     path_.Add(*pc);
   }
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  generation_ = walked_generation_;
+  generation_ = made.generation;
   return true;
 }
 

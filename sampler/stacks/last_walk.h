@@ -27,44 +27,82 @@
 namespace holdfast {
 
 class LastWalk {
+  struct Frame {
+    uintptr_t sp, fp;
+    uintptr_t fp_read_at;  // where its step found the fp of the next outer frame; 0: that has the same
+    bool uses_fp;
+  };
+  struct Kept {
+    uintptr_t sp, pc, fp;
+    uint32_t words_outside;  // that were read from this frame on
+    bool fp_matters;         // an outer frame is found by it
+  };
+  // What is still so of the last walk.
+  struct Unchanged {
+    const Kept*
+        frame;  // the innermost one that the new walk has not passed and outside of which no word has changed; number 0: none
+    uint64_t generation;  // walk_generation before the new walk
+  };
+
  public:
-  // ---- One walk, as CaptureStack makes it ----
+  // One walk, as CaptureStack makes it: by value, so that it stays in registers.
+  class Next {
+   public:
+    Next(LastWalk* last, const CallerRegisters& caller, const StackBounds& bounds)
+        : Next(last, caller.sp, last->FindUnchanged(caller, bounds)) {}
 
-  // Finds out how many frames of the last walk may be joined.
-  void Begin(const CallerRegisters& caller, const StackBounds& bounds);
-  // At each frame. True: from here on it is the last walk.
-  HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
-    while (kept_[may_join_].sp < sp) --may_join_;  // the first one is no frame's
-    if (UNLIKELY(kept_[may_join_].sp == sp) && IsAt(may_join_, pc, fp)) {
-      joined_ = may_join_;
-      return true;
+    // At each frame. True: from here on it is the last walk.
+    HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+      while (may_join_->sp < sp) --may_join_;  // the first one is no frame's
+      if (UNLIKELY(may_join_->sp == sp) && IsAt(*may_join_, pc, fp)) {
+        joined_ = may_join_;
+        return true;
+      }
+      *next_++ = {sp, fp, 0, false};
+      return false;
     }
-    walked_[count_++] = {sp, fp, 0, false};
-    return false;
-  }
-  // Of the step that follows: what it depends on, and what it has read.
-  void UsesFp() { walked_[count_ - 1].uses_fp = true; }
-  void ReadFp(uintptr_t place) {
-    Frame& frame = walked_[count_ - 1];
-    if (place < frame.sp || place % sizeof(uintptr_t) != 0) GiveUp();
-    frame.fp_read_at = place;
-    if (place + sizeof(uintptr_t) > walked_top_) walked_top_ = place + sizeof(uintptr_t);
-  }
-  // Where the walk ends: all return addresses that it has read lie below `sp`, the last one was `pc`.
-  void Reached(uintptr_t pc, uintptr_t sp) {
-    walked_end_ = pc == 0 ? sp - sizeof(uintptr_t) : 0;
-    if (sp > walked_top_) walked_top_ = sp;
-  }
-  // A step that is not plain, or a row that may be another one the next time: no walk to be kept, nor to be joined from here on.
-  void GiveUp() {
-    gave_up_ = true;
-    may_join_ = 0;
-  }
-  // The walk has come to the outermost frame, or to one of the last walk. Takes the new frames from `trace`. False: it is none to be
-  // kept, and stands in `trace` as a whole; the last one stays.
-  bool End(const StackBounds& bounds, StackTrace* trace);
+    // Of the step that follows: what it depends on, and what it has read. Its frame ends at `cfa`.
+    void UsesFp() { next_[-1].uses_fp = true; }
+    void ReadFp(uintptr_t place, uintptr_t cfa) {
+      const uintptr_t sp = next_[-1].sp;
+      if (UNLIKELY(place - sp >= cfa - sp || place % sizeof(uintptr_t) != 0)) GiveUp();
+      next_[-1].fp_read_at = place;
+    }
+    // Where the walk ends: all that it has read lies below `sp`, the last return address was `pc`.
+    void Reached(uintptr_t pc, uintptr_t sp) {
+      top_ = sp;
+      ended_ = pc == 0;
+    }
+    // A step that is not plain, or a row that may be another one the next time: no walk to be kept, nor to be joined from here on.
+    void GiveUp() {
+      gave_up_ = true;
+      may_join_ = last_->kept_;
+    }
+    // The walk has come to the outermost frame, or to one of the last walk. Takes the new frames from `trace`. False: it is none to be
+    // kept, and stands in `trace` as a whole; the last one stays.
+    bool End(const StackBounds& bounds, StackTrace* trace) const {
+      return last_->Keep(
+          {generation_, from_, top_, Count(), static_cast<int>(joined_ - last_->kept_), ended_, gave_up_}, bounds,
+          trace);
+    }
 
-  // ---- What is kept ----
+   private:
+    Next(LastWalk* last, uintptr_t from, const Unchanged& unchanged)
+        : last_(last), generation_(unchanged.generation), from_(from), may_join_(unchanged.frame) {}
+    int Count() const { return static_cast<int>(next_ - last_->walked_); }
+    bool IsAt(const Kept& frame, uintptr_t pc, uintptr_t fp) const {
+      return frame.pc == pc && (!frame.fp_matters || frame.fp == fp) && Count() + (&frame - last_->kept_) <= kMaxDepth;
+    }
+
+    LastWalk* const last_;
+    const uint64_t generation_;
+    const uintptr_t from_;
+    const Kept* may_join_;
+    const Kept* joined_ = last_->kept_;  // where it came to the last walk
+    Frame* next_ = last_->walked_;
+    uintptr_t top_ = 0;
+    bool ended_ = false, gave_up_ = false;
+  };
 
   StackPath& path() { return path_; }
   int walked() const { return count_; }  // frames of the newest walk that were not the last one's
@@ -79,38 +117,26 @@ class LastWalk {
   std::span<const Word> words() const { return {words_, kept_[path_.depth].words_outside}; }
 
  private:
-  struct Frame {
-    uintptr_t sp, fp;
-    uintptr_t fp_read_at;  // where its step found the fp of the next outer frame; 0: that has the same
-    bool uses_fp;
+  // What is known of a walk that has come to its end, but its frames.
+  struct Made {
+    uint64_t generation;
+    uintptr_t from, top;
+    int count, joined;
+    bool ended;  // with the return address 0
+    bool gave_up;
   };
-  struct Kept {
-    uintptr_t sp, pc, fp;
-    uint32_t words_outside;  // that were read from this frame on
-    bool fp_matters;         // an outer frame is found by it
-  };
+  Unchanged FindUnchanged(const CallerRegisters& caller, const StackBounds& bounds);
+  bool Keep(const Made& made, const StackBounds& bounds, StackTrace* trace);
 
-  bool IsAt(int i, uintptr_t pc, uintptr_t fp) const {
-    const Kept& frame = kept_[i];
-    return frame.pc == pc && (!frame.fp_matters || frame.fp == fp) && count_ + i <= kMaxDepth;
-  }
-
-  // Of the last walk. The outermost frame is number 1; number 0 ends searches.
+  // The outermost frame is number 1; number 0 ends searches.
   uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
   uintptr_t top_ = 0;        // all that it has read lies below
   Kept kept_[kMaxDepth + 1];
   Word words_[2 * kMaxDepth + 1];  // with the return address 0 of the outermost frame, if it has one
   StackPath path_;
-
-  // Of the walk that is being made, innermost frame first.
-  uint64_t walked_generation_ = 0;
-  uintptr_t walked_from_ = 0, walked_top_ = 0, walked_end_ = 0;
   int count_ = 0;
-  int may_join_ =
-      0;  // the innermost frame that the walk has not passed and outside of which nothing has changed; 0: none
-  int joined_ = 0;  // where it came to it
-  bool gave_up_ = false;
-  Frame walked_[kMaxDepth];
+
+  Frame walked_[kMaxDepth];  // of the walk that is being made, innermost frame first
   StackTrace trace_;
 };
 

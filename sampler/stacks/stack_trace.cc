@@ -105,7 +105,7 @@ HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
 struct NoNotes {
   static constexpr bool Joins(uintptr_t, uintptr_t, uintptr_t) { return false; }
   void Reached(uintptr_t, uintptr_t) {}
-  void ReadFp(uintptr_t) {}
+  void ReadFp(uintptr_t, uintptr_t) {}
   void UsesFp() {}
   void GiveUp() {}
 };
@@ -127,7 +127,7 @@ HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack
     const uintptr_t place = base + static_cast<uintptr_t>(row.fp_offset());
     if (UNLIKELY(!stack->Reach(place))) return false;
     fp = StackReader::Word(place);
-    notes->ReadFp(place);
+    notes->ReadFp(place, cfa);
   }
   if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
   *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
@@ -226,10 +226,15 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
     } else if (row.kind() == UnwindRow::kEnd) {
       whole = true;
       break;
-    } else if (notes->GiveUp(); !StepSlow(row, &stack, &at, &walk)) {
-      // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
-      whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
-      break;
+    } else {
+      notes->GiveUp();
+      Registers stepped = at;  // not `at` itself, which so stays in registers
+      if (!StepSlow(row, &stack, &stepped, &walk)) {
+        // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
+        whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
+        break;
+      }
+      at = stepped;
     }
   }
   trace->depth = static_cast<uint16_t>(depth);
@@ -247,9 +252,9 @@ void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace
 }
 
 HOLDFAST_WARM bool CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace, LastWalk* last) {
-  last->Begin(caller, *bounds);
-  WalkStack(caller, bounds, trace, last);
-  return last->End(*bounds, trace);
+  LastWalk::Next next(last, caller, *bounds);
+  WalkStack(caller, bounds, trace, &next);
+  return next.End(*bounds, trace);
 }
 
 }  // namespace holdfast
