@@ -35,11 +35,6 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::FindByWord(const CallerRegisters& call
 }
 
 HOLDFAST_WARM RememberedWalk* WalkMemory::FindIn(const CallerRegisters& caller, size_t set) {
-  RememberedWalk* const walk = At(found_last_[set]);
-  return LIKELY(walk->Holds(caller)) ? walk : FindOther(caller, set);
-}
-
-HOLDFAST_WARM RememberedWalk* WalkMemory::FindOther(const CallerRegisters& caller, size_t set) {
   const StackBounds& bounds = thread_state.stack_bounds;
   if (UNLIKELY(caller.sp - bounds.low >= bounds.high - bounds.low)) return nullptr;
   const size_t words_above = (bounds.high - caller.sp) / sizeof(uintptr_t);
@@ -49,9 +44,8 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::FindOther(const CallerRegisters& calle
     // The way's walk may have begun at another sp.
     if (signs.places[way] >= words_above) continue;
     if (SignOf(stack_words[signs.places[way]]) != signs.words[way]) continue;
-    RememberedWalk& walk = sets_[set][way];
-    if (PlaceOf(walk) != found_last_[set] && walk.Holds(caller)) {
-      found_last_[set] = PlaceOf(walk);
+    if (RememberedWalk& walk = sets_[set][way]; walk.Holds(caller)) {
+      was_found_[set] |= static_cast<uint8_t>(1 << way);
       return &walk;
     }
   }
@@ -104,10 +98,11 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
   if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
   const auto words = last_.words();
   if (words.empty() || words.size() > RememberedWalk::kMost) return nullptr;
-  const int way = oldest_[set];
+  int way = next_victim_[set];
+  for (; (was_found_[set] >> way & 1) != 0; way = (way + 1) % kWays)
+    was_found_[set] &= static_cast<uint8_t>(~(1 << way));
   RememberedWalk& walk = sets_[set][way];
-  found_last_[set] = PlaceOf(walk);
-  oldest_[set] = static_cast<uint8_t>((way + 1) % kWays);
+  next_victim_[set] = static_cast<uint8_t>((way + 1) % kWays);
   walk.pc = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const uintptr_t sp = caller.sp;
@@ -117,7 +112,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
   // From the outermost on: they end with the end of a PlacedWords.
   static_assert(RememberedWalk::kMost % PlacedWords::kCount == 0);
   constexpr size_t kTogether = RememberedWalk::kTogether, kEach = PlacedWords::kCount;
-  walk.count = static_cast<uint16_t>((words.size() + kTogether - 1) / kTogether * kTogether);
+  walk.count = static_cast<uint8_t>((words.size() + kTogether - 1) / kTogether * kTogether);
   PlacedWords* to = &walk.words[(walk.count + kEach - 1) / kEach];
   size_t at = 0;
   const auto add = [&](uint16_t place, uintptr_t word) {
@@ -132,6 +127,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
   const LastWalk::Word& sign = words[words.size() > kSign ? words.size() - 1 - kSign : words.size() - 1];
   signs_[set].words[way] = SignOf(sign.word);
   signs_[set].places[way] = place_in_walk(sign);
+  walk.number = ++kept_;
   walk.sp = caller.sp;
   walk.fp = caller.fp;
   walk.label_word = label_word;

@@ -228,6 +228,35 @@ TEST_F(RememberedWalks, WhatCameNextIsComparedFirst) {
     const uint32_t place = memory_->PlaceOf(*kept[static_cast<size_t>(other)]);
     EXPECT_THAT(kept[0]->nexts, ::testing::Contains(place / alignof(RememberedWalk)));
   }
+  // By that those before are told apart.
+  std::set<int> numbers;
+  for (const RememberedWalk* walk : kept) numbers.insert(walk->number % RememberedWalk::kNexts);
+  EXPECT_EQ(numbers.size(), kept.size());
+}
+
+TEST_F(RememberedWalks, AFullSetKeepsThoseThatAreFound) {
+  Recurse(3, [this] {
+    RememberedWalk* const found = Walk();
+    ASSERT_NE(found, nullptr);
+    const CallerRegisters start = caller_;
+    bool was_searched;
+    const size_t set = memory_->SetOfLast(caller_, &was_searched);
+    ASSERT_EQ(memory_->Find(start), found);
+    std::vector<const RememberedWalk*> others;
+    Recurse(5, [&] {
+      const auto keep_more = [&] {
+        for (int i = 0; i < WalkMemory::kWays; ++i) {
+          ASSERT_NE(Walk(), nullptr);
+          others.push_back(memory_->Keep(caller_, set, 43, *LabelWord(thread_state)));
+        }
+      };
+      keep_more();
+      EXPECT_TRUE(found->Holds(start));
+      EXPECT_EQ(others.front(), others.back()) << "seven others have room beside it";
+      keep_more();
+      EXPECT_FALSE(found->Holds(start)) << "it was not found since";
+    });
+  });
 }
 
 TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
