@@ -112,9 +112,7 @@ struct NoNotes {
 
 // ---- Steps: from the registers of one frame to those of its caller; false where the walk ends ----
 
-struct Registers {
-  uintptr_t pc, sp, fp;
-};
+using Registers = CallerRegisters;
 
 template <typename Notes>
 HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at, Notes* notes) {
@@ -228,13 +226,13 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       break;
     } else {
       notes->GiveUp();
-      Registers stepped = at;  // not `at` itself, which so stays in registers
+      Registers stepped = InMemory(at);
       if (!StepSlow(row, &stack, &stepped, &walk)) {
         // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
         whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
         break;
       }
-      at = stepped;
+      at = InMemory(stepped);
     }
   }
   trace->depth = static_cast<uint16_t>(depth);
