@@ -156,9 +156,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   if (level >= 0) {
     AddToFilter(block, level);
   } else {
-    recorded->Count(Loss::kLiveTableFull);
-    AddFree(recorded, row,
-            weight);  // its free would never be seen: better a block too few in use than a leak that is none
+    CountNotLive(recorded, thread, row, bytes, weight);
   }
   if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();

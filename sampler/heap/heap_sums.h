@@ -60,6 +60,13 @@ inline void CountFree(SharedTable* table, const ThreadState& thread, uint64_t by
   counters.free_calls.fetch_add(1, std::memory_order_relaxed);
   counters.free_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
+// A block for which the live table has no room, and whose free so would never be seen: freed at once, as better a block too few is in
+// use than a leak that is none.
+inline void CountNotLive(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, const Weight& weight) {
+  table->Count(Loss::kLiveTableFull);
+  AddFree(table, row, weight);
+  CountFree(table, thread, bytes);
+}
 
 }  // namespace holdfast
 
