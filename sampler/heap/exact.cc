@@ -139,10 +139,9 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
     if (row->owner != 0) AddInUse(table, bytes << kAmountFractionBits);
     return AddToFilter(block, level);
   }
+  if (row->owner == 0) return CountNotLive(table, thread, row, bytes, WeightOf(bytes, 1));
   table->Count(Loss::kLiveTableFull);
-  // Its free would never be seen: better a block too few in use than a leak that is none.
-  if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
-  AddFree(table, row, WeightOf(bytes, 1));
+  AddFreeExact(table, row, bytes, nullptr, false);
 }
 
 // Records a block whose age is to be known. False: not this one; nothing has happened.
@@ -182,6 +181,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   // Before: a handler's own draw, which is muted, is to stand afterwards.
   thread.heap_countdown = thread.heap_gap = 1;
+  thread.heap_gap_is_event = true;
   Mute(thread);
   SharedTable* const recorded = table();
   // A handler may have forked, and this be its child.

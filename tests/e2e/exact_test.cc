@@ -241,6 +241,16 @@ TEST_F(Exact, BlocksThatWereFreedUnseenAreFoundByThoseInTheirPlace) {
   EXPECT_LE(small["1"]["inuse_objects"], small["0"]["inuse_objects"]);
 }
 
+// What a thread's first allocation is, and what brought it here before that, is no matter.
+TEST_F(Exact, ThreadsThatWaitBeforeTheyAllocateLoseNothing) {
+  for (const char* replay : {"0", "1"}) {
+    std::filesystem::remove_all(out());
+    const RunResult r = RunAs(Launch::kPreload, {"wait_then_allocate"}, {{"heap-interval", "1"}, {"replay", replay}});
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    ExpectKnownHeap(r.out);
+  }
+}
+
 // A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.
 TEST_F(Exact, AChildWithoutATableRunsOn) {
   for (const char* children : {"yes", "no"}) {
