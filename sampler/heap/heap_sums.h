@@ -62,7 +62,8 @@ inline void CountFree(SharedTable* table, const ThreadState& thread, uint64_t by
 }
 // A block for which the live table has no room, and whose free so would never be seen: freed at once, as better a block too few is in
 // use than a leak that is none.
-inline void CountNotLive(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, const Weight& weight) {
+inline void CountNotLive(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes,
+                         const Weight& weight) {
   table->Count(Loss::kLiveTableFull);
   AddFree(table, row, weight);
   CountFree(table, thread, bytes);
