@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 
-from estimates import Estimate, estimate, lower_quartile, more_at_the_lower_quartile, over_bare, over_other
+from estimates import Estimate, estimate, lower_quartile, more_at_the_lower_quartile, over_bare, over_configuration, over_other
 from instructions import least
 from report import of
 from works import FLAT, LIVE
@@ -160,9 +160,9 @@ def every_allocation(results):
     for work, (limit, part) in EVERY.items():
         ratio, heaptrack = (over_bare(results, work, configuration, "cpu") for configuration in ("every", "heaptrack"))
         if ratio and limit:
-            found += at_most(f"{work}, CPU time, every allocation recorded", limit, ratio.middle, digits=2)
-        if ratio and heaptrack and part:
-            found += at_most(f"{work}, CPU time, every allocation recorded: over heaptrack's", part, ratio.middle / heaptrack.middle, digits=2,
+            found += at_most(f"{work}, CPU time, every allocation recorded", limit, ratio, digits=2)
+        if part and (over := over_configuration(results, work, "every", "heaptrack", "cpu")):
+            found += at_most(f"{work}, CPU time, every allocation recorded: over heaptrack's", part, over,
                              note=f"; {ratio.middle:.2f} × bare's, and {heaptrack.middle:.2f}")
     return found
 
