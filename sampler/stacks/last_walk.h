@@ -37,10 +37,10 @@ class LastWalk {
     uint32_t words_outside;  // that were read from this frame on
     bool fp_matters;         // an outer frame is found by it
   };
-  // What is still so of the last walk.
+  // What is still so of the last walk: `frame` is the innermost one that the new walk has not passed and outside of which no word has
+  // changed. Number 0: none.
   struct Unchanged {
-    const Kept*
-        frame;  // the innermost one that the new walk has not passed and outside of which no word has changed; number 0: none
+    const Kept* frame;
     uint64_t generation;  // walk_generation before the new walk
   };
 
