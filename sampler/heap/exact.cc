@@ -97,8 +97,7 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
   if (LIKELY(row->owner != 0)) {
     AddOwnAlloc(row, bytes);
   } else {
-    AddAlloc(table, row, WeightOf(bytes, 1));
-    CountAllocation(table, thread, bytes);
+    AddAlloc(table, thread, row, bytes, 1);
   }
 }
 
@@ -139,9 +138,10 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
     if (row->owner != 0) AddInUse(table, bytes << kAmountFractionBits);
     return AddToFilter(block, level);
   }
-  if (row->owner == 0) return CountNotLive(table, thread, row, bytes, WeightOf(bytes, 1));
   table->Count(Loss::kLiveTableFull);
-  AddFreeExact(table, row, bytes, nullptr, false);
+  // Its free would never be seen: better a block too few in use than a leak that is none.
+  if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
+  AddFree(table, thread, row, bytes, 1);
 }
 
 // Records a block whose age is to be known. False: not this one; nothing has happened.
@@ -180,8 +180,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   if (uint32_t{thread.interval_index} + 1 != exact_interval_count.load(std::memory_order_relaxed)) return false;
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   // Before: a handler's own draw, which is muted, is to stand afterwards.
-  thread.heap_countdown = thread.heap_gap = 1;
-  thread.heap_gap_is_event = true;
+  BeginGap(thread, {1, true});
   Mute(thread);
   SharedTable* const recorded = table();
   // A handler may have forked, and this be its child.

@@ -15,6 +15,7 @@
 #include <cstddef>
 
 #include "sampler/arch/processor.h"
+#include "sampler/contract/poisson_sampler.h"
 #include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
@@ -38,6 +39,11 @@ inline void RecordFree(const void* block) {
   if (taken.sampled()) RecordFree(taken, block);
 }
 
+// From here on.
+inline void BeginGap(ThreadState& thread, Gap gap) {
+  thread.heap_countdown = thread.heap_gap = gap.length;
+  thread.heap_gap_is_event = gap.is_event;
+}
 // Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.
 void DrawHeapGapAnew();
 

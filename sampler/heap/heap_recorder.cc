@@ -67,8 +67,7 @@ bool HeapEventDue(size_t bytes) {
     const Gap next = process.recording.load(std::memory_order_relaxed)
                          ? DrawGap(process.options.heap_interval, &thread.random)
                          : Gap{kForGood, false};
-    thread.heap_countdown = thread.heap_gap = next.length;
-    thread.heap_gap_is_event = next.is_event;
+    BeginGap(thread, next);
     thread.interval_index = 0;  // which is the option's
     return false;
   }
@@ -96,8 +95,7 @@ bool HeapEventDue(size_t bytes) {
   // After an event the next gap begins behind this block, whatever lay in the rest of it: p counts "at least one".
   if (due) over = 0;
   gap = CutGap({gap.length - over, gap.is_event}, kLongestGap);
-  thread.heap_countdown = thread.heap_gap = gap.length;
-  thread.heap_gap_is_event = gap.is_event;
+  BeginGap(thread, gap);
   thread.interval_index = static_cast<uint16_t>(index);
   thread.sampled_index = static_cast<uint16_t>(sampled_index);
   // A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
@@ -145,9 +143,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
                                                                         : SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
-  const Weight weight = WeightOf(bytes, interval);
-  CountAllocation(recorded, thread, bytes);
-  AddAlloc(recorded, row, weight);
+  AddAlloc(recorded, thread, row, bytes, interval);
   NoteThread(recorded, thread, row, own_time.start_ns());
   // A sample that still stands at this address was freed where we did not see it.
   if (PassesFilter(block)) RecordFree(block);
@@ -156,7 +152,9 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   if (level >= 0) {
     AddToFilter(block, level);
   } else {
-    CountNotLive(recorded, thread, row, bytes, weight);
+    recorded->Count(Loss::kLiveTableFull);
+    // Its free would never be seen: better a block too few in use than a leak that is none.
+    AddFree(recorded, thread, row, bytes, interval);
   }
   if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
@@ -190,8 +188,7 @@ void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
     TakeInUse(recorded, sample.size << kAmountFractionBits);
     return AddFreeExact(recorded, row, sample.size, block, reallocated);
   }
-  AddFree(recorded, row, WeightOf(sample.size, IntervalAt(recorded, sample.interval_index)));
-  CountFree(recorded, thread_state, sample.size);
+  AddFree(recorded, thread_state, row, sample.size, IntervalAt(recorded, sample.interval_index));
 }
 
 void PutBackSample(const TakenLive& taken, const void* block) {

@@ -40,33 +40,22 @@ inline void TakeInUse(SharedTable* table, uint64_t amount) {
   table->header()->in_use.now.fetch_sub(amount, std::memory_order_relaxed);
 }
 
-// To a row of all threads.
-inline void AddAlloc(SharedTable* table, Row* row, const Weight& weight) {
-  AddSums(table, row, kAllocObjects, kAllocObjectsVariance, weight);
-  AddInUse(table, weight.amount);
-}
-inline void AddFree(SharedTable* table, Row* row, const Weight& weight) {
-  TakeInUse(table, weight.amount);
-  AddSums(table, row, kFreeObjects, kFreeObjectsVariance, weight);
-}
-
-inline void CountAllocation(SharedTable* table, const ThreadState& thread, uint64_t bytes) {
+// To a row of all threads, and to the counters.
+inline void AddAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
   CounterShard& counters = ShardOf(table, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const Weight weight = WeightOf(bytes, interval);
+  AddSums(table, row, kAllocObjects, kAllocObjectsVariance, weight);
+  AddInUse(table, weight.amount);
 }
-inline void CountFree(SharedTable* table, const ThreadState& thread, uint64_t bytes) {
+inline void AddFree(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
+  const Weight weight = WeightOf(bytes, interval);
+  TakeInUse(table, weight.amount);
+  AddSums(table, row, kFreeObjects, kFreeObjectsVariance, weight);
   CounterShard& counters = ShardOf(table, thread);
   counters.free_calls.fetch_add(1, std::memory_order_relaxed);
   counters.free_bytes.fetch_add(bytes, std::memory_order_relaxed);
-}
-// A block for which the live table has no room, and whose free so would never be seen: freed at once, as better a block too few is in
-// use than a leak that is none.
-inline void CountNotLive(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes,
-                         const Weight& weight) {
-  table->Count(Loss::kLiveTableFull);
-  AddFree(table, row, weight);
-  CountFree(table, thread, bytes);
 }
 
 }  // namespace holdfast
