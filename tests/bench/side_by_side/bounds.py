@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 
-from estimates import Estimate, estimate, lower_quartile, more_at_the_lower_quartile, over_bare, over_configuration, over_other
+from estimates import Estimate, estimate, lower_quartile, more_at_the_lower_quartile, over_bare, over_other
 from instructions import least
 from report import of
 from works import FLAT, LIVE
@@ -155,13 +155,14 @@ EVERY = {"sqlite3": (1.3, None), "python3": (1.6, 0.45), "g++": (1.25, None), "r
          "random call trees, none in [overflow]": (None, 0.4)}
 
 
-def every_allocation(results):
+def every_allocation(results, works):
     found = []
-    for work, (limit, part) in EVERY.items():
+    for work in works:
+        limit, part = EVERY[work]
         ratio, heaptrack = (over_bare(results, work, configuration, "cpu") for configuration in ("every", "heaptrack"))
         if ratio and limit:
             found += at_most(f"{work}, CPU time, every allocation recorded", limit, ratio, digits=2)
-        if part and (over := over_configuration(results, work, "every", "heaptrack", "cpu")):
+        if part and (over := over_other(results, (work, "every"), (work, "heaptrack"), "cpu")):
             found += at_most(f"{work}, CPU time, every allocation recorded: over heaptrack's", part, over,
                              note=f"; {ratio.middle:.2f} × bare's, and {heaptrack.middle:.2f}")
     return found
@@ -207,7 +208,7 @@ def flat(results, works):
 def live_samples(results, few, more):
     found = []
     for work, limit in more:
-        found += at_most(f"{work}: over {few.partition(', ')[2]}", limit, over_other(results, work, few, "default", "ns"))
+        found += at_most(f"{work}: over {few.partition(', ')[2]}", limit, over_other(results, (work, "default"), (few, "default"), "ns"))
     return found
 
 
@@ -222,5 +223,5 @@ def of_all(results, works):
     """The bounds of whatever was measured. `results`: see results.py."""
     runs = results["runs"]
     return [*paths(results["paths"]), *resident(results["resident"]), *peaks(results["peaks"]), *redis_memory(results["redis memory"]), *snapshots(results["snapshots"]), *agent(results["agent"]),
-            *instructions_of_programs(results["instructions"]), *cpu_time(runs, works.programs), *every_allocation(runs),
+            *instructions_of_programs(results["instructions"]), *cpu_time(runs, works.programs), *every_allocation(runs, EVERY),
             *contended(runs, works.contended), *hand_off(runs, works.handed), *samples(results["units"]), *flat(runs, FLAT), *live_samples(runs, *LIVE)]

@@ -42,13 +42,7 @@ def over_bare(results, work, configuration, measure):
     return estimate(list(over_bare_by_round(results, work, configuration, measure).values()))
 
 
-def over_other(results, work, other, configuration, measure):
-    """The ratio to bare of one work over that of another that was run in the same rounds."""
-    ones, twos = (over_bare_by_round(results, name, configuration, measure) for name in (work, other))
-    return estimate([ones[turn] / twos[turn] for turn in ones if turn in twos])
-
-
-def over_configuration(results, work, configuration, other, measure):
-    """The ratio of one configuration to another of the same rounds; None where one has not run."""
-    ones, twos = (over_bare_by_round(results, work, of, measure) for of in (configuration, other))
+def over_other(results, one, other, measure):
+    """The ratio to bare of one (work, configuration) over that of another that was run in the same rounds."""
+    ones, twos = (over_bare_by_round(results, *of, measure) for of in (one, other))
     return estimate([ones[turn] / twos[turn] for turn in ones if turn in twos])

@@ -156,7 +156,7 @@ def measure(results, top, build, configurations, quick, wanted):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
                 if work.name in bounds.EVERY and len(recording) > 1:
                     runner.interleaved([work], recording, 2 if quick else 7)
-                    runner.until_told([work], recording, lambda: bounds.every_allocation({work.name: runner.runs[work.name]}), 0 if quick else 150)
+                    runner.until_told([work], recording, lambda: bounds.every_allocation(runner.runs, [work.name]), 0 if quick else 150)
         # Long enough that few runs tell.
         for work in allocating_works(build, quick):
             if wanted(work.name):
