@@ -121,7 +121,7 @@ TEST_F(OptionsIn, ChildrenNoWithRunLeavesExecutedChildrenOut) {
 
 TEST_P(OptionsIn, MaxMemoryBoundsTheTableAndTheLossIsCounted) {
   Options options{{"heap-interval", "1"}, {"max-memory", "1MiB"}};
-  if (GetParam() == Launch::kPreload) options["replay"] = "0";  // there is no such option
+  if (GetParam() == Launch::kPreload) options["replay"] = "0";  // the environment alone has it
   Running running(CommandFor(GetParam(), {"waits_for_input"}, options));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   constexpr int kLines =
