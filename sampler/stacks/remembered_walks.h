@@ -9,8 +9,8 @@
 //        caller's pc, sp ──► Innermost ──► set ─┤ 0x7ffe…38: 0x4013b0
 //                     its caller: 0x4012a1      └ …
 //
-// Programs allocate in loops: what came after the walk before, when that came after the one before it, and began at that sp, comes
-// again in 99 of 100 cases (python3; redis 96, g++ 82), so that is compared first. Else: programs have one function that allocates
+// Programs allocate in loops: what came after the walk before, when that came after the two before it, and began at that sp, comes
+// again in 99 of 100 cases (python3; redis 96, g++ 81), so that is compared first. Else: programs have one function that allocates
 // for all others (xmalloc, PyObject_Malloc): most walks that begin at the same pc and sp differ in its caller, so that one says where
 // to look. Of a set all walks are told apart by one more word. A new one takes the place of one that was not found for long.
 //
@@ -37,7 +37,7 @@
 namespace holdfast {
 
 struct alignas(64) RememberedWalk {
-  static constexpr int kMost = 112;  // words; fits in count
+  static constexpr int kMost = 112;  // words
   static constexpr int kTogether =
       4;  // count is a multiple of it: the outermost word is repeated where others are missing
   static constexpr int kRows = 32;
@@ -85,6 +85,7 @@ struct alignas(64) RememberedWalk {
 };
 // An odd number of cache lines: else the first lines of all of them would compete for one or two places in the cache.
 static_assert(sizeof(RememberedWalk) == 21 * 64);
+static_assert(RememberedWalk::kMost <= UINT8_MAX);  // see count
 
 // What one thread remembers.
 class WalkMemory {
@@ -195,11 +196,12 @@ class WalkMemory {
   RememberedWalk none_;  // begins nowhere
   RememberedWalk sets_[kWalkSets][kWays];
   static_assert((sizeof(none_) + sizeof(sets_)) / alignof(RememberedWalk) <= UINT16_MAX);  // see nexts
-  uint32_t found_;    // PlaceOf the walk that was found last
-  uint32_t history_;  // of the walk before that its number, of the one before it two bits: see NextAfterFound
-  uint8_t kept_;      // the last one's number
+  uint32_t found_;  // PlaceOf the walk that was found last
+  uint32_t
+      history_;   // of the walk before that its number, of the one before it the two lowest bits: see NextAfterFound
+  uint8_t kept_;  // the last one's number
   Innermost innermost_[kInnermost];
-  // Which way is to be tried first for the next walk of a set; and a bit for each way: it was found since it was kept, or since it was
+  // Which way is to be tried first for the next walk of a set; and a bit for each way: it was found by its word since it was kept, or since it was
   // last passed over.
   uint8_t next_victim_[kWalkSets], was_found_[kWalkSets];
   Signs signs_[kWalkSets];
