@@ -38,11 +38,11 @@ HOLDFAST_WARM LastWalk::Unchanged LastWalk::FindUnchanged(const CallerRegisters&
   return {frame, generation};
 }
 
-HOLDFAST_WARM bool LastWalk::Keep(const Made& made, const StackBounds& bounds, StackTrace* trace) {
-  const int kept = made.joined;
-  count_ = made.count;
-  const uintptr_t top = kept != 0 && top_ > made.top ? top_ : made.top;
-  if (made.gave_up || count_ + kept == 0 || made.from % kWordBytes != 0 || made.from < bounds.low ||
+HOLDFAST_WARM bool LastWalk::Keep(Next next, const StackBounds& bounds, StackTrace* trace) {
+  const int kept = static_cast<int>(next.joined_ - kept_);
+  count_ = next.Count();
+  const uintptr_t top = kept != 0 && top_ > next.top_ ? top_ : next.top_;
+  if (next.gave_up_ || count_ + kept == 0 || next.from_ % kWordBytes != 0 || next.from_ < bounds.low ||
       top > bounds.high) {
     if (kept == 0) return false;
     for (int i = 0; i < kept; ++i) trace->frames[count_ + i] = path_.frames[kept - 1 - i];
@@ -56,9 +56,9 @@ HOLDFAST_WARM bool LastWalk::Keep(const Made& made, const StackBounds& bounds, S
   path_.Cut(kept);
   Kept* frame = &kept_[kept];
   Word* word = &words_[frame->words_outside];
-  const Frame* from = &walked_[made.count];
-  const TaggedPc* pc = &trace->frames[made.count];
-  if (kept == 0 && made.ended) *word++ = {made.top - kWordBytes, 0};
+  const Frame* from = &walked_[count_];
+  const TaggedPc* pc = &trace->frames[count_];
+  if (kept == 0 && next.ended_) *word++ = {next.top_ - kWordBytes, 0};
   while (from != walked_) {
     --from, --pc;
     // Number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp.
@@ -71,7 +71,7 @@ HOLDFAST_WARM bool LastWalk::Keep(const Made& made, const StackBounds& bounds, S
     path_.Add(*pc);
   }
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  generation_ = made.generation;
+  generation_ = next.generation_;
   return true;
 }
 

@@ -80,13 +80,10 @@ class LastWalk {
     }
     // The walk has come to the outermost frame, or to one of the last walk. Takes the new frames from `trace`. False: it is none to be
     // kept, and stands in `trace` as a whole; the last one stays.
-    bool End(const StackBounds& bounds, StackTrace* trace) const {
-      return last_->Keep(
-          {generation_, from_, top_, Count(), static_cast<int>(joined_ - last_->kept_), ended_, gave_up_}, bounds,
-          trace);
-    }
+    bool End(const StackBounds& bounds, StackTrace* trace) const { return last_->Keep(*this, bounds, trace); }
 
    private:
+    friend class LastWalk;
     Next(LastWalk* last, uintptr_t from, const Unchanged& unchanged)
         : last_(last), generation_(unchanged.generation), from_(from), may_join_(unchanged.frame) {}
     int Count() const { return static_cast<int>(next_ - last_->walked_); }
@@ -117,16 +114,9 @@ class LastWalk {
   std::span<const Word> words() const { return {words_, kept_[path_.depth].words_outside}; }
 
  private:
-  // What is known of a walk that has come to its end, but its frames.
-  struct Made {
-    uint64_t generation;
-    uintptr_t from, top;
-    int count, joined;
-    bool ended;  // with the return address 0
-    bool gave_up;
-  };
   Unchanged FindUnchanged(const CallerRegisters& caller, const StackBounds& bounds);
-  bool Keep(const Made& made, const StackBounds& bounds, StackTrace* trace);
+  // By value: by reference it would stay in memory all the while.
+  bool Keep(Next next, const StackBounds& bounds, StackTrace* trace);
 
   // The outermost frame is number 1; number 0 ends searches.
   uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
