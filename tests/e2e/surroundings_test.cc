@@ -232,6 +232,28 @@ TEST_F(Surroundings, AProgramsOwnFunctionsAreNotCalledFromInsideAJoin) {
   ExpectAsBare({"own_join"}, kEvery);
 }
 
+// Whoever may write into a folder where root happens to be chooses nothing that root executes.
+TEST_F(Surroundings, TheToolAndItsExporterLoadNothingFromTheWorkingDirectory) {
+  const std::string place = folder() + "/place";
+  std::filesystem::create_directory(place);
+  for (const char* library :
+       {"libc.so.6", "libm.so.6", "libmimalloc.so.2", "libmicrohttpd.so.12", "libdebuginfod.so.1"})
+    WriteFile(place + "/" + library, "not a library");
+  const RunResult version = RunTool({"--version"}, place);
+  EXPECT_TRUE(version.exited(0)) << version.Describe();
+  // The exporter's first look around, by a shell in its place.
+  const std::string stand_in = folder() + "/stand_in", seen = folder() + "/seen";
+  WriteFile(stand_in, "#!/bin/sh\nreadlink /proc/$$/cwd >" + seen + ".new && mv " + seen + ".new " + seen + "\n");
+  chmod(stand_in.c_str(), 0755);
+  Command command = CommandFor(Launch::kPreload, {"endings", "return"}, kEvery);
+  command.env["HOLDFAST_EXPORTER"] = stand_in;
+  command.cwd = place;
+  EXPECT_TRUE(Execute(command).exited(5));
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(seen); }));
+  EXPECT_EQ(ReadFile(seen), "/\n");
+  RemoveTables();
+}
+
 TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
   const std::string tree = folder() + "/moved-tree";
   std::filesystem::create_directories(tree + "/bin");
