@@ -249,7 +249,7 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
 Shadowed TakeExact(SharedTable* table, const void* block) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
-  if (block == nullptr || address % kShadowGrain != 0) return {};
+  if (address % kShadowGrain != 0) return {};
   std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
   // As a rule there is none: no need for a locked instruction.
   if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};

@@ -164,6 +164,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
 }
 
 TakenLive TakeSample(const void* block) {
+  // free(NULL) frees nothing, although the filter may count a sample in the 1,024 bytes from a multiple of 4 GiB on.
+  if (block == nullptr) return {};
   // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
   if (!OwnState()) return {};
   SharedTable* recorded = table();

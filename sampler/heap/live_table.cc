@@ -95,6 +95,9 @@ int Begun(SharedTable* table) {
       std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
 }
 
+// An empty slot has the key 0, one that is being filled kBusy: neither is the address of a block.
+constexpr bool MayBeKey(uintptr_t address) { return address != 0 && (address & kBusy) == 0; }
+
 TakenLive TakeFrom(SharedTable* table, int level, uint64_t hash, uintptr_t address) {
   const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);
   if (offset <= kInTheMaking) return {};
@@ -133,6 +136,7 @@ int InsertLive(SharedTable* table, uintptr_t address, const LiveSample& sample) 
 }
 
 TakenLive TakeLive(SharedTable* table, uintptr_t address, int level) {
+  if (UNLIKELY(!MayBeKey(address))) return {};
   const uint64_t hash = HashOf(address);
   if (level >= 0) return TakeFrom(table, level, hash, address);
   for (level = Begun(table) - 1; level >= 0; --level) {
@@ -143,6 +147,7 @@ TakenLive TakeLive(SharedTable* table, uintptr_t address, int level) {
 }
 
 TakenLive TakeLiveOf(SharedTable* table, uintptr_t address, Offset row) {
+  if (UNLIKELY(!MayBeKey(address))) return {};
   const uint64_t hash = HashOf(address);
   for (int level = Begun(table) - 1; level >= 0; --level) {
     const Offset offset = SegmentOf(table, level, hash).load(std::memory_order_acquire);

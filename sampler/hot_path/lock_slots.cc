@@ -149,7 +149,8 @@ void ForgetLockSlots() {
 
 LockSlot* FindSlot(const void* lock, SlotTable table) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
-  if (all == nullptr) return nullptr;
+  // No lock lies at null, which is the key of an empty slot.
+  if (all == nullptr || lock == nullptr) return nullptr;
   const uint32_t set = LockSetOf(lock);
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
     // Acquire: what the claimer wrote into the slot.
@@ -190,6 +191,7 @@ Leftover LeftoverOf(LockSlot* slot) {
 
 LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
   *left = {};
+  if (lock == nullptr) return nullptr;
   if (LockSlot* found = FindSlot(lock, table)) return found;
   LockSlots* all = GetSlots();
   if (all == nullptr) return nullptr;

@@ -136,7 +136,7 @@ class WalkMemory {
   KnownRow* FindKnownRow(uint64_t path_hash, uint16_t size_class) {
     KnownRow* known = &known_rows_[KeyOf(path_hash, size_class) >> 52];
     static_assert(kKnownRows == 1 << (64 - 52));
-    return known->key == KeyOf(path_hash, size_class) ? known : nullptr;
+    return known->row != 0 && known->key == KeyOf(path_hash, size_class) ? known : nullptr;
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
 

@@ -1,5 +1,6 @@
 // The heap profile at interval 1 is exact: every block, in the function that asked for it; and the program notices
 // nothing.
+#include <filesystem>
 #include <set>
 
 #include "tests/support/profiled.h"
@@ -219,6 +220,19 @@ TEST_F(Heap, LargeSamplesStayWhereTheyAreAndEveryFreeOfThemIsSeen) {
 }
 
 // The shim allocates nothing, and loses no call: an allocator below it counts the program's own.
+// With the tag, and without it.
+TEST_F(Heap, FreeingNullTakesNoSampleWhereverBlocksLie) {
+  for (const char* interval : {"1", "4KiB", "512KiB"}) {
+    SCOPED_TRACE(interval);
+    std::filesystem::remove_all(out());
+    const RunResult r = RunAs(Launch::kPreload, {"null_frees"}, {{"heap-interval", interval}, {"seed", "3"}});
+    if (r.exited(77)) GTEST_SKIP() << "the kernel puts no block at a multiple of 4 GiB";
+    ASSERT_TRUE(r.exited(0)) << r.Describe();
+    ExpectKnownHeap(r.out);
+    EXPECT_EQ(NewestHeap().at(0).Comment("losses"), "none");
+  }
+}
+
 TEST_F(Heap, AnAllocatorBelowSeesTheProgramsOwnCalls) {
   const std::string below = ProgramPath("counting_allocator.so");
   for (const char* program : {"threads_exact", "realloc_cases", "cross_thread_free", "short_threads"}) {

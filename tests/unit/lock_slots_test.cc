@@ -34,6 +34,15 @@ TEST_F(IdleSlots, AreGivenUpAfterASecond) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns) + Sum(&LockCounters::hold_ns), Sum(&LockCounters::wait_ns));
 }
 
+TEST_F(IdleSlots, AreNotTakenForTheLockAtNull) {
+  WaitedFor(0);
+  Leftover left;
+  for (const SlotTable table : {kHeldTable, kWokenTable}) {
+    EXPECT_EQ(FindSlot(nullptr, table), nullptr);
+    EXPECT_EQ(ClaimSlot(nullptr, table, &left), nullptr);
+  }
+}
+
 TEST_F(IdleSlots, AreGivenUpByUnlocksOfOtherLocks) {
   WaitedFor(2 * kIdleNs);
   int other = 0;

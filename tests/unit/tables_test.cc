@@ -184,6 +184,18 @@ TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
   EXPECT_EQ(TakeLive(table, 0x1000).key, nullptr);
 }
 
+// Their keys are those of an empty slot and of one that is being filled.
+TEST(LiveTable, NullAndItsNeighbourAreNeverFound) {
+  SharedTable* table = UseAnonymousTable();
+  ASSERT_EQ(InsertLive(table, 0x1000, {.size = 64, .row = 7}), 0);
+  for (const int level : {-1, 0}) {
+    EXPECT_FALSE(TakeLive(table, 0, level).sampled());
+    EXPECT_FALSE(TakeLive(table, 1, level).sampled());
+  }
+  EXPECT_EQ(TakeLiveOf(table, 0, 0).key, nullptr);
+  EXPECT_TRUE(TakeLive(table, 0x1000, 0).sampled());
+}
+
 TEST(LiveTable, AHundredThousandBlocksAcrossLevels) {
   SharedTable* table = UseAnonymousTable(64 << 20);
   constexpr uintptr_t kBlocks = 100'000;
