@@ -19,15 +19,16 @@ namespace {
 
 constexpr rlim_t kMostCpuSeconds = 10;
 
-bool KeepOnly(std::vector<int> keep) {
+// Also before Linux 5.9, where there is no close_range.
+void KeepOnly(std::vector<int> keep) {
   std::sort(keep.begin(), keep.end());
   unsigned next = 0;
   for (const int fd : keep) {
     const auto kept = static_cast<unsigned>(fd);
-    if (kept > next && close_range(next, kept - 1, 0) != 0) return false;
+    for (; next < kept; ++next) close(static_cast<int>(next));
     next = kept + 1;
   }
-  return close_range(next, ~0u, 0) == 0;
+  closefrom(static_cast<int>(next));  // aborts where it cannot
 }
 
 bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
@@ -38,7 +39,8 @@ bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
   // The groups first: afterwards we may not.
   return limit(RLIMIT_FSIZE, most_bytes) && limit(RLIMIT_CPU, kMostCpuSeconds) && limit(RLIMIT_CORE, 0) &&
          setgroups(0, nullptr) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0 &&
-         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && geteuid() == user;
+         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && geteuid() == user &&
+         prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
 }  // namespace
@@ -67,8 +69,12 @@ absl::Status RunInChild(const std::function<bool()>& work, int most_ms) {
 
 absl::Status RunWithoutRights(uid_t user, gid_t group, const std::vector<int>& keep, uint64_t most_bytes,
                               const std::function<bool()>& work, int most_ms) {
-  const absl::Status done =
-      RunInChild([&] { return KeepOnly(keep) && GiveUpRights(user, group, most_bytes) && work(); }, most_ms);
+  const absl::Status done = RunInChild(
+      [&] {
+        KeepOnly(keep);
+        return GiveUpRights(user, group, most_bytes) && work();
+      },
+      most_ms);
   return done.ok() ? done : absl::Status(done.code(), absl::StrCat("reading it as user ", user, ": ", done.message()));
 }
 

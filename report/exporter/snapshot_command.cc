@@ -37,7 +37,7 @@ void LeaveExporter(int output) {
   dup2(null, STDIN_FILENO);
   dup2(output >= 0 ? output : null, STDOUT_FILENO);
   dup2(output >= 0 ? output : null, STDERR_FILENO);
-  close_range(STDERR_FILENO + 1, ~0u, 0);
+  closefrom(STDERR_FILENO + 1);
   SetBadness(kBadnessAtWork);  // it is charged to the program's control group, and goes before the program
 }
 

@@ -93,7 +93,7 @@ void DescribeKernel(const std::string& process, Findings* findings) {
                                          names.release));
   }
   if (!AtLeast(names, 4, 14))
-    findings->Note("kernel", "before 4.14 forked children cannot tell themselves from their parent");
+    findings->Note("kernel", "before 4.14 each sample asks for its pid, so that forked children know themselves");
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")
     findings->Note("kernel", "seccomp strict mode: its table cannot grow any more, its children are not recorded");

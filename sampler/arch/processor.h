@@ -16,7 +16,7 @@
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
 //   words                SameWords                   whether scattered words are equal to others, four at a time
-//   address space        kPageBytes, kUserEnd
+//   address space        kPageBytes, kUserEnd; kUnmappable: an address of user space at which no process can have a page
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
 //                        kReturnAddressFromCfa                            where a call leaves its return address

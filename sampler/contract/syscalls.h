@@ -96,6 +96,10 @@ inline void* MapLazily(size_t bytes) {
   return reinterpret_cast<void*>(result);
 }
 
+// Empties private anonymous pages, by hand where MADV_DONTNEED only says that it does. No other thread uses them. For a process in
+// which system calls may be made.
+void EmptyPages(void* start, size_t bytes);
+
 // Reads a whole small file into `buffer`, zero-terminated. Bytes read, or −errno.
 inline long ReadSmallFile(const char* path, char* buffer, size_t capacity) {
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);

@@ -137,7 +137,7 @@ void ForgetLockSlots() {
   if (no_system_calls.load(std::memory_order_relaxed)) {
     lock_slots.store(nullptr, std::memory_order_relaxed);
   } else if (all != nullptr) {
-    RawSyscall(SYS_madvise, all, sizeof(LockSlots), 4 /*MADV_DONTNEED*/);
+    EmptyPages(all, sizeof(LockSlots));
   }
   for (int table = 0; table < kSlotTables; ++table) {
     for (auto& used : lock_set_used[table]) used.store(0, std::memory_order_relaxed);

@@ -15,8 +15,8 @@ void BeforeFork() {
 }
 
 void InForkedChild() {
-  if (ownership == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
-  ownership->forked_pid.store(static_cast<int>(RawSyscall(SYS_getpid)), std::memory_order_relaxed);
+  if (ownership == nullptr) return;
+  MarkForkedChild(no_system_calls.load(std::memory_order_relaxed) ? 0 : static_cast<int>(RawSyscall(SYS_getpid)));
 }
 
 void AfterFork() {

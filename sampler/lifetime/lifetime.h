@@ -35,7 +35,8 @@ void BeforeNewNamespace();
 // AfterFork is not called (then parent and child share that one gap).
 void BeforeFork();
 void AfterFork();
-// In the child: notes who it is, as a vfork child of its own may be the first that we hear of it. One system call.
+// In the child: notes its pid, as a vfork child of its own may call us first, and that it is a child, which not every kernel says.
+// One system call.
 void InForkedChild();
 // The program is about to change its user ids to these (kSameUser: not this one), and did so. Where root gives up its rights,
 // what needs them is done before: see table_owner.h. Any thread, also in a vfork child and in a signal handler.

@@ -4,23 +4,88 @@
 #include <sys/mman.h>
 
 #include "sampler/arch/processor.h"
+#include "sampler/contract/clock.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/remembered_walks.h"
 #include "sampler/stacks/scratch.h"
 
 namespace holdfast {
 
 constinit OwnershipPage* ownership = nullptr;
+constinit bool ownership_is_emptied = false;
 
 namespace {
 
-// A page that the kernel empties in every child of fork, also of _Fork and raw clone: how a child knows itself, without
-// a system call on the way. kOurs: the state belongs to this process. Null: the kernel cannot (before 4.14).
-enum Ownership : uint32_t { kEmptied = 0, kOurs = 1, kBecomingOurs = 2 };
+// kOurs: the state belongs to this process. kOursByPid: it belongs to the process of that pid, as nobody empties the page.
+enum Ownership : uint32_t { kEmptied = 0, kOurs = 1, kBecomingOurs = 2, kOursByPid = 3 };
+
+constinit OwnershipPage page_of_no_kernel{};  // where nobody empties one
+
+// A page that children of fork do not have, and those of vfork and clone(CLONE_VM) do; what it holds tells it from whatever a child
+// maps in its place. Null: no such page can be had.
+constinit const uint64_t* unforked_page = nullptr;
+constinit uint64_t unforked_word = 0;
+
+// A page with this advice; null where that has no effect. A filter or an emulator may answer 0 and do nothing. So would it for a page
+// that no process can have, and the kernel does not.
+void* MapAdvised(int advice) {
+  if (!SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice))) return nullptr;
+  void* page = MapAnonymous(kPageBytes);
+  if (page == nullptr || !SyscallFailed(RawSyscall(SYS_madvise, page, kPageBytes, advice))) return page;
+  RawSyscall(SYS_munmap, page, kPageBytes);
+  return nullptr;
+}
+
+void MakeUnforkedPage() {
+  auto* page = static_cast<uint64_t*>(MapAdvised(MADV_DONTFORK));
+  unforked_page = page;
+  if (page == nullptr) return;
+  if (RawSyscall(SYS_getrandom, &unforked_word, sizeof unforked_word, 1 /*GRND_NONBLOCK*/) != sizeof unforked_word)
+    unforked_word = static_cast<uint64_t>(KernelNs()) * 0x9e3779b97f4a7c15;
+  *page = unforked_word;
+}
+
+// Whether this is the process that the page names, or a child that shares its memory.
+enum class Memory : uint8_t { kOurs, kCopied, kUnknown };
+HOLDFAST_COLD Memory WhoseMemory() {
+  if (no_system_calls.load(std::memory_order_relaxed)) return Memory::kOurs;  // children mark themselves
+  const long pid = RawSyscall(SYS_getpid);
+  // PID 1 of a namespace may have a child that is PID 1 of another.
+  if (pid == process.pid && pid != 1) return Memory::kOurs;
+  const auto address = reinterpret_cast<uintptr_t>(unforked_page);
+  if (unforked_page != nullptr && PageForbidden(address)) return Memory::kCopied;
+  if (unforked_page != nullptr && PageReadable(address))
+    return *unforked_page == unforked_word ? Memory::kOurs : Memory::kCopied;
+  return pid == process.pid ? Memory::kOurs : Memory::kUnknown;
+}
+
+// In a forked child: forgets what was its parent's. Called by the one thread that made the state kBecomingOurs.
+void BecomeOurs(int pid) {
+  BeginChild(pid);
+  if (!ownership_is_emptied) MakeUnforkedPage();
+  ownership->state.store(ownership_is_emptied ? kOurs : kOursByPid, std::memory_order_release);
+}
+
+// Where nobody empties the page. False: do not record.
+HOLDFAST_COLD bool IsOursByPid() {
+  const Memory memory = WhoseMemory();
+  if (memory != Memory::kCopied) return memory == Memory::kOurs;
+  const SignalsBlocked blocked;
+  uint32_t expected = kOursByPid;
+  if (!ownership->state.compare_exchange_strong(expected, kBecomingOurs, std::memory_order_acquire)) return false;
+  // Another thread may have begun the child and finished since the look.
+  if (WhoseMemory() == Memory::kCopied) {
+    BecomeOurs(0);
+  } else {
+    ownership->state.store(kOursByPid, std::memory_order_release);
+  }
+  return true;
+}
 
 // A handler of the program's may jump out of a sample of ours (siglongjmp), and leave the thread muted. Then a later call
 // stands where the muted one stood, or above; a handler that runs inside of it stands below, by a signal frame at least
@@ -38,30 +103,38 @@ bool LeftByJump(const ThreadState& thread, uintptr_t here) {
 }  // namespace
 
 void MakeOwnershipPage() {
-  void* page = MapAnonymous(kPageBytes);
-  if (page == nullptr) return;
-  if (SyscallFailed(RawSyscall(SYS_madvise, page, kPageBytes, MADV_WIPEONFORK))) {
-    RawSyscall(SYS_munmap, page, kPageBytes);
-    return;
+  auto* page = static_cast<OwnershipPage*>(MapAdvised(MADV_WIPEONFORK));
+  ownership_is_emptied = page != nullptr;
+  if (page == nullptr) {
+    MakeUnforkedPage();
+    page = &page_of_no_kernel;
   }
-  ownership = static_cast<OwnershipPage*>(page);
-  ownership->state.store(kOurs, std::memory_order_relaxed);
+  page->state.store(ownership_is_emptied ? kOurs : kOursByPid, std::memory_order_relaxed);
+  ownership = page;
+}
+
+void MarkForkedChild(int pid) {
+  ownership->forked_pid.store(pid, std::memory_order_relaxed);
+  // No other thread is here. Whatever a thread of the parent was at, kBecomingOurs too, is over.
+  if (!ownership_is_emptied) ownership->state.store(kEmptied, std::memory_order_relaxed);
 }
 
 bool OwnState() {
   if (ownership == nullptr || LIKELY(ownership->state.load(std::memory_order_acquire) == kOurs)) return true;
-  if (ownership->state.load(std::memory_order_relaxed) == kEmptied) {
+  const uint32_t state = ownership->state.load(std::memory_order_relaxed);
+  if (state == kOursByPid && IsOursByPid()) return true;
+  if (state == kEmptied) {
     const SignalsBlocked blocked;
     uint32_t emptied = kEmptied;
     if (ownership->state.compare_exchange_strong(emptied, kBecomingOurs, std::memory_order_acquire)) {
-      BeginChild(ownership->forked_pid.load(std::memory_order_relaxed));
-      ownership->state.store(kOurs, std::memory_order_release);
+      BecomeOurs(ownership->forked_pid.load(std::memory_order_relaxed));
       return true;
     }
   }
   // Another thread of the child is at it: 100 ms or so at most.
   AwaitBounded(1000, [] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
-  return ownership->state.load(std::memory_order_acquire) == kOurs;
+  const uint32_t now = ownership->state.load(std::memory_order_acquire);
+  return now == kOurs || (now == kOursByPid && WhoseMemory() == Memory::kOurs);
 }
 
 bool EnterSlow(ThreadState& thread) {

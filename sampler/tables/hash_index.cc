@@ -79,7 +79,7 @@ bool HashIndex::Copy(SharedTable* table, uint64_t word) {
 
 void HashIndex::Forget() {
   for (int i = 0; i < kGenerations; ++i) {
-    if (Slot* slots = SlotsFrom(i)) RawSyscall(SYS_madvise, slots, SlotsOf(i) * sizeof(Slot), MADV_DONTNEED);
+    if (Slot* slots = SlotsFrom(i)) EmptyPages(slots, SlotsOf(i) * sizeof(Slot));
     copied_[i].begun.store(0);
     copied_[i].done.store(0);
   }

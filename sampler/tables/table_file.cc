@@ -23,8 +23,8 @@ constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
 // Header, and room for a first few hundred stacks.
 constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + kPageBytes - 1) / kPageBytes * kPageBytes + 64 * 1024;
-// Kernels before 5.14 cannot be asked for pages without a descriptor: there the whole table is backed when it is made,
-// and it is smaller.
+// Kernels before 5.14, and some emulated ones, cannot be asked for pages without a descriptor: there the whole table is backed when
+// it is made, and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
 // A share of which a few more MiB for each of many processes are a small part.
 constexpr uint64_t kMuch = 1 << 30;
@@ -170,6 +170,22 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   FillText(head, options);
 }
 
+// Whether the first `bytes` of a table's file have pages. A filter or an emulator may answer 0 and give none.
+bool HasPages(long fd, uint64_t bytes) {
+  struct stat info;
+  return !SyscallFailed(RawSyscall(SYS_fstat, fd, &info)) && static_cast<uint64_t>(info.st_blocks) * 512 >= bytes;
+}
+
+// Gives a table pages for `bytes` where the kernel cannot be asked for those of a mapping: by what it offers for files, else by writing.
+bool BackByFile(long fd, uint64_t bytes) {
+  if (!SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, bytes)) && HasPages(fd, bytes)) return true;
+  static constexpr char kZeros[kPageBytes] = {};
+  for (uint64_t at = 0; at < bytes; at += kPageBytes) {
+    if (RawSyscall(SYS_pwrite64, fd, kZeros, kPageBytes, at) != static_cast<long>(kPageBytes)) return false;
+  }
+  return HasPages(fd, bytes);
+}
+
 // What the program may still map, of a limited address space; its threads' stacks have to fit into that, too.
 uint64_t AddressSpaceLeft(uint64_t limit) {
   char text[128];
@@ -249,10 +265,11 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
       }
     }
     uint64_t backed = kFirstBytes;
-    if (mapped != nullptr && SyscallFailed(RawSyscall(SYS_madvise, mapped, kFirstBytes, 23 /*MADV_POPULATE_WRITE*/))) {
+    if (mapped != nullptr && (SyscallFailed(RawSyscall(SYS_madvise, mapped, kFirstBytes, MADV_POPULATE_WRITE)) ||
+                              !HasPages(fd, kFirstBytes))) {
       if (cap > kFixedBytes) cap = kFixedBytes;
       backed = cap;
-      if (SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, cap))) {
+      if (!BackByFile(fd, cap)) {
         RawSyscall(SYS_munmap, mapped, mapped_bytes);
         mapped = nullptr;
       }

@@ -131,6 +131,7 @@ HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, s
 
 inline constexpr uintptr_t kPageBytes = 4096;
 inline constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
+inline constexpr uintptr_t kUnmappable = kUserEnd - kPageBytes;  // the kernel leaves the last page out (TASK_SIZE_MAX)
 
 // ---- libc ----
 
