@@ -20,6 +20,7 @@
 #include "report/export/stack_interner.h"
 #include "report/lock_records/lock_comments.h"
 #include "report/lock_records/waiting_comments.h"
+#include "report/pprof/profile_kind.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -165,13 +166,13 @@ class Builder {
     const auto add = [&](const char* type, const char* unit) {
       profile_.sample_types.push_back({Intern(type), Intern(unit)});
     };
+    if (peak_ != nullptr) {
+      add("peak_objects", "count");
+      add("peak_space", "bytes");
+    } else {
+      for (const auto& [type, unit] : ValueTypesOf(kProfileKindNames[static_cast<int>(kind_)])) add(type, unit);
+    }
     if (kind_ == ProfileKind::kHeap || kind_ == ProfileKind::kMap) {
-      if (peak_ == nullptr) {
-        add("alloc_objects", "count");
-        add("alloc_space", "bytes");
-      }
-      add(peak_ != nullptr ? "peak_objects" : "inuse_objects", "count");
-      add(peak_ != nullptr ? "peak_space" : "inuse_space", "bytes");
       profile_.period_type = {Intern("space"), Intern("bytes")};
       profile_.period = kind_ == ProfileKind::kMap ? 1 : 0;
       for (const IntervalChange& change : snapshot_.heap_intervals) {
@@ -179,15 +180,6 @@ class Builder {
           profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
     } else {
-      if (kind_ == ProfileKind::kThreads) {
-        add("created", "count");
-        add("alive", "count");
-      } else if (kind_ == ProfileKind::kExceptions) {
-        add("exceptions", "count");
-      } else {
-        add("contentions", "count");
-        add("delay", "nanoseconds");
-      }
       profile_.period_type = profile_.sample_types.front();
       profile_.period = 1;
     }

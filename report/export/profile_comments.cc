@@ -37,6 +37,22 @@ class Comments {
   Profile* profile_;
 };
 
+// Lists the kinds that are recorded, so that a kind without a file is known to be zero.
+std::string ProfiledKinds(const Snapshot& snapshot) {
+  const auto is_off = [](const std::vector<IntervalChange>& changes) {
+    return !changes.empty() && changes.back().interval == 0;
+  };
+  std::string kinds;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    const auto kind = static_cast<ProfileKind>(i);
+    if ((snapshot.profiles & KindBit(kind)) == 0) continue;
+    if (kind == ProfileKind::kHeap && is_off(snapshot.heap_intervals)) continue;
+    if (IsLockKind(kind) && is_off(snapshot.lock_intervals)) continue;
+    kinds += fmt::format("{}{}", kinds.empty() ? "" : " ", kProfileKindNames[i]);
+  }
+  return kinds;
+}
+
 void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comments) {
   const ProcessIdentity& process = snapshot.process;
   comments->Add("kind", kind);
@@ -46,6 +62,7 @@ void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comm
   comments->Add("command", process.command_line);
   comments->Add("pid", process.pid);
   if (process.forked) comments->Add("forked from pid", process.parent_pid);
+  comments->Add("profiled", ProfiledKinds(snapshot));
   comments->Add("version", fmt::format("holdfast {}", HoldfastVersion()));
   comments->Add("started", TimeText(process.start_wall_ns));
   comments->Add("elapsed", fmt::format("{:.3f}s", static_cast<double>(snapshot.elapsed_ns) / 1e9));

@@ -2,9 +2,27 @@
 #ifndef HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace holdfast {
+
+// The value types of a kind and their units, in the order of its files. Empty: a kind that holdfast does not write, or one of
+// which a program may have no file although it had blocks (peak, lifetimes, resident).
+using NameAndUnit = std::pair<const char*, const char*>;
+inline std::span<const NameAndUnit> ValueTypesOf(std::string_view kind) {
+  static constexpr NameAndUnit kBlocks[] = {
+      {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};
+  static constexpr NameAndUnit kWaits[] = {{"contentions", "count"}, {"delay", "nanoseconds"}};
+  static constexpr NameAndUnit kThreads[] = {{"created", "count"}, {"alive", "count"}};
+  static constexpr NameAndUnit kExceptions[] = {{"exceptions", "count"}};
+  if (kind == "heap" || kind == "map") return kBlocks;
+  if (kind == "mutex" || kind == "block") return kWaits;
+  if (kind == "threads") return kThreads;
+  if (kind == "exceptions") return kExceptions;
+  return {};
+}
 
 // Its samples are allocations; those of mutex and block are waits.
 inline bool IsMemoryKind(std::string_view kind) {

@@ -1,0 +1,57 @@
+#include "report/profiles/zero_profile.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "fmt/format.h"
+#include "report/pprof/profile_kind.h"
+
+namespace holdfast {
+namespace {
+
+bool HasWord(std::string_view list, std::string_view word) {
+  return fmt::format(" {} ", list).find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders, std::string_view kind) {
+  const auto types = ValueTypesOf(kind);
+  const bool are_folders = std::all_of(folders.begin(), folders.end(), [](const std::string& folder) {
+    std::error_code error;
+    return std::filesystem::is_directory(folder, error);
+  });
+  if (types.empty() || !are_folders) return std::nullopt;
+  const auto set = ReadProfileSet(folders, {});
+  if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // a file that cannot be read may be of this kind
+  for (const ProfileGroup& group : set->groups) {
+    const std::shared_ptr<Profile>& profile = group.newest().profile;
+    if (group.kind == kind || profile == nullptr || !HasWord(profile->CommentValue("profiled"), kind))
+      return std::nullopt;
+  }
+  auto profile = std::make_shared<Profile>();
+  for (const auto& [type, unit] : types)
+    profile->sample_types.push_back({profile->strings.Intern(type), profile->strings.Intern(unit)});
+  profile->default_sample_type = profile->sample_types.back().type;
+  const ProfileGroup& first = set->groups.front();
+  profile->time_nanos = first.newest().time_nanos;
+  profile->AddComment(fmt::format("kind: {}", kind));
+  ProfileFile file = DescribeFile(folders.front(), *profile);
+  file.program = first.program;
+  file.from_folder = true;
+  file.profile = std::move(profile);
+  return file;
+}
+
+std::vector<std::string_view> KindsWithMetric(std::string_view metric) {
+  std::vector<std::string_view> kinds;
+  for (const std::string_view kind : {"heap", "block", "mutex", "threads", "exceptions", "map"}) {
+    const auto types = ValueTypesOf(kind);
+    if (std::any_of(types.begin(), types.end(), [&](const NameAndUnit& type) { return type.first == metric; }))
+      kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+}  // namespace holdfast
