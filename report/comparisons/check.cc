@@ -16,6 +16,7 @@
 #include "report/comparisons/check_formats.h"
 #include "report/comparisons/profile_diff.h"
 #include "report/profiles/metric.h"
+#include "report/profiles/zero_profile.h"
 
 namespace holdfast {
 namespace {
@@ -128,6 +129,19 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
   return outcome;
 }
 
+// The view of a metric that left no file because nothing happened.
+std::optional<View> ZeroView(const ViewOptions& options) {
+  std::vector<std::string_view> kinds = KindsWithMetric(options.metric);
+  if (!options.kind.empty()) std::erase_if(kinds, [&](std::string_view kind) { return kind != options.kind; });
+  for (const std::string_view kind : kinds) {
+    const auto file = ZeroProfileIn(options.files, kind);
+    if (!file.has_value()) continue;
+    auto view = ViewOf({&*file}, options);
+    if (view.ok()) return *std::move(view);
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<double> ParsePercent(const std::string& text) {
   std::string_view digits = text;
   if (digits.ends_with('%')) digits.remove_suffix(1);
@@ -204,11 +218,18 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
     if (const auto read = ReadBudgets(path, &budgets); !read.ok()) return Failed(read, err);
   }
   // Budgets of several kinds, over one folder: each finds its files by its metric.
-  for (const Budget& budget : budgets) {
+  for (Budget& budget : budgets) {
     ViewOptions own = options.view;
     own.metric = budget.metric;
     own.errors = true;
-    const auto view = OpenView(own, err);
+    auto view = OpenView(own, err);
+    if (!view.ok()) {
+      // No function can be missed in a profile of zeros.
+      if (auto zero = ZeroView(own); zero.has_value()) {
+        view = *std::move(zero);
+        budget.optional = true;
+      }
+    }
     if (!view.ok()) return Failed(view.status(), err);
     const auto outcome = Look(budget, *view, own);
     if (!outcome.ok()) return Failed(outcome.status(), err);

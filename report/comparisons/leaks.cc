@@ -24,7 +24,7 @@
 #include "report/growth/rate_unit.h"
 #include "report/growth/telling_stacks.h"
 #include "report/missing_names/how_to_name.h"
-#include "report/pprof/pprof.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
 #include "report/views/node_cells.h"
@@ -76,7 +76,7 @@ class Finder {
     for (const FoundFile& file : *found) {
       progress.Show(done++, found->size());
       if (!seen_.insert(file.path).second) continue;
-      auto profile = ReadPprofFile(file.path);
+      auto profile = ReadProfileToView(file.path);
       if (!profile.ok()) {
         if (!file.from_folder) return profile.status();
         if (access(file.path.c_str(), F_OK) == 0) {
@@ -125,7 +125,7 @@ class Finder {
     if (!found.ok()) return absl::OkStatus();
     for (const FoundFile& file : *found) {
       if (!seen_ages_.insert(file.path).second) continue;
-      auto profile = ReadPprofFile(file.path);
+      auto profile = ReadProfileToView(file.path);
       if (!profile.ok()) continue;  // what it would say is not known, then
       ProfileFile described = DescribeFile(file.path, *profile);
       if (described.kind != "lifetimes" || !described.cumulative()) continue;

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "fmt/format.h"
 #include "report/analysis/flat_table.h"
+#include "report/base/base_name.h"
 #include "report/base/progress.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/stack_keys.h"
+#include "report/profiles/zero_profile.h"
 
 namespace holdfast {
 namespace {
@@ -22,10 +28,21 @@ struct Side {
   std::vector<const ProfileFile*> files;
 };
 
+// Takes a profile of zeros for a side that left no file of `kind` because nothing happened.
+std::optional<Side> ZeroSide(const std::vector<std::string>& arguments, const std::string& kind) {
+  auto zero = ZeroProfileIn(arguments, kind);
+  if (!zero.has_value()) return std::nullopt;
+  Side side;
+  side.set.groups.push_back({.process = "", .kind = kind, .program = zero->program, .files = {*std::move(zero)}});
+  side.files.push_back(&side.set.groups[0].files[0]);
+  return side;
+}
+
 // What is kept of one.
 struct Sums {
   struct Function {
     NodeCells cells;
+    std::string short_name, full_name;  // as shown, the second where the first is ambiguous
     int64_t self, total;
     double self_variance, total_variance;
   };
@@ -34,7 +51,9 @@ struct Sums {
     double variance;
   };
   View view;
-  std::string path = {}, kind = {}, types = {}, process = {};  // of the first file; process "" when they are of several
+  std::string path = {}, kind = {}, types = {}, process = {}, main_object = {},
+              default_metric = {};                           // of the first file; process "" when they are of several
+  std::map<std::string, std::set<std::string>> builds = {};  // of each object by its file name: build ids
   bool cumulative = false;
   int64_t whole = 0, selected = 0;
   double variance = 0;
@@ -49,7 +68,10 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const V
   auto set = ReadProfileSet(
       arguments, {.kind = options.kind, .progress = [&](size_t done, size_t all) { progress.Show(done, all); }});
   progress.Clear();
-  if (!set.ok()) return set.status();
+  if (!set.ok()) {
+    if (auto zero = ZeroSide(arguments, options.kind); zero.has_value()) return *std::move(zero);
+    return set.status();
+  }
   Side side{*std::move(set), {}};
   ViewOptions own = options;
   own.files = arguments;
@@ -88,15 +110,10 @@ std::string ProcessOf(const Side& side) {
   return process;
 }
 
-// What makes a node the same one on both sides: as LocationNodes tells nodes of one profile apart.
-std::string FunctionKeyBy(const FrameNode& node, const Profile& profile, const std::string& by) {
-  const bool has_object = !node.objects.empty();
+// Names a node as LocationNodes tells nodes of one profile apart. Nodes of both sides with equal keys are one.
+std::string KeyOf(const FrameNode& node) {
   if (node.is_label) return "\2" + node.name;
-  if (by == "object" && has_object) return std::string(profile.strings[node.objects[0]]);
-  if ((by == "function" || by == "line") && node.function == 0 && has_object) {
-    return fmt::format("\1{}", profile.strings[node.objects[0]]);
-  }
-  return node.name;
+  return node.function == 0 ? "\1" + node.name : node.name;
 }
 
 // Finds the stacks of the head among those of the base: in files of one process they come in one order, nearly.
@@ -124,9 +141,10 @@ class StackErrors {
 
 // Adds up one side. `base` is the side that was there before.
 absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
-                            const ProfileDiffOptions& how) {
+                            const ProfileDiffOptions& how, bool across_builds) {
   ViewOptions own = options;
   own.errors = true;
+  own.stacks.across_builds = across_builds;
   auto view = ViewOf(side.files, own);
   if (!view.ok()) return view.status();
   Sums sums{.view = *std::move(view)};
@@ -136,7 +154,15 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   sums.types = first.types;
   sums.process = ProcessOf(side);
   sums.cumulative = first.cumulative();
-  const auto stacks = FilteredStacks::Build(sums.view.profile, {sums.view.metric}, options.stacks, sums.view.variances);
+  const Profile& profile = *sums.view.profile;
+  sums.default_metric = profile.strings[profile.sample_types[sums.view.default_metric].type];
+  for (const Profile::Mapping& mapping : sums.view.profile->mappings) {
+    const StringTable& strings = sums.view.profile->strings;
+    const std::string object(BaseName(strings[mapping.file]));
+    if (sums.builds.empty()) sums.main_object = object;
+    sums.builds[object].emplace(strings[mapping.build_id]);
+  }
+  const auto stacks = FilteredStacks::Build(sums.view.profile, {sums.view.metric}, own.stacks, sums.view.variances);
   if (!stacks.ok()) return stacks.status();
   sums.view.variances = {};
   sums.whole = how.base_label.empty() ? stacks->Whole(0) : stacks->Selected(0);
@@ -176,10 +202,12 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   }
   for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {
     if (flat.Self(node) == 0 && flat.Total(node) == 0) continue;
+    const FrameNode& each = stacks->nodes()[node];
     sums.functions.try_emplace(
-        FunctionKeyBy(stacks->nodes()[node], stacks->profile(), options.stacks.by),
-        Sums::Function{CellsOf(*stacks, node, options.full_names), scaled(flat.Self(node)), scaled(flat.Total(node)),
-                       flat.SelfVariance(node) * scale * scale - less_self[node],
+        KeyOf(each),
+        Sums::Function{CellsOf(*stacks, node, options.full_names), each.is_label ? each.name : ShortName(each.name),
+                       CellsOf(*stacks, node, true).with_object.shown, scaled(flat.Self(node)),
+                       scaled(flat.Total(node)), flat.SelfVariance(node) * scale * scale - less_self[node],
                        flat.TotalVariance(node) * scale * scale - less_total[node]});
   }
   sums.view.profile.reset();
@@ -206,6 +234,86 @@ void AddChange(const Sums::Function* base, const Sums::Function* head, std::vect
   change.cells = head != nullptr ? head->cells : base->cells;
   changes->push_back(std::move(change));
 }
+
+// Whether both sides may be of different builds of a program or a library.
+bool AreOfTwoBuilds(const Sums& base, const Sums& head) {
+  if (!base.process.empty() && base.process == head.process) return false;
+  bool any = false;
+  for (const auto& [object, ids] : base.builds) {
+    const auto found = head.builds.find(object);
+    if (found == head.builds.end()) continue;
+    any = true;
+    if (ids != found->second || ids.contains("")) return true;
+  }
+  return !any || base.main_object != head.main_object;
+}
+
+// Finds which functions of both sides are one, of those that only one side has by their key. The parameters of such a function
+// changed, or one side has debug information, which names inlined functions without parameters. First those that are shown alike,
+// then those of one name. Several candidates are no answer: they stay apart, under their full names.
+class Counterparts {
+ public:
+  using Functions = absl::flat_hash_map<std::string, Sums::Function>;
+  // `pair`: functions may be one. Otherwise only full names are given where short ones are ambiguous.
+  Counterparts(Functions* base, Functions* head, bool pair) {
+    std::vector<Sums::Function*> gone, come;
+    for (auto& [key, function] : *base) {
+      if (!head->contains(key)) gone.push_back(&function);
+    }
+    for (auto& [key, function] : *head) {
+      if (!base->contains(key)) come.push_back(&function);
+    }
+    if (pair) {
+      Match(gone, come, [](const Sums::Function& function) { return function.short_name; });
+      Match(gone, come, [](const Sums::Function& function) { return NameWithoutParameters(function.cells.name.text); });
+    }
+    absl::flat_hash_map<std::string_view, int> shown;  // bit 0: in base alone, bit 1: in head alone
+    for (const auto* function : gone) shown[function->short_name] |= Of(*function) == nullptr ? 1 : 0;
+    for (const auto* function : come) shown[function->short_name] |= taken_.contains(function) ? 0 : 2;
+    for (auto* functions : {&gone, &come}) {
+      for (Sums::Function* function : *functions) {
+        if (shown[function->short_name] == 3) function->cells.with_object.shown = function->full_name;
+      }
+    }
+  }
+
+  // The function of head that one of base is; null if there is none.
+  const Sums::Function* Of(const Sums::Function& base) const {
+    const auto found = head_of_.find(&base);
+    return found == head_of_.end() ? nullptr : found->second;
+  }
+  bool IsTaken(const Sums::Function& head) const { return taken_.contains(&head); }
+
+ private:
+  template <typename Name>
+  void Match(const std::vector<Sums::Function*>& gone, const std::vector<Sums::Function*>& come, Name name) {
+    struct Pair {
+      const Sums::Function *base = nullptr, *head = nullptr;
+      bool is_ambiguous = false;
+    };
+    absl::flat_hash_map<std::string, Pair> pairs;
+    for (const Sums::Function* function : gone) {
+      if (head_of_.contains(function)) continue;
+      Pair& pair = pairs[name(*function)];
+      pair.is_ambiguous = pair.is_ambiguous || pair.base != nullptr;
+      pair.base = function;
+    }
+    for (const Sums::Function* function : come) {
+      if (taken_.contains(function)) continue;
+      Pair& pair = pairs[name(*function)];
+      pair.is_ambiguous = pair.is_ambiguous || pair.head != nullptr;
+      pair.head = function;
+    }
+    for (const auto& [text, pair] : pairs) {
+      if (pair.is_ambiguous || pair.base == nullptr || pair.head == nullptr) continue;
+      head_of_.emplace(pair.base, pair.head);
+      taken_.insert(pair.head);
+    }
+  }
+
+  absl::flat_hash_map<const Sums::Function*, const Sums::Function*> head_of_;
+  absl::flat_hash_set<const Sums::Function*> taken_;
+};
 
 }  // namespace
 
@@ -244,29 +352,54 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
     base_files = {options.files[0]};
     head_files = {options.files[1]};
   }
-  // Read, added up and dropped one after the other.
-  const auto sums_of = [&](const std::vector<std::string>& files, Side side,
+  bool two_builds = false, is_second_reading = false;
+  std::ostream nowhere(nullptr);
+  ViewOptions chosen = options;
+  const auto sums_of = [&](const std::vector<std::string>& files, Side* kept,
                            const Sums* before) -> absl::StatusOr<Sums> {
-    ViewOptions own = options;
+    ViewOptions own = chosen;
     if (by_label) own.stacks.tag_focus = before == nullptr ? how.base_label : how.head_label;
-    if (!one_folder) {
-      auto read = ReadSide(files, options, err);
-      if (!read.ok()) return read.status();
-      side = *std::move(read);
-    }
-    if (before != nullptr && before->types != side.files[0]->types) {
-      return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
-                                                    side.files[0]->path, side.files[0]->kind, before->path,
-                                                    before->kind));
-    }
-    return SumsOf(side, own, before, how);
+    if (!kept->files.empty()) return SumsOf(*kept, own, before, how, two_builds);
+    auto side = ReadSide(files, chosen, is_second_reading ? nowhere : err);
+    if (!side.ok()) return side.status();
+    auto sums = SumsOf(*side, own, before, how, two_builds);
+    // Standard input cannot be read again.
+    if (std::ranges::find(files, "-") != files.end()) *kept = *std::move(side);
+    return sums;
   };
-  // The first side of a folder holds the files of both.
-  const Side first{{}, sides.first.files};
-  const auto before = sums_of(base_files, first, nullptr);
-  if (!before.ok()) return before.status();
-  auto after = sums_of(head_files, std::move(sides.second), &*before);
-  if (!after.ok()) return after.status();
+  // Read, added up and dropped one after the other.
+  absl::StatusOr<Sums> before, after;
+  const auto read_both = [&]() -> absl::Status {
+    before = sums_of(base_files, &sides.first, nullptr);
+    if (!before.ok()) return before.status();
+    after = sums_of(head_files, &sides.second, &*before);
+    return after.status();
+  };
+  const auto read_again = [&] {
+    is_second_reading = true;
+    return read_both();
+  };
+  if (const absl::Status read = read_both(); !read.ok()) return read;
+  if (before->types != after->types && chosen.kind.empty()) {
+    // A folder may lack the kind that the other one is shown by, as nothing of that kind happened.
+    chosen.kind = before->kind == "heap" ? before->kind : after->kind;
+    if (ZeroProfileIn(base_files, chosen.kind).has_value() || ZeroProfileIn(head_files, chosen.kind).has_value()) {
+      if (const absl::Status read = read_again(); !read.ok()) return read;
+    }
+  }
+  if (before->types != after->types) {
+    return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
+                                                  after->path, after->kind, before->path, before->kind));
+  }
+  // A side that has freed everything is shown by what it allocated. Both sides are compared by one metric.
+  if (before->view.metric != after->view.metric) {
+    chosen.metric = before->default_metric;
+    if (const absl::Status read = read_again(); !read.ok()) return read;
+  }
+  if (!one_folder && !by_label && AreOfTwoBuilds(*before, *after)) {
+    two_builds = true;
+    if (const absl::Status read = read_again(); !read.ok()) return read;
+  }
   if (before->functions.empty() && after->functions.empty() && (by_label || HasFilter(options.stacks)))
     return NothingLeft();
   ProfileDiff both{.view = std::move(after->view),
@@ -275,12 +408,14 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
                    .head_total = after->selected};
   both.errors_known = before->variances_known && after->variances_known;
   both.variance = std::max(0.0, before->variance + after->variance);
+  const Counterparts counterparts(&before->functions, &after->functions, two_builds && options.stacks.by == "function");
   for (const auto& [key, function] : before->functions) {
     const auto found = after->functions.find(key);
-    AddChange(&function, found == after->functions.end() ? nullptr : &found->second, &both.changes);
+    AddChange(&function, found == after->functions.end() ? counterparts.Of(function) : &found->second, &both.changes);
   }
   for (const auto& [key, function] : after->functions) {
-    if (!before->functions.contains(key)) AddChange(nullptr, &function, &both.changes);
+    if (!before->functions.contains(key) && !counterparts.IsTaken(function))
+      AddChange(nullptr, &function, &both.changes);
   }
   return both;
 }

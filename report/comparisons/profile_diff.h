@@ -4,7 +4,9 @@
 //   head files ──► FilteredStacks ──► sums of each function ─┴─► one Change for each function that differs
 //
 // One side at a time is in memory: two files of 1,000,000 samples take what one does. Functions of both sides are the
-// same when they have the same name (or line, file, object path …, as `by` says).
+// same when they have the same name (or line, file, object path …, as `by` says). Two builds of a program are read twice:
+// there functions are the same when they have the same name across builds (report/profiles/function_identity.h), or when each
+// side alone has one function that is shown so.
 //
 // The error of a change is that of both sides added up. Where both are snapshots of one process, blocks that are in both
 // are the same blocks, so that of each stack only the difference of both variances is uncertain. One thread.

@@ -7,7 +7,7 @@
 
 #include "report/growth/leak_series.h"
 #include "report/growth/telling_stacks.h"
-#include "report/pprof/pprof.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
 
@@ -37,7 +37,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     if (paths.size() < kLeastSnapshots) continue;
     LeakSeries series(folded, 0, &none);
     for (const std::string& path : paths) {
-      auto profile = ReadPprofFile(path);
+      auto profile = ReadProfileToView(path);
       if (!profile.ok()) {
         if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer one meanwhile
         return profile.status();
@@ -49,7 +49,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     if (series.snapshots() < kLeastSnapshots) continue;
     if (const auto ages = ages_at_.find(process); ages != ages_at_.end()) {
       // Gone meanwhile, or not to be read: then nothing is said of ages.
-      if (auto profile = ReadPprofFile(ages->second.second); profile.ok()) {
+      if (auto profile = ReadProfileToView(ages->second.second); profile.ok()) {
         ProfileFile file = DescribeFile(ages->second.second, *profile);
         file.profile = std::make_shared<Profile>(*std::move(profile));
         if (absl::Status added = series.AddAges(file); !added.ok()) return added;

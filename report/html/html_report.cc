@@ -22,7 +22,7 @@
 #include "report/html/html_leaks.h"
 #include "report/html/report_builder.h"
 #include "report/html/web_template.h"
-#include "report/pprof/pprof.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/profile_set.h"
 
 namespace holdfast {
@@ -75,7 +75,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Rep
   progress.Clear();
   if (!set.ok()) return set.status();
   for (const std::string& path : data->Arrange(*set, is_base)) {
-    auto profile = ReadPprofFile(path);
+    auto profile = ReadProfileToView(path);
     if (!profile.ok()) return profile.status();
     ProfileFile file = DescribeFile(path, *profile);
     file.profile = std::make_shared<Profile>(*std::move(profile));
@@ -131,7 +131,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   }
   // Patterns that do not compile are wrong whatever the profiles hold.
   if (const auto patterns = Plumbing::Make(Profile(), options.plumbing); !patterns.ok()) return patterns.status();
-  ReportBuilder data(options.plumbing, AsNamed(options.files));
+  ReportBuilder data(options.plumbing, AsNamed(options.files), !options.base.empty());
   HtmlLeaks leaks;
   if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
   if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;

@@ -13,19 +13,21 @@
 #include "report/base/utf8.h"
 #include "report/memory/account_records.h"
 #include "report/missing_names/how_to_name.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 #include "report/waiters/stuck.h"
 
 namespace holdfast {
 
-ReportBuilder::ReportBuilder(std::vector<std::string> plumbing, std::vector<std::string> arguments)
-    : patterns_(std::move(plumbing)), arguments_(std::move(arguments)) {
+ReportBuilder::ReportBuilder(std::vector<std::string> plumbing, std::vector<std::string> arguments, bool across_builds)
+    : patterns_(std::move(plumbing)), arguments_(std::move(arguments)), across_builds_(across_builds) {
   parents_.push_back(kRoot);
   node_frames_.push_back(kNoFrame);
 }
 
 uint32_t ReportBuilder::FunctionNumber(std::string_view name, std::string_view file, int64_t start_line) {
-  const auto [place, added] = function_of_.emplace(RepairUtf8(name), functions_.size());
+  const std::string identity = across_builds_ ? NameAcrossBuilds(name) : SourceName(name);
+  const auto [place, added] = function_of_.emplace(RepairUtf8(identity), functions_.size());
   if (added) functions_.push_back({.name = place->first, .file = ""});
   Function& function = functions_[place->second];
   if (function.file.empty() && !file.empty()) {

@@ -47,7 +47,9 @@ namespace holdfast {
 class ReportBuilder {
  public:
   // `plumbing`: patterns of what else is plumbing, which compile. `arguments`: the profiles as they were named.
-  explicit ReportBuilder(std::vector<std::string> plumbing = {}, std::vector<std::string> arguments = {});
+  // `across_builds`: two builds are compared, so functions get the names that both have (function_identity.h).
+  explicit ReportBuilder(std::vector<std::string> plumbing = {}, std::vector<std::string> arguments = {},
+                         bool across_builds = false);
 
   // `is_base`: the side to compare with. `newest`: of its process and kind, so far. False: the same snapshot is in it
   // already.
@@ -185,6 +187,7 @@ class ReportBuilder {
   std::string Meta(const std::vector<size_t>& section_lengths) const;
 
   std::vector<std::string> patterns_, arguments_;
+  const bool across_builds_;
   std::vector<Function> functions_;
   absl::flat_hash_map<std::string, uint32_t> function_of_;
   std::vector<Frame> frames_;

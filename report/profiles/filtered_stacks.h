@@ -41,6 +41,8 @@ struct StackOptions {
   // function, line, file, object, package; anything else is a label, whose value becomes the outermost node. thread,
   // where the profile has no such label: what the thread was started with (thread_start.h).
   std::string by = "function";
+  // Functions are one that are one in two builds of a program (function_identity.h), and so are objects of one file name.
+  bool across_builds = false;
   // Nodes are single frames, whatever `by` says: function, line, object, whether inlined. For the HTML page, which adds
   // up by functions itself.
   bool single_frames = false;

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "report/profiles/frame_origin.h"
+#include "report/profiles/function_identity.h"
 
 namespace holdfast {
 namespace {
@@ -187,6 +188,9 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
                          object_text = profile_.strings[object];
   const std::string_view called = object_names_.Of(object_text);
   const std::string nameless = object == 0 ? std::string("<unknown>") : fmt::format("[{}]", called);
+  const auto function_name = [&] {
+    return options_.across_builds ? NameAcrossBuilds(name_text) : std::string(name_text);
+  };
   std::string shown, key;
   if (options_.single_frames) {
     shown = name == 0 ? nameless : std::string(name_text);
@@ -196,18 +200,18 @@ uint32_t LocationNodes::NodeOf(const Profile::Line* line, uint32_t mapping, bool
   } else if (options_.by == "object") {
     shown = nameless;
     if (object != 0) shown = called;
-    key = object_text;
+    key = options_.across_builds ? shown : std::string(object_text);
   } else if (options_.by == "file") {
     shown = file != 0 ? std::string(file_text) : "?";
   } else if (options_.by == "package") {
     shown = PackageOf(name_text, called, file_text);
   } else if (options_.by == "line") {
-    shown = name == 0 ? nameless : std::string(name_text);
+    shown = name == 0 ? nameless : function_name();
     if (file != 0) shown += fmt::format(" {}:{}", file_text, line->line);
-    if (name == 0) key = fmt::format("\1{}", object_text);
+    if (name == 0) key = fmt::format("\1{}", options_.across_builds ? called : object_text);
   } else {
-    shown = name == 0 ? nameless : std::string(name_text);
-    if (name == 0) key = fmt::format("\1{}", object_text);
+    shown = name == 0 ? nameless : function_name();
+    if (name == 0) key = fmt::format("\1{}", options_.across_builds ? called : object_text);
   }
   if (key.empty()) key = shown;
   const auto [place, added] = by_name_.emplace(std::move(key), static_cast<uint32_t>(nodes->size()));

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 
 namespace holdfast {
@@ -101,7 +102,7 @@ class Grouper {
     for (ProfileGroup& group : set_.groups) {
       for (ProfileFile& file : group.files) {
         if (file.profile != nullptr || !group.Counts(file)) continue;
-        auto profile = ReadPprofFile(file.path);
+        auto profile = ReadProfileToView(file.path);
         if (!profile.ok()) return profile.status();
         file.profile = std::make_shared<Profile>(*std::move(profile));
       }
@@ -286,7 +287,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
   for (const FoundFile& file : *found) {
     if (options.progress) options.progress(done++, found->size());
     if (!seen.insert(file.path).second) continue;  // named twice, as by a folder and a file in it
-    auto profile = ReadPprofFile(file.path);
+    auto profile = ReadProfileToView(file.path);
     if (!profile.ok()) {
       if (!file.from_folder) return profile.status();
       if (access(file.path.c_str(), F_OK) == 0) warnings.emplace_back(profile.status().message());

@@ -19,29 +19,6 @@ void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
   }
 }
 
-// Inline namespaces and marks, which the language itself lets everybody leave out.
-std::string WithoutVersions(std::string_view name) {
-  std::string text(name.substr(0, name.find(" [clone ")));
-  for (const std::string_view mark : {"[abi:cxx11]", "{{vtable.shim}}"}) ReplaceAll(&text, mark, "");
-  for (const std::string_view space : {"std::__cxx11::", "std::__1::", "std::__ndk1::", "std::_V2::"}) {
-    ReplaceAll(&text, space, "std::");
-  }
-  for (const std::string_view version : {"absl::lts_", "absl::debian", "fmt::v"}) {
-    for (size_t at = 0; (at = text.find(version, at)) != std::string::npos; ++at) {
-      const size_t begin = text.find("::", at) + 2, digits = at + version.size();
-      const size_t end = std::min(text.find_first_not_of("0123456789", digits), text.size());
-      if (end > digits && text.compare(end, 2, "::") == 0) text.erase(begin, end + 2 - begin);
-    }
-  }
-  // Rust's hash: `::h0123456789abcdef`.
-  constexpr size_t kHash = 19;
-  if (text.size() > kHash && std::string_view(text).substr(text.size() - kHash).starts_with("::h") &&
-      text.find_first_not_of("0123456789abcdef", text.size() - kHash + 3) == std::string::npos) {
-    text.resize(text.size() - kHash);
-  }
-  return text;
-}
-
 // Where the bracket at `open` is closed; npos when it is not.
 size_t CloseOf(std::string_view text, size_t open) {
   std::string closes;
@@ -180,7 +157,30 @@ std::string Shorten(std::string_view text, int depth) {
   return out;
 }
 
-// A template's function says what it returns: "void app::f<int>(int)".
+}  // namespace
+
+std::string WithoutVersions(std::string_view name) {
+  std::string text(name.substr(0, name.find(" [clone ")));
+  for (const std::string_view mark : {"[abi:cxx11]", "{{vtable.shim}}"}) ReplaceAll(&text, mark, "");
+  for (const std::string_view space : {"std::__cxx11::", "std::__1::", "std::__ndk1::", "std::_V2::"}) {
+    ReplaceAll(&text, space, "std::");
+  }
+  for (const std::string_view version : {"absl::lts_", "absl::debian", "fmt::v"}) {
+    for (size_t at = 0; (at = text.find(version, at)) != std::string::npos; ++at) {
+      const size_t begin = text.find("::", at) + 2, digits = at + version.size();
+      const size_t end = std::min(text.find_first_not_of("0123456789", digits), text.size());
+      if (end > digits && text.compare(end, 2, "::") == 0) text.erase(begin, end + 2 - begin);
+    }
+  }
+  // Rust's hash: `::h0123456789abcdef`.
+  constexpr size_t kHash = 19;
+  if (text.size() > kHash && std::string_view(text).substr(text.size() - kHash).starts_with("::h") &&
+      text.find_first_not_of("0123456789abcdef", text.size() - kHash + 3) == std::string::npos) {
+    text.resize(text.size() - kHash);
+  }
+  return text;
+}
+
 std::string_view WithoutResult(std::string_view name) {
   if (name.find(" thunk to ") != std::string_view::npos) return name;
   size_t begin = 0, templates = 0;
@@ -201,8 +201,6 @@ std::string_view WithoutResult(std::string_view name) {
   }
   return name;
 }
-
-}  // namespace
 
 std::string ShortName(std::string_view name) {
   const std::string plain = WithoutVersions(name);

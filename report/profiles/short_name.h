@@ -23,6 +23,11 @@ inline constexpr size_t kMostArguments = 48;
 
 std::string ShortName(std::string_view name);
 
+// Drops inline namespaces and marks, which the language itself lets everybody leave out.
+std::string WithoutVersions(std::string_view name);
+// Drops the result type of a template function: "app::f<int>(int)" of "void app::f<int>(int)".
+std::string_view WithoutResult(std::string_view name);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_PROFILES_SHORT_NAME_H_

@@ -173,6 +173,56 @@ TEST_F(DiffTest, SetsFoldersAndShares) {
   EXPECT_EQ(Diff({.view = {.files = {a, b, c}}}).exit_code, 2);
 }
 
+// The same program, built again.
+Profile OtherBuild(const std::vector<Stack>& stacks) {
+  Profile profile = StackProfile(stacks);
+  for (Profile::Mapping& mapping : profile.mappings) mapping.build_id = profile.strings.Intern("0ther");
+  return profile;
+}
+
+TEST_F(DiffTest, AFunctionOfTwoBuildsIsOne) {
+  const std::string base = Save(
+      "base", StackProfile({Stack{"main;parse", 100}, Stack{"main;main::{lambda(int)#1}::operator()(int) const", 200},
+                            Stack{"main;app::f(int) [clone .isra.0]", 300}, Stack{"main;app::g(int)", 400},
+                            Stack{"main;app::Load(int)", 500}, Stack{"main;app::run::{closure#0}", 600},
+                            Stack{"main;gone", 50}}));
+  const std::string head = Save("head", OtherBuild({Stack{"main;parse.constprop.0;parse.part.0", 101},
+                                                    Stack{"main;main::{lambda(int)#2}::operator()(int) const", 202},
+                                                    Stack{"main;app::f(int)", 303}, Stack{"main;app::g", 404},
+                                                    Stack{"main;app::Load(int, bool)", 505},
+                                                    Stack{"main;app::run::{closure#3}", 606}, Stack{"main;come", 60}}));
+  const auto rows = ParseCsv(Diff({.view = {.files = {base, head}, .node_count = 0, .format = "csv"}}).out);
+  std::map<std::string, std::string> changes;
+  for (const auto& row : rows) changes[row.at("function")] = row.at("change") + " " + row.at("total_delta");
+  const std::map<std::string, std::string> expected = {{"parse", "grown 1"},
+                                                       {"main::{lambda(int)}::operator()(int) const", "grown 2"},
+                                                       {"app::f(int)", "grown 3"},
+                                                       {"app::g", "grown 4"},
+                                                       {"app::Load(int, bool)", "grown 5"},
+                                                       {"app::run::{closure}", "grown 6"},
+                                                       {"gone", "removed -50"},
+                                                       {"come", "added 60"},
+                                                       {"main", "grown 31"}};
+  EXPECT_EQ(changes, expected);
+}
+
+TEST_F(DiffTest, NoNameIsShownAsAddedAndAsRemoved) {
+  const std::string list(60, 'T');
+  const auto name = [&](const char* last) { return "main;app::f<" + list + ">(" + list + ", " + last + ")"; };
+  const std::string base = Save("base", StackProfile({Stack{name("int"), 100}, Stack{name("long"), 100}}));
+  const std::string head = Save("head", OtherBuild({Stack{name("char"), 100}, Stack{name("short"), 100}}));
+  const Result diff = Diff({.view = {.files = {base, head}, .node_count = 0}});
+  for (const char* last : {"int", "long", "char", "short"}) EXPECT_THAT(diff.out, HasSubstr(std::string(", ") + last));
+}
+
+TEST_F(DiffTest, InOneBuildOverloadsAndLambdasStayApart) {
+  const std::string base = Save("base", StackProfile({Stack{"main;app::f(int)", 100}, Stack{"main;{lambda()#1}", 10}}));
+  const std::string head =
+      Save("head", StackProfile({Stack{"main;app::f(long)", 100}, Stack{"main;{lambda()#2}", 10}}));
+  const Result diff = Diff({.view = {.files = {base, head}, .unit = "bytes", .node_count = 0, .format = "csv"}});
+  EXPECT_EQ(ParseCsv(diff.out).size(), 4u) << diff.out;
+}
+
 class MergeTest : public Analysis {
  protected:
   Profile Merged(MergeOptions options) {
@@ -389,6 +439,26 @@ TEST_F(CheckTest, GrowthAgainstABase) {
   EXPECT_EQ(failed.out,
             "FAIL  inuse_space total: 2200, at most 2000 + 5%\nFAIL  inuse_space f: 1200, at most 1000 + 5%\n"
             "FAIL  inuse_space main: 2200, at most 2000 + 5%\n");
+}
+
+// A program that has freed everything is shown by what it allocated; a comparison with one that has not is by what is in use.
+TEST_F(CheckTest, BothSidesAreComparedByOneMetric) {
+  const std::string freed = Save("freed", StackProfile({Stack{"main;f", 0, 0, 9000, 9}}));
+  const std::string kept = Save("kept", StackProfile({Stack{"main;f", 1000, 1, 9000, 9}}));
+  const std::string more = Save("more", StackProfile({Stack{"main;f", 0, 0, 18000, 18}}));
+  const auto check = [&](const std::string& base, const std::string& head) {
+    return Check({.view = {.files = {head}, .unit = "bytes"}, .max = {}, .base = {base}, .fail_above = "5%"});
+  };
+  EXPECT_THAT(check(freed, kept).out, HasSubstr("FAIL  inuse_space total: 1000, at most 0 + 5%\n"));
+  EXPECT_EQ(check(kept, freed).out, "ok    inuse_space total: 0, at most 1000 + 5%\n");
+  EXPECT_THAT(check(freed, more).out, HasSubstr("FAIL  alloc_space total: 18000, at most 9000 + 5%\n"));
+}
+
+TEST_F(CheckTest, FunctionsOfTwoBuildsAreCompared) {
+  const std::string base = Save("base", StackProfile({Stack{"main;parse", 1000}}));
+  const std::string head = Save("head", OtherBuild({Stack{"main;parse.constprop.0.isra.0", 1000}}));
+  const Result result = Check({.view = {.files = {head}}, .max = {}, .base = {base}, .fail_above = "5%"});
+  EXPECT_EQ(result.exit_code, 0) << result.out;
 }
 
 TEST_F(CheckTest, ABudgetOfNoFunctionFailsUnlessItIsOptional) {

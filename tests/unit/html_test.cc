@@ -122,5 +122,27 @@ TEST(ReportBuilder, TheSameSnapshotIsTakenOnce) {
   EXPECT_EQ(data.Encode().substr(0, 4), "HFR1");
 }
 
+// A page compares functions by name.
+TEST(ReportBuilder, AFunctionOfTwoBuildsHasOneName) {
+  ReportBuilder data({}, {}, true);
+  for (const bool is_base : {true, false}) {
+    const auto profile = std::make_shared<Profile>();
+    const auto text = [&](std::string_view t) { return profile->strings.Intern(t); };
+    profile->sample_types.push_back({text("inuse_space"), text("bytes")});
+    profile->functions.push_back({.name = text(is_base ? "parse::{lambda(int)#1}" : "parse::{lambda(int)#2}.cold")});
+    const Profile::Line line{.function = 0, .line = 1};
+    Profile::Location location;
+    profile->SetLines(&location, {&line, 1});
+    profile->locations.push_back(location);
+    const uint32_t frame = 0;
+    const int64_t value = 1;
+    profile->AddSample({&frame, 1}, {&value, 1}, {});
+    EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), is_base, true));
+  }
+  const std::string encoded = data.Encode();
+  EXPECT_THAT(encoded, ::testing::HasSubstr("parse::{lambda(int)}"));
+  EXPECT_THAT(encoded, ::testing::Not(::testing::HasSubstr("lambda(int)#")));
+}
+
 }  // namespace
 }  // namespace holdfast
