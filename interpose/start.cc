@@ -18,6 +18,7 @@
 #include "interpose/heap/operators.h"
 #include "interpose/maps/allocator_code.h"
 #include "interpose/own_names/own_names.h"
+#include "interpose/process/exit_hooks.h"
 #include "interpose/text_of_environment.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -145,6 +146,7 @@ __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
+  WatchReturnFromMain();
   at_quick_exit(AwaitLastProfile);
   pthread_atfork(BeforeFork, AfterFork, InForkedChild);  // also of daemon and forkpty, which call fork inside libc
 }

@@ -27,7 +27,7 @@ static bool IsMappingCall(long number) {
 
 extern "C" {
 
-// exit() and a return from main reach the shim's destructor, quick_exit what it registered; these two reach nobody.
+// exit and a return from main (exit_hooks.cc) end in the shim's destructor, quick_exit in what start.cc registers. These two run no handler.
 HOLDFAST_EXPORT void _exit(int status) {
   if (Ready()) {
     AwaitLastProfile();

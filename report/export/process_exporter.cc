@@ -65,6 +65,23 @@ uint64_t FingerprintOfResident(const Snapshot& snapshot) {
   return hash;
 }
 
+// Whether anything of the heap or of the mappings was freed between two snapshots. Both sums only grow.
+bool FreesAnything(const Snapshot& before, const Snapshot& after) {
+  const auto freed = [](const Snapshot& snapshot) {
+    double objects = 0;
+    for (const RowInfo& row : snapshot.rows) {
+      if (row.profile == ProfileKind::kHeap || row.profile == ProfileKind::kMap) objects += row.sums[kFreeObjects];
+    }
+    return objects;
+  };
+  return freed(before) < freed(after);
+}
+
+// Kinds for which two equal snapshots far apart are evidence that nothing grew.
+bool TellsGrowth(int file) {
+  return file == static_cast<int>(ProfileKind::kHeap) || file == static_cast<int>(ProfileKind::kMap);
+}
+
 bool WantsLifetimes(const Snapshot& snapshot) {
   return snapshot.lifetimes == Lifetimes::kYes ||
          (snapshot.lifetimes == Lifetimes::kUnlessShort && snapshot.elapsed_ns >= kShortLife);
@@ -192,14 +209,41 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
                                                                      ModuleSymbolizer& symbolizer,
                                                                      const Deadline& lines_by,
                                                                      const SnapshotOccasion& occasion) {
-  absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
-  if (!snapshot.ok()) return snapshot.status();
+  absl::StatusOr<Snapshot> newest = table_.TakeSnapshot();
+  if (!newest.ok()) return newest.status();
+  std::vector<ProfileName> written;
+  if (before_exit_.has_value() && FreesAnything(*before_exit_, *newest)) {
+    absl::StatusOr<std::vector<ProfileName>> earlier =
+        Write(*std::exchange(before_exit_, std::nullopt), output, symbolizer, lines_by, occasion);
+    if (!earlier.ok()) return earlier.status();
+    written = *std::move(earlier);
+  } else if (before_exit_.has_value()) {
+    newest->exit_moment = ExitMoment::kAsked;
+  }
+  absl::StatusOr<std::vector<ProfileName>> last = Write(*std::move(newest), output, symbolizer, lines_by, occasion);
+  if (!last.ok()) return last.status();
+  written.insert(written.end(), last->begin(), last->end());
+  return written;
+}
+
+void ProcessExporter::CopyBeforeExit() {
+  // Of another user's program a child reads the table, which takes too long.
+  absl::StatusOr<Snapshot> copy = table_.ReadWith().has_value() ? absl::CancelledError() : table_.TakeSnapshot();
+  if (!table_.AnswerExitMoment() || !copy.ok()) return;
+  before_exit_ = *std::move(copy);
+}
+
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, const OutputFolder& output,
+                                                                ModuleSymbolizer& symbolizer, const Deadline& lines_by,
+                                                                const SnapshotOccasion& occasion) {
+  Snapshot* const snapshot = &taken;
+  const bool is_last = occasion.is_last || snapshot->exit_request != 0;
   snapshot->reasons = occasion.reasons;
-  if (!occasion.lean) LookAtWaits(table_, &*snapshot);
-  KeepPeak(&*snapshot);
-  if (!occasion.lean) program_.LookAtLibcMappings(table_, &*snapshot);
-  program_.Look(table_, &*snapshot);
-  if (!occasion.lean) program_.LookAtResident(table_, &*snapshot);
+  if (!occasion.lean) LookAtWaits(table_, snapshot);
+  KeepPeak(snapshot);
+  if (!occasion.lean) program_.LookAtLibcMappings(table_, snapshot);
+  program_.Look(table_, snapshot);
+  if (!occasion.lean) program_.LookAtResident(table_, snapshot);
   keep_ = snapshot->keep;
   tables_max_disk_bytes_ = snapshot->max_disk_bytes;
   std::vector<ProfileName> written;
@@ -217,7 +261,11 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
                                      ? of_resident
                                      : Fingerprint(*snapshot, kind) + (kind == ProfileKind::kHeap ? of_resident : 0);
     const uint32_t wanted = i == kResidentFile ? kKindsOfResident : KindBit(kind);
-    if ((snapshot->profiles & wanted) == 0 || fingerprint == state.fingerprint) continue;
+    if ((snapshot->profiles & wanted) == 0) continue;
+    if (fingerprint == state.fingerprint && !(is_last && state.unchanged > 0)) {
+      if (occasion.is_regular && TellsGrowth(i) && !state.files.empty()) ++state.unchanged;
+      continue;
+    }
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
@@ -227,7 +275,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
                                             : BuildProfile(*snapshot, kind);
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);
-    if (i == kPeakFile ? WasHigherBefore(state, profile) : WasWrittenBefore(state, profile)) {
+    if (i == kPeakFile ? WasHigherBefore(state, profile) : state.unchanged == 0 && WasWrittenBefore(state, profile)) {
       state.fingerprint = fingerprint;
       continue;
     }
@@ -239,6 +287,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     }
     if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile);
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
+    if (state.unchanged > 0) profile.AddComment(absl::StrCat("unchanged snapshots: ", state.unchanged));
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
     if (put_off_ > 0) profile.AddComment(absl::StrCat("snapshots put off: ", put_off_, " (little memory was left)"));
@@ -251,6 +300,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
     }
     name.seq = got->seq;
     if (!occasion.lean) state.fingerprint = fingerprint;
+    state.unchanged = 0;
     state.files.push_back({*got, snapshot->wall_ns, {}});
     written.push_back(*std::move(got));
     Thin(output, snapshot->keep, i);

@@ -29,6 +29,10 @@ namespace holdfast {
 // Why a snapshot is taken, and how much may be done for it.
 struct SnapshotOccasion {
   std::vector<std::string> reasons;  // Snapshot::reasons; none: its time has come, or somebody asked
+  // One of those that come at each interval, which count as unchanged where they change nothing.
+  bool is_regular = false;
+  // The process has ended: no later snapshot will show what did not change.
+  bool is_last = false;
   // Little memory is left: the heap alone, without names. `holdfast symbolize` adds them, and so does the next one.
   bool lean = false;
   // The kernel may kill who builds it, for want of memory: so a child does, which calls this first. Null: no child.
@@ -57,6 +61,11 @@ class ProcessExporter {
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime),
                                                   const SnapshotOccasion& occasion = {});
+  // Copies the table of a target that waits before its exit handlers, and lets the target go on. Export writes the copy,
+  // ahead of the newest state, once the handlers have freed anything.
+  void CopyBeforeExit();
+  // Whether a copy waits to be written.
+  bool has_copy() const { return before_exit_.has_value(); }
   // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
   absl::Status Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared);
   bool has_files() const;
@@ -73,6 +82,9 @@ class ProcessExporter {
 
  private:
   struct HandedOver;
+  absl::StatusOr<std::vector<ProfileName>> Write(Snapshot snapshot, const OutputFolder& output,
+                                                 ModuleSymbolizer& symbolizer, const Deadline& lines_by,
+                                                 const SnapshotOccasion& occasion);
   absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                       const Deadline& lines_by, const SnapshotOccasion& occasion);
   // `rights`: with which the child reads the table; none: with ours.
@@ -91,6 +103,7 @@ class ProcessExporter {
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows that the last file was made of
     std::vector<Written> files;  // oldest first
+    uint64_t unchanged = 0;      // snapshots since the newest file that were not written, as nothing had changed
   };
 
   void AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot);
@@ -111,6 +124,7 @@ class ProcessExporter {
   bool peak_is_told_ = false;
   int64_t next_account_ns_ = 0;
   bool adopted_ = false;
+  std::optional<Snapshot> before_exit_;
   std::optional<uint64_t> exported_records_;  // at the orderly end, when nothing waited
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;
   std::optional<uint64_t> max_disk_bytes_;

@@ -215,6 +215,11 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
     AddIntervals(snapshot.lock_intervals, "ns", &comments);
   }
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
+  if (snapshot.exit_moment == ExitMoment::kAsked) {
+    comments.Add("moment", "before exit handlers");
+  } else if (snapshot.exit_moment != ExitMoment::kNone) {
+    comments.Add("moment", "after exit handlers");
+  }
   if (file == kLifetimesFile) {
     AddAges(snapshot, &comments);
   } else if (file == kResidentFile) {

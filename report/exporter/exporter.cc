@@ -222,6 +222,13 @@ class Exporter {
       served.finished = true;  // not a table any more: nothing can be had from it
       return;
     }
+    if (words->exit_moment == ExitMoment::kAsked && served.exit_moment_ns == 0) {
+      served.exit_moment_ns = now;
+      served.exporter.CopyBeforeExit();
+    }
+    // Handlers that take long, or never end.
+    if (served.exporter.has_copy() && words->exit_request == 0 && now - served.exit_moment_ns >= kLookAround)
+      Export(served);
     if (words->exit_request != 0 && served.exit_answered == 0) {
       // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
       // there. Of any other, for which there is no room while it lives, or that shares a file, the profile comes afterwards.
@@ -239,7 +246,7 @@ class Exporter {
     if (served.IsExtraDue(now)) ExportExtra(served);
     if (served.next_snapshot != 0 && now >= served.next_snapshot) {
       if (HasRoomFor(table)) {
-        Export(served);
+        Export(served, false, {.reasons = {}, .is_regular = true});
       } else {
         served.exporter.PutOff();
       }
@@ -291,7 +298,8 @@ class Exporter {
     // It may have executed another program as another user, whose table is still to come.
     tables_.AwaitSuccessor(served, Output());
     const bool shares = Shares(served);
-    if ((!shares && !served.exporter.HasNewsSinceItsEnd()) || Export(served, shares)) {
+    if ((!shares && !served.exporter.HasNewsSinceItsEnd()) ||
+        Export(served, shares, {.reasons = {}, .is_last = true})) {
       if ((served.shared = shares)) return;
       tables_.RemoveTable(served);
       served.finished = true;

@@ -44,7 +44,8 @@ struct ServedTable {
   int64_t next_snapshot = 0;
   int snapshots = 0;  // that were due so far
   uint32_t requests_answered = 0;
-  int64_t exit_answered = 0;  // when; 0 = it did not ask
+  int64_t exit_answered = 0;   // when; 0 = it did not ask
+  int64_t exit_moment_ns = 0;  // when it asked for a copy before its exit handlers; 0: it did not
   int failures = 0;
   uint32_t beat = 0;
   int64_t next_beat = 0;

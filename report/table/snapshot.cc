@@ -148,6 +148,7 @@ class SnapshotReader {
     }
     snapshot->table_bytes = uint64_t{CounterValue(head_->backed)} * kUnit;
     snapshot->exit_request = CounterValue(head_->exit_request);
+    snapshot->exit_moment = head_->exit_moment.load(std::memory_order_relaxed);
     snapshot->exported = CounterValue(head_->exported);
     snapshot->snapshot_request = CounterValue(head_->snapshot_request);
     snapshot->snapshot_done = CounterValue(head_->snapshot_done);

@@ -205,6 +205,9 @@ struct Snapshot {
   uint32_t keep, profiles;
   bool peak;                              // the state at the most that was in use is wanted
   std::vector<std::string> reasons = {};  // why it was taken besides those of each interval: "inuse>2GiB at 2.01GiB"
+  // Exit handlers free what the program held. kAsked: main has returned or exit was called, and they have freed nothing yet.
+  // kCopied, kMissed: they may have.
+  ExitMoment exit_moment = ExitMoment::kNone;
   // The most that was in use, and when; 0: not known, as at interval 1 only rows are counted.
   double highest_bytes;
   int64_t highest_wall_ns;

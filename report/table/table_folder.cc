@@ -32,6 +32,7 @@ constexpr int64_t kLongestBeat = 3 * kSecond;  // from one beat of an exporter t
 static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
 static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
 static_assert(offsetof(TableHeader, snapshot_done) == kWordsOffset + 12);
+static_assert(offsetof(TableHeader, exit_moment) == kWordsOffset + 16);
 
 absl::Status ErrnoStatus(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
 
@@ -270,14 +271,22 @@ void TableFile::WriteWord(size_t offset, uint32_t value) const {
   [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
 }
 
-void TableFile::AnswerExit() const {
-  WriteWord(offsetof(TableHeader, exported), 1);
+void TableFile::WriteWordAndWake(size_t offset, uint32_t value) const {
+  WriteWord(offset, value);
   void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
   if (page == MAP_FAILED) return;
   // The kernel looks the page up itself: a truncated file is EFAULT there, not a signal here.
-  syscall(SYS_futex, static_cast<char*>(page) + offsetof(TableHeader, exported), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
-          0);
+  syscall(SYS_futex, static_cast<char*>(page) + offset, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   munmap(page, sizeof(TableHeader));
+}
+
+void TableFile::AnswerExit() const { WriteWordAndWake(offsetof(TableHeader, exported), 1); }
+
+bool TableFile::AnswerExitMoment() const {
+  const absl::StatusOr<ControlWords> words = ReadWords();
+  if (!words.ok() || words->exit_moment != ExitMoment::kAsked) return false;
+  WriteWordAndWake(offsetof(TableHeader, exit_moment), static_cast<uint32_t>(ExitMoment::kCopied));
+  return true;
 }
 
 void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(TableHeader, snapshot_done), request); }

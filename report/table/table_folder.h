@@ -19,12 +19,14 @@
 #include "report/base/file_descriptor.h"
 #include "report/table/process_info.h"
 #include "report/table/snapshot.h"
+#include "sampler/contract/layout.h"
 
 namespace holdfast {
 
 // The words through which target and exporter talk.
 struct ControlWords {
   uint32_t exit_request = 0, exported = 0, snapshot_request = 0, snapshot_done = 0;
+  ExitMoment exit_moment = ExitMoment::kNone;
 };
 
 class TableFile {
@@ -75,6 +77,9 @@ class TableFile {
 
   // The last profile is in place (or cannot be had): wakes a target that waits for it at its end.
   void AnswerExit() const;
+  // The table is copied: lets a target go on that waits before its exit handlers. False: it went on before, so the copy may
+  // show what the handlers left.
+  bool AnswerExitMoment() const;
   void AnswerSnapshot(uint32_t request) const;
   void SetExporterPid(int32_t pid) const;
   void SetBeat(uint32_t beat) const;
@@ -93,6 +98,7 @@ class TableFile {
 
  private:
   void WriteWord(size_t offset, uint32_t value) const;
+  void WriteWordAndWake(size_t offset, uint32_t value) const;
   // By the wall clock, when its process ended; now, where nothing tells.
   int64_t EndedAt() const;
   absl::StatusOr<FileDescriptor> OpenForWriting() const;

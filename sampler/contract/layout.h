@@ -26,7 +26,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 21;
+inline constexpr uint32_t kLayoutVersion = 22;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -107,11 +107,21 @@ static_assert(sizeof(HeapInUse) == 64);
 // Which interval is in force, of `count` that were ever set; 0 if that is no count.
 inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
 
+// The state before the exit handlers. The target asks for a copy of the table and waits for it, since the handlers free
+// what the program held. The exporter answers; a copy that comes after the target went on is of no use.
+enum class ExitMoment : uint32_t {
+  kNone = 0,
+  kAsked,   // target: main has returned, or exit was called; it waits for kCopied
+  kCopied,  // exporter: the copy is made
+  kMissed,  // target: nobody answered in time, the handlers run
+};
+
 // Who fills which control word:
 //   target → exporter   exit_request (1: an orderly end, which waits for `exported` where there is an exporter), snapshot_request
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
 //                       (+1 for each kBeatNs, or third of a shorter snapshot_every_ns, that it lives)
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
+//   target ↔ exporter   exit_moment
 //   target, tool → exporter   resident
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
@@ -142,6 +152,7 @@ struct TableHeader {
   std::atomic<uint32_t> exported;
   std::atomic<uint32_t> snapshot_request;
   std::atomic<uint32_t> snapshot_done;
+  std::atomic<ExitMoment> exit_moment;  // futex word
   std::atomic<int32_t> exporter_pid;
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
   std::atomic<uint32_t> resident;                        // 1: a profile of what is resident is wanted

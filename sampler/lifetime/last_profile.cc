@@ -22,6 +22,27 @@ void RequestSnapshot() {
   NotifyExporter(process.location);
 }
 
+void BeforeExitHandlers() {
+  if (!OwnState()) return;
+  SharedTable* recorded = table();
+  if (recorded == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
+  std::atomic<ExitMoment>& moment = recorded->header()->exit_moment;
+  ExitMoment none = ExitMoment::kNone;
+  if (!moment.compare_exchange_strong(none, ExitMoment::kAsked, std::memory_order_acq_rel)) return;
+  if (ExporterServes(process.location.folder, process.options.out, process.out_id)) {
+    NotifyExporter(process.location);
+    constexpr int64_t kMaxWaitNs = 50'000'000;
+    const int64_t end_ns = KernelNs() + kMaxWaitNs;
+    for (int64_t left_ns = kMaxWaitNs; left_ns > 0 && moment.load(std::memory_order_acquire) == ExitMoment::kAsked;
+         left_ns = end_ns - KernelNs()) {
+      const timespec pause = {0, left_ns};
+      RawSyscall(SYS_futex, &moment, FUTEX_WAIT, static_cast<uint32_t>(ExitMoment::kAsked), &pause, 0, 0);
+    }
+  }
+  ExitMoment asked = ExitMoment::kAsked;
+  moment.compare_exchange_strong(asked, ExitMoment::kMissed, std::memory_order_acq_rel);
+}
+
 void AwaitLastProfile() {
   if (!OwnState()) return;
   SharedTable* recorded = table();

@@ -19,6 +19,10 @@ void AllowTag(bool allocator_can_align);
 // An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns
 // at once. In a vfork child: does nothing.
 void AwaitLastProfile();
+// main has returned, or the program called exit: waits, at most 50 ms, until the exporter has copied the table. The exit
+// handlers that run next free what the program held. Only the first call of a process does anything. Nothing sampled, or
+// no exporter: returns at once. In a vfork child: does nothing.
+void BeforeExitHandlers();
 // The program is about to forbid itself files (Landlock): makes the table and starts the exporter now.
 void BeforeLandlock();
 // The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.

@@ -1,0 +1,12 @@
+// The moment before the exit handlers: a snapshot taken later shows what destructors left, not what the program held.
+#ifndef HOLDFAST_INTERPOSE_PROCESS_EXIT_HOOKS_H_
+#define HOLDFAST_INTERPOSE_PROCESS_EXIT_HOOKS_H_
+
+namespace holdfast {
+
+// Makes a return from main run BeforeExitHandlers (sampler/lifetime/lifetime.h). Called once, by the main thread, before main.
+void WatchReturnFromMain();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_PROCESS_EXIT_HOOKS_H_

@@ -1,0 +1,125 @@
+// What a program held when main returned is in a file of its own: the exit handlers that run next free it.
+#include <signal.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "sampler/contract/layout.h"
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr int64_t kHeldBytes = 2 * 100 * 50000;
+
+// Of the processes that called Fill.
+std::vector<Decoded> HeapFiles(const std::string& folder) {
+  std::vector<Decoded> files;
+  for (const ProfileName& name : ListProfiles(folder)) {
+    if (name.kind != "heap") continue;
+    Decoded file = Decode(name.path);
+    if (file.Names("Fill(Holder*)")) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+class ExitMoments : public Profiled {
+ protected:
+  uint32_t WordOfTables(size_t offset) const {
+    uint32_t word = 0;
+    for (const std::string& table : Tables()) {
+      const std::string bytes = ReadFile(tables() + "/" + table);
+      if (word == 0 && bytes.size() >= sizeof(TableHeader)) memcpy(&word, bytes.data() + offset, sizeof word);
+    }
+    return word;
+  }
+
+  // Runs freed_at_exit, and lets it end once an exporter serves it. On an overloaded machine the exporter may take longer
+  // than the program waits before its exit handlers, so this is tried again until the copy came in time.
+  std::vector<Decoded> FilesOf(const std::string& way) {
+    std::vector<Decoded> files;
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      const std::string folder = out() + "/" + std::to_string(attempt);
+      Command command = CommandFor(Launch::kPreload, {"freed_at_exit", way}, {{"heap-interval", "1"}, {"out", folder}});
+      Running running(command);
+      EXPECT_TRUE(running.WaitForOutput("ready"));
+      EXPECT_TRUE(Eventually([&] { return WordOfTables(offsetof(TableHeader, exporter_pid)) != 0; }));
+      running.CloseInput();
+      const RunResult r = running.Wait();
+      EXPECT_TRUE(r.exited(7)) << r.Describe();
+      EXPECT_TRUE(Settled());
+      files = HeapFiles(folder);
+      for (const Decoded& file : files) EXPECT_EQ(file.error, "") << file.path;
+      if (way == "_exit" || (!files.empty() && files[0].Comment("moment") == "before exit handlers")) return files;
+    }
+    ADD_FAILURE() << "no copy came in time";
+    return files;
+  }
+};
+
+class ExitMoment : public ExitMoments, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(ExitMoment, ShowsWhatTheExitHandlersFree) {
+  const std::vector<Decoded> files = FilesOf(GetParam());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes) << files[0].Summary();
+  EXPECT_EQ(files[1].Comment("moment"), "after exit handlers");
+  EXPECT_LT(files[1].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes) << files[1].Summary();
+  EXPECT_EQ(files[1].SumAny("Fill(Holder*)").at("alloc_space"), kHeldBytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ExitMoment, ::testing::Values("return", "exit", "quick_exit", "thread", "fork"),
+                         [](const auto& info) { return info.param; });
+
+TEST_F(ExitMoments, HandlersThatFreeNothingNeedNoFileOfTheirOwn) {
+  const std::vector<Decoded> files = FilesOf("nothing");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes / 2);
+}
+
+TEST_F(ExitMoments, NoHandlerRunsBeforeUnderscoreExit) {
+  const std::vector<Decoded> files = FilesOf("_exit");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].Comment("moment"), std::nullopt);
+  EXPECT_EQ(files[0].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes);
+}
+
+TEST_F(ExitMoments, StacksOfExitHandlersHaveNoFrameOfOurs) {
+  const std::vector<Decoded> files = FilesOf("exit");
+  ASSERT_FALSE(files.empty());
+  bool seen = false;
+  for (const DecodedSample& sample : files.back().samples) {
+    if (!sample.LeafIs("Handler()")) continue;
+    seen = true;
+    for (const DecodedFrame& frame : sample.frames) EXPECT_EQ(frame.mapping.find("libholdfast"), std::string::npos);
+  }
+  EXPECT_TRUE(seen) << files.back().Summary();
+}
+
+// A program that sleeps writes no snapshots, as nothing changes. Its last file says how often that was looked at.
+TEST_F(ExitMoments, TheLastFileCountsSnapshotsThatChangedNothing) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "100ms"}, {"profiles", "heap"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.HoldInput();
+  const auto files = [&] {
+    std::vector<ProfileName> heap = ListProfiles(out());
+    std::erase_if(heap, [](const ProfileName& name) { return name.kind != "heap"; });
+    return heap;
+  };
+  ASSERT_TRUE(Eventually([&] { return !files().empty(); }));
+  const size_t first = files().size();
+  // The exporter's beats are as far apart as snapshots here.
+  const uint32_t beat = WordOfTables(offsetof(TableHeader, exporter_beat));
+  ASSERT_TRUE(Eventually([&] { return WordOfTables(offsetof(TableHeader, exporter_beat)) >= beat + 4; }));
+  running.Signal(SIGKILL);
+  running.Wait();
+  ASSERT_TRUE(Settled());
+  ASSERT_GT(files().size(), first) << AllSummaries();
+  const Decoded last = Decode(files().back().path), before = Decode(files()[files().size() - 2].path);
+  EXPECT_GE(last.CommentNumber("unchanged snapshots"), 1) << last.Summary();
+  EXPECT_EQ(last.Total(), before.Total());
+}
+
+}  // namespace
+}  // namespace holdfast::testing
