@@ -1,6 +1,7 @@
 #include "report/memory/account.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -28,6 +29,20 @@ enum class Use {
   kOwn,
   kRest
 };
+
+// A chunk of glibc's heaps: a head of 8 bytes, in steps of 16.
+uint64_t GlibcChunkBytes(uint64_t bytes) {
+  constexpr uint64_t kHead = 8, kStep = 16, kLeast = 32;
+  return std::max(kLeast, (bytes + kHead + kStep - 1) / kStep * kStep);
+}
+
+// jemalloc's classes on x86-64 with its usual quantum of 16 bytes: 8, 16, 32, 48 … 128, then four to each doubling.
+uint64_t JemallocClassBytes(uint64_t bytes) {
+  constexpr uint64_t kTiny = 8, kQuantum = 16, kFirstGroup = 128;
+  if (bytes <= kTiny) return kTiny;
+  const uint64_t step = bytes <= kFirstGroup ? kQuantum : std::bit_floor(bytes - 1) / 4;
+  return (bytes + step - 1) / step * step;
+}
 
 class Account {
  public:
@@ -67,6 +82,7 @@ class Account {
       const std::string& file = mapping.name.empty() && i > 0 ? input_.mappings[i - 1].name : mapping.name;
       if (uses_[i] == Use::kFile) by_file[std::string(BaseName(file))] += others;
       if ((uses_[i] == Use::kAllocator || uses_[i] == Use::kMapped) && mapping.resident > 0) ++account_.heaps;
+      if (uses_[i] == Use::kAllocator && IsGlibcHeap(i)) account_.glibc_heaps += others;
     }
     account_.by_file.assign(by_file.begin(), by_file.end());
     std::stable_sort(account_.by_file.begin(), account_.by_file.end(),
@@ -81,6 +97,9 @@ class Account {
     account_.rest += mapped - of_blocks;
     account_.rest_variance = live_mapped_.variance;
     account_.beyond_variance = live_in_heaps_.variance;
+    FitRounding(static_cast<double>(account_.allocator - of_blocks), static_cast<double>(of_blocks));
+    account_.glibc_live.value =
+        std::min(account_.glibc_live.value, account_.live.value - static_cast<double>(of_blocks));
     return account_;
   }
 
@@ -90,6 +109,14 @@ class Account {
                                        [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
     if (next == input_.mappings.begin() || address >= std::prev(next)->end) return std::nullopt;
     return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
+  }
+
+  // Blocks and their rounding come from the same samples: both shrink alike where they are more than the heaps hold.
+  void FitRounding(double heaps, double live_elsewhere) {
+    const double both = live_in_heaps_.value + account_.rounding.value;
+    if (both <= heaps) return;
+    account_.live.value = live_elsewhere + heaps * live_in_heaps_.value / both;
+    account_.rounding.value *= heaps / both;
   }
 
   // What is resident of the ranges in a mapping that somebody was seen to map.
@@ -194,11 +221,28 @@ class Account {
       const auto mapping = MappingAt(block.address);
       const Use use = mapping.has_value() ? uses_[*mapping] : Use::kRest;
       if (use == Use::kMapped) Add(static_cast<double>(share.resident), p, &live_mapped_);
-      if (use == Use::kAllocator) Add(static_cast<double>(share.resident), p, &live_in_heaps_);
+      if (use == Use::kAllocator) {
+        Add(static_cast<double>(share.resident), p, &live_in_heaps_);
+        if (IsGlibcHeap(*mapping)) Add(static_cast<double>(share.resident), p, &account_.glibc_live);
+        if (const uint64_t rounding = RoundingOf(block.bytes); rounding > 0)
+          Add(static_cast<double>(pages->Of(block.address + block.bytes, rounding).resident), p, &account_.rounding);
+      }
       Add(static_cast<double>(share.swapped), p, &account_.in_use_swapped);
     }
     account_.has_pages = !pages->is_denied() && !pages->has_failed();
     account_.sampled = input_.blocks.size();
+  }
+
+  bool IsGlibcHeap(size_t i) const {
+    return account_.allocator_name != "jemalloc" &&
+           (input_.mappings[i].name == "[heap]" || input_.arenas.contains(input_.mappings[i].start));
+  }
+
+  // By how much a block is larger than what was asked for, where that is known of the allocator.
+  uint64_t RoundingOf(uint64_t bytes) const {
+    if (account_.allocator_name == kGlibc) return GlibcChunkBytes(bytes) - bytes;
+    if (account_.allocator_name == "jemalloc") return JemallocClassBytes(bytes) - bytes;
+    return 0;
   }
 
   // By the library that is mapped; glibc's where blocks lie as its own do.
@@ -234,6 +278,25 @@ int64_t Estimate::error() const { return std::llround(kSigmas * std::sqrt(varian
 
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages) { return Account(input).Sum(pages); }
 
+void CountLive(FreeMemory* free, MemoryAccount* account) {
+  const uint64_t known = free->all() + free->heads + free->unread;
+  if (known > account->glibc_heaps) {
+    const double scale = static_cast<double>(account->glibc_heaps) / static_cast<double>(known);
+    for (uint64_t* part :
+         {&free->pages, &free->main_top, &free->tops, &free->pieces, &free->heads, &free->unread, &free->in_arenas})
+      *part = static_cast<uint64_t>(static_cast<double>(*part) * scale);
+  }
+  const auto chunks = static_cast<double>(account->glibc_heaps - free->all() - free->heads - free->unread);
+  // Blocks that nobody sampled have heads, too: the rounding is no more than it can be of blocks of a byte.
+  account->rounding.value = std::min(account->rounding.value, chunks * 31 / 32);
+  const double elsewhere = std::max(0.0, account->live.value - account->glibc_live.value);
+  account->live.value = elsewhere + chunks - account->rounding.value;
+  account->live.variance =
+      std::max(0.0, account->live.variance - account->glibc_live.variance) + account->rounding.variance;
+  account->beyond_variance = std::max(0.0, account->beyond_variance - account->glibc_live.variance);
+  account->is_counted = true;
+}
+
 absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std::optional<FreeMemory>* free) {
   AccountInput input;
   input.table_name = table.name();
@@ -260,10 +323,11 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
     const auto read = [&memory, &pages](uint64_t address, void* to, size_t bytes) {
       return pages.IsResident(address, bytes) && memory.Read(address, to, bytes);
     };
-    const FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
+    FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
     // Where no sampled block lives, the heads of the chunks say whose they are.
     if (found.all() > 0 && found.unread < found.all()) {
       account.allocator_name = kGlibc;
+      CountLive(&found, &account);
       *free = found;
     }
   }

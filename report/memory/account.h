@@ -8,6 +8,9 @@
 // counted. The allocator's are the mappings in which sampled live blocks lie, [heap], and glibc's arenas.
 // What was mapped without malloc the wrappers of mmap have seen (own_ranges.h): the program's own is told from an allocator's, which is that of the
 // library that has malloc. What nobody saw, and holds no sampled block, is the rest.
+// Rounding is estimated from the same blocks: what glibc's heads and alignment, or jemalloc's size classes, add to each.
+// Where glibc's free chunks are counted (a running process), its live blocks follow from them: what is resident of its heaps is
+// free, or it is a live block with its head. Then only the rounding and the blocks in mappings of their own are estimates.
 // glibc maps each large block for itself, and the kernel joins neighbours: of such mappings the allocator has what the blocks in
 // them have, and the rest the remainder, by the same estimate.
 #ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_H_
@@ -38,7 +41,12 @@ struct MemoryAccount {
   uint64_t total = 0, allocator = 0, files = 0, shared = 0, stacks = 0, own = 0, mapped = 0, rest = 0;
   Estimate
       live;  // the part of `allocator` that live blocks have, all of it at most; the difference is what it keeps beyond them
+  Estimate rounding;  // the part of `allocator` by which live blocks are larger than what was asked for
   double beyond_variance = 0, rest_variance = 0;
+  bool is_counted = false;  // live blocks follow from the free chunks of glibc's heaps
+  // The parts of `allocator` and of `live` in glibc's heaps.
+  uint64_t glibc_heaps = 0;
+  Estimate glibc_live;
   // Of live blocks, as they are estimated, wherever they lie.
   Estimate in_use, in_use_resident, in_use_swapped;
   uint64_t swapped = 0, huge = 0;
@@ -62,6 +70,10 @@ struct AccountInput {
   std::string table_name;                // of the file that Holdfast keeps its tables in
 };
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages);
+
+// Makes live blocks what the free chunks leave of glibc's heaps. The program runs on while both are read: where more is free than
+// the heaps have resident, `free` is cut to that.
+void CountLive(FreeMemory* free, MemoryAccount* account);
 
 // Of a running process that has this table. `free`: what glibc has free, where its malloc is in use; that reads all of its heaps
 // (0.5 s a GiB). Null: not asked for.

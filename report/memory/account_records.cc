@@ -32,6 +32,8 @@ constexpr Guess kGuesses[] = {
     {"live_variance", [](MemoryAccount* of) { return &of->live.variance; }},
     {"beyond_variance", [](MemoryAccount* of) { return &of->beyond_variance; }},
     {"rest_variance", [](MemoryAccount* of) { return &of->rest_variance; }},
+    {"rounding", [](MemoryAccount* of) { return &of->rounding.value; }},
+    {"rounding_variance", [](MemoryAccount* of) { return &of->rounding.variance; }},
     {"in_use", [](MemoryAccount* of) { return &of->in_use.value; }},
     {"in_use_variance", [](MemoryAccount* of) { return &of->in_use.variance; }},
     {"in_use_resident", [](MemoryAccount* of) { return &of->in_use_resident.value; }},
@@ -67,9 +69,9 @@ std::vector<std::string> AccountRecords(const MemoryAccount& account) {
   for (const Count& count : kCounts) text += fmt::format(" {} {}", count.name, account.*count.field);
   for (const Guess& guess : kGuesses) {
     // Without pages nothing is known of what is resident of live blocks.
-    const bool of_pages = std::string_view(guess.name).starts_with("live") ||
-                          guess.name == std::string_view("beyond_variance") ||
-                          guess.name == std::string_view("in_use_resident");
+    const bool of_pages =
+        std::string_view(guess.name).starts_with("live") || guess.name == std::string_view("beyond_variance") ||
+        std::string_view(guess.name).starts_with("rounding") || guess.name == std::string_view("in_use_resident");
     if (account.has_pages || !of_pages) text += fmt::format(" {} {}", guess.name, *guess.field(&copy));
   }
   if (!account.allocator_name.empty()) text += fmt::format("{}{}", kNameKey, account.allocator_name);

@@ -28,9 +28,20 @@ std::string Counted(uint64_t count, std::string_view what) {
 }
 
 // What the allocator has resident beyond live blocks; not below nothing, as files of older versions have too high an estimate.
-Estimate Beyond(const MemoryAccount& account) {
+Estimate BeyondLive(const MemoryAccount& account) {
   return {.value = std::max(0.0, static_cast<double>(account.allocator) - account.live.value),
-          .variance = account.beyond_variance};
+          .variance = account.beyond_variance + (account.is_counted ? account.rounding.variance : 0)};
+}
+
+// The same without the rounding of live blocks.
+Estimate Beyond(const MemoryAccount& account) {
+  return {.value = std::max(0.0, BeyondLive(account).value - account.rounding.value),
+          .variance = account.beyond_variance + (account.is_counted ? 0 : account.rounding.variance)};
+}
+
+std::string RoundingText(const MemoryAccount& account) {
+  return account.allocator_name == "jemalloc" ? "live blocks are that much larger: jemalloc's size classes"
+                                              : "live blocks are that much larger: heads, alignment";
 }
 
 Estimate Rest(const MemoryAccount& account) {
@@ -67,6 +78,7 @@ std::vector<AccountLine> AccountLines(const MemoryAccount& account) {
   std::vector<AccountLine> lines;
   if (account.has_pages) {
     lines.push_back({account.live, "live blocks", "allocated and not freed"});
+    lines.push_back({account.rounding, "rounding", RoundingText(account)});
     lines.push_back({Beyond(account), "allocator beyond", Where(account)});
   } else {
     lines.push_back({counted(account.allocator), "of the allocator", Where(account)});
@@ -118,9 +130,9 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
   }
   text += "\n";
   if (account.parent != 0) {
-    text += fmt::format(
-        "  forked from process {}: what it has of that process's memory is in \"allocator beyond\" and \"the rest\"\n",
-        account.parent);
+    text +=
+        fmt::format("  forked from process {}: what it has of that process's memory is in \"{}\" and \"the rest\"\n",
+                    account.parent, account.is_counted ? "live blocks" : "allocator beyond");
   }
   if (account.hugetlb > 0) {
     text += fmt::format("  beside that {} of the kernel's pool of huge pages (hugetlb), which no line has, nor VmRSS\n",
@@ -169,7 +181,8 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMem
   number("allocator_resident", static_cast<double>(account.allocator));
   if (account.has_pages) {
     estimate("live_resident", account.live);
-    estimate("beyond_live", Beyond(account));
+    estimate("beyond_live", BeyondLive(account));
+    estimate("rounding", account.rounding);
     estimate("live_swapped", account.in_use_swapped);
   }
   estimate("in_use", account.in_use);

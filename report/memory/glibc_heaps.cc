@@ -111,6 +111,7 @@ class Walk {
   uint64_t Resident(uint64_t from, uint64_t to) { return from < to ? pages_->Of(from, to - from).resident : 0; }
 
   void AddFree(uint64_t at, uint64_t end) {
+    free_.heads += kAlignment;
     const uint64_t from = (at + kFreeHead + kPage - 1) / kPage * kPage, to = end / kPage * kPage;
     if (from < to) free_.pages += Resident(from, to);
     const uint64_t edges =

@@ -27,6 +27,7 @@ struct FreeMemory {
   uint64_t piece_count = 0;
   uint64_t arenas = 0, in_arenas = 0;  // besides the main one: how many, and what of all that is theirs
   uint64_t unread = 0;
+  uint64_t heads = 0;  // of free chunks, which `all` does not have
   uint64_t all() const { return pages + main_top + tops + pieces; }
 };
 

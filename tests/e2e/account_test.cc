@@ -60,6 +60,7 @@ TEST_F(Memory, EveryKindIsInItsLineAndTheLinesAddUp) {
     // 20 MiB of the blocks; of what is never touched a page at most, and what the program's start has allocated.
     EXPECT_NEAR(Number(json, "live_resident", "value"), 20 * kMiB, 2 * live_error + 0.2 * kMiB);
     EXPECT_NEAR(Number(json, "in_use", "value"), 44 * kMiB, 2 * Number(json, "in_use", "error") + 0.2 * kMiB);
+    EXPECT_NEAR(Number(json, "rounding", "value"), 0.32 * kMiB, 2 * Number(json, "rounding", "error") + 0.05 * kMiB);
     // The freed half, and the head of each block.
     EXPECT_NEAR(Number(json, "beyond_live", "value"), 20.6 * kMiB, 2 * live_error + 0.5 * kMiB);
     // The kernel joins it with the mapping of the large block, or does not.
@@ -187,6 +188,23 @@ TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
   }
 }
 
+// With these seeds the samples estimate more live blocks than there are.
+TEST_F(Memory, WhatIsFreeFitsIntoItsLineWhateverTheSamplesSay) {
+  for (const char* seed : {"5", "6"}) {
+    Running program(CommandFor(Launch::kPreload, {"holds_free_memory", "pieces"},
+                               {{"heap-interval", "512KiB"}, {"seed", seed}, {"snapshot-every", "0"}}));
+    ASSERT_TRUE(program.WaitForOutput("ready"));
+    const std::string json = Ask(program, {"--json"}).out;
+    double free = 0;
+    for (const char* part : {"pages", "main_top", "tops", "pieces"}) free += Number(json, "glibc_free", part);
+    const double beyond = Number(json, "beyond_live", "value"), live = Number(json, "live_resident", "value");
+    EXPECT_LE(free, beyond - Number(json, "rounding", "value"));
+    EXPECT_NEAR(live, 19.4 * kMiB, 0.5 * kMiB) << "known, not estimated";
+    EXPECT_NEAR(live + beyond, Number(json, "allocator_resident"), 1);
+    KillAndSettle(&program);
+  }
+}
+
 // A script that starts python, a build: what is short has no account, and is one line rather than one each.
 TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
   const std::string shorts = ProgramPath("endings") + " return >/dev/null; ";
@@ -231,7 +249,6 @@ TEST_F(Memory, AReservationIsNotTouched) {
 
 // The estimate of the blocks may be more than there is of the allocator.
 TEST_F(Memory, LinesAddUpWhereBlocksWereGivenBack) {
-  bool too_much = false;
   for (int seed = 1; seed <= 6; ++seed) {
     Running program(CommandFor(Launch::kPreload, {"memory_corners", "gives_back"},
                                {{"seed", std::to_string(seed)}, {"snapshot-every", "0"}}));
@@ -239,11 +256,9 @@ TEST_F(Memory, LinesAddUpWhereBlocksWereGivenBack) {
     const std::string json = Ask(program, {"--json"}).out;
     const double live = Number(json, "live_resident", "value"), allocator = Number(json, "allocator_resident");
     EXPECT_LE(live, allocator);
-    too_much |= live == allocator;
-    EXPECT_EQ(live + Number(json, "beyond_live", "value"), allocator);
+    EXPECT_NEAR(live + Number(json, "beyond_live", "value"), allocator, 1);
     KillAndSettle(&program);
   }
-  EXPECT_TRUE(too_much) << "no seed showed it";
 }
 
 // Under the process's own id /proc then says nothing of its memory.

@@ -41,13 +41,53 @@ TEST(Account, AnEstimateAboveTheTruthIsCutToItsMappings) {
   made.input.blocks = {{0x1000100, 4096, 1 << 30}, {0x2000100, 64 * kPage, 1 << 30}};
   const MemoryAccount account = made.Account();
   EXPECT_EQ(account.total, 3 * kMib + kMib / 2);
-  EXPECT_EQ(account.live.value, 3.0 * kMib) << "all of the heap and of what holds large blocks, no more";
+  EXPECT_NEAR(account.live.value + account.rounding.value, 3.0 * kMib, 1)
+      << "all of the heap and of what holds large blocks, no more";
+  EXPECT_NEAR(account.rounding.value, kMib / 257.0, 1) << "16 bytes of each 4,112";
   EXPECT_EQ(account.allocator, 3 * kMib);
-  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+  EXPECT_NEAR(SumOf(account), static_cast<double>(account.total), 1);
   for (const AccountLine& line : AccountLines(account))
     EXPECT_LE(line.bytes.value, static_cast<double>(account.total)) << line.what;
   EXPECT_GT(account.live.error(), int64_t{1} << 30) << "how sure it is is not made better by that";
   EXPECT_GE(account.in_use_resident.value, 2.0 * (1 << 30)) << "the estimate stays";
+}
+
+// The free chunks of the heap, not the samples, say what lives there.
+TEST(Account, WhereFreeChunksAreCountedLiveBlocksFollowFromThem) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1000, 1}, {0x2000100, 64 * kPage, 1}};
+  MemoryAccount account = made.Account();
+  EXPECT_EQ(account.rounding.value, 8) << "a chunk of 1,008 bytes";
+  FreeMemory free{.pages = 300 << 10, .main_top = 100 << 10, .piece_count = 5, .heads = 80};
+  CountLive(&free, &account);
+  EXPECT_EQ(account.live.value, 64.0 * kPage + kMib - (400 << 10) - 80 - 8);
+  EXPECT_EQ(account.live.error(), 0);
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+// The program has freed more between the two looks.
+TEST(Account, NoMoreIsFreeThanTheHeapsHave) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1000, 1 << 30}};
+  MemoryAccount account = made.Account();
+  FreeMemory free{.pages = 3 * kMib, .main_top = kMib, .unread = kMib};
+  CountLive(&free, &account);
+  EXPECT_LE(free.all() + free.unread, kMib);
+  EXPECT_GE(AccountLines(account)[2].bytes.value, static_cast<double>(free.all()));
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+TEST(Account, WithJemallocRoundingToSizeClassesIsALine) {
+  Made made;
+  made.input.mappings = ParseMappings(
+      "01000000-01400000 rw-p 00000000 00:00 0 \nRss: 1024 kB\n"
+      "02000000-02001000 r-xp 00000000 00:01 9 /usr/lib/libjemalloc.so.2\nRss: 4 kB\n");
+  made.input.blocks = {{0x1000000, 5, 1},   {0x1001000, 129, 1},  {0x1002000, 1000, 1},
+                       {0x1003000, 128, 1}, {0x1004000, 4097, 1}, {0x1010000, 17 << 10, 1}};
+  const MemoryAccount account = made.Account();
+  EXPECT_EQ(account.rounding.value, 3 + 31 + 24 + 0 + 1023 + (3 << 10));
+  EXPECT_EQ(AccountLines(account)[1].what, "rounding");
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
 }
 
 // A pool in shared memory is in that line; its blocks are no part of the allocator's, and make what that keeps no smaller.
