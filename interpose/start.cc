@@ -5,6 +5,7 @@
 #include <link.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 #include <string_view>
@@ -19,7 +20,6 @@
 #include "interpose/maps/allocator_code.h"
 #include "interpose/own_names/own_names.h"
 #include "interpose/process/exit_hooks.h"
-#include "interpose/text_of_environment.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
@@ -85,13 +85,29 @@ bool ReachedByAll() {
          Reached("realloc", reinterpret_cast<void*>(holdfast_own_realloc));
 }
 
+// memcheck, massif, dhat, helgrind and drd load an object of their own beside the one of every tool; callgrind and lackey do not,
+// and are how our own instructions are counted.
+bool RunsUnderMallocReplacingValgrind() {
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    const char* tool = strstr(object->l_name, "vgpreload_");
+    if (tool != nullptr && strncmp(tool, "vgpreload_core", 14) != 0) return true;
+  }
+  return false;
+}
+
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
-bool SomebodyElseIsAtWork(const char* const* environment) {
+bool SomebodyElseIsAtWork() {
   constexpr const char* kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
   for (const char* name : kSanitizers) {
     if (IsDefinedAnywhere(name)) return true;
   }
-  return getauxval(AT_SECURE) != 0 || PreloadsMallocReplacingValgrind(environment);
+  return getauxval(AT_SECURE) != 0 || RunsUnderMallocReplacingValgrind();
+}
+
+// The first object that defines clock_gettime, but for the kernel's own, is not libc.
+bool ClockIsInterposed() {
+  const void* found = dlsym(RTLD_DEFAULT, "clock_gettime");
+  return ObjectOf(found) != ObjectOf(dlsym(RTLD_NEXT, "gnu_get_libc_version")) && !IsEntryFor("clock_gettime", found);
 }
 
 // What a user tells us is not for what a setuid program starts as root: it is taken out of the environment there, as the
@@ -165,12 +181,13 @@ HOLDFAST_COLD bool ReadySlow() {
   FindRealFunctions();
   FindThrowFunctions();
   owns_malloc = ReachedByAll();
+  clock_is_interposed = ClockIsInterposed();
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
   const char* const* environment = words + 1 + argument_count + 1;
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
-  StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork(environment));
+  passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};

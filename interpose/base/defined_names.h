@@ -13,12 +13,6 @@
 
 namespace holdfast {
 
-// What an entry of an object's dynamic section leads to. Relocated in place by ld.so, but for objects whose dynamic section cannot be
-// written (the vdso).
-inline uintptr_t AddressIn(const ElfW(Dyn) & entry, const link_map* object) {
-  return entry.d_un.d_ptr < object->l_addr ? entry.d_un.d_ptr + object->l_addr : entry.d_un.d_ptr;
-}
-
 // The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 

@@ -4,5 +4,7 @@ namespace holdfast {
 
 HOLDFAST_HOT_DATA constinit size_t hot_size_limit = 0;
 constinit bool owns_malloc = false;
+constinit bool clock_is_interposed = false;
+constinit bool passes_through = false;
 
 }  // namespace holdfast

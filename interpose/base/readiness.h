@@ -16,6 +16,14 @@ namespace holdfast {
 // into play.
 extern HOLDFAST_HIDDEN bool owns_malloc;
 
+// Whether somebody else's clock_gettime comes before libc's (libfaketime): the deadlines of timed waits are then in a time of its
+// own, and no wait is cut in parts by a deadline of ours.
+extern HOLDFAST_HIDDEN bool clock_is_interposed;
+
+// Whether nothing is recorded in this process, from the start to the end: every wrapper goes straight to the real function. Race
+// detectors (helgrind, drd) report even a look at a lock's words.
+extern HOLDFAST_HIDDEN bool passes_through;
+
 // 0 until the shim is ready; then the largest size that is charged. Above it the real malloc fails (47 bits of address
 // space).
 extern HOLDFAST_HIDDEN size_t hot_size_limit;

@@ -180,16 +180,17 @@ HOLDFAST_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const times
 
 HOLDFAST_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
   if (!Ready()) return kTooEarly;
-  if (IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
+  if (passes_through || IsLastToCome(barrier)) return real.pthread_barrier_wait(barrier);
   return UnlessLittleStack<BarrierWait, &Real::pthread_barrier_wait>(barrier);
 }
 
 HOLDFAST_EXPORT int pthread_once(pthread_once_t* control, void (*function)()) {
-  if (LIKELY(!SomebodyIsAtIt(control) && hot_size_limit != 0)) return real.pthread_once(control, function);
+  if (LIKELY((passes_through || !SomebodyIsAtIt(control)) && hot_size_limit != 0))
+    return real.pthread_once(control, function);
   return UnlessLittleStack<OnceSlow, &Real::pthread_once>(control, function);
 }
 HOLDFAST_EXPORT void call_once(once_flag* flag, void (*function)()) {
-  if (LIKELY(!SomebodyIsAtIt(reinterpret_cast<int*>(flag)) && hot_size_limit != 0))
+  if (LIKELY((passes_through || !SomebodyIsAtIt(reinterpret_cast<int*>(flag))) && hot_size_limit != 0))
     return real.call_once(flag, function);
   UnlessLittleStack<CallOnceSlow, &Real::call_once>(flag, function);
 }

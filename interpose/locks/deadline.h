@@ -1,11 +1,12 @@
-// Deadlines of timed waits. Pure but for the clock; errno stays.
+// Deadlines of timed waits. Pure but for the clock.
 #ifndef HOLDFAST_INTERPOSE_LOCKS_DEADLINE_H_
 #define HOLDFAST_INTERPOSE_LOCKS_DEADLINE_H_
 
-#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
+#include "interpose/base/readiness.h"
+#include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
@@ -22,14 +23,12 @@ inline bool IsTime(const timespec* deadline) { return deadline->tv_nsec >= 0 && 
 inline bool IsClockToWaitBy(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
 
 // Nanoseconds from now to `deadline` on `clock`; 0 when it has passed, is no time at all, or the time cannot be known.
+// By a clock that the program interposes, a deadline means another time than here: then any time may be left.
 inline int64_t NsUntil(clockid_t clock, const timespec* deadline) {
   timespec now;
-  const int error = errno;
-  if (no_clock.load(std::memory_order_relaxed)) return 0;
-  if (!IsTime(deadline) || clock_gettime(clock, &now) != 0) {
-    errno = error;  // the real function answers by its result alone
-    return 0;
-  }
+  if (no_clock.load(std::memory_order_relaxed) || !IsTime(deadline)) return 0;
+  if (clock_is_interposed) return INT64_MAX;
+  if (ReadClock(clock, &now) != 0) return 0;
   const int64_t seconds = deadline->tv_sec - now.tv_sec;
   if (seconds < 0) return 0;
   if (seconds > INT64_MAX / 2'000'000'000) return INT64_MAX;

@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <threads.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "interpose/base/old_version.h"
 #include "interpose/base/readiness.h"
@@ -44,14 +43,16 @@ inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__
 
 // Kinds whose wait may be cut in two by a timeout: normal, recursive, errorcheck, adaptive. Robust (0x10),
 // priority-inheriting (0x20) and priority-protected (0x40) ones may not: their timed forms differ.
-inline bool MayWaitInParts(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 0x70) == 0; }
+inline bool MayWaitInParts(const pthread_mutex_t* mutex) {
+  return (mutex->__data.__kind & 0x70) == 0 && LIKELY(!clock_is_interposed);
+}
 
 // An errorcheck mutex that its own thread locks again answers EDEADLK at once: that is no wait.
 inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
   if ((mutex->__data.__kind & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
   // Where the thread may not ask for its id, such a mutex is left to the real function.
   if (no_system_calls.load(std::memory_order_relaxed)) return true;
-  return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == gettid();
+  return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == ThreadId();
 }
 
 // Of a robust mutex whose owner died, too: the caller has it.

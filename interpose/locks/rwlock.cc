@@ -66,7 +66,7 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
   LockWait wait;
   WaitCleanup cleanup;
   // Where writers go first, one that gives up for a moment would lose its place in the queue.
-  const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP;
+  const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP && LIKELY(!clock_is_interposed);
   BeginWait(caller, lock, Side::kKind, in_parts ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
   EnterWait(Side::LooksFree(lock), &wait);
   cleanup.Push(&wait);

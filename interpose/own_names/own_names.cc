@@ -8,6 +8,7 @@
 
 #include "interpose/base/defined_names.h"
 #include "interpose/own_names/wrappers.h"
+#include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/process/process.h"
@@ -35,7 +36,7 @@ struct Object {
 bool Describe(const link_map* map, Object* object) {
   object->map = map;
   for (const Elf64_Dyn* entry = map->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-    const uintptr_t address = AddressIn(*entry, map);
+    const uintptr_t address = AddressIn(*entry, map->l_addr);
     switch (entry->d_tag) {
       case DT_SYMTAB:
         object->symbols = reinterpret_cast<const Elf64_Sym*>(address);

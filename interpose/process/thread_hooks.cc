@@ -78,11 +78,13 @@ extern "C" {
 HOLDFAST_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                                    void* argument) noexcept {
   if (UNLIKELY(!Ready())) return EAGAIN;
+  if (passes_through) return real.pthread_create(thread, attributes, start, argument);
   return CreateThread(thread, attributes, start, argument);
 }
 
 HOLDFAST_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
   if (UNLIKELY(!Ready())) return thrd_error;
+  if (passes_through) return real.thrd_create(thread, start, argument);
   return CreateC11Thread(thread, start, argument);
 }
 

@@ -1,4 +1,7 @@
 // The time, in nanoseconds of CLOCK_MONOTONIC. Any thread, signal handlers.
+//
+// The clock is read by the kernel's own function, which the kernel maps into every process (the vDSO), never by libc's name: a
+// program may interpose clock_gettime by one that allocates, locks, and answers another time (libfaketime does all three).
 #ifndef HOLDFAST_SAMPLER_CONTRACT_CLOCK_H_
 #define HOLDFAST_SAMPLER_CONTRACT_CLOCK_H_
 
@@ -13,19 +16,34 @@ namespace holdfast {
 
 inline constexpr int64_t kNsOfSecond = 1'000'000'000;
 
+// The kernel's function; null where it maps none, and before FindMappedClock: then each look is a system call.
+using ClockFunction = int (*)(clockid_t, timespec*);
+extern HOLDFAST_HIDDEN ClockFunction mapped_clock;
+
+// Once, at the start. `vdso`: the image that AT_SYSINFO_EHDR names; null: there is none.
+void FindMappedClock(const void* vdso);
+
+// 0, or −errno.
+inline int ReadClock(clockid_t clock, timespec* now) {
+  if (LIKELY(mapped_clock != nullptr)) return mapped_clock(clock, now);
+  return static_cast<int>(RawSyscall(SYS_clock_gettime, clock, now));
+}
+
+inline int64_t NsOf(const timespec& time) { return time.tv_sec * kNsOfSecond + time.tv_nsec; }
+
 // 0 where reading the clock would be the program's end: then waits have no length and samples cost nothing.
 inline int64_t MonotonicNs() {
   if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kNsOfSecond + now.tv_nsec;
+  ReadClock(CLOCK_MONOTONIC, &now);
+  return NsOf(now);
 }
 
 // By a system call: also before the shim is relocated.
 inline int64_t KernelNs() {
   timespec now{};
   RawSyscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kNsOfSecond + now.tv_nsec;
+  return NsOf(now);
 }
 
 }  // namespace holdfast

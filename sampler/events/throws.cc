@@ -1,7 +1,5 @@
 #include "sampler/events/throws.h"
 
-#include <time.h>
-
 #include "sampler/contract/clock.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/process/entered.h"
@@ -38,8 +36,8 @@ constexpr uint32_t kLookEvery = 16;  // throws, at the clock, where not every on
 int64_t CoarseNs() {
   if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return now.tv_sec * kNsOfSecond + now.tv_nsec;
+  ReadClock(CLOCK_MONOTONIC_COARSE, &now);
+  return NsOf(now);
 }
 
 ThrowRate* FindRate() {

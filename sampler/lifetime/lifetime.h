@@ -12,7 +12,8 @@ namespace holdfast {
 
 // Reads the options and decides whether to sample at all. `environment` as the kernel gave it. Called once, before any
 // other function here. `dormant`: pass everything through (a sanitizer is there, say).
-void StartRecording(const char* const* environment, const char* library_path, bool dormant);
+// False: nothing is recorded, and no system call is made.
+bool StartRecording(const char* const* environment, const char* library_path, bool dormant);
 // Whether free may rely on sampled blocks lying at tagged addresses: the allocator below has an aligned entry point of its
 // own, and the interval is large enough for it to be worth it.
 void AllowTag(bool allocator_can_align);

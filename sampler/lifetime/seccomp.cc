@@ -1,3 +1,4 @@
+#include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/lifetime/lifetime.h"
@@ -13,6 +14,7 @@ constinit std::atomic<bool> clock_forbidden{false};  // by PR_SET_TSC
 
 // The kernel maps the time into the program only from some sources of it.
 bool ClockIsNoSystemCall() {
+  if (mapped_clock == nullptr) return false;
   char source[64];
   if (ReadSmallFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) <= 0)
     return false;
@@ -50,11 +52,13 @@ void BeforeSeccomp(bool strict) {
 }
 
 void AfterFailedSeccomp() {
+  if (!process.recording.load(std::memory_order_relaxed)) return;
   no_system_calls.store(false, std::memory_order_release);
   no_clock.store(clock_forbidden.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 void ForbidClock(bool forbidden) {
+  if (!process.recording.load(std::memory_order_relaxed)) return;
   clock_forbidden.store(forbidden, std::memory_order_relaxed);
   if (forbidden || !no_system_calls.load(std::memory_order_relaxed))
     no_clock.store(forbidden, std::memory_order_release);

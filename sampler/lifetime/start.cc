@@ -1,3 +1,6 @@
+#include <sys/auxv.h>
+
+#include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -24,7 +27,7 @@ constinit char kept_on_snapshot[sizeof "HOLDFAST_ON_SNAPSHOT=" + kOnSnapshotByte
 
 }  // namespace
 
-void StartRecording(const char* const* environment, const char* library_path, bool dormant) {
+bool StartRecording(const char* const* environment, const char* library_path, bool dormant) {
   ReadOptions(environment, &process.options);
   Options& options = process.options;
   options.tables = Kept(options.tables, kept_tables);
@@ -34,7 +37,13 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   thread_label = options.thread_label;
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
-  if (dormant || !options.enable || !wanted) return;
+  if (dormant || !options.enable || !wanted) {
+    // Nothing that a wrapper comes to on its way to the real function asks the kernel for anything, either.
+    no_system_calls.store(true, std::memory_order_relaxed);
+    no_clock.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  FindMappedClock(reinterpret_cast<const void*>(getauxval(AT_SYSINFO_EHDR)));
   constexpr uint32_t kLocks = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
   // Who switches both intervals off wants nothing, of kinds without an interval neither.
   if (options.heap_interval == 0 && options.lock_interval_ns == 0)
@@ -61,6 +70,7 @@ void StartRecording(const char* const* environment, const char* library_path, bo
   NoteLastingModules();
   DrawSeed();
   process.recording.store(true, std::memory_order_release);
+  return true;
 }
 
 void AllowTag(bool allocator_can_align) {

@@ -122,8 +122,8 @@ void RunMiddle(void*) {
     }
   }
   // Suspended until the exporter has its own memory.
-  const long exporter =
-      HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | SIGCHLD, exporter_stack + kStackBytes, RunExporter, nullptr);
+  const long exporter = HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | CLONE_UNTRACED | SIGCHLD,
+                                             exporter_stack + kStackBytes, RunExporter, nullptr);
   if (exporter < 0) spawn.failed = true;
   if (spawn.middle_stays && exporter > 0) {
     while (RawSyscall(SYS_wait4, exporter, 0, 0, 0) == -4 /*EINTR*/) {
@@ -161,8 +161,9 @@ bool Start() {
   const uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  // Exit signal 0 (the low byte of the flags).
-  const unsigned long flags = spawn.middle_stays ? 0 : CLONE_VM | CLONE_VFORK;
+  // Exit signal 0 (the low byte of the flags). A tracer that follows the children of its tracees (proot, strace -f) does not get
+  // the exporter: it waits for all of them, and the exporter outlives them as long as the tracer itself is profiled.
+  const unsigned long flags = CLONE_UNTRACED | (spawn.middle_stays ? 0 : CLONE_VM | CLONE_VFORK);
   const long middle = HoldfastCloneOnStack(flags, middle_stack + kStackBytes, RunMiddle, nullptr);
   if (middle > 0 && !spawn.middle_stays) {
     while (RawSyscall(SYS_wait4, middle, 0, __WCLONE, 0) == -4 /*EINTR*/) {

@@ -1,6 +1,7 @@
 // The clock of the day jumps, to and fro by more than a year at every look: snapshots come as often as they should, in
 // their order, and no sample is lost. Only wall times in the files are wrong.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -58,6 +59,35 @@ TEST_F(Clock, JumpsChangeNeitherOrderNorNumbers) {
   const double elapsed = std::stod(ages[0].Comment("elapsed").value_or("-1"));
   EXPECT_GT(elapsed, 0);
   EXPECT_LT(elapsed, 1000);
+}
+
+// The clock that a program interposes belongs to the program: it allocates and locks, and nothing of ours calls it.
+TEST_F(Clock, MayBeInterposedByOneThatAllocatesAndLocks) {
+  for (const char* interval : {"1", "512KiB"}) {
+    for (const bool library_first : {true, false}) {
+      Command command = CommandFor(Launch::kPreload, {"reads_clock"}, {{"heap-interval", interval}});
+      const std::string clock = ProgramPath("locking_clock.so");
+      command.env["LD_PRELOAD"] = library_first ? Library() + ":" + clock : clock + ":" + Library();
+      command.timeout_seconds = 20;
+      const RunResult r = RunAndSettle(command);
+      EXPECT_TRUE(r.exited(0)) << interval << (library_first ? ", first: " : ", last: ") << r.Describe();
+      EXPECT_EQ(r.out, "done\n");
+    }
+  }
+}
+
+// libfaketime's own, where it is installed: this one waits for a lock at each look.
+TEST_F(Clock, MayBeLibfaketimes) {
+  const std::string fake = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+  if (access(fake.c_str(), R_OK) != 0) GTEST_SKIP() << "needs libfaketime";
+  for (const bool library_first : {true, false}) {
+    Command command = CommandFor(Launch::kPreload, {"reads_clock"});
+    command.env["LD_PRELOAD"] = library_first ? Library() + ":" + fake : fake + ":" + Library();
+    command.env["FAKETIME"] = "-1d";
+    command.timeout_seconds = 20;
+    const RunResult r = RunAndSettle(command);
+    EXPECT_TRUE(r.exited(0)) << library_first << r.Describe();
+  }
 }
 
 }  // namespace

@@ -197,6 +197,37 @@ TEST_F(Surroundings, SetuidProgramsAreLeftAlone) {
   ExpectAsBare({program, "return"}, kEvery, like);
 }
 
+// A program without a race has none under a race detector, and nothing of ours asks the kernel for what memcheck knows better.
+TEST_F(Surroundings, ValgrindsToolsFindNothingOfOurs) {
+  if (!Execute({.argv = {"valgrind", "--version"}}).exited(0)) GTEST_SKIP() << "needs valgrind";
+  constexpr const char* kTools[] = {"memcheck", "drd", "helgrind", "massif", "dhat"};
+  std::vector<std::unique_ptr<Running>> all;
+  for (const char* tool : kTools) {
+    Command command = CommandFor(Launch::kPreload, {"race_free"}, kEvery);
+    std::vector<std::string> valgrind = {"valgrind", "-q", std::string("--tool=") + tool};
+    if (std::string(tool) == "massif") valgrind.push_back("--massif-out-file=/dev/null");
+    if (std::string(tool) == "dhat") valgrind.push_back("--dhat-out-file=/dev/null");
+    command.argv.insert(command.argv.begin(), valgrind.begin(), valgrind.end());
+    all.push_back(std::make_unique<Running>(command));
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const RunResult r = all[i]->Wait();
+    EXPECT_TRUE(r.exited(0)) << kTools[i] << ": " << r.Describe();
+    EXPECT_EQ(r.out, "10 10\n") << kTools[i];
+    EXPECT_EQ(r.err, "") << kTools[i];
+  }
+}
+
+// The exporter is no child of a tracee that its tracer could wait for.
+TEST_F(Surroundings, ATracerDoesNotFollowTheExporter) {
+  // Only the large blocks are sampled, that of the tracee first.
+  Command command = CommandFor(Launch::kPreload, {"traces_children"}, {{"heap-interval", "1MiB"}, {"seed", "1"}});
+  command.timeout_seconds = 20;
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.out, "1\n");
+}
+
 // AddressSanitizer has a malloc of its own, and refuses to start when another library comes first.
 TEST_F(Surroundings, SanitizedProgramsAreLeftAlone) {
   const std::string objects = Execute({.argv = {"ldd", ProgramPath("sanitized_program")}}).out;

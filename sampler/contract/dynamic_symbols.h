@@ -1,0 +1,89 @@
+// Looks up a symbol in a loaded object without the dynamic linker: no lock, no allocation.
+//
+//     const ElfSymbols libc = SymbolsAt(map->l_ld, map->l_addr);
+//     const Elf64_Sym* found = FindSymbol(libc, "malloc", HashOfSymbol("malloc"), IsDefinition);
+//
+// Any thread, signal handlers, as long as the object stays loaded.
+#ifndef HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
+#define HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
+
+#include <elf.h>
+#include <string.h>
+
+#include <cstdint>
+
+namespace holdfast {
+
+// The GNU hash table of an object (DT_GNU_HASH; nearly every object of the last fifteen years has one):
+//   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
+// Of the older DT_HASH only the second number is used: the count of symbols.
+struct ElfSymbols {
+  uintptr_t bias = 0;
+  const uint32_t* hash = nullptr;
+  const uint32_t* old_hash = nullptr;
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+};
+
+// What an entry of a dynamic section leads to. ld.so relocates the section in place, except where it is read-only (the vDSO).
+inline uintptr_t AddressIn(const Elf64_Dyn& entry, uintptr_t bias) {
+  return entry.d_un.d_ptr < bias ? entry.d_un.d_ptr + bias : entry.d_un.d_ptr;
+}
+
+// `dynamic` may be null: an object without symbols.
+inline ElfSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
+  ElfSymbols found;
+  found.bias = bias;
+  for (const Elf64_Dyn* entry = dynamic; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    const uintptr_t address = AddressIn(*entry, bias);
+    if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_HASH) found.old_hash = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);
+    if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(address);
+  }
+  return found;
+}
+
+constexpr uint32_t HashOfSymbol(const char* name) {
+  uint32_t hash = 5381;
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<uint8_t>(*at);
+  return hash;
+}
+
+// The first symbol of this name for which `wanted` is true, or null.
+template <typename Wanted>
+const Elf64_Sym* FindSymbol(const ElfSymbols& object, const char* name, uint32_t hash, Wanted wanted) {
+  if (object.symbols == nullptr || object.names == nullptr) return nullptr;
+  if (object.hash == nullptr) {
+    for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
+      const Elf64_Sym& symbol = object.symbols[i];
+      if (wanted(symbol) && strcmp(object.names + symbol.st_name, name) == 0) return &symbol;
+    }
+    return nullptr;
+  }
+  const uint32_t buckets = object.hash[0], first = object.hash[1], words = object.hash[2], shift = object.hash[3];
+  if (buckets == 0 || words == 0) return nullptr;
+  const auto* filter = reinterpret_cast<const uint64_t*>(object.hash + 4);
+  const uint64_t word = filter[hash / 64 % words];
+  if ((word >> hash % 64 & word >> (hash >> shift) % 64 & 1) == 0) return nullptr;
+  const auto* bucket = reinterpret_cast<const uint32_t*>(filter + words);
+  const uint32_t* chain = bucket + buckets;
+  uint32_t index = bucket[hash % buckets];
+  if (index < first) return nullptr;
+  for (;; ++index) {
+    const uint32_t other = chain[index - first];
+    const Elf64_Sym& symbol = object.symbols[index];
+    if ((other | 1) == (hash | 1) && strcmp(object.names + symbol.st_name, name) == 0 && wanted(symbol)) return &symbol;
+    if ((other & 1) != 0) return nullptr;  // the last of its bucket
+  }
+}
+
+inline bool IsDefinition(const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; }
+
+inline void* AddressOf(const ElfSymbols& object, const Elf64_Sym& symbol) {
+  return reinterpret_cast<void*>(symbol.st_shndx == SHN_ABS ? symbol.st_value : object.bias + symbol.st_value);
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
