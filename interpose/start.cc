@@ -104,10 +104,13 @@ bool SomebodyElseIsAtWork() {
   return getauxval(AT_SECURE) != 0 || RunsUnderMallocReplacingValgrind();
 }
 
-// The first object that defines clock_gettime, but for the kernel's own, is not libc.
+// Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, and in no scope.
 bool ClockIsInterposed() {
-  const void* found = dlsym(RTLD_DEFAULT, "clock_gettime");
-  return ObjectOf(found) != ObjectOf(dlsym(RTLD_NEXT, "gnu_get_libc_version")) && !IsEntryFor("clock_gettime", found);
+  const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
+  const link_map* object = FirstThatDefines("clock_gettime");
+  if (object != nullptr && vdso != 0 && object->l_addr == vdso)
+    object = FirstThatDefines("clock_gettime", object->l_next);
+  return object != nullptr && object != FirstThatDefines("gnu_get_libc_version");
 }
 
 // What a user tells us is not for what a setuid program starts as root: it is taken out of the environment there, as the
@@ -158,13 +161,19 @@ void InstallSnapshotSignal() {
   sigaction(number, &action, &previous_action);
 }
 
+void InChild() {
+  OperatorsInForkedChild();
+  ThrowFunctionsInForkedChild();
+  InForkedChild();
+}
+
 __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
   WatchReturnFromMain();
   at_quick_exit(AwaitLastProfile);
-  pthread_atfork(BeforeFork, AfterFork, InForkedChild);  // also of daemon and forkpty, which call fork inside libc
+  pthread_atfork(BeforeFork, AfterFork, InChild);  // also of daemon and forkpty, which call fork inside libc
 }
 
 __attribute__((destructor)) void Destructor() {
@@ -200,6 +209,7 @@ HOLDFAST_COLD bool ReadySlow() {
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();
+  FindOperators();
   countdown_offset = OffsetOfCountdown();
   BeginWatchingLocks();
   return true;

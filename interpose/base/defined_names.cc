@@ -16,17 +16,17 @@ bool Defines(const link_map* object, const char* name, uint32_t hash) {
   return FindSymbol(SymbolsOf(object), name, hash, IsDefinition) != nullptr;
 }
 
-const link_map* FirstThatDefines(const char* name, const link_map* object = _r_debug.r_map) {
-  const uint32_t hash = HashOfSymbol(name);
-  while (object != nullptr && !Defines(object, name, hash)) object = object->l_next;
-  return object;
-}
-
 }  // namespace
 
 const link_map* ObjectOf(const void* address) {
   dl_find_object found;
   return address != nullptr && _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+}
+
+const link_map* FirstThatDefines(const char* name, const link_map* object) {
+  const uint32_t hash = HashOfSymbol(name);
+  while (object != nullptr && !Defines(object, name, hash)) object = object->l_next;
+  return object;
 }
 
 bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }

@@ -16,6 +16,9 @@ namespace holdfast {
 // The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
+// From `object` on, in the order of the list; null: none.
+HOLDFAST_HIDDEN const link_map* FirstThatDefines(const char* name, const link_map* object = _r_debug.r_map);
+
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
 // Of `count` names one or more: cheaper than one after the other.
 HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const char* const* names, int count);

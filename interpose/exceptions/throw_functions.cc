@@ -1,14 +1,11 @@
 #include "interpose/exceptions/throw_functions.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 
-#include <atomic>
-
 #include "interpose/base/defined_names.h"
-#include "interpose/base/real.h"
+#include "interpose/base/module_scope.h"
 
 extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
 
@@ -17,61 +14,28 @@ namespace {
 
 constinit ThrowFunctions global{};
 
-struct OfModule {
-  std::atomic<const void*> module;
-  ThrowFunctions functions;
-};
-constinit OfModule by_module[32]{};
-constinit std::atomic<bool> adding{false};
+constinit FunctionsOfModules<ThrowFunctions> by_module{};
 
 template <typename Function>
 void Look(void* scope, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(scope, name));
 }
 
-void Find(void* scope, ThrowFunctions* found) {
-  Look(scope, "__cxa_throw", &found->cxa_throw);
-  Look(scope, "__cxa_rethrow", &found->cxa_rethrow);
-  Look(scope, "__cxa_get_globals", &found->cxa_get_globals);
-  Look(scope, "_Unwind_RaiseException", &found->raise_exception);
-  Look(scope, "_Unwind_Resume_or_Rethrow", &found->resume_or_rethrow);
-}
-
-// In what an object that is loaded can reach. False: there is none of that name.
-bool FindIn(const char* name, ThrowFunctions* found) {
-  const int saved_errno = errno;
-  void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle != nullptr) {
-    Find(handle, found);
-    real.dlclose(handle);
-  }
-  errno = saved_errno;
-  return handle != nullptr;
-}
-
 ThrowFunctions FindFor(uintptr_t caller) {
   ThrowFunctions found{};
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
-  if (module == nullptr) return found;
-  for (const OfModule& entry : by_module) {
-    if (entry.module.load(std::memory_order_acquire) != module) continue;
-    // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
-    found = entry.functions;
-    if (entry.module.load(std::memory_order_acquire) == module) return found;
-  }
-  found = {};
-  // By name: a module that came as a dependency has no scope that dlsym could search through its link map.
-  const char* name = module->l_name;
-  if (name == nullptr || *name == '\0' || !FindIn(name, &found)) return found;
-  if (!adding.exchange(true, std::memory_order_acquire)) {
-    for (OfModule& entry : by_module) {
-      if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
-      entry.functions = found;
-      entry.module.store(module, std::memory_order_release);
-      break;
-    }
-    adding.store(false, std::memory_order_release);
-  }
+  if (by_module.Find(module, &found) != nullptr) return found;
+  static constexpr const char* kNames[] = {"__cxa_throw", "__cxa_rethrow", "__cxa_get_globals",
+                                           "_Unwind_RaiseException", "_Unwind_Resume_or_Rethrow"};
+  constexpr int kCount = sizeof kNames / sizeof *kNames;
+  void* functions[kCount];
+  const bool stay = FindInScope(module, kNames, kCount, functions);
+  found.cxa_throw = functions[0];
+  found.cxa_rethrow = functions[1];
+  found.cxa_get_globals = reinterpret_cast<decltype(found.cxa_get_globals)>(functions[2]);
+  found.raise_exception = functions[3];
+  found.resume_or_rethrow = functions[4];
+  if (found.cxa_throw != nullptr || found.raise_exception != nullptr) by_module.Remember(module, found, !stay);
   return found;
 }
 
@@ -99,8 +63,6 @@ void FindThrowFunctions() {
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {
   if (LIKELY(global.cxa_throw != nullptr)) return global;
   ThrowFunctions found = FindFor(caller);
-  // Code of no module (a JIT compiler's) has looked the name up elsewhere: in a runtime that is loaded by now.
-  if (found.cxa_throw == nullptr) FindIn("libstdc++.so.6", &found);
   if (found.cxa_throw == nullptr) found.cxa_throw = found.cxa_rethrow = reinterpret_cast<void*>(&abort);
   return found;
 }
@@ -109,8 +71,7 @@ namespace {
 
 void* OfUnwinder(void* ThrowFunctions::*function, uintptr_t caller) {
   if (LIKELY(global.*function != nullptr)) return global.*function;
-  ThrowFunctions found = FindFor(caller);
-  if (found.*function == nullptr) FindIn("libgcc_s.so.1", &found);
+  const ThrowFunctions found = FindFor(caller);
   return found.*function != nullptr ? found.*function : reinterpret_cast<void*>(&RaiseNowhere);
 }
 
@@ -119,8 +80,8 @@ void* OfUnwinder(void* ThrowFunctions::*function, uintptr_t caller) {
 void* RaiseExceptionFor(uintptr_t caller) { return OfUnwinder(&ThrowFunctions::raise_exception, caller); }
 void* ResumeOrRethrowFor(uintptr_t caller) { return OfUnwinder(&ThrowFunctions::resume_or_rethrow, caller); }
 
-void ForgetThrowFunctions() {
-  for (OfModule& entry : by_module) entry.module.store(nullptr, std::memory_order_release);
-}
+void ForgetThrowFunctions() { by_module.ForgetUnloaded(); }
+
+void ThrowFunctionsInForkedChild() { by_module.ForgetWriter(); }
 
 }  // namespace holdfast

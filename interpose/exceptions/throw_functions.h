@@ -20,14 +20,14 @@ struct ThrowFunctions {
 // Once, with one thread. Calls dlsym only for what there is: a search that fails would allocate.
 void FindThrowFunctions();
 
-// Those that the code at `caller` would have reached without us. May call dlsym the first time that a module comes here that is not
-// in the global scope.
+// Those that the code at `caller` would have reached without us. Calls nothing of the loader's (interpose/base/module_scope.h).
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller);
 void* RaiseExceptionFor(uintptr_t caller);
 void* ResumeOrRethrowFor(uintptr_t caller);
 
-// After dlclose: what was found by module may be another module's now.
+// After dlclose: forgets the modules that are gone.
 void ForgetThrowFunctions();
+void ThrowFunctionsInForkedChild();
 
 }  // namespace holdfast
 

@@ -1,14 +1,11 @@
 #include "interpose/heap/operators.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
-#include <atomic>
-
 #include "interpose/base/defined_names.h"
+#include "interpose/base/module_scope.h"
 #include "interpose/base/readiness.h"
-#include "interpose/base/real.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
 
@@ -28,25 +25,27 @@ HOLDFAST_HOT_DATA constinit bool operators_skipped = false;
 
 namespace {
 
-enum SearchStage : int { kUnknown, kLooking, kGlobal, kByModule };
-constinit std::atomic<int> stage{kUnknown};
+constinit bool are_global = false;
 constinit Operators global_operators{};
+constinit FunctionsOfModules<Operators> by_module{};
 
-// Operators found for one module of a program that has none in its global scope.
-struct ModuleOperators {
-  std::atomic<const void*> module;
-  Operators operators;
-};
-constexpr int kModules = 64;
-constinit ModuleOperators by_module[kModules]{};
-constinit std::atomic<bool> adding{false};
-
-void Find(void* scope, Operators* found) {
-#define HOLDFAST_NEW(name, parameters) found->name = reinterpret_cast<void*(*)parameters>(dlsym(scope, #name));
-#define HOLDFAST_DELETE(name, parameters) found->name = reinterpret_cast<void(*) parameters>(dlsym(scope, #name));
+constexpr const char* kNames[] = {
+#define HOLDFAST_NEW(name, parameters) #name,
+#define HOLDFAST_DELETE(name, parameters) #name,
 #include "interpose/heap/operators.inc"
 #undef HOLDFAST_NEW
 #undef HOLDFAST_DELETE
+};
+constexpr int kForms = sizeof kNames / sizeof *kNames;
+
+Operators OperatorsIn(void* const* found) {
+  Operators all{};
+#define HOLDFAST_NEW(name, parameters) all.name = reinterpret_cast<void*(*)parameters>(*found++);
+#define HOLDFAST_DELETE(name, parameters) all.name = reinterpret_cast<void(*) parameters>(*found++);
+#include "interpose/heap/operators.inc"
+#undef HOLDFAST_NEW
+#undef HOLDFAST_DELETE
+  return all;
 }
 
 // By the name of its object.
@@ -76,14 +75,11 @@ bool AreCxxLibrarys(const Operators& found) {
 // and the C++ library's other forms would have called that one.
 bool ReachUs() {
   bool all = true;
-#define HOLDFAST_NEW(name, parameters) \
-  all = all && dlsym(RTLD_DEFAULT, #name) == reinterpret_cast<void*>(&holdfast_own##name);
-#define HOLDFAST_DELETE(name, parameters) HOLDFAST_NEW(name, parameters)
-#include "interpose/heap/operators.inc"
-#undef HOLDFAST_NEW
-#undef HOLDFAST_DELETE
+  for (const char* name : kNames) all = all && IsDefinedFirstAt(name, __ehdr_start);
   return all;
 }
+
+using ModuleEntry = FunctionsOfModules<Operators>::Entry;
 
 const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
@@ -92,80 +88,47 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   // forms call the plain ones. All are on behalf of who called first.
   if (IsInOperator() ||
       caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
-    if (LastOperators() != nullptr) found = static_cast<const ModuleOperators*>(LastOperators())->operators;
+    if (LastOperators() != nullptr) found = static_cast<const ModuleEntry*>(LastOperators())->functions;
     return found;
   }
   SetLastOperators(nullptr);
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
-  if (module == nullptr) return found;
-  for (const ModuleOperators& entry : by_module) {
-    if (entry.module.load(std::memory_order_acquire) != module) continue;
-    // A copy, and still the same module after it: a dlclose elsewhere may give the place to another.
-    *room = entry.operators;
-    if (entry.module.load(std::memory_order_acquire) == module) {
-      SetLastOperators(&entry);
-      return *room;
-    }
+  const ModuleEntry* entry = by_module.Find(module, room);
+  if (LIKELY(entry != nullptr)) {
+    SetLastOperators(entry);
+    return found;
   }
-  // A handle by name: a module that came as a dependency has no scope that dlsym could search through its link map.
-  const char* name = module->l_name;
-  void* handle = name != nullptr && *name != '\0' ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  if (handle == nullptr) return found;
-  Find(handle, &found);
-  real.dlclose(handle);
+  void* functions[kForms];
+  const bool stay = FindInScope(module, kNames, kForms, functions);
+  found = OperatorsIn(functions);
   found.skippable = owns_malloc && AreCxxLibrarys(found);
-  // Remembered if no other thread is doing so now and there is a place; else looked up again next time.
-  if (!adding.exchange(true, std::memory_order_acquire)) {
-    for (ModuleOperators& entry : by_module) {
-      if (entry.module.load(std::memory_order_relaxed) != nullptr) continue;
-      entry.operators = found;
-      entry.module.store(module, std::memory_order_release);
-      SetLastOperators(&entry);
-      break;
-    }
-    adding.store(false, std::memory_order_release);
-  }
+  if (found._Znwm != nullptr) SetLastOperators(by_module.Remember(module, found, !stay));
   return found;
 }
 
-void LookOnce() {
-  int unknown = kUnknown;
-  if (!stage.compare_exchange_strong(unknown, kLooking, std::memory_order_acquire)) return;
-  Operators found{};
-  Find(RTLD_NEXT, &found);
-  if (found._Znwm == nullptr) {
-    stage.store(kByModule, std::memory_order_release);
-    return;
-  }
+}  // namespace
+
+void FindOperators() {
+  void* functions[kForms];
+  FindBehindLibrary(kNames, kForms, functions);
+  Operators found = OperatorsIn(functions);
+  if (found._Znwm == nullptr) return;
   found.skippable = owns_malloc && AreCxxLibrarys(found) && ReachUs();
   global_operators = found;
-  stage.store(kGlobal, std::memory_order_release);
+  are_global = true;
   if (!found.skippable) return;
   SkipOperators();
   UseTagInDelete();
 }
 
-}  // namespace
-
 const Operators& OperatorsFor(uintptr_t caller, Operators* room) {
-  if (UNLIKELY(stage.load(std::memory_order_acquire) == kUnknown)) LookOnce();
-  switch (stage.load(std::memory_order_acquire)) {
-    case kGlobal:
-      return global_operators;
-    case kLooking:  // dlsym itself, or another thread meanwhile: look up without remembering
-      *room = {};
-      Find(RTLD_NEXT, room);
-      if (room->_Znwm != nullptr) return *room;
-      break;
-    default:
-      break;
-  }
-  return OfModule(caller, room);
+  return are_global ? global_operators : OfModule(caller, room);
 }
 
 void ForgetOperatorsByModule() {
-  if (stage.load(std::memory_order_acquire) != kByModule) return;
-  for (ModuleOperators& entry : by_module) entry.module.store(nullptr, std::memory_order_release);
+  if (!are_global) by_module.ForgetUnloaded();
 }
+
+void OperatorsInForkedChild() { by_module.ForgetWriter(); }
 
 }  // namespace holdfast

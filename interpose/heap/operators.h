@@ -23,10 +23,13 @@ struct Operators {
   bool skippable;  // all of them are a C++ library's own
 };
 
+// Once, before the program runs: the next operators in the global scope.
+void FindOperators();
+
 // The operators that the code at `caller` would have reached without us: the next ones in the global scope; where there
 // are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module.
-// May call dlsym, so not for the hot path and not under a lock of ours. A form that nobody defines is null. `room` holds
-// the answer where it is not remembered.
+// Calls nothing of the loader's (interpose/base/module_scope.h). A form that nobody defines is null. `room` holds the answer where
+// it is not global.
 const Operators& OperatorsFor(uintptr_t caller, Operators* room);
 
 // Whether it is known that the operators of the whole program may be skipped.
@@ -36,8 +39,9 @@ extern HOLDFAST_HIDDEN bool operators_skipped;
 void StartHotNew();
 void SkipOperators();
 
-// After dlclose: what was found by module may be another module's now.
+// After dlclose: forgets the modules that are gone.
 void ForgetOperatorsByModule();
+void OperatorsInForkedChild();
 
 }  // namespace holdfast
 

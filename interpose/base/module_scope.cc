@@ -1,0 +1,142 @@
+#include "interpose/base/module_scope.h"
+
+#include <string.h>
+
+#include "sampler/contract/dynamic_symbols.h"
+#include "sampler/stacks/module_reading.h"
+#include "sampler/stacks/raw_memory.h"
+
+extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
+
+namespace holdfast {
+namespace {
+
+// How many objects of one scope are looked at: 1 KiB of stack. Larger scopes exist; a C++ runtime is among the first few.
+constexpr int kMostInScope = 128;
+// A list that leads in circles, as its memory was freed meanwhile, ends here.
+constexpr int kMostObjects = 65536;
+
+// The list of loaded objects, as another thread may be changing it: each one is probed before it is read.
+class LoadedObjects {
+ public:
+  const link_map* Next() {
+    if (count_++ == kMostObjects) return nullptr;
+    const link_map* next = at_ != nullptr ? at_->l_next : _r_debug.r_map;
+    at_ = next;
+    if (next != nullptr && !IsLasting(next) && !(MayRead(next) && MayRead(next->l_name))) at_ = nullptr;
+    return at_;
+  }
+
+ private:
+  // Unless the kernel says no. The fields that are public lie together.
+  bool MayRead(const void* memory) {
+    const uintptr_t page = PageOf(reinterpret_cast<uintptr_t>(memory));
+    if (page == asked_) return true;
+    if (page == 0 || page >= kUserEnd || PageForbidden(page)) return false;
+    asked_ = page;
+    return true;
+  }
+
+  const link_map* at_ = nullptr;
+  uintptr_t asked_ = 0;
+  int count_ = 0;
+};
+
+// Whether it is loaded to the end, and not on its way out.
+bool IsThere(const link_map* object) { return ObjectOf(object->l_ld) == object; }
+
+const char* NameIn(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+const char* SonameOf(const link_map* object) {
+  const char* names = SymbolsAt(object->l_ld, object->l_addr).names;
+  for (const Elf64_Dyn* entry = object->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SONAME && names != nullptr) return names + entry->d_un.d_val;
+  }
+  return "";
+}
+
+// The object that is loaded for a name that another one needs: by the name of its file, else by the name that it gives itself.
+const link_map* LoadedAs(const char* needed, bool may_read) {
+  const char* name = NameIn(needed);
+  LoadedObjects by_file;
+  while (const link_map* object = by_file.Next()) {
+    if (strcmp(NameIn(object->l_name), name) == 0 && IsThere(object)) return object;
+  }
+  LoadedObjects by_soname;
+  while (const link_map* object = may_read ? by_soname.Next() : nullptr) {
+    if (object->l_ld != nullptr && IsThere(object) && strcmp(SonameOf(object), name) == 0) return object;
+  }
+  return nullptr;
+}
+
+struct Wanted {
+  const char* const* names;
+  int count;
+  void** found;
+  int left;
+
+  // True: nothing is left to look for.
+  bool TakeFrom(const link_map* object) {
+    const ElfSymbols symbols = SymbolsAt(object->l_ld, object->l_addr);
+    for (int i = 0; i < count; ++i) {
+      if (found[i] != nullptr) continue;
+      const Elf64_Sym* symbol = FindSymbol(symbols, names[i], HashOfSymbol(names[i]), IsDefinition);
+      if (symbol == nullptr) continue;
+      found[i] = AddressOf(symbols, *symbol);
+      --left;
+    }
+    return left == 0;
+  }
+};
+
+bool IsLibrary(const link_map* object) { return object->l_addr == reinterpret_cast<uintptr_t>(__ehdr_start); }
+
+bool TakeFromScope(const link_map* module, bool may_read, Wanted* wanted) {
+  const link_map* scope[kMostInScope] = {module};
+  int count = 1;
+  for (int i = 0; i < count; ++i) {
+    if (!IsLibrary(scope[i]) && wanted->TakeFrom(scope[i])) return true;
+    const char* names = SymbolsAt(scope[i]->l_ld, scope[i]->l_addr).names;
+    for (const Elf64_Dyn* entry = scope[i]->l_ld; names != nullptr && entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag != DT_NEEDED || count == kMostInScope) continue;
+      const link_map* object = LoadedAs(names + entry->d_un.d_val, may_read);
+      bool known = object == nullptr;
+      for (int j = 0; j < count && !known; ++j) known = scope[j] == object;
+      if (!known) scope[count++] = object;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool FindInScope(const link_map* module, const char* const* names, int count, void** found) {
+  memset(found, 0, static_cast<size_t>(count) * sizeof *found);
+  Wanted wanted = {names, count, found, count};
+  // While a dlclose is under way, which may itself wait for the lock, only what the module needs is certain to stay.
+  ModuleReading reading;
+  const bool may_read = reading.Begin();
+  if (module != nullptr && TakeFromScope(module, may_read, &wanted)) return true;
+  // One definition in the module's own scope is enough: the forms that its runtime lacks, nobody calls.
+  if (module != nullptr && found[0] != nullptr) return true;
+  LoadedObjects all;
+  while (const link_map* object = may_read ? all.Next() : nullptr) {
+    if (object->l_ld != nullptr && !IsLibrary(object) && IsThere(object) && wanted.TakeFrom(object)) break;
+  }
+  return false;
+}
+
+void FindBehindLibrary(const char* const* names, int count, void** found) {
+  memset(found, 0, static_cast<size_t>(count) * sizeof *found);
+  Wanted wanted = {names, count, found, count};
+  const link_map* object = _r_debug.r_map;
+  while (object != nullptr && !IsLibrary(object)) object = object->l_next;
+  for (object = object != nullptr ? object->l_next : nullptr; object != nullptr; object = object->l_next) {
+    if (object->l_ld != nullptr && wanted.TakeFrom(object)) return;
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,127 @@
+// Which functions the code of one module reaches by name, found without the dynamic linker: its functions wait for a lock that another
+// thread holds while it runs the constructors of what it loads, and such a constructor may wait for the caller.
+//
+// A module's scope is the module itself and what it needs, breadth first: what dlsym answers for a handle of the module. Where that
+// has no definition, the first loaded object that has one counts (a plugin that leaves its runtime to the program).
+//
+// Any thread, signal handlers. No lock, no allocation. The list of objects is public (link.h), and changes while it is read: what is
+// needed by a module stays as long as the module does; everything else is probed before it is read, and no dlclose goes on meanwhile.
+#ifndef HOLDFAST_INTERPOSE_BASE_MODULE_SCOPE_H_
+#define HOLDFAST_INTERPOSE_BASE_MODULE_SCOPE_H_
+
+#include <link.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/base/defined_names.h"
+#include "interpose/base/readiness.h"
+#include "sampler/contract/attributes.h"
+#include "sampler/contract/syscalls.h"
+
+namespace holdfast {
+
+// Fills `found` with the definition of each of `count` names; null where nobody defines it. `module` null: code of no module (a JIT
+// compiler's). False: some are not from the module's own scope, and may be unloaded before the module is.
+HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const char* const* names, int count, void** found);
+
+// The same in all objects behind the library itself. Only before main: the list must not change.
+HOLDFAST_HIDDEN void FindBehindLibrary(const char* const* names, int count, void** found);
+
+// What was found for each module. Grows by kMore modules at a time; nothing is ever freed, as link_maps come back at the same
+// addresses. A module that is not remembered (no memory, a seccomp filter after kFirst modules) is looked up each time.
+template <typename Functions>
+class FunctionsOfModules {
+ public:
+  struct Entry {
+    Entry* next = nullptr;
+    const link_map* module = nullptr;
+    std::atomic<uint32_t> version{0};  // 0: not valid; odd: being written
+    bool may_go = false;               // before the module does
+    const void* dynamic = nullptr;     // of the module: proves that it is still there
+    Functions functions{};
+  };
+
+  // Null: not remembered. Otherwise `to` holds a copy.
+  HOLDFAST_HOT const Entry* Find(const link_map* module, Functions* to) const {
+    for (Entry* entry = HeadOf(module).load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+      if (entry->module != module) continue;
+      const uint32_t version = entry->version.load(std::memory_order_acquire);
+      if (version == 0 || version % 2 != 0) return nullptr;
+      *to = entry->functions;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return entry->version.load(std::memory_order_relaxed) == version ? entry : nullptr;
+    }
+    return nullptr;
+  }
+
+  // Null: another thread does so now, or there is no room.
+  const Entry* Remember(const link_map* module, const Functions& functions, bool may_go) {
+    if (adding_.exchange(true, std::memory_order_acquire)) return nullptr;
+    Entry* entry = HeadOf(module).load(std::memory_order_relaxed);
+    while (entry != nullptr && entry->module != module) entry = entry->next;
+    const bool is_new = entry == nullptr;
+    if (is_new) entry = Take();
+    if (entry != nullptr) {
+      const uint32_t version = entry->version.load(std::memory_order_relaxed) | 1;
+      entry->version.store(version, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_release);
+      entry->functions = functions;
+      entry->may_go = may_go;
+      entry->dynamic = module != nullptr ? module->l_ld : nullptr;
+      entry->version.store(version + 1 != 0 ? version + 1 : 2, std::memory_order_release);
+      if (is_new) {
+        entry->module = module;
+        entry->next = HeadOf(module).load(std::memory_order_relaxed);
+        HeadOf(module).store(entry, std::memory_order_release);
+      }
+    }
+    adding_.store(false, std::memory_order_release);
+    return entry;
+  }
+
+  // In a child of fork: another thread of the parent may have been at it.
+  void ForgetWriter() { adding_.store(false, std::memory_order_relaxed); }
+
+  // After a dlclose: forgets what is gone.
+  void ForgetUnloaded() {
+    for (auto& head : heads_) {
+      for (Entry* entry = head.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+        if (entry->may_go || ObjectOf(entry->dynamic) != entry->module)
+          entry->version.store(0, std::memory_order_release);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kHeads = 512, kFirst = 128, kMore = 128;
+
+  std::atomic<Entry*>& HeadOf(const link_map* module) {
+    return heads_[(reinterpret_cast<uintptr_t>(module) * 0x9e3779b97f4a7c15 >> 48) % kHeads];
+  }
+  const std::atomic<Entry*>& HeadOf(const link_map* module) const {
+    return const_cast<FunctionsOfModules*>(this)->HeadOf(module);
+  }
+
+  Entry* Take() {
+    if (used_ == (entries_ != nullptr ? kMore : kFirst)) {
+      const bool filtered = no_system_calls.load(std::memory_order_relaxed) && !passes_through;
+      auto* more = filtered ? nullptr : static_cast<Entry*>(MapAnonymous(kMore * sizeof(Entry)));
+      if (more == nullptr) return nullptr;
+      entries_ = more;
+      used_ = 0;
+    }
+    return (entries_ != nullptr ? entries_ : first_) + used_++;
+  }
+
+  std::atomic<Entry*> heads_[kHeads]{};
+  std::atomic<bool> adding_{false};
+  // Guarded by adding_: of the newest entries, how many are used.
+  Entry* entries_ = nullptr;  // null: first_
+  int used_ = 0;
+  Entry first_[kFirst]{};
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_BASE_MODULE_SCOPE_H_
