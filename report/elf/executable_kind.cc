@@ -133,6 +133,11 @@ ExecutableKind ReadElf(int fd, std::string_view first) {
   }
   file.kind = ExecutableKind::Kind::kElf;
   const Dynamic dynamic = ReadDynamic(*elf);
+  file.is_musl = file.interpreter.find("ld-musl") != std::string::npos;
+  for (const uint64_t offset : dynamic.needed) {
+    const std::string needed = TextAt(dynamic.strings, offset);
+    file.is_musl = file.is_musl || needed == "libc.so" || needed.starts_with("libc.musl-");
+  }
   if (file.interpreter.empty()) {
     file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
   } else {

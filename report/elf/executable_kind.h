@@ -26,6 +26,7 @@ struct ExecutableKind {
   // kElf
   bool is_64_bit = true;
   std::string machine = {};    // empty = x86-64, else what to call it
+  bool is_musl = false;        // of the C library musl: by its loader, or the library that it needs
   bool is_loader = false;      // glibc's dynamic loader: a program that is handed to it takes the library
   std::string sanitizer = {};  // "AddressSanitizer", "ThreadSanitizer" …, empty = none
 };

@@ -18,6 +18,7 @@
 #include "report/base/say.h"
 #include "report/base/split.h"
 #include "report/elf/executable_kind.h"
+#include "report/processes/started_programs.h"
 
 namespace holdfast {
 namespace {
@@ -91,6 +92,25 @@ size_t ProgramOfLoader(const std::vector<std::string>& command) {
   return command.size();
 }
 
+// A program of musl among those that a script or a wrapper (env, timeout, sh -c) starts: it would not start below the library. So
+// nothing is recorded, and the command runs as without us.
+void CheckStarted(const std::vector<std::string>& command, const char* path_variable, ProgramCheck* check) {
+  const auto look_up = [path_variable](const std::string& word) {
+    const Lookup found = LookUpProgram(word, path_variable);
+    return found.error == 0 ? found.path : "";
+  };
+  for (const StartedProgram& started : ProgramsStartedBy(command, look_up)) {
+    const ExecutableKind file = ReadExecutableKind(started.path);
+    if (file.kind != ExecutableKind::Kind::kElf || !file.is_musl) continue;
+    check->recordable = false;
+    check->message = fmt::format(
+        "{}: starts {}, which uses the C library musl and does not start with the library preloaded. So it runs, and "
+        "nothing is recorded. To profile the rest, start that program there by: env -u LD_PRELOAD {}",
+        started.script.empty() ? command[0] : started.script, started.path, started.path);
+    return;
+  }
+}
+
 ProgramCheck Refuse(int exit_code, std::string message) {
   return {.exit_code = exit_code, .message = std::move(message)};
 }
@@ -109,10 +129,12 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
                     "dynamically; if only the programs that it starts matter, start it with LD_PRELOAD={} instead.",
                     library));
   }
-  if (file.interpreter.find("ld-musl") != std::string::npos) {
+  if (file.is_musl) {
     return refuse(fmt::format(
-        "uses the C library musl ({}): nothing of it would be seen. Holdfast profiles programs that use glibc.",
-        file.interpreter));
+        "uses the C library musl ({}): nothing of it would be seen, and with the library preloaded it does "
+        "not start. Holdfast profiles programs that use glibc. Start it without holdfast run; from a script "
+        "that is profiled: env -u LD_PRELOAD {}",
+        file.interpreter, path));
   }
   if (access(file.interpreter.c_str(), F_OK) != 0) {
     *check = Refuse(kNotExecutable,
@@ -185,6 +207,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     if (file.kind != ExecutableKind::Kind::kElf || file.is_loader) return check;
   }
   if (file.kind == ExecutableKind::Kind::kElf) CheckElf(shown, path, file, library, &check);
+  if (check.exit_code == 0 && check.recordable) CheckStarted(command, path_variable, &check);
   return check;
 }
 
