@@ -23,6 +23,7 @@
 #include "report/commands/commands.h"
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"
+#include "report/exporter/sweep_tables.h"
 #include "report/html/html_report.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
@@ -97,7 +98,7 @@ class ProgramRun {
   RunOptions options_;
   std::vector<std::string> command_;
   std::string own_path_, library_, out_given_, tables_;
-  bool wants_exporter_ = true;
+  bool wants_exporter_ = true, found_no_room_ = false;
   ProgramCheck check_;
   OutFolder out_;
   std::vector<std::string> names_before_;
@@ -202,6 +203,7 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
                     "holdfast collect {}",
                     ShellQuoted(tables_)));
   }
+  found_no_room_ = !WhyNoTable(tables_).empty();
   return 0;
 }
 
@@ -339,6 +341,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
       FormatTimeNs(kDefaultLockIntervalNs));
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
+  run.found_no_room = found_no_room_;
   const std::vector<TableLeft> left = AwaitProfiles(run, signals, [&] { Launch(); });
   const size_t alive = StillProfiled(run);
   const std::vector<std::string> names = out_.Names();

@@ -3,18 +3,34 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/time_budget.h"
+#include "report/base/value_units.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/exporter_service.h"
+#include "sampler/contract/table_share.h"
 
 namespace holdfast {
 namespace {
 
 constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr uint64_t kMostLeftBytes = 16 << 20;
+
+std::string PathOf(const FileDescriptor& folder) {
+  std::error_code error;
+  return std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", folder.get()), error);
+}
 
 bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
 
@@ -37,6 +53,63 @@ bool RemoveLeftover(const FileDescriptor& folder, const std::string& name) {
   return unlinkat(folder.get(), name.c_str(), 0) == 0;
 }
 
+struct Waiting {
+  std::string name;
+  int64_t modified_ns;
+  uint64_t bytes;
+};
+
+// Tables of ended processes that nobody is about to export. Whoever serves a folder needs some seconds for each; what is older was
+// left by that exporter.
+std::vector<Waiting> WaitingTables(const FileDescriptor& folder, const std::string& path) {
+  constexpr int64_t kAtWork = 30 * kSecond;
+  std::vector<Waiting> found;
+  for (const std::string& name : ListTableNames(folder)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(folder, name);
+    if (!table.ok() || table->liveness() != Liveness::kDead) continue;
+    const bool is_old = NowNs(CLOCK_REALTIME) - table->modified_ns() > kAtWork;
+    if (is_old || !ExporterServes(path.c_str(), table->out().c_str(), table->OutIdHere()))
+      found.push_back({name, table->modified_ns(), table->bytes()});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Waiting& a, const Waiting& b) { return a.modified_ns < b.modified_ns; });
+  return found;
+}
+
+struct Room {
+  uint64_t free = 0, taken = 0;  // by this user's tables
+  uint64_t share() const { return ShareOfTables(free + taken); }
+};
+
+// Nothing: a tmpfs without a size.
+std::optional<Room> RoomIn(const FileDescriptor& folder) {
+  struct statfs info;
+  if (fstatfs(folder.get(), &info) != 0 || info.f_blocks == 0) return std::nullopt;
+  Room room{.free = info.f_bavail * static_cast<uint64_t>(info.f_bsize)};
+  for (const std::string& name : ListTableNames(folder)) {
+    struct stat table;
+    if (fstatat(folder.get(), name.c_str(), &table, AT_SYMLINK_NOFOLLOW) == 0)
+      room.taken += static_cast<uint64_t>(table.st_blocks) * 512;
+  }
+  return room;
+}
+
+// Removes the oldest waiting tables beyond the limit; not those in `own`. What the others take then, and the limit for all.
+std::pair<uint64_t, uint64_t> LimitWaiting(const FileDescriptor& folder, const std::set<std::string>& own) {
+  const std::optional<Room> room = RoomIn(folder);
+  if (!room.has_value()) return {0, UINT64_MAX};
+  const uint64_t most = ShareOfWaitingTables(room->share());
+  if (room->taken <= most) return {0, UINT64_MAX};
+  std::vector<Waiting> waiting = WaitingTables(folder, PathOf(folder));
+  std::erase_if(waiting, [&own](const Waiting& one) { return own.contains(one.name); });
+  uint64_t others = 0;
+  for (const Waiting& one : waiting) others += one.bytes;
+  for (size_t i = 0; i < waiting.size() && others > most; ++i) {
+    if (unlinkat(folder.get(), waiting[i].name.c_str(), 0) == 0) others -= waiting[i].bytes;
+  }
+  return {others, most};
+}
+
 }  // namespace
 
 int SweepOldTables(const std::string& path) {
@@ -52,6 +125,7 @@ int SweepOldTables(const std::string& path) {
     if (table->liveness() != Liveness::kDead) continue;
     removed += unlinkat(tables->get(), name.c_str(), 0) == 0;
   }
+  LimitWaiting(*tables, {});
   for (const char* suffix : {".new", ".lock"}) {
     for (const std::string& name : ListTableNames(*tables, suffix)) {
       // Root's, of another number: a mark (sampler/tables/table_owner.h), of which only its exporter knows whether it is needed.
@@ -67,11 +141,31 @@ int SweepOldTables(const std::string& path) {
 void LeftTables::Add(const FileDescriptor& folder, const std::string& name, uint64_t bytes) {
   tables_.emplace_back(name, bytes);
   bytes_ += bytes;
-  while (bytes_ > kMostLeftBytes && tables_.size() > 1) {
+  std::set<std::string> own;
+  for (const auto& [left, its_bytes] : tables_) own.insert(left);
+  const auto [others, most] = LimitWaiting(folder, own);
+  while ((bytes_ > kMostLeftBytes || bytes_ + others > most) && tables_.size() > 1) {
     unlinkat(folder.get(), tables_.front().first.c_str(), 0);
     bytes_ -= tables_.front().second;
     tables_.pop_front();
   }
+}
+
+std::string WhyNoTable(const std::string& path) {
+  const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+  const std::optional<Room> room = folder.ok() ? RoomIn(*folder) : std::nullopt;
+  if (!room.has_value()) return "";
+  if (room->free < kFirstTableBytes)
+    return absl::StrCat(path, " is full. Make room there, or name another folder in memory by --tables");
+  if (room->taken + kFirstTableBytes <= room->share()) return "";
+  const size_t waiting = WaitingTables(*folder, path).size();
+  return absl::StrCat("this user's tables take ", FormatSize(static_cast<int64_t>(room->taken)), " in ", path,
+                      " of at most ", FormatSize(static_cast<int64_t>(room->share())),
+                      waiting > 0 ? absl::StrCat("; ", waiting,
+                                                 " of them wait for holdfast collect, holdfast ls names "
+                                                 "their folders")
+                                  : "",
+                      ". Name another folder in memory by --tables");
 }
 
 }  // namespace holdfast

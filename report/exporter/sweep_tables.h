@@ -17,7 +17,8 @@ namespace holdfast {
 // first). How many.
 int SweepOldTables(const std::string& tables);
 
-// The tables that one exporter could make no profiles of and leaves for `holdfast collect`: at most 16 MiB, the newest.
+// The tables that one exporter could make no profiles of and leaves for `holdfast collect`: the newest, at most 16 MiB and at most
+// half of what all tables of the user may take (sampler/contract/table_share.h). Those that other folders' exporters left count.
 class LeftTables {
  public:
   void Add(const FileDescriptor& folder, const std::string& name, uint64_t bytes);
@@ -26,6 +27,9 @@ class LeftTables {
   std::deque<std::pair<std::string, uint64_t>> tables_;  // name, bytes; oldest first
   uint64_t bytes_ = 0;
 };
+
+// Why a program of this user finds no room for a table in `tables`, and what to do about it; "": it finds some.
+std::string WhyNoTable(const std::string& tables);
 
 }  // namespace holdfast
 

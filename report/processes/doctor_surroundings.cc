@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
 #include "report/base/value_units.h"
+#include "report/exporter/sweep_tables.h"
 #include "report/processes/installation.h"
 #include "report/table/memory_room.h"
 #include "report/table/table_folder.h"
@@ -153,6 +154,8 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
   } else if (access(folder->c_str(), W_OK) != 0) {
     findings->No("tables", fmt::format("{} cannot be written: nothing can be recorded", *folder));
   } else {
+    if (const std::string no_room = WhyNoTable(*folder); !no_room.empty())
+      findings->No("tables", "a program that starts now records nothing: " + no_room);
     struct statfs info {};
     statfs(folder->c_str(), &info);
     const auto free_bytes = static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_bsize);

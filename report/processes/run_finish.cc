@@ -17,6 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/export/output_folder.h"
 #include "report/exporter/served_users.h"
+#include "report/exporter/sweep_tables.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/metric.h"
@@ -253,8 +254,11 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     return table.pid == static_cast<uint32_t>(run.pid);
   });
   if (!has_main && main_left == tables_left.end()) {
-    text += fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program), run.pid,
-                        HowToSeeMore(run));
+    const std::string no_room = run.found_no_room ? WhyNoTable(run.tables) : "";
+    text += no_room.empty() ? fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program),
+                                          run.pid, HowToSeeMore(run))
+                            : fmt::format("holdfast: {} (pid {}): no table could be made: {}.\n",
+                                          Printable(run.program), run.pid, Printable(no_room));
   }
   std::vector<TableLeft> own;
   std::map<uid_t, std::vector<TableLeft>> foreign;

@@ -23,6 +23,7 @@ struct FinishedRun {
   std::set<std::string> names_before;        // what lay in `out` before
   std::string heap_interval, lock_interval;  // as they were, for people
   bool has_exporter = true;
+  bool found_no_room = false;  // for a table, when the program was started
   bool quiet = false;
 };
 

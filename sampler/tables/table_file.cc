@@ -10,7 +10,9 @@
 #include <time.h>
 
 #include "sampler/arch/processor.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/contract/table_share.h"
 #include "sampler/contract/text.h"
 #include "sampler/tables/table_room.h"
 
@@ -21,8 +23,8 @@ namespace {
 
 constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
-// Header, and room for a first few hundred stacks.
-constexpr uint64_t kFirstBytes = (sizeof(TableHeader) + kPageBytes - 1) / kPageBytes * kPageBytes + 64 * 1024;
+constexpr uint64_t kFirstBytes = kFirstTableBytes;
+static_assert(kFirstBytes % kPageBytes == 0);
 // Kernels before 5.14, and some emulated ones, cannot be asked for pages without a descriptor: there the whole table is backed when
 // it is made, and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
@@ -30,6 +32,7 @@ constexpr uint64_t kFixedBytes = 8 << 20;
 constexpr uint64_t kMuch = 1 << 30;
 // So many tables fill Docker's 64 MiB several times over.
 constexpr int kMostLookedAt = 1024;
+constexpr int kMostDropped = 64;  // waiting tables, by one program that finds no room
 
 // Where the current table lies and whose it is, for RoomForTables.
 constinit TableLocation current_location{};
@@ -56,9 +59,9 @@ bool InMemory(const char* folder, Space* space) {
   return true;
 }
 
-// What this user's tables in `folder` take already. Each start of a program that is short of room looks at them, and a build
-// may leave them by the thousand: beyond kMostLookedAt all that is used counts as theirs.
-uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
+// Calls `look` with the name and the status of this user's tables in a folder, at most kMostLookedAt of them. False: there are more.
+template <typename Look>
+bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
   struct Entry {
     uint64_t inode;
     int64_t next;
@@ -68,28 +71,94 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
   };
   TextBuffer<32> prefix;
   prefix.Add(kTablePrefix).AddNumber(uid).Add(".");
-  uint64_t total = 0;
   int looked_at = 0;
   alignas(8) char buffer[640];  // two of the longest names: this runs on the program's stack
+  RawSyscall(SYS_lseek, folder_fd, 0, SEEK_SET);
   while (true) {
     const long got = RawSyscall(SYS_getdents64, folder_fd, buffer, sizeof buffer);
-    if (got <= 0) return total;
+    if (got <= 0) return true;
     for (long at = 0; at < got;) {
       const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
       at += entry->length;
       struct stat info;
       if (!TextStartsWith(entry->name, prefix.text())) continue;
-      if (++looked_at > kMostLookedAt) return space.used_bytes;
-      if (!SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW))) {
-        total += static_cast<uint64_t>(info.st_blocks) * 512;
-      }
+      if (++looked_at > kMostLookedAt) return false;
+      if (!SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW)))
+        look(entry->name, info);
     }
   }
 }
 
-// What all tables of a user may take of `space`: what is free there, and what the tables take already. A quarter; of that an
-// eighth is left for those that look at the same moment and all find the same room: of Docker's 64 MiB, 2 MiB, 32 steps.
-uint64_t ShareOf(uint64_t space) { return space / 4 - space / 32; }
+// What this user's tables in `folder` take already. Each start of a program that is short of room looks at them, and a build
+// may leave them by the thousand: beyond kMostLookedAt all that is used counts as theirs.
+uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
+  uint64_t total = 0;
+  const bool all = ForEachTable(folder_fd, uid, [&total](const char*, const struct stat& info) {
+    total += static_cast<uint64_t>(info.st_blocks) * 512;
+  });
+  return all ? total : space.used_bytes;
+}
+
+constexpr auto ShareOf = ShareOfTables;
+
+// Whether a table waits for `collect`: its process certainly has ended, in this pid namespace, and no exporter serves
+// its folder. Called by the one thread that makes a table.
+bool Waits(long folder_fd, const char* folder, const char* name, uint64_t own_namespace) {
+  static constinit char out[sizeof TableHeader::out] = {};
+  const long fd = RawSyscall(SYS_openat, folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (SyscallFailed(fd)) return false;
+  const auto read = [fd](size_t offset, auto* field) {
+    return RawSyscall(SYS_pread64, fd, field, sizeof *field, offset) == static_cast<long>(sizeof *field);
+  };
+  uint64_t magic = 0, pid_namespace = 0;
+  uint32_t version = 0, pid = 0;
+  FolderId out_id{};
+  const bool whole = read(offsetof(TableHeader, magic), &magic) && read(offsetof(TableHeader, version), &version) &&
+                     read(offsetof(TableHeader, pid), &pid) && read(offsetof(TableHeader, pid_ns), &pid_namespace) &&
+                     read(offsetof(TableHeader, out_id), &out_id) && read(offsetof(TableHeader, out), &out);
+  RawSyscall(SYS_close, fd);
+  if (!whole || magic != kTableMagic || version != kLayoutVersion || pid_namespace != own_namespace || pid == 0)
+    return false;
+  out[sizeof out - 1] = '\0';
+  return RawSyscall(SYS_tgkill, pid, pid, 0) == -3 /*ESRCH*/ && !ExporterServes(folder, out, out_id);
+}
+
+// Removes the oldest waiting tables until this user's take at most `most`, or none waits. What is left of `taken`.
+uint64_t DropWaiting(long folder_fd, const char* folder, uint32_t uid, uint64_t taken, uint64_t most) {
+  struct stat info;
+  if (SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) return taken;
+  const uint64_t own_namespace = info.st_ino;
+  struct Waiting {
+    char name[128];
+    int64_t seconds, ns;
+    uint64_t bytes;
+  } oldest{};
+  int64_t after_seconds = -1, after_ns = 0;
+  for (int dropped = 0; dropped < kMostDropped && taken > most;) {
+    oldest.name[0] = '\0';
+    ForEachTable(folder_fd, uid, [&](const char* name, const struct stat& table) {
+      const auto before = [](int64_t a, int64_t a_ns, int64_t b, int64_t b_ns) {
+        return a < b || (a == b && a_ns < b_ns);
+      };
+      const bool is_new = before(after_seconds, after_ns, table.st_mtim.tv_sec, table.st_mtim.tv_nsec);
+      const bool is_older =
+          oldest.name[0] == '\0' || before(table.st_mtim.tv_sec, table.st_mtim.tv_nsec, oldest.seconds, oldest.ns);
+      if (!is_new || !is_older || TextLength(name) >= sizeof oldest.name || table.st_uid != uid) return;
+      CopyText(oldest.name, sizeof oldest.name, name);
+      oldest.seconds = table.st_mtim.tv_sec;
+      oldest.ns = table.st_mtim.tv_nsec;
+      oldest.bytes = static_cast<uint64_t>(table.st_blocks) * 512;
+    });
+    if (oldest.name[0] == '\0') break;
+    after_seconds = oldest.seconds;
+    after_ns = oldest.ns;
+    if (!Waits(folder_fd, folder, oldest.name, own_namespace)) continue;
+    if (SyscallFailed(RawSyscall(SYS_unlinkat, folder_fd, oldest.name, 0))) continue;
+    taken -= oldest.bytes < taken ? oldest.bytes : taken;
+    ++dropped;
+  }
+  return taken;
+}
 
 // Whether `bytes` more fit into the share even if all that is used were tables. So it mostly is, and none is looked at.
 bool FitsAnyway(const Space& space, uint64_t bytes) {
@@ -201,8 +270,10 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   if (!InMemory(folder, &space)) return 0;
   uint64_t cap = options.max_memory_bytes;
   if (!FitsAnyway(space, cap)) {
-    const uint64_t taken = BytesInTables(folder_fd, uid, space);
-    const uint64_t share = ShareOf(space.free_bytes + taken);
+    uint64_t taken = BytesInTables(folder_fd, uid, space);
+    const uint64_t share = ShareOf(space.free_bytes + taken), most = ShareOfWaitingTables(share);
+    // Tables that nobody collects do not keep a running program from having one.
+    if (taken > most && taken + kFirstBytes > share) taken = DropWaiting(folder_fd, folder, uid, taken, most);
     if (share < taken + cap) cap = share > taken ? share - taken : 0;
   }
   rlimit limit;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -115,6 +116,62 @@ TEST_F(ScarceRoom, AProgramThatCrashesAndIsRestartedLeavesNoTableBehind) {
   }
   ExpectQuarterThenNothing(64 << 10);
   EXPECT_EQ(Newest(out(), "heap").size(), static_cast<size_t>(restarts));
+}
+
+// Tables that wait for `collect`, of a folder that takes no profiles, and programs that run meanwhile with good ones.
+class Waiting : public ScarceRoom {
+ protected:
+  static constexpr uint64_t kShare = kRoom / 4 - kRoom / 32;  // of all tables of one user, in an empty room
+  // Programs leave their tables until there is no room for another one: large ones, and then small ones.
+  void FillRoom(bool with_exporter) {
+    for (int i = 0; i < 60 && BytesInTables() + (100 << 10) < kShare; ++i) {
+      const bool large = BytesInTables() < kShare * 3 / 4;
+      Command command = CommandFor(Launch::kPreload,
+                                   large ? std::vector<std::string>{"churn", "20000", "20000", "0"}
+                                         : std::vector<std::string>{"endings", "segv"},
+                                   {{"heap-interval", "1"}, {"tables", room_}, {"out", folder() + "/file/out"}});
+      if (!with_exporter) command.env["HOLDFAST_EXPORTER"] = "no";
+      Execute(command);
+      if (with_exporter && i == 3) return;
+    }
+    EXPECT_GT(BytesInTables(), kShare - (200 << 10));
+  }
+  void ExpectAProfile(Launch launch) {
+    const std::string good = folder() + "/good." + std::to_string(static_cast<int>(launch));
+    const RunResult r =
+        Execute(CommandFor(launch, {"endings", "exit"}, {{"heap-interval", "1"}, {"tables", room_}, {"out", good}}));
+    EXPECT_TRUE(r.exited(6)) << r.Describe();
+    EXPECT_TRUE(Eventually([&] { return Newest(good, "heap").size() == 1; })) << r.Describe();
+  }
+};
+
+TEST_F(Waiting, ThatAnExporterLeavesTakeHalfOfTheShare) {
+  WriteFile(folder() + "/file", "no folder can be made below it");
+  FillRoom(true);
+  EXPECT_TRUE(Eventually([&] { return BytesInTables() <= kShare / 2; })) << BytesInTables();
+  EXPECT_GT(BytesInTables(), 0u);  // the newest
+  ExpectAProfile(Launch::kPreload);
+}
+
+TEST_F(Waiting, ThatNobodyServesGiveWayToARunningProgram) {
+  WriteFile(folder() + "/file", "no folder can be made below it");
+  FillRoom(false);
+  ExpectAProfile(Launch::kPreload);
+  EXPECT_LE(BytesInTables(), kShare / 2 + (200 << 10));
+  FillRoom(false);
+  ExpectAProfile(Launch::kRun);
+}
+
+TEST_F(Waiting, WhereThereIsNoRoomForATableRunAndDoctorSaySo) {
+  ASSERT_EQ(mount("room", room_.c_str(), "tmpfs", MS_REMOUNT, "size=256k"), 0);
+  const RunResult r =
+      Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"heap-interval", "4KiB"}, {"tables", room_}}));
+  EXPECT_THAT(r.err, ::testing::HasSubstr("no table could be made: this user's tables take 0 in " + room_));
+  EXPECT_THAT(r.err, ::testing::HasSubstr("--tables"));
+  EXPECT_THAT(r.err, ::testing::Not(::testing::HasSubstr("lower --heap-interval")));
+  const RunResult doctor = Execute({.argv = {Tool(), "doctor", "--", "true"}, .env = {{"HOLDFAST_TABLES", room_}}});
+  EXPECT_TRUE(doctor.exited(1));
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr("a program that starts now records nothing"));
 }
 
 // A build whose tables nobody takes away leaves thousands, and each program that starts looks for room.
