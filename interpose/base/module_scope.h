@@ -36,21 +36,17 @@ class FunctionsOfModules {
   struct Entry {
     Entry* next = nullptr;
     const link_map* module = nullptr;
-    std::atomic<uint32_t> version{0};  // 0: not valid; odd: being written
-    bool may_go = false;               // before the module does
-    const void* dynamic = nullptr;     // of the module: proves that it is still there
+    std::atomic<bool> valid{false};
+    bool may_go = false;            // before the module does
+    const void* dynamic = nullptr;  // of the module: proves that it is still there
     Functions functions{};
   };
 
-  // Null: not remembered. Otherwise `to` holds a copy.
-  HOLDFAST_HOT const Entry* Find(const link_map* module, Functions* to) const {
-    for (Entry* entry = HeadOf(module).load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
-      if (entry->module != module) continue;
-      const uint32_t version = entry->version.load(std::memory_order_acquire);
-      if (version == 0 || version % 2 != 0) return nullptr;
-      *to = entry->functions;
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return entry->version.load(std::memory_order_relaxed) == version ? entry : nullptr;
+  // Null: not remembered. An entry is written anew only when its module is gone, or where it may go before its module: then each of
+  // its words is whole, and leads to what is still loaded or was a moment ago.
+  HOLDFAST_HOT const Entry* Find(const link_map* module) const {
+    for (const Entry* entry = HeadOf(module).load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+      if (entry->module == module) return entry->valid.load(std::memory_order_acquire) ? entry : nullptr;
     }
     return nullptr;
   }
@@ -63,13 +59,10 @@ class FunctionsOfModules {
     const bool is_new = entry == nullptr;
     if (is_new) entry = Take();
     if (entry != nullptr) {
-      const uint32_t version = entry->version.load(std::memory_order_relaxed) | 1;
-      entry->version.store(version, std::memory_order_relaxed);
-      std::atomic_thread_fence(std::memory_order_release);
       entry->functions = functions;
       entry->may_go = may_go;
       entry->dynamic = module != nullptr ? module->l_ld : nullptr;
-      entry->version.store(version + 1 != 0 ? version + 1 : 2, std::memory_order_release);
+      entry->valid.store(true, std::memory_order_release);
       if (is_new) {
         entry->module = module;
         entry->next = HeadOf(module).load(std::memory_order_relaxed);
@@ -88,7 +81,7 @@ class FunctionsOfModules {
     for (auto& head : heads_) {
       for (Entry* entry = head.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
         if (entry->may_go || ObjectOf(entry->dynamic) != entry->module)
-          entry->version.store(0, std::memory_order_release);
+          entry->valid.store(false, std::memory_order_release);
       }
     }
   }

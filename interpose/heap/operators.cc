@@ -82,24 +82,23 @@ bool ReachUs() {
 using ModuleEntry = FunctionsOfModules<Operators>::Entry;
 
 const Operators& OfModule(uintptr_t caller, Operators* room) {
-  Operators& found = *room;
-  found = {};
   // One form may come to another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
   // forms call the plain ones. All are on behalf of who called first.
   if (IsInOperator() ||
       caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
-    if (LastOperators() != nullptr) found = static_cast<const ModuleEntry*>(LastOperators())->functions;
-    return found;
+    if (LastOperators() != nullptr) return static_cast<const ModuleEntry*>(LastOperators())->functions;
+    *room = {};
+    return *room;
   }
   SetLastOperators(nullptr);
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
-  const ModuleEntry* entry = by_module.Find(module, room);
-  if (LIKELY(entry != nullptr)) {
+  if (const ModuleEntry* entry = by_module.Find(module); LIKELY(entry != nullptr)) {
     SetLastOperators(entry);
-    return found;
+    return entry->functions;
   }
   void* functions[kForms];
   const bool stay = FindInScope(module, kNames, kForms, functions);
+  Operators& found = *room;
   found = OperatorsIn(functions);
   found.skippable = owns_malloc && AreCxxLibrarys(found);
   if (found._Znwm != nullptr) SetLastOperators(by_module.Remember(module, found, !stay));
