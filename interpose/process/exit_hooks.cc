@@ -37,7 +37,7 @@ bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
 }  // namespace
 
 void WatchReturnFromMain() {
-  if (real.__cxa_thread_atexit_impl != nullptr && IsMainThread()) RegisterOurs();
+  if (!passes_through && real.__cxa_thread_atexit_impl != nullptr && IsMainThread()) RegisterOurs();
 }
 
 }  // namespace holdfast
@@ -47,7 +47,7 @@ extern "C" {
 HOLDFAST_EXPORT int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* module) noexcept {
   if (UNLIKELY(!Ready())) return -1;
   const int result = real.__cxa_thread_atexit_impl(destructor, object, module);
-  if (result == 0 && IsMainThread()) RegisterOurs();
+  if (result == 0 && !passes_through && IsMainThread()) RegisterOurs();
   return result;
 }
 
