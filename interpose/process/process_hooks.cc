@@ -105,6 +105,10 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
     if (result == 0) NamedThisThread();
     return result;
   }
+  if (option == PR_SET_CHILD_SUBREAPER) {
+    SetSubreaper(a != 0);
+    return real.prctl(option, a, b, c, d);
+  }
   if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);
   BeforeSeccomp(a == SECCOMP_MODE_STRICT);
   const int result = real.prctl(option, a, b, c, d);
@@ -133,6 +137,7 @@ HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
   if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
     BeforeFork();
   if (UNLIKELY(number == SYS_landlock_restrict_self) && Ready()) BeforeLandlock();
+  if (UNLIKELY(number == SYS_prctl && flags == PR_SET_CHILD_SUBREAPER) && Ready()) SetSubreaper(true);
   if (UNLIKELY(!Ready())) return reinterpret_cast<void*>(HoldfastEarlySyscall);
   return UNLIKELY(IsMappingCall(number)) && RecordsMappings() ? reinterpret_cast<void*>(HoldfastMappingCall)
                                                               : reinterpret_cast<void*>(real.syscall);

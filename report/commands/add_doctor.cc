@@ -22,6 +22,7 @@
 #include "report/processes/findings.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
+#include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -59,6 +60,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
   if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, &findings);
   DescribeKernel("self", &findings);
+  DescribeExporter("self", DefaultTableFolders(), &findings);
   DescribeLimits("self", &findings);
   DescribePlaces(Environment("HOLDFAST_TABLES"), Environment("HOLDFAST_OUT"), &findings);
   if (!findings.any_no()) findings.Ok("overhead", kOverhead);
@@ -196,6 +198,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   }
   DescribeObjects(objects, access((root + objects[0]).c_str(), R_OK) == 0 ? root : "", library, &findings);
   DescribeKernel(process, &findings);
+  DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);
   std::cout << Printable(fmt::format("{} (pid {})", objects[0], pid)) << "\n" << findings.Text();
   return Finished(findings.any_no() ? kFinding : kFine);

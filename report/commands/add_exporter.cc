@@ -13,9 +13,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
 #include "report/commands/commands.h"
 #include "report/exporter/exporter.h"
 #include "report/exporter/resident_memory.h"
+#include "report/processes/doctor_surroundings.h"
+#include "report/processes/orphan_parent.h"
+#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {
@@ -65,11 +70,34 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--out-id", *id, "Device and inode of the output folder, as the program sees it: DEVICE:INODE");
   command->add_option("--parent", options->parent, "Stay as long as this process lives");
   command->add_option("--max-disk", options->max_disk_bytes, "Cap on the output folder in bytes; 0 = none");
-  command->callback([options, id, invocation] {
+  auto answers = std::make_shared<bool>(false), only_answers = std::make_shared<bool>(false);
+  command->add_flag(kAnswerOption, *answers,
+                    fmt::format("Write one byte to standard output once the folder is served; end with status {} before "
+                                "that if a program would see this process as its child",
+                                kNoticedStatus));
+  command->add_flag(kOnlyAnswerOption, *only_answers, "As --answer, without serving");
+  command->callback([options, id, answers, only_answers, invocation] {
     const std::vector<std::string> numbers = absl::StrSplit(*id, ':');
     if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &options->out_id.device) ||
         !absl::SimpleAtoi(numbers[1], &options->out_id.inode)) {
       options->out_id = {};
+    }
+    if (*answers || *only_answers) {
+      // The parent is the middle, which is about to end; its parent is the program.
+      const std::string starter = StatusField(StatusField("self", "PPid"), "PPid");
+      if (starter.empty() || WhoNoticesOrphans(starter, {options->tables}).has_value()) {
+        invocation->exit_code = kNoticedStatus;
+        return;
+      }
+      auto answer = std::make_shared<FileDescriptor>(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+      options->on_served = [answer] {
+        [[maybe_unused]] const ssize_t written = write(answer->get(), "", 1);
+        answer->Close();
+      };
+      if (*only_answers) {
+        options->on_served();
+        return;
+      }
     }
     // From who started this process, so with no more rights than these. Not for what is started here.
     if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;

@@ -26,6 +26,7 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/html/html_report.h"
 #include "report/processes/installation.h"
+#include "report/processes/orphan_parent.h"
 #include "report/processes/program_check.h"
 #include "report/processes/run_finish.h"
 #include "report/processes/run_options.h"
@@ -88,7 +89,7 @@ class ProgramRun {
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
   uint64_t MaxDisk() const;
-  bool Launch() const;
+  Launched Launch() const;
   // As it was given, or in our own environment.
   std::string Setting(const char* variable) const;
   void SayWhatNeverComes() const;
@@ -197,7 +198,14 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
                     out_.path()));
   }
   if (!options_.quiet) SayWhatNeverComes();
-  if (wants_exporter_ && !Launch() && !options_.quiet) {
+  const Launched launched = wants_exporter_ ? Launch() : Launched::kServes;
+  if (launched == Launched::kNoticed && !options_.quiet) {
+    const auto parent = WhoNoticesOrphans("self", {tables_});
+    Say(fmt::format("no exporter is started: {} would see it as a child. Afterwards: holdfast collect {}. Without --exec the "
+                    "exporter is a child of holdfast run.",
+                    parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
+  }
+  if (launched == Launched::kFailed && !options_.quiet) {
     Say(
         fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
                     "holdfast collect {}",
@@ -265,11 +273,13 @@ int ProgramRun::StayAsParent() {
   } while (got < 0 && errno == EINTR);
   const int status = signals.Supervise(child);
   if (got == sizeof error) {
+    EndKeptExporter();
     out_.RemoveIfEmpty();
     const ProgramCheck failed = ExecFailed(check_.path, error);
     return Fail(failed.exit_code, failed.message);
   }
   if (check_.recordable) Finish(child, signals);
+  EndKeptExporter();
   EndLike(status);
 }
 
@@ -302,8 +312,8 @@ std::string ProgramRun::Setting(const char* variable) const {
   return given != options_.variables.end() ? given->second : Variable(variable);
 }
 
-bool ProgramRun::Launch() const {
-  return LaunchExporter(own_path_, out_.path(), tables_, MaxDisk(), Setting("HOLDFAST_ON_SNAPSHOT"));
+Launched ProgramRun::Launch() const {
+  return LaunchExporter(own_path_, out_.path(), tables_, MaxDisk(), Setting("HOLDFAST_ON_SNAPSHOT"), !options_.exec);
 }
 
 uint64_t ProgramRun::MaxDisk() const {

@@ -345,12 +345,17 @@ absl::Status ServeTables(const ExporterOptions& given) {
       options.out_id = output->id();
   }
   ExporterLock lock(options.tables, options.out, options.out_id);
+  const auto tell_served = [&options] {
+    if (options.on_served) std::exchange(options.on_served, nullptr)();
+  };
   while (!lock.Take()) {
+    if (!lock.Barred()) tell_served();
     // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
     // namespace's own exporter ends with it. So who was started outside stays until the work is done.
     if (!lock.HeldElsewhere() || !HasTables(*tables, options)) return absl::OkStatus();
     poll(nullptr, 0, static_cast<int>(kTick / kMs));
   }
+  tell_served();
   GiveBackFreedPagesAtOnce();
   SweepOldTables(options.tables);
   PushCompanion pusher(options);  // outlives the rest: its end is waited for when the lock is free again

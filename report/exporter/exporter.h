@@ -24,6 +24,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -38,6 +39,7 @@ struct ExporterOptions {
   pid_t parent = 0;   // stays as long as this process lives, also without a table; 0 = none
   // Cap on the folder, as the user said it to who started the exporter: the tables' own word may be hostile.
   uint64_t max_disk_bytes = 1 << 30;
+  std::function<void()> on_served;  // called once it serves, or finds that another exporter does
   std::string on_snapshot;  // command for each file that is written: snapshot_command.h; "": none
 };
 

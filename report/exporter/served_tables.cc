@@ -147,7 +147,7 @@ void ServedTables::Add(TableFile table, uid_t user) {
   const TableFile& added = served->table();
   served->exporter.set_ended(ended_);
   const auto pid = FindProcess(added.owner());
-  if (pid.has_value()) served->process = OpenProcess(*pid);
+  if (pid.has_value()) served->process = holdfast::OpenProcess(added.owner(), *pid);
   served->exporter.peak().set_process(pid);
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);

@@ -18,6 +18,7 @@
 #include "report/base/value_units.h"
 #include "report/exporter/sweep_tables.h"
 #include "report/processes/installation.h"
+#include "report/processes/orphan_parent.h"
 #include "report/table/memory_room.h"
 #include "report/table/table_folder.h"
 
@@ -113,6 +114,20 @@ void DescribeKernel(const std::string& process, Findings* findings) {
     findings->Note("kernel",
                    "it is PID 1 of a container: killed by SIGKILL it takes the exporter and, unless HOLDFAST_TABLES "
                    "names a tmpfs volume that stays, the table with it; the last interval's profiles remain");
+  }
+}
+
+void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings) {
+  if (const auto parent = WhoNoticesOrphans(process, tables); parent.has_value()) {
+    findings->Note("exporter", fmt::format("is not started without `holdfast run`: {} would see the exporter as a child. The "
+                                           "tables wait for `holdfast collect`",
+                                           parent->name));
+  }
+  if (const auto reaper = WhoEndsWithTheProgram(process); reaper.has_value()) {
+    findings->Note("exporter",
+                   fmt::format("{} ends the container as soon as its child ends: after a crash or SIGKILL the last profile is "
+                               "missing. Start the program as {} -- holdfast run -- PROGRAM",
+                               *reaper, reaper->substr(0, reaper->find(' '))));
   }
 }
 

@@ -10,6 +10,9 @@ namespace holdfast {
 
 // `process`: a pid, or "self" for what a program started from here would find.
 void DescribeKernel(const std::string& process, Findings* findings);
+// Whether an exporter can be started where the process is, or where doctor's program would be ("self"), and what a container's
+// PID 1 makes of the last profile. `tables`: folders of the tables of its ancestors.
+void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings);
 void DescribeLimits(const std::string& process, Findings* findings);
 // Where a program started from here would put its table and its profiles; `variables` as in the environment of that
 // program, empty = not set.

@@ -151,8 +151,8 @@ void OutFolder::RemoveIfEmpty() {
   while (!made_.empty() && rmdir(made_.back().c_str()) == 0) made_.pop_back();
 }
 
-bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes, const std::string& on_snapshot) {
+Launched LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                    uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
   const FolderId folder = FolderIdOf(out);
   const std::string id = fmt::format("{}:{}", folder.device, folder.inode);
@@ -169,15 +169,23 @@ bool LaunchExporter(const std::string& own_path, const std::string& out, const s
   const std::string command = "HOLDFAST_ON_SNAPSHOT=" + on_snapshot;
   if (!on_snapshot.empty()) environment.push_back(command.c_str());
   environment.push_back(nullptr);
-  if (!SpawnExporter(own_path.c_str(), arguments, environment.data())) return false;
+  const auto spawn = [&](Orphan orphan) {
+    return SpawnExporter(own_path.c_str(), arguments, environment.data(), false, nullptr, orphan);
+  };
+  Spawned spawned = spawn(Orphan::kGoesAway);
+  if (spawned == Spawned::kNoticed && !keep) return Launched::kNoticed;
+  if (spawned == Spawned::kNoticed) spawned = spawn(Orphan::kIsKept);
+  if (spawned != Spawned::kServes && spawned != Spawned::kStarted) return Launched::kFailed;
   constexpr long kMostNs = 2'000'000'000;
   for (long waited_ns = 0, pause_ns = 100'000; waited_ns < kMostNs; waited_ns += pause_ns) {
-    if (ExporterServes(tables.c_str(), out.c_str(), folder)) return true;
+    if (ExporterServes(tables.c_str(), out.c_str(), folder)) return Launched::kServes;
     if (waited_ns > 10'000'000) pause_ns = 1'000'000;
     const timespec pause = {0, pause_ns};
     nanosleep(&pause, nullptr);
   }
-  return false;
+  return Launched::kFailed;
 }
+
+void EndKeptExporter() { EndKeptMiddle(); }
 
 }  // namespace holdfast

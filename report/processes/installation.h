@@ -43,10 +43,14 @@ class OutFolder {
 };
 
 // Starts `own_path exporter` as nobody's child (see sampler/spawn/spawn_exporter.h), and waits (2 s at most) until it serves
-// `out`. False: none serves. `on_snapshot`: the command for each file, "": none; another exporter that serves `out` already
-// does not run it.
-bool LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes, const std::string& on_snapshot);
+// `out`. kFailed, kLate: none serves. kNoticed: an ancestor would notice the exporter; then, with `keep`, it is started as a
+// child of this process, which calls EndKeptExporter before it ends. `on_snapshot`: the command for each file, "": none;
+// another exporter that serves `out` already does not run it.
+enum class Launched { kServes, kNoticed, kFailed };
+Launched LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
+                    uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep);
+// Ends the exporter that is a child of this process, if there is one, and what that had started.
+void EndKeptExporter();
 
 }  // namespace holdfast
 

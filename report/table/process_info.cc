@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <memory>
@@ -72,10 +73,17 @@ bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
 
 }  // namespace
 
+// Whether /proc numbers the processes as our pid namespace does. It does not after `unshare --pid` without a new /proc.
+static bool ProcIsOfOurNamespace() {
+  char own[24] = {};
+  pid_t pid;
+  return readlink("/proc/self", own, sizeof own - 1) > 0 && absl::SimpleAtoi(own, &pid) && pid == getpid();
+}
+
 bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
 
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
-  if (owner.IsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
+  if (owner.IsOfOurNamespace() && ProcIsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (proc == nullptr) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
@@ -92,6 +100,11 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
       return pid;
   }
   return std::nullopt;
+}
+
+FileDescriptor OpenProcess(const TableOwner& owner, pid_t pid) {
+  const pid_t own_number = owner.IsOfOurNamespace() ? static_cast<pid_t>(owner.pid) : pid;
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, own_number, 0)));
 }
 
 bool SharesOurClock(const TableOwner& owner) {
@@ -148,6 +161,7 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
   constexpr int kMostAncestors = 64;
   const uint64_t space = PidNamespaceOf("self");
   if (space != owner.pid_ns) return false;
+  if (!ProcIsOfOurNamespace()) return false;
   auto pid = static_cast<pid_t>(owner.pid);
   const std::string maps = ReadProc(pid, "maps");
   if (maps.find("/" + owner.table_name) == std::string::npos || UserOfProcess(pid) != user) return false;

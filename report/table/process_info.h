@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/base/file_descriptor.h"
+
 namespace holdfast {
 
 inline constexpr uid_t kNobody = 65534;  // the user, and group, without rights
@@ -46,8 +48,12 @@ std::optional<uid_t> UserOfProcess(pid_t pid);
 
 enum class Liveness { kAlive, kDead, kUnknown };
 
-// The owner's pid as we see it; nothing when it is not (or no longer) among the processes that we see.
+// The owner's pid as /proc shows it; nothing when it is not (or no longer) among the processes that we see. System calls
+// take another number where /proc is of another pid namespace than ours: OpenProcess.
 std::optional<pid_t> FindProcess(const TableOwner& owner);
+
+// A pidfd of the owner that /proc shows as `pid`; not valid if there is none.
+FileDescriptor OpenProcess(const TableOwner& owner, pid_t pid);
 
 // Whether its CLOCK_MONOTONIC is ours: false in another time namespace, and where the process is not seen.
 bool SharesOurClock(const TableOwner& owner);

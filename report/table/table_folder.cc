@@ -301,6 +301,9 @@ void TableFile::SetBeat(uint32_t beat) const {
 }
 
 bool TableFile::WantsResident() const { return Field<uint32_t>(file_.get(), offsetof(TableHeader, resident), 0) != 0; }
+bool TableFile::TakesOrphans() const {
+  return Field<uint32_t>(file_.get(), offsetof(TableHeader, takes_orphans), 0) != 0;
+}
 bool TableFile::SetResident(bool wanted) const {
   WriteWord(offsetof(TableHeader, resident), wanted ? 1 : 0);
   return WantsResident() == wanted;

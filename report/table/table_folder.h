@@ -86,6 +86,8 @@ class TableFile {
   // Whether the exporter is to look which live blocks are resident. False: it could not be written.
   bool SetResident(bool wanted) const;
   bool WantsResident() const;
+  // Whether its process is a subreaper.
+  bool TakesOrphans() const;
 
   // ---- Wishes of a user, from the tool ----
 

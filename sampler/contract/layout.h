@@ -123,6 +123,7 @@ enum class ExitMoment : uint32_t {
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   target ↔ exporter   exit_moment
 //   target, tool → exporter   resident
+//   target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
 struct TableHeader {
@@ -156,6 +157,7 @@ struct TableHeader {
   std::atomic<int32_t> exporter_pid;
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
   std::atomic<uint32_t> resident;                        // 1: a profile of what is resident is wanted
+  std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
 
   HeapInUse in_use;
 

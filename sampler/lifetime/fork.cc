@@ -3,12 +3,25 @@
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
+#include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 
 namespace holdfast {
 
+namespace {
+
+HOLDFAST_COLD void MakeTableBeforeFork() {
+  ThreadState& thread = thread_state;
+  if (!no_system_calls.load(std::memory_order_relaxed) && !InBorrowedMemory() && EnterSlow(thread))
+    GetTableMuted(thread);
+}
+
+}  // namespace
+
 void BeforeFork() {
   if (!process.recording.load(std::memory_order_relaxed)) return;
+  // PID 1 alone can start an exporter that nobody notices. Its workers may need one before its own first sample.
+  if (UNLIKELY(process.pid == 1) && table() == nullptr) MakeTableBeforeFork();
   const uint64_t number = process.forks.fetch_add(1, std::memory_order_relaxed) + 1;
   thread_state.random += number * 0x9fb21c651e98df25;  // also where several threads fork at the same time
   DrawHeapGapAnew();

@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include "sampler/contract/clock.h"
-#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/locks/holds.h"
@@ -60,14 +59,15 @@ void AwaitLastProfile() {
   head.exit_request.store(1, std::memory_order_release);
   NotifyExporter(process.location);
   if (!is_served) return;
+  constexpr int64_t kMostNs = 2'000'000'000;
+  constexpr timespec kStep = {0, 5'000'000};
+  // The lock may be free for a moment: an exporter that gives it up looks for tables once more. Free twice: nobody answers.
+  int steps_unserved = 0;
   const int64_t start_ns = KernelNs();
-  const auto waited_ns = [start_ns] { return KernelNs() - start_ns; };
-  while (head.exported.load(std::memory_order_acquire) == 0 && waited_ns() < 2'000'000'000) {
-    const timespec pause = {0, 100'000'000};
-    RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &pause, 0, 0);
-    // Nobody there who could answer: it could not start, or died. The table stays for `holdfast collect`.
-    if (waited_ns() > 500'000'000 && !ExporterServes(process.location.folder, process.options.out, process.out_id))
-      return;
+  for (int64_t waited_ns = 0; waited_ns < kMostNs && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
+    RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &kStep, 0, 0);
+    if (head.exported.load(std::memory_order_acquire) != 0) return;
+    steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;
   }
 }
 

@@ -35,6 +35,9 @@ void AfterFailedSeccomp();
 void ForbidClock(bool forbidden);
 // Children are about to be born into another pid namespace: makes the table and starts the exporter now, if there are none yet.
 void BeforeNewNamespace();
+// The program is about to become a subreaper, or no longer to be one: makes the table and starts the exporter now, which would
+// later be a child of the program's, and says so in the table. In a vfork child: does nothing.
+void SetSubreaper(bool takes_orphans);
 // Around a fork, in the parent. The child goes on with the gap that is drawn before, the parent with another: what is
 // sampled in a child depends neither on its parent nor on its siblings. Also right where no child comes of it, or where
 // AfterFork is not called (then parent and child share that one gap).

@@ -73,6 +73,24 @@ void AfterUserChange() {
   Unmute(thread);
 }
 
+void SetSubreaper(bool takes_orphans) {
+  if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
+  OwnState();
+  ThreadState& thread = thread_state;
+  if (InBorrowedMemory() || !EnterSlow(thread)) return;
+  Mute(thread);
+  SharedTable* made = takes_orphans ? FinishedTable() : table();
+  if (takes_orphans) {
+    const SignalsBlocked blocked;
+    StartExporter();  // also where an earlier one was killed
+  }
+  // Whoever starts an exporter after this keeps its middle; a middle of before must end while its orphan goes elsewhere.
+  process.subreaper.store(takes_orphans);
+  AwaitNoStart();
+  if (made != nullptr) made->header()->takes_orphans.store(takes_orphans ? 1 : 0, std::memory_order_relaxed);
+  Unmute(thread);
+}
+
 void BeforeNewRoot() {
   if (no_system_calls.load(std::memory_order_relaxed) || !process.recording.load(std::memory_order_relaxed)) return;
   OwnState();

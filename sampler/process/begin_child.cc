@@ -62,6 +62,7 @@ void BeginChild(int forked_pid) {
   // Whoever comes here first may be a vfork child of this process, which is another one.
   process.pid = forked_pid != 0 ? forked_pid : static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
+  if (process.subreaper.exchange(false, std::memory_order_relaxed)) process.child_of_subreaper = true;
   process.before_table.alloc_bytes = 0;
   process.before_table.lost_samples = 0;
   process.location = {};

@@ -9,6 +9,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/process/process.h"
+#include "sampler/spawn/orphan_reaper.h"
 #include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
@@ -19,13 +20,50 @@ constinit std::atomic<uint32_t> beat_seen{0};
 constinit std::atomic<int64_t> beat_seen_ns{0};
 constinit std::atomic<bool> looking_for_exporter{false};
 
+// Only one thread at a time starts an exporter.
+constinit std::atomic<bool> spawning{false};
+// When this process, PID 1 or a subreaper, started its exporter; 0: it did not.
+constinit std::atomic<int64_t> exporter_started_ns{0};
+constexpr int64_t kBeginsWithinNs = 500'000'000;  // until it holds its lock; a guess, for a busy machine
+constexpr int64_t kFindsMarkWithinNs = 100'000'000;  // as long as root's exporter may take to see a mark; a guess
+constexpr int kAwaitAnotherStart = 20'000;        // sleeps: 1 s or more
+
 }  // namespace
 
 void BeginBeat() {
   beat_seen.store(0, std::memory_order_relaxed);
   beat_seen_ns.store(MonotonicNs(), std::memory_order_relaxed);
   looking_for_exporter.store(false, std::memory_order_relaxed);
+  spawning.store(false, std::memory_order_relaxed);
+  exporter_started_ns.store(0, std::memory_order_relaxed);
 }
+
+namespace {
+
+// The program runs, or was started by, a process that takes orphans and is profiled itself.
+bool AncestorTakesOrphans() {
+  if (process.child_of_subreaper) return true;
+  Ancestor who;
+  return WhereOrphansGo("self", &who) == Orphans::kNoticed;
+}
+
+Spawned Spawn() {
+  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
+  // the end of all. That child, or who comes later, starts an exporter.
+  if (ChildrenGoElsewhere()) return Spawned::kLate;
+  if (AncestorTakesOrphans()) return Spawned::kNoticed;
+  TextBuffer<48> id;
+  id.AddNumber(process.out_id.device).Add(":").AddNumber(process.out_id.inode);
+  TextBuffer<24> max_disk;
+  max_disk.AddNumber(process.options.max_disk_bytes);
+  const char* arguments[] = {
+      process.exporter, "exporter", "--out",      process.options.out, "--tables", process.location.folder,
+      "--out-id",       id.text(),  "--max-disk", max_disk.text(),     nullptr};
+  return SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named, process.options.on_snapshot,
+                       process.subreaper.load() ? Orphan::kMayComeBack : Orphan::kGoesAway);
+}
+
+}  // namespace
 
 bool StartExporter() {
   if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
@@ -38,19 +76,29 @@ bool StartExporter() {
     case Service::kNobody:
       break;
   }
-  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
-  // the end of all. That child, or who comes later, starts an exporter.
-  if (ChildrenGoElsewhere()) return false;
-  TextBuffer<48> id;
-  id.AddNumber(process.out_id.device).Add(":").AddNumber(process.out_id.inode);
-  TextBuffer<24> max_disk;
-  max_disk.AddNumber(process.options.max_disk_bytes);
-  const char* arguments[] = {
-      process.exporter, "exporter", "--out",      process.options.out, "--tables", process.location.folder,
-      "--out-id",       id.text(),  "--max-disk", max_disk.text(),     nullptr};
-  if (!SpawnExporter(process.exporter, arguments, nullptr, process.exporter_is_named, process.options.on_snapshot))
-    process.exporter[0] = '\0';
-  return process.exporter[0] != '\0';
+  // Another thread is at it: waits for its answer.
+  if (spawning.exchange(true)) {
+    AwaitNoStart();
+    return ExporterServes(process.location.folder, process.options.out, process.out_id);
+  }
+  const Spawned spawned = Spawn();
+  // Its children have the same ancestors: they need not try.
+  if (spawned == Spawned::kNoticed || spawned == Spawned::kFailed) process.exporter[0] = '\0';
+  if (spawned == Spawned::kStarted) exporter_started_ns.store(KernelNs(), std::memory_order_relaxed);
+  spawning.store(false, std::memory_order_release);
+  return spawned == Spawned::kServes || spawned == Spawned::kStarted;
+}
+
+void AwaitNoStart() {
+  AwaitBounded(kAwaitAnotherStart, [] { return !spawning.load(); });
+}
+
+bool ExporterIsAlive(int64_t waited_ns) {
+  const Service service = ServiceOf(process.location.folder, process.options.out, process.out_id);
+  if (service == Service::kServed) return true;
+  if (service == Service::kByRoot && waited_ns < kFindsMarkWithinNs) return true;
+  const int64_t started_ns = exporter_started_ns.load(std::memory_order_relaxed);
+  return started_ns != 0 && KernelNs() - started_ns < kBeginsWithinNs;
 }
 
 void TellUnwritable() {

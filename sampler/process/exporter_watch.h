@@ -9,6 +9,10 @@ namespace holdfast {
 
 // Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
 bool StartExporter();
+// Waits until no thread is starting an exporter.
+void AwaitNoStart();
+// Whether an exporter holds the lock of our output folder, or is about to take it. `waited_ns`: how long the caller has waited.
+bool ExporterIsAlive(int64_t waited_ns);
 // A table of its own has been made, whose exporter is to be watched from now on.
 void BeginBeat();
 // With HOLDFAST_VERBOSE: one line where profiles cannot be written.

@@ -28,6 +28,9 @@ struct Process {
   uint64_t seed = 0;
   int pid = 0;  // of the process that this state belongs to; a vfork child has another
   bool forked = false;
+  // PR_SET_CHILD_SUBREAPER is set in this process; it was in the parent that forked this one, or in a parent of that one.
+  std::atomic<bool> subreaper{false};
+  bool child_of_subreaper = false;
   TableLocation location{};
   FolderId out_id{};               // of the output folder, as the table's header has it
   char exporter[640] = {};         // path of the `holdfast` tool; empty = none is to be started

@@ -1,6 +1,7 @@
 #include "sampler/spawn/spawn_exporter.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -22,7 +23,16 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kStackBytes = 8 << 10;
-constexpr int kMostArguments = 12;
+constexpr int kMostArguments = 14;
+// How often a middle that stays starts a killed exporter again, and after which pause.
+constexpr int kMostRestarts = 20;
+constexpr timespec kRestartPause = {1, 0};
+
+enum class Way {
+  kHandOver,  // the middle ends once the exporter has answered
+  kAsk,       // as kHandOver, but the exporter only answers
+  kStay,
+};
 
 struct Spawn {
   // Copies: in the middle that stays, nothing but this object is left of the program's memory.
@@ -32,14 +42,17 @@ struct Spawn {
   const char* const* environment;
   // Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
   const char* own_environment[3];
-  bool middle_stays;
+  int argument_count;
+  Way way;
   bool named_by_others;
-  volatile bool failed;
+  volatile Spawned result;
 };
 
 alignas(16) constinit char middle_stack[kStackBytes];
 alignas(16) constinit char exporter_stack[kStackBytes];
 constinit Spawn spawn{};
+// The last middle that stayed, and the process that has it as a child.
+constinit long kept_middle = 0, kept_middle_parent = 0;
 
 [[noreturn]] void End(int status) {
   while (true) RawSyscall(SYS_exit_group, status);
@@ -96,7 +109,8 @@ void RunExporter(void*) {
     limit.rlim_cur = limit.rlim_max;
     RawSyscall(SYS_prlimit64, 0, RLIMIT_STACK, &limit, 0);
   }
-  CloseEverything();
+  // The middle has closed all others. Descriptor 1 is the writing end of its pipe.
+  RawSyscall(SYS_close, 0);
   RawSyscall(SYS_chdir, "/");
   const uint64_t none = 0;
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
@@ -105,31 +119,73 @@ void RunExporter(void*) {
   } else {
     RawSyscall(SYS_execve, spawn.path, spawn.arguments, spawn.environment);
   }
-  spawn.failed = true;
   End(127);
+}
+
+// Returns the exporter's pid. The caller is suspended until the exporter has its own memory.
+long StartInMiddle() {
+  return HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | CLONE_UNTRACED | SIGCHLD, exporter_stack + kStackBytes,
+                              RunExporter, nullptr);
+}
+
+// Waits for the end of `child` and returns its status; −1: there is no such child.
+int StatusOf(long child) {
+  int status = 0;
+  while (true) {
+    const long result = RawSyscall(SYS_wait4, child, &status, __WALL, 0);
+    if (result == -4 /*EINTR*/) continue;
+    return SyscallFailed(result) ? -1 : status;
+  }
+}
+
+[[noreturn]] void StartAndHandOver() {
+  int ends[2];
+  CloseEverything();
+  if (SyscallFailed(RawSyscall(SYS_pipe2, ends, 0)) || ends[0] != 0 || ends[1] != 1) End(0);
+  const long exporter = StartInMiddle();
+  if (SyscallFailed(exporter)) End(0);
+  RawSyscall(SYS_close, ends[1]);
+  pollfd answer = {ends[0], POLLIN, 0};
+  timespec limit = {kAnswerWithinNs / 1'000'000'000, kAnswerWithinNs % 1'000'000'000};
+  char byte = 0;
+  if (RawSyscall(SYS_ppoll, &answer, 1, &limit, 0, 0) != 1) {
+    RawSyscall(SYS_kill, exporter, SIGKILL);
+    StatusOf(exporter);
+    spawn.result = Spawned::kLate;
+  } else if (RawSyscall(SYS_read, ends[0], &byte, 1) == 1) {
+    if (spawn.way == Way::kAsk) StatusOf(exporter);
+    spawn.result = Spawned::kServes;
+  } else if (const int status = StatusOf(exporter); WIFEXITED(status) && WEXITSTATUS(status) == kNoticedStatus) {
+    spawn.result = Spawned::kNoticed;
+  }
+  End(0);
+}
+
+[[noreturn]] void StartAndStay() {
+  RawSyscall(SYS_prctl, PR_SET_NAME, "holdfast", 0, 0, 0);
+  // What a killed exporter had started must not come to the program.
+  RawSyscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  CloseEverything();
+  RawSyscall(SYS_chdir, "/");
+  // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
+  // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
+  if (spawn.environment == spawn.own_environment) KeepOnlyOurs();
+  for (int i = 0; i <= kMostRestarts; ++i) {
+    const long exporter = StartInMiddle();
+    if (SyscallFailed(exporter) || WIFEXITED(StatusOf(exporter))) break;
+    // SIGTERM says that the exporter was meant to end. All signals are blocked.
+    const uint64_t term = uint64_t{1} << (SIGTERM - 1);
+    if (RawSyscall(SYS_rt_sigtimedwait, &term, 0, &kRestartPause, sizeof term) == SIGTERM) break;
+  }
+  while (StatusOf(-1) != -1) {
+  }
+  End(0);
 }
 
 void RunMiddle(void*) {
   RawSyscall(SYS_setsid);
-  if (spawn.middle_stays) {
-    RawSyscall(SYS_prctl, PR_SET_NAME, "holdfast", 0, 0, 0);
-    CloseEverything();
-    RawSyscall(SYS_chdir, "/");
-    // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
-    // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
-    if (spawn.environment == spawn.own_environment) {
-      KeepOnlyOurs();
-    }
-  }
-  // Suspended until the exporter has its own memory.
-  const long exporter = HoldfastCloneOnStack(CLONE_VM | CLONE_VFORK | CLONE_UNTRACED | SIGCHLD,
-                                             exporter_stack + kStackBytes, RunExporter, nullptr);
-  if (exporter < 0) spawn.failed = true;
-  if (spawn.middle_stays && exporter > 0) {
-    while (RawSyscall(SYS_wait4, exporter, 0, 0, 0) == -4 /*EINTR*/) {
-    }
-  }
-  End(0);
+  if (spawn.way == Way::kStay) StartAndStay();
+  StartAndHandOver();
 }
 
 bool Prepare(const char* path, const char* const* arguments, const char* const* environment, const char* variable) {
@@ -145,44 +201,70 @@ bool Prepare(const char* path, const char* const* arguments, const char* const* 
   spawn.path = copy(path);
   int count = 0;
   for (; arguments[count] != nullptr; ++count) {
-    if (count == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
+    if (count + 1 == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
   }
-  spawn.arguments[count] = nullptr;
+  spawn.argument_count = count;
   spawn.own_environment[0] = "HOLDFAST_ENABLE=0";
   spawn.own_environment[1] = variable != nullptr ? copy(variable) : nullptr;
   spawn.own_environment[2] = nullptr;
   spawn.environment = environment != nullptr ? environment : spawn.own_environment;
-  spawn.failed = false;
   return spawn.path != nullptr;
 }
 
-bool Start() {
+Spawned Start(Way way) {
+  spawn.way = way;
+  spawn.arguments[spawn.argument_count] = way == Way::kHandOver ? kAnswerOption
+                                          : way == Way::kAsk    ? kOnlyAnswerOption
+                                                                : nullptr;
+  spawn.arguments[spawn.argument_count + 1] = nullptr;
+  spawn.result = Spawned::kFailed;
   // A handler of the program's must not run in a process that shares its memory.
   const uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   // Exit signal 0 (the low byte of the flags). A tracer that follows the children of its tracees (proot, strace -f) does not get
   // the exporter: it waits for all of them, and the exporter outlives them as long as the tracer itself is profiled.
-  const unsigned long flags = CLONE_UNTRACED | (spawn.middle_stays ? 0 : CLONE_VM | CLONE_VFORK);
+  const unsigned long flags = CLONE_UNTRACED | (way == Way::kStay ? 0 : CLONE_VM | CLONE_VFORK);
   const long middle = HoldfastCloneOnStack(flags, middle_stack + kStackBytes, RunMiddle, nullptr);
-  if (middle > 0 && !spawn.middle_stays) {
-    while (RawSyscall(SYS_wait4, middle, 0, __WCLONE, 0) == -4 /*EINTR*/) {
-    }
-  }
+  if (middle > 0 && way != Way::kStay) StatusOf(middle);
   RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
-  return middle > 0 && !spawn.failed;
+  if (way != Way::kStay) return spawn.result;
+  kept_middle = middle > 0 ? middle : 0;
+  kept_middle_parent = RawSyscall(SYS_getpid);
+  return middle > 0 ? Spawned::kStarted : Spawned::kFailed;
 }
 
 }  // namespace
 
-bool SpawnExporter(const char* path, const char* const* arguments, const char* const* environment, bool named_by_others,
-                   const char* variable) {
-  if (!Prepare(path, arguments, environment, variable)) return false;
+Spawned SpawnExporter(const char* path, const char* const* arguments, const char* const* environment,
+                      bool named_by_others, const char* variable, Orphan orphan) {
+  if (!Prepare(path, arguments, environment, variable)) return Spawned::kFailed;
   spawn.named_by_others = named_by_others;
+  const long own_pid = RawSyscall(SYS_getpid);
+  if (kept_middle != 0 && kept_middle_parent == own_pid)
+    RawSyscall(SYS_wait4, kept_middle, 0, WNOHANG | __WCLONE, 0);
+  if (own_pid == 1 || orphan == Orphan::kIsKept) return Start(Way::kStay);
   int subreaper = 0;
   RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
-  spawn.middle_stays = subreaper != 0 || RawSyscall(SYS_getpid) == 1;
-  return Start();
+  if (subreaper == 0 && orphan == Orphan::kGoesAway) return Start(Way::kHandOver);
+  const Spawned answer = Start(Way::kAsk);
+  return answer == Spawned::kServes ? Start(Way::kStay) : answer;
+}
+
+void EndKeptMiddle() {
+  if (kept_middle == 0 || kept_middle_parent != RawSyscall(SYS_getpid)) return;
+  RawSyscall(SYS_kill, kept_middle, SIGTERM);
+  TextBuffer<64> path;
+  path.Add("/proc/").AddNumber(static_cast<uint64_t>(kept_middle)).Add("/task/");
+  path.AddNumber(static_cast<uint64_t>(kept_middle)).Add("/children");
+  char children[64];
+  ReadSmallFile(path.text(), children, sizeof children);
+  // The exporter is the first of them.
+  int exporter = 0;
+  for (const char* at = children; *at >= '0' && *at <= '9'; ++at) exporter = exporter * 10 + (*at - '0');
+  if (exporter != 0) RawSyscall(SYS_kill, exporter, SIGKILL);
+  StatusOf(kept_middle);
+  kept_middle = 0;
 }
 
 bool ChildrenGoElsewhere() {

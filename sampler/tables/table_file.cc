@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -210,6 +211,9 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.version = kLayoutVersion;
   head.header_bytes = sizeof(TableHeader);
   head.pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
+  int takes_orphans = 0;  // kept across exec
+  RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &takes_orphans, 0, 0, 0);
+  head.takes_orphans.store(takes_orphans != 0 ? 1 : 0, std::memory_order_relaxed);
   head.parent_pid = static_cast<uint32_t>(RawSyscall(SYS_getppid));
   head.uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
   struct stat info;

@@ -1,0 +1,131 @@
+#include "report/elf/subreaper_call.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string_view>
+
+#include "report/base/file_descriptor.h"
+#include "report/elf/elf_file.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMostCode = 512 << 20, kMostTable = 64 << 20;
+constexpr size_t kReach = 96;       // from the constant to the call
+constexpr size_t kPrctlBytes = 128;  // of libc's own prctl, up to its system call
+
+using namespace std::literals;
+constexpr std::string_view kMovesOption[] = {"\xbf\x24\0\0\0"sv,          // mov $36,%edi
+                                             "\x6a\x24\x5f"sv,            // push $36; pop %rdi
+                                             "\x48\xc7\xc7\x24\0\0\0"sv,  // mov $36,%rdi
+                                             "\xb8\x24\0\0\0"sv,          // mov $36,%eax: Go's first argument
+                                             "\xbb\x24\0\0\0"sv};         // mov $36,%ebx: Go's second argument
+constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;              // mov $157,%eax
+constexpr std::string_view kSyscall = "\x0f\x05"sv, kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
+
+class Search {
+ public:
+  explicit Search(const ElfFile& elf) : elf_(elf) {
+    for (const Elf64_Shdr& section : elf.sections()) TakeSlots(section);
+  }
+
+  bool Finds() const {
+    for (const Elf64_Phdr& segment : elf_.segments()) {
+      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+      const std::string code = elf_.ReadUpTo(segment.p_offset, std::min(segment.p_filesz, kMostCode));
+      for (const std::string_view option : kMovesOption) {
+        for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
+          if (CallFollows(code, at, segment.p_vaddr)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+ private:
+  // The words of the GOT through which prctl is called.
+  void TakeSlots(const Elf64_Shdr& section) {
+    if (section.sh_type != SHT_RELA || section.sh_link >= elf_.sections().size()) return;
+    const Elf64_Shdr& names_of = elf_.sections()[section.sh_link];
+    const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf_.SymbolsOf(names_of, kMostTable) : std::nullopt;
+    const auto bytes = elf_.BytesOf(section, kMostTable);
+    if (!symbols.has_value() || !bytes.has_value()) return;
+    for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes->size(); at += sizeof(Elf64_Rela)) {
+      Elf64_Rela entry;
+      memcpy(&entry, bytes->data() + at, sizeof entry);
+      const uint64_t index = ELF64_R_SYM(entry.r_info);
+      if (index == 0 || index >= symbols->symbols.size()) continue;
+      if (elf_.TextAt(*symbols->names, symbols->symbols[index].st_name, 16) == "prctl") slots_.insert(entry.r_offset);
+    }
+  }
+
+  static int32_t Displacement(std::string_view code, size_t at) {
+    int32_t value = 0;
+    memcpy(&value, code.data() + at, sizeof value);
+    return value;
+  }
+
+  // "jmp *slot(%rip)" or "call *slot(%rip)" at `at`, which lies at `address` in memory.
+  bool GoesThroughSlot(std::string_view code, size_t at, uint64_t address) const {
+    if (at + 6 > code.size() || code[at] != '\xff' || (code[at + 1] != '\x25' && code[at + 1] != '\x15')) return false;
+    return slots_.contains(address + 6 + static_cast<int64_t>(Displacement(code, at + 2)));
+  }
+
+  bool CallFollows(std::string_view code, size_t start, uint64_t segment) const {
+    const size_t end = std::min(code.size(), start + kReach);
+    for (size_t at = start; at + 5 <= end; ++at) {
+      if (GoesThroughSlot(code, at, segment + at)) return true;
+      if ((code[at] == '\xe8' || code[at] == '\xe9') &&
+          IsPrctl(segment + at + 5 + static_cast<int64_t>(Displacement(code, at + 1)))) {
+        return true;
+      }
+    }
+    const size_t before = start > kReach ? start - kReach : 0;
+    const std::string_view around = code.substr(before, end - before);
+    return around.find(kMovesPrctl) != std::string_view::npos &&
+           around.find(kSyscall, start - before) != std::string_view::npos;
+  }
+
+  // Whether the function at `address` is an entry of the PLT for prctl, or makes that system call.
+  bool IsPrctl(uint64_t address) const {
+    for (const Elf64_Phdr& segment : elf_.segments()) {
+      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || address < segment.p_vaddr ||
+          address - segment.p_vaddr >= segment.p_filesz) {
+        continue;
+      }
+      const uint64_t offset = address - segment.p_vaddr;
+      const std::string code =
+          elf_.ReadUpTo(segment.p_offset + offset, std::min<uint64_t>(kPrctlBytes, segment.p_filesz - offset));
+      size_t at = code.starts_with(kEndbr64) ? kEndbr64.size() : 0;
+      if (code.size() > at && code[at] == '\xf2') ++at;  // bnd jmp
+      if (GoesThroughSlot(code, at, address + at)) return true;
+      const size_t number = code.find(kMovesPrctl);
+      return number != std::string::npos && code.find(kSyscall, number) != std::string::npos;
+    }
+    return false;
+  }
+
+  const ElfFile& elf_;
+  std::set<uint64_t> slots_;
+};
+
+}  // namespace
+
+std::optional<bool> CallsForSubreaper(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info;
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
+  if (elf == nullptr || !elf->is_x86_64()) return std::nullopt;
+  return Search(*elf).Finds();
+}
+
+}  // namespace holdfast
