@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "report/base/file_descriptor.h"
 #include "report/elf/elf_file.h"
@@ -18,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostCode = 512 << 20, kMostTable = 64 << 20;
+constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20, kMostTable = 64 << 20;
 constexpr size_t kReach = 96;       // from the constant to the call
 constexpr size_t kPrctlBytes = 128;  // of libc's own prctl, up to its system call
 
@@ -26,8 +27,12 @@ using namespace std::literals;
 constexpr std::string_view kMovesOption[] = {"\xbf\x24\0\0\0"sv,          // mov $36,%edi
                                              "\x6a\x24\x5f"sv,            // push $36; pop %rdi
                                              "\x48\xc7\xc7\x24\0\0\0"sv,  // mov $36,%rdi
-                                             "\xb8\x24\0\0\0"sv,          // mov $36,%eax: Go's first argument
-                                             "\xbb\x24\0\0\0"sv};         // mov $36,%ebx: Go's second argument
+                                             "\xb8\x24\0\0\0"sv};         // mov $36,%eax: Go's first argument
+// The two constants of a call of syscall(157, 36, …): libc's, and Go's. They are next to each other.
+constexpr std::pair<std::string_view, std::string_view> kSystemCalls[] = {
+    {"\xbe\x24\0\0\0"sv, "\xbf\x9d\0\0\0"sv},   // mov $36,%esi; mov $157,%edi
+    {"\xbb\x24\0\0\0"sv, "\xb8\x9d\0\0\0"sv}};  // mov $36,%ebx; mov $157,%eax
+constexpr size_t kBeside = 32;
 constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;              // mov $157,%eax
 constexpr std::string_view kSyscall = "\x0f\x05"sv, kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
 
@@ -40,17 +45,34 @@ class Search {
   bool Finds() const {
     for (const Elf64_Phdr& segment : elf_.segments()) {
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      const std::string code = elf_.ReadUpTo(segment.p_offset, std::min(segment.p_filesz, kMostCode));
-      for (const std::string_view option : kMovesOption) {
-        for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
-          if (CallFollows(code, at, segment.p_vaddr)) return true;
-        }
+      // Piece by piece: the memory is charged to the program's control group.
+      const uint64_t bytes = std::min(segment.p_filesz, kMostCode);
+      for (uint64_t start = 0; start < bytes; start += kPiece) {
+        const uint64_t piece = std::min(bytes - start, kPiece + 2 * kReach);
+        if (FindsIn(elf_.ReadUpTo(segment.p_offset + start, piece), segment.p_vaddr + start)) return true;
       }
     }
     return false;
   }
 
  private:
+  // `address`: of the code in memory.
+  bool FindsIn(const std::string& code, uint64_t address) const {
+    for (const std::string_view option : kMovesOption) {
+      for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
+        if (CallFollows(code, at, address)) return true;
+      }
+    }
+    for (const auto& [option, number] : kSystemCalls) {
+      for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
+        const size_t before = at > kBeside ? at - kBeside : 0;
+        if (std::string_view(code).substr(before, at - before + kBeside).find(number) != std::string_view::npos)
+          return true;
+      }
+    }
+    return false;
+  }
+
   // The words of the GOT through which prctl is called.
   void TakeSlots(const Elf64_Shdr& section) {
     if (section.sh_type != SHT_RELA || section.sh_link >= elf_.sections().size()) return;
@@ -79,12 +101,12 @@ class Search {
     return slots_.contains(address + 6 + static_cast<int64_t>(Displacement(code, at + 2)));
   }
 
-  bool CallFollows(std::string_view code, size_t start, uint64_t segment) const {
+  bool CallFollows(std::string_view code, size_t start, uint64_t address) const {
     const size_t end = std::min(code.size(), start + kReach);
     for (size_t at = start; at + 5 <= end; ++at) {
-      if (GoesThroughSlot(code, at, segment + at)) return true;
+      if (GoesThroughSlot(code, at, address + at)) return true;
       if ((code[at] == '\xe8' || code[at] == '\xe9') &&
-          IsPrctl(segment + at + 5 + static_cast<int64_t>(Displacement(code, at + 1)))) {
+          IsPrctl(address + at + 5 + static_cast<int64_t>(Displacement(code, at + 1)))) {
         return true;
       }
     }

@@ -1,7 +1,8 @@
 // Whether an executable can make itself a subreaper: whether its code calls prctl(PR_SET_CHILD_SUBREAPER).
 //
 //     mov $36,%edi … call prctl@plt            also as a jump, through the GOT, or to a prctl that is linked in
-//     mov $36,%edi … mov $157,%eax … syscall   its own system call, with Go's registers too
+//     mov $36,%edi … mov $157,%eax … syscall   its own system call
+//     mov $36,%esi … mov $157,%edi             syscall(SYS_prctl, …), with Go's registers too
 //
 // The constant and the call are looked for within 96 bytes. A program that computes the constant, or that calls prctl in
 // one of its libraries, is not recognized.

@@ -28,6 +28,14 @@ bool IsInterpreter(std::string_view name) {
                      [name](std::string_view one) { return name.starts_with(one); });
 }
 
+// Python reaches prctl only by a module that may not even be loaded: a script may start programs that call prctl.
+bool CallsForeignCode(const Ancestor& ancestor) {
+  if (!std::string_view(ancestor.name).starts_with("python")) return true;
+  const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", ancestor.pid));
+  return maps.empty() || maps.find("/_ctypes.") != std::string::npos || maps.find("cffi") != std::string::npos ||
+         maps.find("prctl") != std::string::npos;
+}
+
 // The command line of a process whose arguments anybody may read.
 std::vector<std::string> ArgumentsOf(int pid) {
   const std::string bytes = ReadWhole(fmt::format("/proc/{}/cmdline", pid), kMostArgumentBytes);
@@ -74,7 +82,7 @@ bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   if (!calls.has_value() && !arguments.empty() && arguments[0].starts_with("/"))
     calls = CallsForSubreaper(arguments[0]);
   if (calls.value_or(false)) return true;
-  if (IsInterpreter(ancestor.name) && ScriptMentions(ancestor.pid, arguments)) return true;
+  if (IsInterpreter(ancestor.name) && CallsForeignCode(ancestor) && ScriptMentions(ancestor.pid, arguments)) return true;
   return !calls.has_value() && in_container;
 }
 

@@ -71,25 +71,43 @@ bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
   return maps.find("/" + table_name) != std::string::npos;
 }
 
-}  // namespace
-
 // Whether /proc numbers the processes as our pid namespace does. It does not after `unshare --pid` without a new /proc.
-static bool ProcIsOfOurNamespace() {
+bool ProcIsOfOurNamespace() {
   char own[24] = {};
   pid_t pid;
   return readlink("/proc/self", own, sizeof own - 1) > 0 && absl::SimpleAtoi(own, &pid) && pid == getpid();
 }
 
+// Processes of other namespaces that were found last: to look through /proc for each of them, many times for each of its
+// snapshots, takes longer than all else where thousands run. Only a hint, so each is looked at again.
+struct FoundElsewhere {
+  uint64_t pid_ns = 0;
+  uint32_t inner = 0;
+  pid_t pid = 0;
+};
+thread_local FoundElsewhere found_elsewhere[64];
+
+FoundElsewhere& PlaceOf(const TableOwner& owner) { return found_elsewhere[(owner.pid_ns + owner.pid) % 64]; }
+
+bool IsIt(pid_t pid, const TableOwner& owner) {
+  return PidNamespaceOf(absl::StrCat(pid)) == owner.pid_ns && HasInnerPid(pid, owner.pid);
+}
+
+}  // namespace
+
 bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
 
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
   if (owner.IsOfOurNamespace() && ProcIsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
+  FoundElsewhere& last = PlaceOf(owner);
+  if (last.pid_ns == owner.pid_ns && last.inner == owner.pid && IsIt(last.pid, owner)) return last.pid;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (proc == nullptr) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
     pid_t pid;
-    if (!absl::SimpleAtoi(entry->d_name, &pid) || PidNamespaceOf(entry->d_name) != owner.pid_ns) continue;
-    if (HasInnerPid(pid, owner.pid)) return pid;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || !IsIt(pid, owner)) continue;
+    last = {owner.pid_ns, owner.pid, pid};
+    return pid;
   }
   // Saved and restored (CRIU) it is in another namespace than it was, and known by the table that it still has mapped. A
   // forked child may have that too, and has another pid.
