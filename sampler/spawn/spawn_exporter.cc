@@ -257,7 +257,7 @@ void EndKeptMiddle() {
   TextBuffer<64> path;
   path.Add("/proc/").AddNumber(static_cast<uint64_t>(kept_middle)).Add("/task/");
   path.AddNumber(static_cast<uint64_t>(kept_middle)).Add("/children");
-  char children[64];
+  char children[64] = {};
   ReadSmallFile(path.text(), children, sizeof children);
   // The exporter is the first of them.
   int exporter = 0;
