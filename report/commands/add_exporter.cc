@@ -71,10 +71,11 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--parent", options->parent, "Stay as long as this process lives");
   command->add_option("--max-disk", options->max_disk_bytes, "Cap on the output folder in bytes; 0 = none");
   auto answers = std::make_shared<bool>(false), only_answers = std::make_shared<bool>(false);
-  command->add_flag(kAnswerOption, *answers,
-                    fmt::format("Write one byte to standard output once the folder is served; end with status {} before "
-                                "that if a program would see this process as its child",
-                                kNoticedStatus));
+  command->add_flag(
+      kAnswerOption, *answers,
+      fmt::format("Write one byte to standard output once the folder is served; end with status {} before "
+                  "that if a program would see this process as its child",
+                  kNoticedStatus));
   command->add_flag(kOnlyAnswerOption, *only_answers, "As --answer, without serving");
   command->callback([options, id, answers, only_answers, invocation] {
     const std::vector<std::string> numbers = absl::StrSplit(*id, ':');

@@ -201,9 +201,10 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
   const Launched launched = wants_exporter_ ? Launch() : Launched::kServes;
   if (launched == Launched::kNoticed && !options_.quiet) {
     const auto parent = WhoNoticesOrphans("self", {tables_});
-    Say(fmt::format("no exporter is started: {} would see it as a child. Afterwards: holdfast collect {}. Without --exec the "
-                    "exporter is a child of holdfast run.",
-                    parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
+    Say(fmt::format(
+        "no exporter is started: {} would see it as a child. Afterwards: holdfast collect {}. Without --exec the "
+        "exporter is a child of holdfast run.",
+        parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
   }
   if (launched == Launched::kFailed && !options_.quiet) {
     Say(

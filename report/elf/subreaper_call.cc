@@ -20,7 +20,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20, kMostTable = 64 << 20;
-constexpr size_t kReach = 96;       // from the constant to the call
+constexpr size_t kReach = 96;        // from the constant to the call
 constexpr size_t kPrctlBytes = 128;  // of libc's own prctl, up to its system call
 
 using namespace std::literals;
@@ -33,7 +33,7 @@ constexpr std::pair<std::string_view, std::string_view> kSystemCalls[] = {
     {"\xbe\x24\0\0\0"sv, "\xbf\x9d\0\0\0"sv},   // mov $36,%esi; mov $157,%edi
     {"\xbb\x24\0\0\0"sv, "\xb8\x9d\0\0\0"sv}};  // mov $36,%ebx; mov $157,%eax
 constexpr size_t kBeside = 32;
-constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;              // mov $157,%eax
+constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;  // mov $157,%eax
 constexpr std::string_view kSyscall = "\x0f\x05"sv, kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
 
 class Search {

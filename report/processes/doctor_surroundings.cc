@@ -119,15 +119,17 @@ void DescribeKernel(const std::string& process, Findings* findings) {
 
 void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings) {
   if (const auto parent = WhoNoticesOrphans(process, tables); parent.has_value()) {
-    findings->Note("exporter", fmt::format("is not started without `holdfast run`: {} would see the exporter as a child. The "
-                                           "tables wait for `holdfast collect`",
-                                           parent->name));
+    findings->Note("exporter",
+                   fmt::format("is not started without `holdfast run`: {} would see the exporter as a child. The "
+                               "tables wait for `holdfast collect`",
+                               parent->name));
   }
   if (const auto reaper = WhoEndsWithTheProgram(process); reaper.has_value()) {
-    findings->Note("exporter",
-                   fmt::format("{} ends the container as soon as its child ends: after a crash or SIGKILL the last profile is "
-                               "missing. Start the program as {} -- holdfast run -- PROGRAM",
-                               *reaper, reaper->substr(0, reaper->find(' '))));
+    findings->Note(
+        "exporter",
+        fmt::format("{} ends the container as soon as its child ends: after a crash or SIGKILL the last profile is "
+                    "missing. Start the program as {} -- holdfast run -- PROGRAM",
+                    *reaper, reaper->substr(0, reaper->find(' '))));
   }
 }
 

@@ -152,7 +152,7 @@ void OutFolder::RemoveIfEmpty() {
 }
 
 Launched LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep) {
+                        uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep) {
   const std::string parent = std::to_string(getpid()), max_disk = std::to_string(max_disk_bytes);
   const FolderId folder = FolderIdOf(out);
   const std::string id = fmt::format("{}:{}", folder.device, folder.inode);

@@ -48,7 +48,7 @@ class OutFolder {
 // another exporter that serves `out` already does not run it.
 enum class Launched { kServes, kNoticed, kFailed };
 Launched LaunchExporter(const std::string& own_path, const std::string& out, const std::string& tables,
-                    uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep);
+                        uint64_t max_disk_bytes, const std::string& on_snapshot, bool keep);
 // Ends the exporter that is a child of this process, if there is one, and what that had started.
 void EndKeptExporter();
 

@@ -36,7 +36,7 @@ bool CallsForeignCode(const Ancestor& ancestor) {
          maps.find("prctl") != std::string::npos;
 }
 
-// The command line of a process whose arguments anybody may read.
+// Reads a command line. Anybody may.
 std::vector<std::string> ArgumentsOf(int pid) {
   const std::string bytes = ReadWhole(fmt::format("/proc/{}/cmdline", pid), kMostArgumentBytes);
   std::vector<std::string> arguments;
@@ -82,7 +82,8 @@ bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   if (!calls.has_value() && !arguments.empty() && arguments[0].starts_with("/"))
     calls = CallsForSubreaper(arguments[0]);
   if (calls.value_or(false)) return true;
-  if (IsInterpreter(ancestor.name) && CallsForeignCode(ancestor) && ScriptMentions(ancestor.pid, arguments)) return true;
+  if (IsInterpreter(ancestor.name) && CallsForeignCode(ancestor) && ScriptMentions(ancestor.pid, arguments))
+    return true;
   return !calls.has_value() && in_container;
 }
 

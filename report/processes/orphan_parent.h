@@ -4,7 +4,7 @@
 //   2. its executable: whether that calls prctl(PR_SET_CHILD_SUBREAPER);
 //   3. for an interpreter, the command line and the script: whether they mention prctl or subreaper; for python only if it
 //      has a module loaded that calls foreign code.
-// An ancestor of which nothing can be read may take orphans if it runs in a container; elsewhere it does not.
+// An ancestor that cannot be read at all may take orphans if it runs in a container; elsewhere it does not.
 #ifndef HOLDFAST_REPORT_PROCESSES_ORPHAN_PARENT_H_
 #define HOLDFAST_REPORT_PROCESSES_ORPHAN_PARENT_H_
 

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "sampler/contract/clock.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/locks/holds.h"

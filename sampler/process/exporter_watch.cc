@@ -24,9 +24,9 @@ constinit std::atomic<bool> looking_for_exporter{false};
 constinit std::atomic<bool> spawning{false};
 // When this process, PID 1 or a subreaper, started its exporter; 0: it did not.
 constinit std::atomic<int64_t> exporter_started_ns{0};
-constexpr int64_t kBeginsWithinNs = 500'000'000;  // until it holds its lock; a guess, for a busy machine
+constexpr int64_t kBeginsWithinNs = 500'000'000;     // until it holds its lock; a guess, for a busy machine
 constexpr int64_t kFindsMarkWithinNs = 100'000'000;  // as long as root's exporter may take to see a mark; a guess
-constexpr int kAwaitAnotherStart = 20'000;        // sleeps: 1 s or more
+constexpr int kAwaitAnotherStart = 20'000;           // sleeps: 1 s or more
 
 }  // namespace
 

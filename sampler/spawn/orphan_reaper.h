@@ -19,9 +19,9 @@ enum class Orphans {
 };
 
 struct Ancestor {
-  int pid = 0;           // in /proc
-  int own_pid = 0;       // in its own pid namespace
-  char name[64] = {};    // of its executable if that can be read, else of the process
+  int pid = 0;            // in /proc
+  int own_pid = 0;        // in its own pid namespace
+  char name[64] = {};     // of its executable if that can be read, else of the process
   bool is_first = false;  // PID 1 of the namespace
 };
 

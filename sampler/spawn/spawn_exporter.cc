@@ -241,8 +241,7 @@ Spawned SpawnExporter(const char* path, const char* const* arguments, const char
   if (!Prepare(path, arguments, environment, variable)) return Spawned::kFailed;
   spawn.named_by_others = named_by_others;
   const long own_pid = RawSyscall(SYS_getpid);
-  if (kept_middle != 0 && kept_middle_parent == own_pid)
-    RawSyscall(SYS_wait4, kept_middle, 0, WNOHANG | __WCLONE, 0);
+  if (kept_middle != 0 && kept_middle_parent == own_pid) RawSyscall(SYS_wait4, kept_middle, 0, WNOHANG | __WCLONE, 0);
   if (own_pid == 1 || orphan == Orphan::kIsKept) return Start(Way::kStay);
   int subreaper = 0;
   RawSyscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);

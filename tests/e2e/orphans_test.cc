@@ -67,7 +67,8 @@ class Orphans : public Profiled {
 };
 
 #define NEEDS_PID_NAMESPACES() \
-  if (!HasPidNamespaces()) GTEST_SKIP() << "no pid namespace can be made here (it needs root, and a container that allows it)"
+  if (!HasPidNamespaces())     \
+  GTEST_SKIP() << "no pid namespace can be made here (it needs root, and a container that allows it)"
 
 TEST_F(Orphans, BelowASubreaperThatIsNotProfiledNoExporterIsStarted) {
   ExpectNoStrangers(Execute(MasterOf(CommandFor(Launch::kPreload, {"threads_exact"}, kEvery), "subreaper")));
@@ -114,8 +115,7 @@ TEST_F(Orphans, BelowAnUnknownPidOneNoExporterIsStarted) {
 
 TEST_F(Orphans, BelowAnUnknownPidOneWithTheOuterProcNoExporterIsStarted) {
   NEEDS_PID_NAMESPACES();
-  ExpectNoStrangers(
-      Execute(AsPidOne(MasterOf(CommandFor(Launch::kPreload, {"threads_exact"}, kEvery), "plain"), "")));
+  ExpectNoStrangers(Execute(AsPidOne(MasterOf(CommandFor(Launch::kPreload, {"threads_exact"}, kEvery), "plain"), "")));
   ExpectTablesForCollect();
 }
 
@@ -175,8 +175,9 @@ TEST_F(Orphans, DoctorNamesWhoWouldSeeTheExporter) {
                                "exporter as a child. The tables wait for `holdfast collect`"))
       << r.Describe();
   const RunResult tini = Execute(AsPidOne(MasterOf(doctor, "plain", CopyAs("tini"))));
-  EXPECT_THAT(tini.out, HasSubstr("tini (pid 1) ends the container as soon as its child ends: after a crash or SIGKILL the "
-                                  "last profile is missing. Start the program as tini -- holdfast run -- PROGRAM"))
+  EXPECT_THAT(tini.out,
+              HasSubstr("tini (pid 1) ends the container as soon as its child ends: after a crash or SIGKILL the "
+                        "last profile is missing. Start the program as tini -- holdfast run -- PROGRAM"))
       << tini.Describe();
 }
 
@@ -228,8 +229,8 @@ TEST_F(Orphans, WithTheOuterProcAProcessIsAliveUntilItEnds) {
 TEST_F(Orphans, NobodyWaitsForAnExporterThatCannotServe) {
   Command command = CommandFor(Launch::kPreload, {"/bin/sh"}, kEvery);
   command.env["HOLDFAST_EXPORTER"] = "/bin/true";
-  command.argv = {"/bin/sh", "-c", "i=0; while [ $i -lt 60 ]; do i=$((i+1)); " + ProgramPath("endings") +
-                                         " return > /dev/null; done"};
+  command.argv = {"/bin/sh", "-c",
+                  "i=0; while [ $i -lt 60 ]; do i=$((i+1)); " + ProgramPath("endings") + " return > /dev/null; done"};
   Command bare = command;
   bare.env.clear();
   EXPECT_TRUE(Execute(command).AboutAsFastAs(Execute(bare)));
