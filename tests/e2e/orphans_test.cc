@@ -59,6 +59,13 @@ class Orphans : public Profiled {
     EXPECT_TRUE(collected.exited(0)) << collected.Describe();
     EXPECT_THAT(NewestHeap(), Not(IsEmpty()));
   }
+  // On a busy machine the exporter may not be done after the 2 s that PID 1 waits; it ends with PID 1.
+  void CollectLeft() {
+    EXPECT_TRUE(Eventually([&] {
+      RunTool({"collect", out(), "--tables", tables()});
+      return Tables().empty();
+    }));
+  }
   std::string CopyAs(const std::string& name) const {
     const std::string path = folder() + "/" + name;
     std::filesystem::copy_file(ProgramPath("takes_orphans"), path);
@@ -133,7 +140,7 @@ TEST_F(Orphans, AReaperThatIsKnownToReapSilentlyGetsTheExporter) {
 TEST_F(Orphans, AProfiledPidOneHasTheExporterBeforeItsFirstWorker) {
   NEEDS_PID_NAMESPACES();
   ExpectNoStrangers(Execute(AsPidOne(ProfiledMaster("plain"))));
-  EXPECT_THAT(Tables(), IsEmpty());
+  CollectLeft();
   EXPECT_THAT(NewestHeap(), SizeIs(3)) << AllSummaries();
 }
 
@@ -156,6 +163,7 @@ TEST_F(Orphans, AKilledExporterComesBackWithoutBecomingAChildOfPidOne) {
   }));
   running.CloseInput();
   ExpectNoStrangers(running.Wait());
+  CollectLeft();
   EXPECT_THAT(NewestHeap(), SizeIs(3)) << AllSummaries();
 }
 
@@ -163,7 +171,7 @@ TEST_F(Orphans, RunBelowAnUnknownPidOneKeepsTheExporterAsItsOwnChild) {
   NEEDS_PID_NAMESPACES();
   Command run = CommandFor(Launch::kRun, {"threads_exact"}, kEvery);
   ExpectNoStrangers(Execute(AsPidOne(MasterOf(run, "plain"))));
-  EXPECT_THAT(Tables(), IsEmpty());
+  CollectLeft();
   EXPECT_THAT(NewestHeap(), Not(IsEmpty()));
 }
 
@@ -220,7 +228,7 @@ TEST_F(Orphans, WithTheOuterProcAProcessIsAliveUntilItEnds) {
   EXPECT_THAT(Tables(), SizeIs(1));
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
-  EXPECT_THAT(Tables(), IsEmpty());
+  CollectLeft();
   ASSERT_THAT(NewestHeap(), SizeIs(1));
   EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 200);
 }
