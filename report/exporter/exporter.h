@@ -40,7 +40,7 @@ struct ExporterOptions {
   // Cap on the folder, as the user said it to who started the exporter: the tables' own word may be hostile.
   uint64_t max_disk_bytes = 1 << 30;
   std::function<void()> on_served;  // called once it serves, or finds that another exporter does
-  std::string on_snapshot;  // command for each file that is written: snapshot_command.h; "": none
+  std::string on_snapshot;          // command for each file that is written: snapshot_command.h; "": none
 };
 
 // Serves until nothing is left to do. Ok also when another exporter serves already.
