@@ -1,10 +1,11 @@
 // exit and quick_exit, and a return from main, which libc ends by an exit of its own that passes no wrapper.
 //
 //   exit(3)             ─► BeforeExitHandlers ─► the real exit: destructors of thread_local objects, handlers, our destructor
-//   return from main    ─► libc's exit ─► the newest destructor of the main thread: ours ─► the others, handlers, our destructor
+//   return from main    ─► libc's exit ─► the newest destructor of the main thread's thread_local objects: here
+//                                         ─► BeforeExitHandlers ─► the other destructors, handlers, our destructor
 //
-// Both ways lead through the destructors of the calling thread's thread_local objects first, newest first. The main thread
-// therefore registers ours again after each of the program's.
+// libc calls those destructors newest first, before any handler. Ours is registered before the program's, so each of the
+// program's is wrapped: whichever runs first leads here.
 #include "interpose/process/exit_hooks.h"
 
 #include <unistd.h>
@@ -12,7 +13,6 @@
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/hot_path/this_thread.h"
 #include "sampler/lifetime/lifetime.h"
 
 using namespace holdfast;
@@ -24,12 +24,19 @@ namespace {
 
 void OnMainThreadEnd(void*) { BeforeExitHandlers(); }
 
-// libc allocates a record for each destructor. It is ours, not the program's: the thread is muted meanwhile.
-void RegisterOurs() {
-  if (IsMuted()) return;
-  MuteForOperator();
-  real.__cxa_thread_atexit_impl(OnMainThreadEnd, nullptr, &__dso_handle);
-  UnmuteForOperator();
+// A destructor of the main thread's, as the program registered it. Used by the main thread alone; no entry is used twice.
+struct Wrapped {
+  void (*destructor)(void*);
+  void* object;
+};
+constexpr int kMaxWrapped = 64;  // those after it run unwrapped: what they free is missing in the snapshot
+constinit Wrapped wrapped[kMaxWrapped];
+constinit int wrapped_count = 0;
+
+void RunWrapped(void* given) {
+  BeforeExitHandlers();
+  const auto* entry = static_cast<Wrapped*>(given);
+  entry->destructor(entry->object);
 }
 
 bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
@@ -37,7 +44,8 @@ bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
 }  // namespace
 
 void WatchReturnFromMain() {
-  if (!passes_through && real.__cxa_thread_atexit_impl != nullptr && IsMainThread()) RegisterOurs();
+  if (real.__cxa_thread_atexit_impl != nullptr && IsMainThread())
+    real.__cxa_thread_atexit_impl(OnMainThreadEnd, nullptr, &__dso_handle);
 }
 
 }  // namespace holdfast
@@ -46,9 +54,12 @@ extern "C" {
 
 HOLDFAST_EXPORT int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* module) noexcept {
   if (UNLIKELY(!Ready())) return -1;
-  const int result = real.__cxa_thread_atexit_impl(destructor, object, module);
-  if (result == 0 && !passes_through && IsMainThread()) RegisterOurs();
-  return result;
+  if (!passes_through && wrapped_count < kMaxWrapped && IsMainThread()) {
+    Wrapped* const entry = &wrapped[wrapped_count++];
+    *entry = {destructor, object};
+    return real.__cxa_thread_atexit_impl(RunWrapped, entry, module);
+  }
+  return real.__cxa_thread_atexit_impl(destructor, object, module);
 }
 
 // Under names of their own: the declarations in <stdlib.h> are noreturn, and such functions leave a frame of theirs below every

@@ -4,7 +4,8 @@
 
 namespace holdfast {
 
-// Makes a return from main run BeforeExitHandlers (sampler/lifetime/lifetime.h). Called once, by the main thread, before main.
+// Makes a return from main run BeforeExitHandlers (sampler/lifetime/lifetime.h). libc allocates a
+// record: called once, while blocks still come from the early arena, so that no allocator below sees it.
 void WatchReturnFromMain();
 
 }  // namespace holdfast
