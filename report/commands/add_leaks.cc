@@ -16,12 +16,11 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* leaks =
       app.add_subcommand("leaks", "Stacks that hold more and more memory, over the snapshots of a process");
   leaks->footer(
-      "Fits a line (Theil–Sen) to what each stack has in use over the snapshots, at least 5 of them, and ranks stacks "
-      "that\n"
-      "grow all the time by the lower end of their slope's 95 % interval. Caches that warm up, buffers that fill, "
-      "tables\n"
-      "made once are no leaks: --all shows what each stack is. Exit status: 0 steady, 1 growing, 3 undecided (it rises,\n"
-      "and more time or a smaller --heap-interval has to tell) or too few snapshots.\n"
+      "Says of a process, and of each of its stacks, whether what is in use grows: growing, grows in steps, level, or\n"
+      "cannot tell. Growth is what more is in use now, with the error of the samples that came or went; it is a leak if it\n"
+      "goes on. Caches that warm up, buffers that fill and tables made once are none: --all shows what each stack is.\n"
+      "Level means that no leak is faster than the bound that is printed. Mappings and threads are judged the same way.\n"
+      "Exit status: 0 level, 1 growing or growing in steps, 4 cannot tell; then the answer says what is missing.\n"
       "Where the process has lifetimes profiles, half and oldest say how old what is in use is: half of it is older than the\n"
       "first, some of it than the second. Nothing there: it is not known.\n"
       "JSON and CSV: slopes are an hour's, in bytes and in objects; kind says of what, and threads are objects alone.\n"
@@ -36,7 +35,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   leaks->add_option("FILE", options->view.files, "The folder of a process, or its heap profiles")->required();
   leaks
       ->add_option("--kind", options->kind,
-                   "Only memory (heap), or only threads that do not end (threads); default: both")
+                   "Only heap, only map (mappings), or only threads that do not end (threads); default: all")
       ->type_name("KIND");
   leaks->add_option("--limit", options->limit, "Say when so much will be in use")->type_name("SIZE");
   leaks->add_option("--suppressions", options->suppressions, "A file of known leaks, leak:PATTERN a line; also several")

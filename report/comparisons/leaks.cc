@@ -34,6 +34,7 @@ namespace {
 
 constexpr size_t kStackCell = 12;
 constexpr size_t kHalfCell = 7;
+constexpr int kCannotTell = 4;  // exit status
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -49,8 +50,8 @@ class Finder {
     for (const std::string& file : options_.suppressions) {
       if (const auto read = suppressions_.AddFile(file); !read.ok()) return read;
     }
-    if (!options_.kind.empty() && options_.kind != "heap" && options_.kind != "threads")
-      return absl::InvalidArgumentError(fmt::format("--kind {}: take heap or threads.", options_.kind));
+    if (!options_.kind.empty() && options_.kind != "heap" && options_.kind != "map" && options_.kind != "threads")
+      return absl::InvalidArgumentError(fmt::format("--kind {}: take heap, map or threads.", options_.kind));
     if (options_.limit.empty()) return absl::OkStatus();
     const auto limit = ParseByteSize(options_.limit);
     if (!limit.ok()) return absl::InvalidArgumentError("--limit " + std::string(limit.status().message()) + ".");
@@ -62,15 +63,21 @@ class Finder {
   // series.
   absl::Status Read(std::ostream& err) {
     Progress progress("reading snapshot");
-    const bool only_threads = options_.kind == "threads", only_heap = options_.kind == "heap";
-    auto found = FindProfiles(options_.view.files, only_threads ? "threads" : "heap");
-    // Of a folder those of threads as well.
-    if (auto threads = FindProfiles(options_.view.files, "threads"); !only_threads && !only_heap && threads.ok()) {
-      if (!found.ok()) found.emplace();
-      std::erase_if(*threads, [](const FoundFile& file) { return !file.from_folder; });
-      found->insert(found->end(), threads->begin(), threads->end());
+    const bool only_threads = options_.kind == "threads";
+    const auto wanted = [&](std::string_view kind) { return options_.kind.empty() || options_.kind == kind; };
+    absl::StatusOr<std::vector<FoundFile>> found = std::vector<FoundFile>();
+    absl::Status none;
+    std::set<std::string> named;
+    for (const char* kind : {"heap", "map", "threads"}) {
+      if (!wanted(kind)) continue;
+      const auto files = FindProfiles(options_.view.files, kind);
+      if (none.ok() && !files.ok()) none = files.status();
+      if (!files.ok()) continue;
+      for (const FoundFile& file : *files) {
+        if (named.insert(file.path).second) found->push_back(file);
+      }
     }
-    if (!found.ok()) return found.status();
+    if (found->empty()) return none;
     if (auto ages = ReadAges(); !ages.ok()) return ages;
     size_t done = 0;
     for (const FoundFile& file : *found) {
@@ -86,10 +93,10 @@ class Finder {
         continue;
       }
       ProfileFile described = DescribeFile(file.path, *profile);
-      const bool threads = described.kind == "threads";
-      if (file.from_folder && described.kind_stated && described.kind != "heap" && !threads) continue;
+      const bool threads = described.kind == "threads", map = described.kind == "map";
+      if (file.from_folder && described.kind_stated && described.kind != "heap" && !threads && !map) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
-      if ((threads && only_heap) || (!threads && only_threads)) {
+      if ((threads && !wanted("threads")) || (map && !wanted("map")) || (!threads && !map && (only_threads || options_.kind == "map"))) {
         if (file.from_folder) continue;
         return absl::InvalidArgumentError(
             fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
@@ -101,24 +108,26 @@ class Finder {
         if (const auto read = series->second.second.Add(described); !read.ok()) return read;
         continue;
       }
-      const OfKind whose(described.process, described.kind_stated ? described.kind : "heap");
-      if (const auto newest = newest_[whose];
+      const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
+      if (const auto newest = newest_[key];
           newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
-        newest_[whose] = described.profile;
+        newest_[key] = described.profile;
       }
       const auto [series, added] = processes_.try_emplace(
-          whose, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+          key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
     }
     for (const auto& [process, ages] : ages_) {
       if (const auto series = processes_.find({process, "heap"}); series != processes_.end()) {
-        if (auto read = series->second.second.AddAges(ages); !read.ok()) return read;
+        for (const ProfileFile& file : ages) {
+          if (auto read = series->second.second.AddAges(file); !read.ok()) return read;
+        }
       }
     }
     return absl::OkStatus();
   }
 
-  // The newest lifetimes profile of each process, where there are any: those beside what was given.
+  // The newest lifetimes profiles of each process, if there are any beside what was given.
   absl::Status ReadAges() {
     const auto files = LifetimesFilesFor(options_.view.files);
     const auto found = files.ok() ? FindProfiles(*files, "lifetimes") : files.status();
@@ -130,29 +139,16 @@ class Finder {
       ProfileFile described = DescribeFile(file.path, *profile);
       if (described.kind != "lifetimes" || !described.cumulative()) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
-      ProfileFile& newest = ages_[described.process];
-      if (newest.profile == nullptr || newest.time_nanos <= described.time_nanos) newest = std::move(described);
+      // The last two: the newest may be of what the exit handlers left.
+      std::vector<ProfileFile>& newest = ages_[described.process];
+      newest.push_back(std::move(described));
+      std::ranges::sort(newest, {}, &ProfileFile::time_nanos);
+      if (newest.size() > 2) newest.erase(newest.begin());
     }
     return absl::OkStatus();
   }
 
-  bool HasEnough() const {
-    const auto has_enough = [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; };
-    return std::any_of(processes_.begin(), processes_.end(), has_enough) ||
-           std::any_of(threads_.begin(), threads_.end(), has_enough);
-  }
-
-  std::string TooFew() const {
-    size_t most = 0;
-    for (const auto* all : {&processes_, &threads_}) {
-      for (const auto& [whose, series] : *all) most = std::max(most, series.second.snapshots());
-    }
-    return fmt::format(
-        "{}: {} snapshot{} of a process {} too few to see growth; it takes {}. Let it run on, or take them more often "
-        "with "
-        "--snapshot-every.",
-        options_.view.files[0], most, most == 1 ? "" : "s", most == 1 ? "is" : "are", kLeastSnapshots);
-  }
+  bool empty() const { return processes_.empty() && threads_.empty(); }
 
   // The worst of all processes' answers.
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
@@ -168,7 +164,7 @@ class Finder {
                      {"age_half_ns", "half", Column::kRight, 0, 1, kRoomy},
                      {"age_oldest_ns", "oldest", Column::kRight, 0, 1, kRoomy},
                      {"class", "class", Column::kLeft, 9, 2, options_.all ? 0 : kWide},
-                     {"program", processes_.size() > 1 ? "program" : "", Column::kLeft, 0, 2},
+                     {"program", Programs() > 1 ? "program" : "", Column::kLeft, 0, 2},
                      {"process", ""},
                      {"", "function ← callers", Column::kLeft, 0, 2, 0, false, true},
                      {"stack", ""}};
@@ -180,7 +176,7 @@ class Finder {
     for (const auto& [whose, named] : processes_) {
       const auto& [process, kind] = whose;
       const auto& [program, series] = named;
-      if (series.snapshots() < kLeastSnapshots) {
+      if (!Counts(series)) {
         ++fewer;
         continue;
       }
@@ -197,12 +193,12 @@ class Finder {
             "note     of kind resident: of what is in use, whether it is resident or not (inuse_space)");
       const std::vector<LeakSeries::Entry> entries = series.Entries();
       const GrowthAnswer answer = AnswerOf(series, entries);
-      table.header.push_back("answer   " + TextOf(answer));
+      table.header.push_back("answer   " + TextOf(answer, series.Hours()));
       if (const std::string how = HowToNameIn(whose); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : entries) {
-        const bool grows = entry.bytes.growth_class == GrowthClass::kGrowing;
+        const bool grows = IsLeak(entry.bytes.growth_class);
         if (grows && entry.suppressed) {
           ++suppressed;
           continue;
@@ -224,10 +220,10 @@ class Finder {
     }
     for (const auto& [whose, named] : threads_) {
       const auto& [program, series] = named;
-      if (series.snapshots() < kLeastSnapshots) continue;
+      if (!Counts(series)) continue;
       size_t growing = 0;
       for (const LeakSeries::Entry& entry : series.Entries()) {
-        if (entry.bytes.growth_class != GrowthClass::kGrowing) continue;
+        if (!IsLeak(entry.bytes.growth_class)) continue;
         if (entry.suppressed) {
           ++suppressed;
           continue;
@@ -242,7 +238,7 @@ class Finder {
         continue;
       }
       leaks += growing;
-      worst = Grows::kYes;
+      worst = std::max(worst, Grows::kYes);
       const Growth total = series.Total();
       table.header.push_back(fmt::format("threads  {} of {} alive, {:+.4g} {}: they are created and do not end",
                                          series.TotalNow(), program, total.slope / rate.an_hour, rate.words));
@@ -257,8 +253,9 @@ class Finder {
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(leaks == 0 ? std::string("leaks    no stack grows ") +
                                             (worst == Grows::kUndecided ? "surely" : "all the time")
-                                      : fmt::format("leaks    {} stack{} grow{} all the time", leaks,
-                                                    leaks == 1 ? "" : "s", leaks == 1 ? "s" : ""));
+                                      : fmt::format("leaks    {} stack{} grow{} {}", leaks, leaks == 1 ? "" : "s",
+                                                    leaks == 1 ? "s" : "",
+                                                    worst == Grows::kSteps ? "in steps" : "all the time"));
     if (ages_known) {
       table.header.push_back("ages     half and oldest: so old is half of what is in use, and the oldest of it");
     } else {
@@ -276,12 +273,25 @@ class Finder {
   // A process by its identity, and heap, map, …: what one program has of several kinds is several series.
   using OfKind = std::pair<std::string, std::string>;
 
+  size_t Programs() const {
+    std::set<std::string> all;
+    for (const auto& [key, named] : processes_) all.insert(key.first);
+    return all.size();
+  }
+
+  // Whether a series is judged. Short processes beside longer ones are left out.
+  bool Counts(const LeakSeries& series) const {
+    const auto has_enough = [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; };
+    const bool any = std::ranges::any_of(processes_, has_enough) || std::ranges::any_of(threads_, has_enough);
+    return !any || series.snapshots() >= kLeastSnapshots;
+  }
+
   // Of the processes that are told: no unit is longer than what was seen of each.
   double ShortestHours() const {
     double hours = std::numeric_limits<double>::infinity();
     for (const auto* all : {&processes_, &threads_}) {
-      for (const auto& [whose, named] : *all) {
-        if (named.second.snapshots() >= kLeastSnapshots) hours = std::min(hours, named.second.Hours());
+      for (const auto& [key, named] : *all) {
+        if (Counts(named.second)) hours = std::min(hours, named.second.Hours());
       }
     }
     return hours;
@@ -300,7 +310,7 @@ class Finder {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_) return fmt::format("{} is reached already", FormatSize(static_cast<int64_t>(limit_)));
     // The leaks go on, what else grew may not.
-    const double slope = leak_slope > 0 ? leak_slope : total.growth_class == GrowthClass::kGrowing ? total.slope : 0;
+    const double slope = leak_slope > 0 ? leak_slope : IsLeak(total.growth_class) ? total.slope : 0;
     if (slope <= 0)
       return fmt::format("{} will not be reached by what grows now", FormatSize(static_cast<int64_t>(limit_)));
     return fmt::format("{} in use is reached in {}", FormatSize(static_cast<int64_t>(limit_)),
@@ -346,7 +356,7 @@ class Finder {
   std::set<std::string> seen_, seen_ages_;
   std::map<OfKind, std::pair<std::string, LeakSeries>> processes_, threads_;  // program, series
   std::map<OfKind, std::shared_ptr<Profile>> newest_;
-  std::map<std::string, ProfileFile> ages_;  // by identity: the newest lifetimes profiles
+  std::map<std::string, std::vector<ProfileFile>> ages_;  // by identity: the newest lifetimes profiles
 };
 
 }  // namespace
@@ -360,7 +370,7 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
   while (true) {
     if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read)))
       return Failed(read, err);
-    if (finder.HasEnough()) {
+    if (!finder.empty()) {
       std::ostringstream text;
       const Grows grows = finder.PrintLeaks(*style, text);
       if (text.str() != last) {
@@ -369,10 +379,8 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
         out << text.str() << std::flush;
         last = text.str();
       }
-      if (!options.follow) return grows == Grows::kYes ? 1 : grows == Grows::kUndecided ? 3 : 0;
+      if (!options.follow) return IsLeak(grows) ? 1 : grows == Grows::kUndecided ? kCannotTell : 0;
       if (!out) return 3;  // nobody reads any more
-    } else if (!options.follow) {
-      return Failed(absl::FailedPreconditionError(finder.TooFew()), err);
     }
     std::this_thread::sleep_for(kLook);
   }

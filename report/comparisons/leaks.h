@@ -1,10 +1,10 @@
 // `holdfast leaks`: which stacks hold more and more memory, over the snapshots of a process.
 //
-// For each stack the bytes and objects in use of every snapshot are a series; report/growth/growth.h fits a line to each and
-// says what kind of series it is. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their
-// slope, so that a sure small leak comes before an unsure large one. A stack is the names of its functions (`depth`:
-// only of the innermost so many), so that it is the same in every snapshot, whatever was loaded in between. Exit codes:
-// 0 (steady), 1 (growing), 2 (wrong usage), 3 (undecided, or too few snapshots).
+// The bytes and objects that each stack has in use in every snapshot are a series; report/growth/growth.h says of each whether it
+// grows. Growing stacks are the leaks: ranked by the lower end of the 95 % interval of their slope, so that a sure small
+// leak comes before an unsure large one. A stack is the names of its functions (`depth`: of the innermost ones alone), so
+// it is the same in every snapshot, whatever was loaded in between. Exit codes: 0 (level), 1 (growing, or in steps),
+// 2 (wrong usage), 3 (a file cannot be read), 4 (cannot tell).
 #ifndef HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
 #define HOLDFAST_REPORT_COMPARISONS_LEAKS_H_
 

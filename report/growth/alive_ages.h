@@ -12,10 +12,14 @@
 namespace holdfast {
 
 struct AliveAges {
-  std::array<double, kAgeBuckets> bytes = {};
+  std::array<double, kAgeBuckets> bytes = {}, variances = {};
 
+  void Add(int bucket, double of, double variance) {
+    bytes[bucket] += of;
+    variances[bucket] += variance;
+  }
   void Add(const AliveAges& other) {
-    for (int i = 0; i < kAgeBuckets; ++i) bytes[i] += other.bytes[i];
+    for (int i = 0; i < kAgeBuckets; ++i) Add(i, other.bytes[i], other.variances[i]);
   }
   // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: nothing is known.
   int64_t OlderNs(double share) const {

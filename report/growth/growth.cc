@@ -2,185 +2,559 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <limits>
 #include <vector>
 
 namespace holdfast {
 namespace {
 
-constexpr double kInterval = 1.96, kAlarm = 4, kLateAlarm = 5, kStillRising = 2.2;
-constexpr double kFoot = 0.1;         // of the range above the lowest value: where a rise begins
-constexpr double kLeastClimb = 0.1;   // of the highest value: less of a rise does not matter
-constexpr size_t kFewSnapshots = 10;  // in which chance may look like a trend, and a trend like chance
-constexpr size_t kLeastSteps = 3;     // of a rise
-constexpr double kLeastLate = 0.2;    // of the snapshots that a late rise takes
+constexpr double kInterval = 1.96, kOneSided = 1.645;
+// Alarms. Each of m stacks may raise a false one with a chance of kFalseAlarm / m; 4 standard errors always suffice.
+constexpr double kFalseAlarm = 0.005, kLeastAlarm = 3.3, kMostAlarm = 4, kLateAlarm = 5;
+constexpr double kLeastClimb = 0.002;  // of what is in use: less does not matter
+// The centre of time of a rise: 0.5 for a steady one. A cache that fills up over one time constant has 0.418.
+constexpr double kLeastCentre = 0.42, kCentreErrors = 1.6, kSpreadOfTime = 0.2887;
+constexpr double kOfTurnover = 0.12;            // 0.35²: what comes and goes moves the mean of a quarter
+constexpr double kVague = 0.2;                  // an error of the centre of time that leaves everything open
+constexpr double kFewErrors = 0.06, kLastThird = 0.22;  // 23 samples or fewer
+constexpr size_t kParts = 8, kLeastRising = 3;  // parts of the time of a rise
+constexpr double kMostShare = 0.6;              // of a rise in one part
+constexpr double kFew = 0.1, kFewSampled = 0.25;  // of the mean rate: less is a pause
+constexpr double kSureSamples = 8;              // expected and missing: exp(−8) = 0.03 %
+constexpr double kBusy = 0.85;                  // of all intervals: that busy one is a usual one
+constexpr double kLongestEnd = 2.1;             // a flat end, in longest pauses: those of a doubling vector double
+constexpr double kShortEnd = 0.07, kQuietEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
+constexpr double kSureFall = 4.5;               // standard errors: all pairs of snapshots are looked at
+constexpr double kTooth = 0.1;                  // of a rise: a fall that matters
+constexpr double kDeepTooth = 0.5;              // beyond it a rise is seen in the low points alone
+constexpr size_t kLeastLows = 4;
+constexpr double kSurvives = 0.2;               // of a rise: the least that its first half leaves
+constexpr double kGrowsInSize = 0.67;           // of objects for each byte: blocks have become larger
+constexpr double kKnownPart = 0.7;              // of a rise: how much of it ages have to cover
+constexpr double kStillRising = 0.25;           // of the mean rate
 constexpr size_t kMostSnapshots = 200;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double Median(std::vector<double>* values) {
-  if (values->empty()) return 0;
-  const size_t middle = values->size() / 2;
-  std::nth_element(values->begin(), values->begin() + static_cast<ptrdiff_t>(middle), values->end());
-  const double upper = (*values)[middle];
-  if (values->size() % 2 == 1) return upper;
-  return (upper + *std::max_element(values->begin(), values->begin() + static_cast<ptrdiff_t>(middle))) / 2;
-}
-
-std::vector<double> PairSlopes(std::span<const double> times, std::span<const double> values) {
-  std::vector<double> slopes;
-  slopes.reserve(times.size() * (times.size() - 1) / 2);
-  for (size_t i = 0; i < times.size(); ++i) {
-    for (size_t j = i + 1; j < times.size(); ++j) {
-      if (times[j] > times[i]) slopes.push_back((values[j] - values[i]) / (times[j] - times[i]));
-    }
+// Standard errors that a deviation of chance exceeds with the chance `p`, to one side.
+double ErrorsOf(double p) {
+  double low = 0, high = 10;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2)) / 2 > p ? low : high) = middle;
   }
-  return slopes;
+  return low;
 }
 
-// How alike the deviations of neighbours from the line are, 0 … 0.9.
-double Autocorrelation(std::span<const double> times, std::span<const double> values, double slope) {
-  std::vector<double> residuals;
-  for (size_t i = 0; i < times.size(); ++i) residuals.push_back(values[i] - slope * times[i]);
-  std::vector<double> copy = residuals;
-  const double middle = Median(&copy);
-  double product = 0, square = 0;
-  for (size_t i = 0; i < residuals.size(); ++i) {
-    square += (residuals[i] - middle) * (residuals[i] - middle);
-    if (i > 0) product += (residuals[i] - middle) * (residuals[i - 1] - middle);
-  }
-  return square > 0 ? std::clamp(product / square, 0.0, 0.9) : 0;
+// Student's t with `freedom` degrees as standard errors of a normal distribution (Wallace's approximation).
+double NormalOf(double t, double freedom) {
+  if (freedom <= 0) return 0;
+  if (!std::isfinite(t)) return t;
+  const double z = (8 * freedom + 1) / (8 * freedom + 3) * std::sqrt(freedom * std::log1p(t * t / freedom));
+  return t < 0 ? -z : z;
 }
 
-// Of what came and went between two snapshots; see growth.h.
-double DifferenceVariance(const Series& series, size_t first, size_t last) {
-  const double before = series.values[first], after = series.values[last];
-  const double sum = series.variances[first] + series.variances[last];
-  if (series.allocated.empty() || !(before + after > 0)) return sum;
-  const double weight = sum / (before + after);
-  const double came = std::max(0.0, series.allocated[last] - series.allocated[first]);
-  const double went = std::max(0.0, came - (after - before));
-  return weight * (std::min(came, after) + std::min(went, before));
-}
-
-// Slope and its error of the snapshots from `first` on, no class.
-Growth FitLine(const Series& series, size_t first) {
-  const std::span<const double> times = std::span(series.times).subspan(first);
-  const std::span<const double> values = std::span(series.values).subspan(first);
-  Growth growth;
-  std::vector<double> slopes = PairSlopes(times, values);
-  if (slopes.empty()) return growth;
-  growth.slope = Median(&slopes);
-  std::sort(slopes.begin(), slopes.end());
+// A line by least squares. Its error comes from the scatter, wider where neighbours deviate alike.
+struct Line {
+  double slope = 0, error = 0;
+  double errors() const { return error > 0 ? slope / error : slope > 0 ? kInfinity : 0; }
+};
+Line FitLine(const std::vector<double>& times, const std::vector<double>& values) {
+  Line line;
   const auto n = static_cast<double>(times.size());
-  const double ranks = kInterval * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
-  const auto at = [&](double rank) {
-    return slopes[static_cast<size_t>(std::clamp(std::round(rank), 0.0, static_cast<double>(slopes.size() - 1)))];
-  };
-  const auto pairs = static_cast<double>(slopes.size());
-  const double scatter = std::max(growth.slope - at((pairs - ranks) / 2), at((pairs + ranks) / 2) - growth.slope);
-  const double correlation = Autocorrelation(times, values, growth.slope);
-  const double widened = scatter * std::sqrt((1 + correlation) / (1 - correlation));
-  const double sampling = kInterval * std::sqrt(DifferenceVariance(series, first, series.values.size() - 1)) /
-                          (times.back() - times.front());
-  growth.half_width = std::hypot(widened, sampling);
-  return growth;
-}
-
-double MedianSlope(const Series& series, size_t begin, size_t end) {
-  auto slopes = PairSlopes(std::span(series.times).subspan(begin, end - begin),
-                           std::span(series.values).subspan(begin, end - begin));
-  return Median(&slopes);
-}
-
-double LargestFall(std::span<const double> values) {
-  double largest = 0;
-  for (size_t i = 1; i < values.size(); ++i) largest = std::max(largest, values[i - 1] - values[i]);
-  return largest;
-}
-
-// Whether the snapshots from `first` on, to which `line` was fitted, rise all the time. What costs most is asked last.
-bool RisesAllTheTime(const Series& series, size_t first, const Growth& line, double alarm) {
-  if (line.slope <= 0 || line.slope <= alarm * line.half_width / kInterval) return false;
-  const std::span<const double> values = std::span(series.values).subspan(first);
-  const size_t n = values.size(), third = n / 3, end = series.values.size();
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const double last = MedianSlope(series, end - third - 1, end);
-  const int rising = (MedianSlope(series, first, first + third + 1) > 0) +
-                     (MedianSlope(series, first + third, end - third) > 0) + (last > 0);
-  if (rising < 2 || LargestFall(values) >= 0.5 * (*high - *low) || last < 0.35 * line.slope) return false;
-  const Growth half = FitLine(series, first + n / 2);
-  return half.slope >= 0.5 * line.slope && half.slope > kStillRising * half.half_width / kInterval;
-}
-
-// From which snapshot on it rises, if it does so at the end: the last one that is near its lowest value.
-size_t FootOf(std::span<const double> values) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  size_t foot = values.size() - 1;
-  while (foot > 0 && values[foot] > *low + kFoot * (*high - *low)) --foot;
-  return foot;
-}
-
-// Whether the rise from `foot` on, which may be too short to be surely one, has not slowed down as that of a full buffer does.
-bool GoesOn(const Series& series, size_t foot) {
-  const size_t n = series.values.size(), third = std::max<size_t>(1, (n - foot) / 3);
-  const double whole = (series.values[n - 1] - series.values[foot]) / (series.times[n - 1] - series.times[foot]);
-  return MedianSlope(series, n - third - 1, n) >= 0.35 * whole;
-}
-
-// Still at the top of a rise that matters, and that is none of the errors'.
-bool RisesAtTheEnd(const Series& series, size_t foot) {
-  const std::span<const double> values = series.values;
-  const size_t n = values.size();
-  const double climb = values[n - 1] - values[foot], high = *std::max_element(values.begin(), values.end());
-  return foot + kLeastSteps < n && climb >= kLeastClimb * high && values[n - 1] >= high - kFoot * climb &&
-         climb > kLateAlarm * std::sqrt(DifferenceVariance(series, foot, n - 1)) && GoesOn(series, foot);
-}
-
-void Classify(const Series& series, Growth* growth) {
-  const std::span<const double> values = series.values, variances = series.variances;
-  const size_t n = values.size();
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const double range = *high - *low;
-  const double noise = 3 * std::sqrt(std::max(variances.front(), variances.back()));
-  growth->since = series.times.front();
-  const auto is = [growth](GrowthClass growth_class) { growth->growth_class = growth_class; };
-  if (*high <= 0) return is(GrowthClass::kNoise);
-  if (range <= std::max(noise, 0.02 * *high)) return is(values[0] > noise ? GrowthClass::kOneOff : GrowthClass::kNoise);
-  // One step up that makes most of the range, and nothing to speak of before and after it.
-  size_t step = 1;
-  double rises = 0, falls = 0;
-  for (size_t i = 1; i < n; ++i) {
-    const double change = values[i] - values[i - 1];
-    if (change > values[step] - values[step - 1]) step = i;
-    (change > 0 ? rises : falls) += std::abs(change);
+  if (n < 2) return line;
+  double time = 0, value = 0, square = 0, product = 0;
+  for (size_t i = 0; i < times.size(); ++i) time += times[i] / n, value += values[i] / n;
+  for (size_t i = 0; i < times.size(); ++i) {
+    square += (times[i] - time) * (times[i] - time);
+    product += (times[i] - time) * (values[i] - value);
   }
-  if (values[step] - values[step - 1] >= 0.8 * range && values[n - 1] >= *low + 0.8 * range)
-    return is(GrowthClass::kOneOff);
-  if (RisesAllTheTime(series, 0, *growth, kAlarm)) return is(GrowthClass::kGrowing);
-  const size_t foot = FootOf(values);
-  const auto from_foot = [&] {
-    Growth late = FitLine(series, foot);
-    late.since = series.times[foot];
-    return late;
+  if (!(square > 0)) return line;
+  line.slope = product / square;
+  double scatter = 0, alike = 0, before = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const double residual = values[i] - value - line.slope * (times[i] - time);
+    scatter += residual * residual;
+    if (i > 0) alike += residual * before;
+    before = residual;
+  }
+  // Rounding of exact data is no scatter.
+  if (n < 3 || scatter <= 1e-18 * value * value) return line;
+  const double correlation = std::clamp(alike / scatter, 0.0, 0.9);
+  line.error = std::sqrt(scatter / (n - 2) / square * (1 + correlation) / (1 - correlation));
+  return line;
+}
+
+// A part of a series is named by its first and last snapshot.
+class Course {
+ public:
+  explicit Course(const Series& series) : series_(series), n_(series.values.size()) {
+    const double errors = ErrorsOf(kFalseAlarm / static_cast<double>(std::max<size_t>(1, series.looked_at)));
+    alarm_ = std::clamp(errors, kLeastAlarm, kMostAlarm);
+    alarm_if_nothing_is_freed_ = std::min(errors, kMostAlarm);
+    MakeClock();
+  }
+
+  Growth Answer() const {
+    Growth growth;
+    growth.growth_class = GrowthClass::kNoise;
+    const size_t last = n_ - 1;
+    growth.bound = kInfinity;
+    const double whole = Time(0, last);
+    if (n_ < 2 || !(whole > 0)) return growth;
+    growth.since = series_.times[0];
+    SetRate(0, &growth);
+    const double high = *std::max_element(series_.values.begin(), series_.values.end());
+    growth.growth_class = Judge(0, alarm_, {});
+    size_t from = 0;
+    if (!IsLeak(growth.growth_class)) {
+      const size_t foot = FootOf();
+      const auto take = [&](size_t first, double alarm, Strict strict) {
+        if (first == 0 || first >= last || IsLeak(growth.growth_class)) return;
+        const GrowthClass part = Judge(first, alarm, strict);
+        if (IsLeak(part)) growth.growth_class = part, from = first;
+      };
+      // What was filled at the start hides a leak. The later one begins to look, the more alike are a leak and a cache that fills up.
+      take(At(0.125), alarm_, {0.43, 0});
+      take(At(0.25), kLateAlarm, {0.45, 0.5});
+      take(At(0.5), kLateAlarm, {0.47, 1});
+      const double late = clock_[last] - clock_[foot];
+      const Fall fall = LargestFall(0, last);
+      const bool again = fall.sure && fall.size > 0.5 * Climb(foot, last) && late < 2 * (clock_[foot] - clock_[0]);
+      if (late >= kLeastLate * (clock_[last] - clock_[0]) && !again) take(foot, kLateAlarm, {});
+      if (!IsLeak(growth.growth_class) && !again && RisesAtTheEnd(foot, high)) {
+        growth.growth_class = GrowthClass::kUndecided;
+        from = foot;
+      }
+    }
+    if (IsLeak(growth.growth_class) || growth.growth_class == GrowthClass::kUndecided) {
+      const size_t foot = FootOf();
+      if (foot > from && foot + 1 < last) from = foot;
+      growth.since = series_.times[from];
+      SetRate(from, &growth);
+    }
+    growth.bound = IsLeak(growth.growth_class) ? std::max(0.0, growth.slope + kOneSided / kInterval * growth.half_width)
+                                               : Bound();
+    if (growth.growth_class == GrowthClass::kNoise && high > 0) {
+      const double error = std::sqrt(Variance(0, last));
+      const bool present = series_.values[0] > 3 * std::sqrt(series_.variances[0]) && series_.values[0] > 0;
+      const double low = *std::min_element(series_.values.begin(), series_.values.end());
+      if (present && high - low <= std::max(3 * error, 0.02 * high)) growth.growth_class = GrowthClass::kOneOff;
+      if (const Fall fall = LargestFall(0, last); fall.sure && fall.size >= 0.25 * (high - low))
+        growth.growth_class = GrowthClass::kSawTooth;
+    }
+    return growth;
+  }
+
+ private:
+  // How late the centre of a rise has to be: at least `centre`, and by so many of its errors.
+  struct Strict {
+    double centre = 0, errors = 0;
   };
-  const bool is_short =
-      n - foot < kLeastSnapshots || static_cast<double>(n - foot) < kLeastLate * static_cast<double>(n);
-  if (!is_short) {
-    const Growth late = from_foot();
-    if (RisesAllTheTime(series, foot, late, kLateAlarm)) {
-      *growth = late;
-      return is(GrowthClass::kGrowing);
+  struct Fall {
+    double size = 0;
+    bool sure = false;  // more than the sampling explains
+  };
+
+  double Time(size_t first, size_t last) const { return series_.times[last] - series_.times[first]; }
+  double Climb(size_t first, size_t last) const { return series_.values[last] - series_.values[first]; }
+
+  // Of the change between two snapshots: of what came and stayed, and of what was there and went.
+  double Variance(size_t first, size_t last) const {
+    const double before = std::max(0.0, series_.variances[first]), after = std::max(0.0, series_.variances[last]);
+    double came = kInfinity;
+    if (!series_.allocated_variances.empty()) {
+      came = std::max(0.0, series_.allocated_variances[last] - series_.allocated_variances[first]);
+    } else if (!series_.allocated.empty()) {
+      const double in_use = series_.values[first] + series_.values[last];
+      const double weight = in_use > 0 ? (before + after) / in_use : 0;
+      came = weight * std::max(0.0, series_.allocated[last] - series_.allocated[first]);
+    }
+    const double went = std::max(0.0, came - (after - before));
+    return std::min(came, after) + std::min(went, before);
+  }
+
+  // The same, with what chance does in the program itself: each block that came and stayed, or went, is an event of its own. Where all
+  // is known that is what is left. Blocks that grow in size are none.
+  double ErrorOf(size_t first, size_t last) const {
+    const double sampling = Variance(first, last);
+    if (series_.objects.empty() || series_.allocated.empty() || GrowsInSize(first)) return std::sqrt(sampling);
+    const double objects = std::max(series_.objects[first], series_.objects[last]);
+    const double size = objects > 0 ? std::max(series_.values[first], series_.values[last]) / objects : 0;
+    const double came = std::max(0.0, series_.allocated[last] - series_.allocated[first]);
+    const double went = std::max(0.0, came - Climb(first, last));
+    const double events = std::min(came, series_.values[last]) + std::min(went, series_.values[first]);
+    const double variance = std::max(sampling, size * events);
+    if (went > 0 || !(came > 0) || !(variance > 0)) return std::sqrt(variance);
+    // Nothing freed: if as many went as come, n blocks in a row that stay would have the chance 2^-n.
+    const double blocks = std::min(came * came / variance, 40.0);
+    return came / std::max(1e-9, ErrorsOf(std::exp2(-blocks))) * alarm_if_nothing_is_freed_ / alarm_;
+  }
+  bool GrowsInSize(size_t first) const {
+    const size_t last = n_ - 1;
+    const double middle = (series_.times[first] + series_.times[last]) / 2;
+    size_t at = first;
+    while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
+    const auto smaller = [&](size_t then) {
+      return series_.objects[then] > 0 &&
+             series_.objects[last] * series_.values[then] < series_.values[last] * series_.objects[then] * kGrowsInSize;
+    };
+    return !series_.objects.empty() && (smaller(at) || smaller(first));
+  }
+
+  // Time without traffic does not count, if there was traffic before and after it, or if it is short.
+  void MakeClock() {
+    clock_ = series_.times;
+    paused_.assign(n_, false);
+    if (n_ < 3 || series_.traffic.empty()) return;
+    const double whole = Time(0, n_ - 1);
+    // Of a usual busy time: one burst at the start does not make all others pauses.
+    std::vector<double> rates;
+    for (size_t i = 1; i < n_; ++i) {
+      if (Time(i - 1, i) > 0) rates.push_back((series_.traffic[i] - series_.traffic[i - 1]) / Time(i - 1, i));
+    }
+    std::sort(rates.begin(), rates.end());
+    const double rate = std::min((series_.traffic[n_ - 1] - series_.traffic[0]) / whole,
+                                 rates[static_cast<size_t>(kBusy * static_cast<double>(rates.size() - 1))]);
+    if (!(rate > 0)) return;
+    const double own = Climb(0, n_ - 1) / whole;
+    double longest = 0;
+    for (size_t begin = 0; begin + 1 < n_;) {
+      size_t end = begin;
+      const double few = series_.sample > 0 ? kFewSampled : kFew;
+      // Whoever rises has traffic.
+      while (end + 1 < n_ && series_.traffic[end + 1] - series_.traffic[end] < few * rate * Time(end, end + 1) &&
+             Climb(end, end + 1) <= std::max(0.0, few * own * Time(end, end + 1))) {
+        ++end;
+      }
+      if (end == begin) {
+        ++begin;
+        continue;
+      }
+      const double length = Time(begin, end);
+      const bool at_end = end + 1 == n_, sure = rate * length >= kSureSamples * series_.sample;
+      if (sure && (!at_end || length < kQuietEnd * whole || length <= 2 * longest)) {
+        for (size_t i = begin + 1; i <= end; ++i) paused_[i] = true;
+        if (begin > 0) longest = std::max(longest, length);
+      }
+      quiet_end_ = quiet_end_ || (sure && at_end);
+      begin = end + 1;
+    }
+    for (size_t i = 1; i < n_; ++i) clock_[i] = clock_[i - 1] + (paused_[i] ? 0 : Time(i - 1, i));
+    if (!(clock_[n_ - 1] > clock_[0])) clock_ = series_.times;
+  }
+
+  size_t At(double share) const {
+    const double time = clock_[0] + share * (clock_[n_ - 1] - clock_[0]);
+    size_t at = 0;
+    while (at + 1 < n_ && clock_[at + 1] <= time) ++at;
+    return at;
+  }
+
+  void SetRate(size_t first, Growth* growth) const {
+    const size_t last = n_ - 1;
+    const double time = Time(first, last);
+    if (!(time > 0)) return;
+    growth->slope = Climb(first, last) / time;
+    growth->half_width = kInterval * std::sqrt(Variance(first, last)) / time;
+    growth->active = (clock_[last] - clock_[first]) / time;
+    if (const std::vector<size_t> lows = LowsOf(first); lows.size() >= kLeastLows) {
+      const Line line = LineOf(lows);
+      growth->slope = line.slope;
+      growth->half_width = std::hypot(kInterval * line.error, growth->half_width);
     }
   }
-  if (falls >= 0.4 * rises && LargestFall(values) >= 0.25 * range) return is(GrowthClass::kSawTooth);
-  if ((is_short || n < kFewSnapshots) && RisesAtTheEnd(series, foot)) {
-    *growth = from_foot();
-    return is(GrowthClass::kUndecided);
+
+  Fall LargestFall(size_t first, size_t last) const {
+    Fall fall;
+    size_t top = first;
+    for (size_t i = first + 1; i <= last; ++i) {
+      if (series_.values[i] >= series_.values[top]) top = i;
+      const double size = series_.values[top] - series_.values[i];
+      if (size <= fall.size) continue;
+      const double error = std::sqrt(Variance(top, i));
+      if (size > kSureFall * error + 2 * series_.sample) fall = {size, true};
+      if (!fall.sure) fall.size = size;
+    }
+    return fall;
   }
-  const double first = MedianSlope(series, 0, n / 3 + 1), last = MedianSlope(series, n - n / 3 - 1, n);
-  const bool stopped = last < 0.35 * std::max(first, growth->slope) || (foot + 1 < n && !GoesOn(series, foot));
-  if (values[n - 1] >= *low + 0.5 * range && stopped) return is(GrowthClass::kPlateau);
-  is(falls >= 0.4 * rises ? GrowthClass::kSawTooth : GrowthClass::kNoise);
-}
+
+  // The low points between falls that matter. Empty: there are none.
+  std::vector<size_t> LowsOf(size_t first) const {
+    std::vector<size_t> lows;
+    const size_t last = n_ - 1;
+    const Fall fall = LargestFall(first, last);
+    if (!fall.sure || fall.size < kTooth * std::abs(Climb(first, last))) return lows;
+    const double step = fall.size / 2;
+    size_t low = first, top = first;
+    bool down = true;  // looks for a low point
+    for (size_t i = first + 1; i <= last; ++i) {
+      if (down) {
+        if (series_.values[i] < series_.values[low]) low = i;
+        if (series_.values[i] >= series_.values[low] + step) {
+          lows.push_back(low);
+          down = false;
+          top = i;
+        }
+      } else {
+        if (series_.values[i] > series_.values[top]) top = i;
+        if (series_.values[i] <= series_.values[top] - step) {
+          down = true;
+          low = i;
+        }
+      }
+    }
+    return lows;
+  }
+
+  Line LineOf(const std::vector<size_t>& at) const {
+    std::vector<double> times, values;
+    for (const size_t i : at) times.push_back(series_.times[i]), values.push_back(series_.values[i]);
+    return FitLine(times, values);
+  }
+
+  // The last snapshot near the lowest value: where a rise begins.
+  size_t FootOf() const {
+    const auto [low, high] = std::minmax_element(series_.values.begin(), series_.values.end());
+    size_t foot = n_ - 1;
+    while (foot > 0 && series_.values[foot] > *low + kTooth * (*high - *low)) --foot;
+    return foot;
+  }
+
+  bool RisesAtTheEnd(size_t foot, double high) const {
+    const size_t last = n_ - 1;
+    const double climb = Climb(foot, last);
+    return foot + kLeastRising <= last && climb >= 0.1 * high && series_.values[last] >= high - kTooth * climb &&
+           climb > kLateAlarm * ErrorOf(foot, last) && !PaceOf(foot, series_.values, false, {}).stopped;
+  }
+
+  struct Pace {
+    double centre = 0.5;   // of time, of the rise
+    double error = 0;      // of the centre
+    double longest = 0, end = 0;  // flat parts between rises, and at the end
+    size_t steps = 0;      // rises with pauses between them
+    bool stopped = false, slows = false;
+  };
+  // How the rise from `first` on is spread over time.
+  Pace PaceOf(size_t first, const std::vector<double>& values, bool falls, Strict strict) const {
+    const size_t last = n_ - 1;
+    Pace pace;
+    const auto rise = [&](size_t a, size_t b) { return values[b] - values[a]; };
+    const double climb = rise(first, last), span = clock_[last] - clock_[first];
+    if (!(climb > 0) || !(span > 0)) return pace;
+    double area = 0;
+    for (size_t i = first + 1; i <= last; ++i) {
+      area += (clock_[i] - clock_[i - 1]) *
+              ((values[i] + values[i - 1]) / 2 - values[first]);
+    }
+    pace.centre = 1 - area / climb / span;
+    pace.error = kSpreadOfTime * std::sqrt(Variance(first, last)) / climb;
+    if (falls) SmoothCentre(first, &pace);
+    // Flat parts. Where little is expected nothing is known.
+    const double rate = climb / span;
+    bool rising = false;
+    for (size_t i = first; i < last;) {
+      size_t end = i;
+      while (end < last && (paused_[end + 1] || rise(end, end + 1) < kFew * rate * (clock_[end + 1] - clock_[end]))) ++end;
+      if (end == i) {
+        pace.steps += !rising;
+        rising = true;
+        ++i;
+        continue;
+      }
+      const double flat = clock_[end] - clock_[i];
+      const bool sure = rate * flat >= kSureSamples * series_.sample && end - i + (end < last) >= 2;
+      const bool paused = std::any_of(paused_.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                      paused_.begin() + static_cast<ptrdiff_t>(end) + 1, [](bool is) { return is; });
+      if (sure || paused) rising = false;
+      if (end == last) {
+        pace.end = sure ? flat : 0;
+      } else if (pace.steps > 0) {
+        pace.longest = std::max(pace.longest, Time(i, end));
+      }
+      i = end;
+      if (i == last) break;
+    }
+    pace.stopped = pace.end > kLongestEnd * pace.longest && pace.end >= kShortEnd * span;
+    // Steps are judged from the first to the last: the pause after it is none of the rise.
+    const bool in_steps = pace.steps >= kLeastRising && !pace.stopped && pace.end > 0;
+    if (in_steps) pace.centre = std::max(pace.centre, std::min(0.5, pace.centre * span / (span - pace.end)));
+    const double least = strict.centre > 0 ? strict.centre + strict.errors * pace.error
+                                           : std::min(kLeastCentre, 0.5 - kCentreErrors * pace.error);
+    pace.slows = pace.centre < least || pace.error > kVague;
+    // Of few samples the centre may be early by chance; what came in the last third says more.
+    if (pace.slows && strict.centre == 0 && pace.error >= kFewErrors && pace.error <= kVague) {
+      double third = 0;
+      for (size_t i = first + 1; i <= last; ++i) {
+        const double begin = std::max(clock_[i - 1], clock_[last] - span / 3), length = clock_[i] - clock_[i - 1];
+        if (clock_[i] > begin && length > 0) third += rise(i - 1, i) * (clock_[i] - begin) / length;
+      }
+      pace.slows = third < kLastThird * climb;
+    }
+    return pace;
+  }
+
+  // Where a rise has falls, its last value is no better than others: the mean of the last quarter, 7/8 of a steady rise, is.
+  void SmoothCentre(size_t first, Pace* pace) const {
+    const size_t last = n_ - 1;
+    const double span = clock_[last] - clock_[first], quarter = clock_[last] - span / 4;
+    double area = 0, late = 0, time = 0;
+    for (size_t i = first + 1; i <= last; ++i) {
+      const double length = clock_[i] - clock_[i - 1];
+      const double value = (series_.values[i] + series_.values[i - 1]) / 2 - series_.values[first];
+      area += length * value;
+      if ((clock_[i] + clock_[i - 1]) / 2 < quarter && i < last) continue;
+      late += length * value;
+      time += length;
+    }
+    if (!(late > 0) || !(time > 0)) return;
+    const double part = 1 - time / span / 2;  // of a steady rise: how high the middle of the last quarter is
+    pace->centre = 1 - area / span / (late / time) * part;
+    const double climb = Climb(first, last), all = Variance(first, last), born = std::min(all, series_.sample * climb);
+    pace->error = std::sqrt(kSpreadOfTime * kSpreadOfTime * born + kOfTurnover * (all - born)) / climb;
+  }
+
+  GrowthClass Judge(size_t first, double alarm, Strict strict) const {
+    const size_t last = n_ - 1;
+    const double climb = Climb(first, last), error = ErrorOf(first, last);
+    const double high = *std::max_element(series_.values.begin() + static_cast<ptrdiff_t>(first), series_.values.end());
+    if (climb <= kLeastClimb * high || climb <= alarm * error || climb < 2 * series_.sample) return GrowthClass::kNoise;
+    const Fall fall = LargestFall(first, last);
+    const bool falls = fall.sure && fall.size >= kTooth * climb;
+    if (falls) {
+      const std::vector<size_t> lows = LowsOf(first);
+      const GrowthClass by_lows = lows.size() >= kLeastLows ? JudgeLows(lows, alarm) : GrowthClass::kSawTooth;
+      if (fall.size > kDeepTooth * climb || IsLeak(by_lows)) return by_lows;
+    }
+    if (TurnedOver(first)) return GrowthClass::kSawTooth;
+    const std::vector<double> values = falls ? Floors() : series_.values;
+    const Pace pace = PaceOf(first, values, fall.size >= kTooth * climb, strict);
+    if (const GrowthClass spread = SpreadOf(first, values, pace); spread != GrowthClass::kGrowing) return spread;
+    if (pace.stopped || pace.slows) {
+      const double rate = climb / (clock_[last] - clock_[first]);
+      const double third = clock_[last] - (clock_[last] - clock_[first]) / 3;
+      size_t at = last;
+      while (at > first + 1 && clock_[at] > third) --at;
+      const bool rises = clock_[last] > clock_[at] && !pace.stopped &&
+                         values[last] - values[at] >= kStillRising * rate * (clock_[last] - clock_[at]);
+      // It stopped when the traffic did: nobody knows what traffic would do. At start-up that is how tables are filled.
+      const bool paused = quiet_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
+      return rises || paused ? GrowthClass::kUndecided : GrowthClass::kPlateau;
+    }
+    if (last - first < kLeastRising) return GrowthClass::kUndecided;
+    const bool dropped = clock_[last] - clock_[first] < 0.9 * Time(first, last);
+    if (dropped && !GoesOnAfterPause(first)) return GrowthClass::kUndecided;
+    return pace.steps >= kLeastRising || (pace.steps == 2 && dropped) ? GrowthClass::kSteps : GrowthClass::kGrowing;
+  }
+
+  // Of each value and all later ones the lowest.
+  std::vector<double> Floors() const {
+    std::vector<double> floors = series_.values;
+    for (size_t i = n_ - 1; i > 0; --i) floors[i - 1] = std::min(floors[i - 1], floors[i]);
+    return floors;
+  }
+
+  // Rises in enough parts of its time. One step is a table, two may be two.
+  GrowthClass SpreadOf(size_t first, const std::vector<double>& values, const Pace& pace) const {
+    const size_t last = n_ - 1, parts = std::min(kParts, last - first);
+    const double climb = values[last] - values[first], span = clock_[last] - clock_[first];
+    std::vector<double> rises(parts);
+    double largest = 0;
+    size_t step = first;
+    for (size_t i = first + 1; i <= last; ++i) {
+      const double middle = ((clock_[i] + clock_[i - 1]) / 2 - clock_[first]) / span;
+      const auto part = std::min(parts - 1, static_cast<size_t>(std::max(0.0, middle) * static_cast<double>(parts)));
+      const double rise = values[i] - values[i - 1];
+      rises[part] += rise;
+      if (rise > largest) largest = rise, step = i;
+    }
+    const auto rising = std::ranges::count_if(rises, [&](double rise) { return rise > 0.01 * climb; });
+    const double most = *std::max_element(rises.begin(), rises.end());
+    const bool stays = clock_[last] - clock_[step] >= kLeastLate * span;
+    if (largest > kMostShare * climb) return stays ? GrowthClass::kOneOff : GrowthClass::kUndecided;
+    if (most > kMostShare * climb || static_cast<size_t>(rising) < kLeastRising) {
+      return last - first < kLeastRising || !pace.stopped ? GrowthClass::kUndecided : GrowthClass::kPlateau;
+    }
+    return GrowthClass::kGrowing;
+  }
+
+  // After a time without traffic: as much as before, not a trifle.
+  bool GoesOnAfterPause(size_t first) const {
+    const size_t last = n_ - 1;
+    size_t pause = first + 1;
+    while (pause < last && !(paused_[pause] && Climb(first, pause) > 0)) ++pause;
+    return pause == last || Climb(pause, last) >= kStillRising * Climb(first, last);
+  }
+
+  GrowthClass JudgeLows(const std::vector<size_t>& lows, double alarm) const {
+    const Line line = LineOf(lows);
+    const double climb = Climb(lows.front(), lows.back());
+    const double errors = NormalOf(line.errors(), static_cast<double>(lows.size()) - 2);
+    if (errors < alarm || climb <= alarm * ErrorOf(lows.front(), lows.back()) ||
+        climb <= kLeastClimb * series_.values[lows.back()] || TurnedOver(lows.front())) {
+      return GrowthClass::kSawTooth;
+    }
+    double area = 0, largest = 0;
+    for (size_t i = 1; i < lows.size(); ++i) {
+      area += Time(lows[i - 1], lows[i]) *
+              ((series_.values[lows[i]] + series_.values[lows[i - 1]]) / 2 - series_.values[lows.front()]);
+      largest = std::max(largest, Climb(lows[i - 1], lows[i]));
+    }
+    const double centre = 1 - area / climb / Time(lows.front(), lows.back());
+    return centre >= kLeastCentre && largest <= kMostShare * climb ? GrowthClass::kGrowing : GrowthClass::kUndecided;
+  }
+
+  // Whether what was allocated in the first half of the rise is gone: what is in use then is young, and no leak.
+  bool TurnedOver(size_t first) const {
+    const size_t then = series_.survivors_of;
+    if (series_.survivors.empty() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1)) return false;
+    // A block that grows by realloc is always young.
+    if (GrowsInSize(first)) return false;
+    const double climb = Climb(first, then), middle = (series_.times[first] + series_.times[then]) / 2;
+    size_t at = first;
+    while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
+    const double left = series_.survivors[at] - (first > 0 ? std::min(series_.survivors[first], series_.values[first]) : 0);
+    return climb > 0 && left + 3 * std::sqrt(series_.survivor_variances[at]) + 3 * series_.sample < kSurvives * climb;
+  }
+
+  // The fastest leak that is not excluded: by what the whole, the last three quarters or the last half have grown.
+  double Bound() const {
+    const size_t last = n_ - 1;
+    double bound = kInfinity;
+    for (const size_t first : {size_t{0}, At(0.25), At(0.5)}) {
+      const double time = Time(first, last);
+      if (!(time > 0)) continue;
+      const double w = series_.sample;
+      const double sampling = kOneSided * std::sqrt(Variance(first, last) + 0.75 * w * w) + 1.6 * w;
+      double most = std::max(0.0, Climb(first, last)) + sampling;
+      if (const Fall fall = LargestFall(first, last); fall.sure) {
+        // Falls hide a rise of as much. Where low points come again those tell.
+        const std::vector<size_t> lows = LowsOf(first);
+        most += fall.size;
+        if (lows.size() >= kLeastLows) {
+          const Line line = LineOf(lows);
+          most = std::min(most, (std::max(0.0, line.slope) + 2 * line.error) * time + sampling);
+        }
+      }
+      bound = std::min(bound, most / time);
+    }
+    // A leak is never less in use later: all that leaked until then is in the lowest of the values after it.
+    double least = kInfinity;
+    const double block = !series_.objects.empty() && series_.objects[last] > 0 ? series_.values[last] / series_.objects[last] : 0;
+    for (size_t i = last; i > 0; --i) {
+      least = std::min(least, series_.values[i] + kOneSided * std::sqrt(std::max(0.0, series_.variances[i])));
+      if (Time(0, i) > 0 && Time(0, i) >= 0.8 * Time(0, last))
+        bound = std::min(bound, (least + 3 * series_.sample + block) / Time(0, i));
+    }
+    return bound;
+  }
+
+  const Series& series_;
+  size_t n_;
+  double alarm_ = kMostAlarm, alarm_if_nothing_is_freed_ = kMostAlarm;
+  std::vector<double> clock_;
+  std::vector<bool> paused_;  // the time before each snapshot does not count
+  bool quiet_end_ = false;
+};
 
 }  // namespace
 
@@ -188,6 +562,8 @@ std::string_view GrowthClassName(GrowthClass growth_class) {
   switch (growth_class) {
     case GrowthClass::kGrowing:
       return "growing";
+    case GrowthClass::kSteps:
+      return "steps";
     case GrowthClass::kPlateau:
       return "plateau";
     case GrowthClass::kSawTooth:
@@ -203,19 +579,26 @@ std::string_view GrowthClassName(GrowthClass growth_class) {
 }
 
 Growth FitGrowth(const Series& all) {
-  Series series;
   const size_t count = all.times.size(), kept = std::min(count, kMostSnapshots);
-  for (size_t i = 0; i < kept; ++i) {
-    const size_t at = kept < 2 ? 0 : i * (count - 1) / (kept - 1);
-    series.times.push_back(all.times[at]);
-    series.values.push_back(all.values[at]);
-    series.variances.push_back(all.variances[at]);
-    if (!all.allocated.empty()) series.allocated.push_back(all.allocated[at]);
-  }
-  if (kept < kLeastSnapshots || !(series.times.back() > series.times.front())) return {};
-  Growth growth = FitLine(series, 0);
-  Classify(series, &growth);
-  return growth;
+  if (kept == 0) return {.bound = kInfinity};
+  if (kept == count) return Course(all).Answer();
+  Series series;
+  series.sample = all.sample;
+  series.looked_at = all.looked_at;
+  const auto thin = [&](const std::vector<double>& from, std::vector<double>* to) {
+    for (size_t i = 0; i < kept && !from.empty(); ++i) to->push_back(from[i * (count - 1) / (kept - 1)]);
+  };
+  thin(all.times, &series.times);
+  thin(all.values, &series.values);
+  thin(all.variances, &series.variances);
+  thin(all.allocated, &series.allocated);
+  thin(all.allocated_variances, &series.allocated_variances);
+  thin(all.traffic, &series.traffic);
+  thin(all.objects, &series.objects);
+  thin(all.survivors, &series.survivors);
+  thin(all.survivor_variances, &series.survivor_variances);
+  series.survivors_of = count < 2 ? 0 : all.survivors_of * (kept - 1) / (count - 1);
+  return Course(series).Answer();
 }
 
 }  // namespace holdfast

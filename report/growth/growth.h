@@ -1,27 +1,18 @@
 // Whether a series of snapshots grows, and how fast: the statistics behind `holdfast leaks`. Pure functions.
+// docs/sampling.md ("Does it grow?") has the estimators, their errors and the error of the decision.
 //
-// Slope        Theil–Sen: the median of the slopes of all pairs of snapshots. Up to 29 % of them may be anything.
+// Growth       the change of what is in use. Its variance counts only blocks that were born or freed in between: a block in use
+//              at both ends is the same sample twice. With a the variance of what was allocated in between, and i, j that of what
+//              is in use at both ends:  min(a, j) + min(a − (j − i), i).  A leak of n samples has a relative error of 1/√n.
 //
-// Its error    two things that are independent, added as squares:
-//                - scatter: the rank interval of the slope (Kendall's S, n(n−1)(2n+5)/18), widened by √((1+ρ)/(1−ρ))
-//                  where the residuals of neighbours are alike with correlation ρ: a slow wave is no trend
-//                - sampling: what is in use at both ends is an estimate itself. Blocks in use at both ends are the same
-//                  samples; uncertain are those that came in between and stayed, at most what was allocated, and those
-//                  that went: σ²(Δ) = w·(min(A, last) + min(A − Δ, first)), w = σ²/value, A allocated in between.
-//                  A pure leak has A = Δ; a cache that was turned over has σ²_first + σ²_last
+// Its course   a rise is a leak if it goes on. Five properties of the course decide that:
+//                - its centre of time: 0.5 for a steady leak, less for a cache that fills up
+//                - no flat end, or none longer than the pauses before it; time without any allocation does not count
+//                - at least three parts of the time in which it rises, none with more than 0.6 of the rise
+//                - no falls, or low points that rise by more than their scatter explains
+//                - survivors: where birth times are known, what was allocated early is still in use
 //
-// The interval is 95 %. To be called growing takes more, because thousands of stacks are looked at and none may be a false
-// alarm: a slope of 4 standard errors, a rise in at least two of the three thirds, no fall by half of the range, and no
-// slowing down: the last half surely rises (2.2 standard errors), at no less than 0.5 of the whole, the last third at no
-// less than 0.35. An approach to a limit with time constant τ is a plateau once three τ are seen: its last third rises at
-// 0.27 of the whole. In a simulation, of 400 caches that warm up over five τ to 40 samples none was called growing, and
-// all of 200 leaks of 94 samples were.
-//
-// Late risers  The median slope of a run knows nothing of what began in its last third. So the last time that the series was
-//              within a tenth of its range above its lowest value is looked for, and the rise from there on is held to the
-//              same rules, and to 5 standard errors, as the place was chosen by what is looked for. It must make up a fifth
-//              of the snapshots. What is too short for that, or has fewer than 10 snapshots, and at the end rises for three of
-//              them, by a tenth and by 5 standard errors of its sampling, is undecided.
+// Bound        the growth that these data do not exclude, 95 %, one-sided.
 #ifndef HOLDFAST_REPORT_GROWTH_GROWTH_H_
 #define HOLDFAST_REPORT_GROWTH_GROWTH_H_
 
@@ -32,36 +23,51 @@
 namespace holdfast {
 
 enum class GrowthClass {
-  kGrowing,    // rises all the time, or since it began to, still at the end
+  kGrowing,    // rises from its begin to the end
+  kSteps,      // rises again and again, with pauses
   kPlateau,    // rose, and no longer does: a cache that has warmed up, a buffer that is full
   kSawTooth,   // rises and falls
   kOneOff,     // one step, or there from the beginning: a table made at the start
-  kUndecided,  // rises at the end, and too little of that was seen to say whether it goes on
+  kUndecided,  // a rise that is real, and may end or go on
   kNoise,      // nothing that the errors would let one see
 };
 std::string_view GrowthClassName(GrowthClass growth_class);
+// Of a leak: growing, or in steps.
+inline bool IsLeak(GrowthClass growth_class) {
+  return growth_class == GrowthClass::kGrowing || growth_class == GrowthClass::kSteps;
+}
 
 struct Growth {
   double slope = 0;       // per unit of time
   double half_width = 0;  // of its 95 % interval
   double since = 0;       // growing, undecided: the time from which on it rises, and slope and interval are of
+  double active = 0;      // of the time since then: how much had traffic, 0 … 1
+  double bound = 0;       // per unit of time: no leak is faster, 95 %; infinite with fewer than two snapshots
   GrowthClass growth_class = GrowthClass::kNoise;
   double lower() const { return slope - half_width; }
   double upper() const { return slope + half_width; }
 };
 
-inline constexpr size_t kLeastSnapshots = 5;
+// A rise takes three intervals to be one that goes on.
+inline constexpr size_t kLeastSnapshots = 4;
 
-// Snapshots, the oldest first; all of one length.
+// Snapshots, the oldest first; all vectors of one length or, where they may be, empty.
 struct Series {
   std::vector<double> times;
-  std::vector<double> values;     // what is in use
-  std::vector<double> variances;  // of these estimates, 0 = exact
-  std::vector<double> allocated;  // until then, never decreasing; empty: not known, all may have been turned over
+  std::vector<double> values;                   // what is in use
+  std::vector<double> variances;                // of these estimates, 0 = exact
+  std::vector<double> allocated = {};           // until then, never decreasing; empty: not known, all may have been turned over
+  std::vector<double> allocated_variances = {}; // of these estimates; empty: in proportion to what is in use
+  std::vector<double> traffic = {};             // what the whole process allocated until then; empty: not known
+  double sample = 0;                            // the weight of one sampled block, at least; 0: exact
+  size_t looked_at = 1;                         // series of the same process: each may be a false alarm
+  std::vector<double> objects = {};             // in use; empty: not known
+  // What of values[survivors_of] was born before times[i], and its variance; empty: not known.
+  std::vector<double> survivors = {}, survivor_variances = {};
+  size_t survivors_of = 0;
 };
 
-// Slopes are for each unit of `times`. With fewer than kLeastSnapshots everything is noise. More than 200 are thinned
-// evenly: the pairs grow as n².
+// Slopes are for each unit of `times`. More than 200 snapshots are thinned evenly.
 Growth FitGrowth(const Series& series);
 
 }  // namespace holdfast

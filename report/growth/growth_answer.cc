@@ -4,18 +4,36 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/value_units.h"
+#include "report/growth/rate_unit.h"
 #include "report/profiles/short_name.h"
 
 namespace holdfast {
 namespace {
 
-constexpr double kMuch = 0.1;    // of the memory in use: what rises undecidedly and is less does not matter
-constexpr double kMostly = 0.5;  // of a rise: whose it mostly is
+constexpr double kLittle = 0.01;  // of the memory in use: what rises undecidedly and is less does not matter
+constexpr double kMostly = 0.5;   // of a rise: whose it mostly is
 constexpr double kAllOfIt = 0.9;
+// Level: no leak takes more than this part of what is in use, in a day, or in what was seen where every allocation is known.
+constexpr double kHarmless = 0.05, kHoursADay = 24;
+constexpr int64_t kFinerBy = 8;
+constexpr double kAlone = 6;  // standard errors
 
 double RiseOf(const LeakSeries& series, const LeakSeries::Entry& entry) {
   return static_cast<double>(entry.bytes_now - series.BytesAt(entry, series.SnapshotAt(entry.bytes.since)));
+}
+
+bool LeaksAny(const std::vector<LeakSeries::Entry>& entries) {
+  return std::ranges::any_of(
+      entries, [](const LeakSeries::Entry& entry) { return !entry.suppressed && IsLeak(entry.bytes.growth_class); });
+}
+
+// "40KiB a minute": in a unit that fits the time that was seen.
+std::string RateText(double bytes_an_hour, double hours_seen) {
+  const RateUnit unit = RateUnitFor(hours_seen);
+  return fmt::format("{} {}", FormatSize(static_cast<int64_t>(std::min(9e18, std::ceil(bytes_an_hour / unit.an_hour)))),
+                     unit.words);
 }
 
 }  // namespace
@@ -24,45 +42,73 @@ std::string_view GrowsName(Grows grows) {
   switch (grows) {
     case Grows::kYes:
       return "growing";
+    case Grows::kSteps:
+      return "grows in steps";
     case Grows::kUndecided:
-      return "undecided";
+      return "cannot tell";
     case Grows::kNo:
       break;
   }
-  return "steady";
+  return "level";
 }
 
 GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries) {
   const Growth total = series.Total();
-  const auto now = static_cast<double>(series.TotalNow());
-  GrowthAnswer answer;
+  GrowthAnswer answer{.now = series.TotalNow()};
+  const auto now = static_cast<double>(answer.now);
   bool known = false;
   double since = total.since;
   for (const LeakSeries::Entry& entry : entries) {
-    const bool grows = entry.bytes.growth_class == GrowthClass::kGrowing;
-    const bool might = entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kMuch * now;
-    if (!grows && !might) continue;
+    const bool leaks = IsLeak(entry.bytes.growth_class);
+    const bool might =
+        entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now;
     known = known || entry.suppressed;
-    if (entry.suppressed || (!grows && answer.grows != Grows::kNo)) continue;
-    if (answer.grows != Grows::kYes) since = entry.bytes.since;  // of the surest of those that grow
-    answer.grows = grows ? Grows::kYes : Grows::kUndecided;
+    if (entry.suppressed) continue;
+    answer.bound = std::max(answer.bound, entry.bytes.bound);
+    if (!leaks && !might) continue;
+    // The first is the surest of those that grow.
+    if (!IsLeak(answer.grows)) {
+      since = entry.bytes.since;
+      answer.active = entry.bytes.active;
+    }
+    answer.rises = true;
+    answer.grows = std::max(answer.grows, !leaks                                              ? Grows::kUndecided
+                                          : entry.bytes.growth_class == GrowthClass::kGrowing ? Grows::kYes
+                                                                                              : Grows::kSteps);
   }
-  if (total.growth_class == GrowthClass::kGrowing || total.growth_class == GrowthClass::kUndecided) {
+  if (!known) answer.bound = std::max(answer.bound, total.bound);
+  // The sum of many courses looks steadier than each: alone it takes more errors to be a leak.
+  const bool total_leaks =
+      IsLeak(total.growth_class) && (IsLeak(answer.grows) || total.slope >= kAlone / 1.96 * total.half_width);
+  if (!known && (IsLeak(total.growth_class) || total.growth_class == GrowthClass::kUndecided)) {
+    if (total_leaks && !IsLeak(answer.grows)) {
+      answer.grows = total.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
+      answer.active = total.active;
+    }
+    if (answer.grows == Grows::kNo) answer.grows = Grows::kUndecided;
+    answer.rises = true;
     since = total.since;
-    const bool surely = total.growth_class == GrowthClass::kGrowing;
-    if (!known && answer.grows != Grows::kYes) answer.grows = surely ? Grows::kYes : Grows::kUndecided;
+  }
+  if (answer.grows == Grows::kNo) {
+    const double hours = series.exact() ? series.Hours() : kHoursADay;
+    if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
   if (answer.grows == Grows::kNo) return answer;
+  if (series.evidence() < kLeastSnapshots) answer.more_snapshots = kLeastSnapshots - series.evidence();
+  answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
+  answer.more_hours = series.Hours();
+  if (!answer.rises) return answer;
   const uint32_t first = series.SnapshotAt(since);
   answer.before = series.TotalAt(first);
-  answer.now = series.TotalNow();
   answer.hours = series.Hours() - since;
   answer.more_hours = std::max(answer.hours, series.Hours() / 4);
   const LeakSeries::Entry* largest = nullptr;
   int64_t largest_rise = 0;
   for (const LeakSeries::Entry& entry : entries) {
     const int64_t rise = entry.bytes_now - series.BytesAt(entry, first);
-    if (rise <= largest_rise) continue;
+    // What only comes and goes is not the one that grows.
+    const bool takes_part = !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
+    if (rise <= largest_rise || !takes_part) continue;
     largest_rise = rise;
     largest = &entry;
   }
@@ -78,17 +124,36 @@ std::string_view WhoseWord(const GrowthAnswer& answer) {
   return answer.share >= kAllOfIt ? "by" : "mostly by";
 }
 
-std::string TextOf(const GrowthAnswer& answer) {
+std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
   std::string text = std::string(GrowsName(answer.grows)) + ": ";
-  if (answer.grows == Grows::kNo) return text + "nothing rises all the time";
-  text += answer.now > answer.before ? fmt::format("{} → {} in {}, still rising", FormatSize(answer.before),
-                                                   FormatSize(answer.now), HoursText(answer.hours))
-                                     : FormatSize(answer.now) + " in use, and no more than before";
-  if (const std::string_view by = WhoseWord(answer); !by.empty())
-    text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
-  if (answer.grows == Grows::kUndecided)
-    text += fmt::format("; another {} will tell, or a smaller --heap-interval", HoursText(answer.more_hours));
-  return text;
+  const bool bounded = std::isfinite(answer.bound);
+  const std::string bound =
+      answer.bound <= 0 ? "nothing that stays" : fmt::format("at most {} (95 %)", RateText(answer.bound, hours_seen));
+  if (answer.grows == Grows::kNo) return text + (answer.bound <= 0 ? "nothing grows" : "a leak is " + bound);
+  if (answer.rises) {
+    text += answer.now > answer.before ? fmt::format("{} → {} in {}, still rising", FormatSize(answer.before),
+                                                     FormatSize(answer.now), HoursText(answer.hours))
+                                       : FormatSize(answer.now) + " in use, and no more than before";
+    if (const std::string_view by = WhoseWord(answer); !by.empty())
+      text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
+    constexpr double kAlways = 0.9;
+    if (IsLeak(answer.grows) && answer.active < kAlways && answer.active > 0 && answer.hours > 0 &&
+        answer.now > answer.before) {
+      const double rate = static_cast<double>(answer.now - answer.before) / answer.hours / answer.active;
+      text += fmt::format("; {} while there is traffic", RateText(rate, hours_seen));
+    }
+  } else {
+    text += bounded ? "a leak is " + bound : "there is one snapshot";
+  }
+  if (answer.grows != Grows::kUndecided) return text;
+  std::vector<std::string> missing;
+  if (answer.more_snapshots > 0)
+    missing.push_back(
+        fmt::format("{} more snapshot{}", answer.more_snapshots, answer.more_snapshots == 1 ? "" : "s"));
+  if (answer.more_hours > 0) missing.push_back("another " + HoursText(answer.more_hours));
+  if (answer.smaller_interval > 0)
+    missing.push_back("--heap-interval " + FormatSize(answer.smaller_interval));
+  return missing.empty() ? text : fmt::format("{}; {} will tell", text, fmt::join(missing, " or "));
 }
 
 std::string HoursText(double hours) {

@@ -1,6 +1,7 @@
 #include "report/growth/leak_series.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "absl/hash/hash.h"
@@ -12,6 +13,36 @@ namespace holdfast {
 namespace {
 
 constexpr double kNanosAnHour = 3600e9;
+constexpr double kKnownAges = 0.5;  // of what is in use: with fewer ages nothing is said of survivors
+
+uint64_t CountOf(std::string_view text) {
+  uint64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
+
+// A bucket of ages that begins before a snapshot and ends after it counts as before: never too few survivors.
+void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
+  double known = 0;
+  for (const double bytes : ages.bytes) known += bytes;
+  const auto at = std::ranges::find(series->times, hours);
+  if (at == series->times.end()) return;
+  series->survivors_of = static_cast<size_t>(at - series->times.begin());
+  if (known < kKnownAges * series->values[series->survivors_of]) return;
+  for (const double time : series->times) {
+    const double age = std::max(0.0, (hours - time) * kNanosAnHour);
+    double bytes = 0, variance = 0;
+    for (int i = 0; i < kAgeBuckets; ++i) {
+      if (static_cast<double>(kAgeBucketEdges.ns[i]) < age) continue;
+      bytes += ages.bytes[i];
+      variance += ages.variances[i];
+    }
+    series->survivors.push_back(bytes);
+    series->survivor_variances.push_back(variance);
+  }
+}
 
 }  // namespace
 
@@ -41,7 +72,13 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   auto plumbing = Plumbing::Make(profile, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.time_nanos, file.path});
+  snapshots_.push_back({file.time_nanos, file.path, profile.CommentValue("moment") == "after exit handlers",
+                        CountOf(profile.CommentValue("unchanged snapshots"))});
+  if (!threads) {
+    for (const Interval& interval : IntervalsOf(profile)) {
+      if (interval.unit == "bytes") interval_ = std::max(interval_, interval.mean);
+    }
+  }
   std::vector<StringId> names;  // of each node: nodes differ from file to file
   std::vector<bool> suppressed;
   for (const FrameNode& node : stacks->nodes()) {
@@ -57,6 +94,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   totals_.emplace_back(snapshot, Point());
   for (size_t i = 0; i < stacks->size(); ++i) {
     const auto frames = stacks->FramesOf(i);
+    // What libc maps for its heaps, the heap profile has by who allocates there.
+    if (!frames.empty() && IsOfLibcHeaps(stacks->nodes()[frames[0]].name)) continue;
     const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
     uint64_t key = 0;
     for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
@@ -77,6 +116,10 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
         point->bytes_allocated = WrappedSum(point->bytes_allocated, stacks->ValuesOf(i)[2]);
         point->objects_allocated = WrappedSum(point->objects_allocated, stacks->ValuesOf(i)[3]);
       }
+      if (turnover) {
+        point->bytes_allocated_variance += stacks->VarianceOf(i, 2);
+        point->objects_allocated_variance += stacks->VarianceOf(i, 3);
+      }
       point->bytes_variance += stacks->VarianceOf(i, 0);
       point->objects_variance += stacks->VarianceOf(i, 1);
     }
@@ -88,9 +131,14 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   const auto alive = FindMetric(*file.profile, "alive_space");
   if (!alive.ok()) return alive.status();
   if (!ages_.empty() && file.time_nanos < ages_time_) return absl::OkStatus();
+  // Ages after the exit handlers are those of what the handlers left.
+  const std::vector<uint32_t> order = ByTime();
+  if (std::ranges::none_of(order, [&](uint32_t i) { return snapshots_[i].time == file.time_nanos; }))
+    return absl::OkStatus();
   StackOptions options = options_;
   options.fold_plumbing = false;
-  const auto stacks = FilteredStacks::Build(file.profile, {*alive}, options);
+  const std::vector<double> variances = VariancesOf(*file.profile);
+  const auto stacks = FilteredStacks::Build(file.profile, {*alive}, options, variances);
   if (!stacks.ok()) return stacks.status();
   ages_.clear();
   ages_time_ = file.time_nanos;
@@ -105,7 +153,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
       key = absl::HashOf(key, names[node]);
     for (const Profile::Label& label : file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)])) {
       if (file.profile->strings[label.key] == "age")
-        ages_[key].bytes[AgeBucket(label.number)] += static_cast<double>(bytes);
+        ages_[key].Add(AgeBucket(label.number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
     }
   }
   return absl::OkStatus();
@@ -113,7 +161,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
 
 AliveAges LeakSeries::AgesOf(const Entry& entry) const {
   const std::vector<uint32_t> order = ByTime();
-  if (order.empty() || snapshots_[order.back()].first != ages_time_) return {};
+  if (order.empty() || snapshots_[order.back()].time != ages_time_) return {};
   const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
   const auto found = ages.find(entry.key);
   return found == ages.end() ? AliveAges() : found->second;
@@ -136,34 +184,71 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::vector<uint32_t> order(snapshots_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
+  if (IsAfterExitHandlers(order)) order.pop_back();
   return order;
 }
 
+// Snapshots that have nothing new are not written; the next file counts them.
+std::vector<double> LeakSeries::UnchangedUntil(const std::vector<uint32_t>& order) const {
+  std::vector<double> until(order.size());
+  for (size_t i = 1; i < order.size(); ++i) {
+    const auto unwritten = static_cast<double>(snapshots_[order[i]].unchanged);
+    if (unwritten <= 0) continue;
+    const double before = HoursOf(order[i - 1], order), now = HoursOf(order[i], order);
+    until[i] = before + (now - before) * unwritten / (unwritten + 1);
+  }
+  return until;
+}
+
+// Says whether exit handlers may have freed what the newest snapshot lacks.
+bool LeakSeries::IsAfterExitHandlers(const std::vector<uint32_t>& order) const {
+  return order.size() >= 2 && snapshots_[order.back()].after_exit_handlers;
+}
+
 double LeakSeries::Hours() const {
-  if (snapshots_.empty()) return 0;
-  const auto [first, last] = std::minmax_element(snapshots_.begin(), snapshots_.end());
-  return static_cast<double>(last->first - first->first) / kNanosAnHour;
+  const std::vector<uint32_t> order = ByTime();
+  return order.empty() ? 0 : HoursOf(order.back(), order);
 }
 
 double LeakSeries::HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const {
-  return static_cast<double>(snapshots_[snapshot].first - snapshots_[order[0]].first) / kNanosAnHour;
+  return static_cast<double>(snapshots_[snapshot].time - snapshots_[order[0]].time) / kNanosAnHour;
 }
 
-Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const {
+Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
+                       size_t looked_at) const {
   Series series;
-  Point point;
-  for (const uint32_t snapshot : order) {
-    // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
-    const Point before = std::exchange(point, PointOf(points, snapshot));
-    point.bytes_allocated = std::max(point.bytes_allocated, before.bytes_allocated);
-    point.objects_allocated = std::max(point.objects_allocated, before.objects_allocated);
-    series.times.push_back(HoursOf(snapshot, order));
+  series.looked_at = looked_at;
+  Point point, all;
+  const std::vector<double> unchanged = UnchangedUntil(order);
+  const auto add = [&](double hours) {
+    series.times.push_back(hours);
     series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
     series.variances.push_back(objects ? point.objects_variance : point.bytes_variance);
-    if (turnover_known_) {
-      series.allocated.push_back(static_cast<double>(objects ? point.objects_allocated : point.bytes_allocated));
-    }
+    series.objects.push_back(static_cast<double>(point.objects));
+    if (!turnover_known_) return;
+    series.allocated.push_back(static_cast<double>(objects ? point.objects_allocated : point.bytes_allocated));
+    series.allocated_variances.push_back(objects ? point.objects_allocated_variance : point.bytes_allocated_variance);
+    series.traffic.push_back(static_cast<double>(objects ? all.objects_allocated : all.bytes_allocated));
+  };
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (unchanged[i] > 0) add(unchanged[i]);
+    // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
+    const auto take = [&](const Points& from, Point* to) {
+      const Point before = std::exchange(*to, PointOf(from, order[i]));
+      to->bytes_allocated = std::max(to->bytes_allocated, before.bytes_allocated);
+      to->objects_allocated = std::max(to->objects_allocated, before.objects_allocated);
+      to->bytes_allocated_variance = std::max(to->bytes_allocated_variance, before.bytes_allocated_variance);
+      to->objects_allocated_variance = std::max(to->objects_allocated_variance, before.objects_allocated_variance);
+    };
+    take(points, &point);
+    take(totals_, &all);
+    add(HoursOf(order[i], order));
   }
+  if (!exact()) {
+    const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
+    series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
+  }
+  if (ages != nullptr && !objects) AddSurvivors(*ages, static_cast<double>(ages_time_ - snapshots_[order[0]].time) / kNanosAnHour, &series);
   return FitGrowth(series);
 }
 
@@ -206,6 +291,8 @@ void LeakSeries::Fold() const {
       both.objects = WrappedSum(both.objects, a->second.objects);
       both.bytes_allocated = WrappedSum(both.bytes_allocated, a->second.bytes_allocated);
       both.objects_allocated = WrappedSum(both.objects_allocated, a->second.objects_allocated);
+      both.bytes_allocated_variance += a->second.bytes_allocated_variance;
+      both.objects_allocated_variance += a->second.objects_allocated_variance;
       both.bytes_variance += a->second.bytes_variance;
       both.objects_variance += a->second.objects_variance;
       ++a;
@@ -219,15 +306,20 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const std::vector<uint32_t> order = ByTime();
   if (options_.fold_plumbing) Fold();
+  const bool ages_known = !ages_.empty();
+  const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
+  const size_t looked_at = Shown().size();
   for (const auto& [key, stack] : Shown()) {
     const Point now = PointOf(stack.points, order.back());
-    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false), Fit(stack.points, order, true),
-                       now.bytes, now.objects});
+    const auto found = ages.find(key);
+    static const AliveAges kNone;
+    const AliveAges* of = ages_known ? (found == ages.end() ? &kNone : &found->second) : nullptr;
+    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false, of, looked_at),
+                       Fit(stack.points, order, true, of, looked_at), now.bytes, now.objects});
   }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
-    const bool a_grows = a.bytes.growth_class == GrowthClass::kGrowing,
-               b_grows = b.bytes.growth_class == GrowthClass::kGrowing;
+    const bool a_grows = IsLeak(a.bytes.growth_class), b_grows = IsLeak(b.bytes.growth_class);
     if (a_grows != b_grows) return a_grows;
     if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
     if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
@@ -250,7 +342,12 @@ std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const
   return course;
 }
 
-Growth LeakSeries::Total() const { return Fit(totals_, ByTime(), false); }
+Growth LeakSeries::Total() const {
+  const std::vector<uint32_t> order = ByTime();
+  AliveAges all;
+  for (const auto& [key, ages] : ages_) all.Add(ages);
+  return Fit(totals_, order, false, ages_.empty() ? nullptr : &all, 1);
+}
 
 int64_t LeakSeries::TotalNow() const {
   const std::vector<uint32_t> order = ByTime();

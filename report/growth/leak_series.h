@@ -1,9 +1,9 @@
-// What each stack of a process has in use in each snapshot, as series: report/growth/growth.h fits a line to each and says
-// what kind of series it is. A stack is the names of its functions (`depth`: only of the innermost so many), so that it is
+// What each stack of a process has in use in each snapshot, as series: report/growth/growth.h says of each whether it grows. A stack is the names of its functions (`depth`: only of the innermost so many), so that it is
 // the same in every snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
 #ifndef HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 #define HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -39,7 +39,12 @@ class LeakSeries {
   // Of its lifetimes profile: since when what is in use has been. Known is that of the newest snapshot alone.
   absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
+  // Those that are evidence: what is in use after the handlers of exit were called is not what the program held.
+  size_t evidence() const { return ByTime().size(); }
   double Hours() const;
+  // Mean bytes between samples; 1: every allocation is known.
+  int64_t interval() const { return interval_; }
+  bool exact() const { return interval_ <= 1; }
 
   // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
   std::vector<Entry> Entries() const;
@@ -61,10 +66,11 @@ class LeakSeries {
     int64_t bytes = 0, objects = 0;                      // in use
     int64_t bytes_allocated = 0, objects_allocated = 0;  // until then
     double bytes_variance = 0, objects_variance = 0;
+    double bytes_allocated_variance = 0, objects_allocated_variance = 0;
   };
   // By snapshot, in the order in which they were added. A stack may be missing in some.
   using Points = std::vector<std::pair<uint32_t, Point>>;
-  // A million stacks of 30 functions: 64 + 120 bytes each, and 56 for each snapshot.
+  // A million stacks of 30 functions: 64 + 120 bytes each, and 72 for each snapshot.
   struct Stack {
     uint64_t first_frame = 0;  // in frames_
     uint32_t frames = 0;
@@ -84,12 +90,24 @@ class LeakSeries {
   uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
   std::vector<uint32_t> ByTime() const;
   double HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const;
-  Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects) const;
+  // `ages`: of what was in use at ages_time_; null: not known. `looked_at`: how many series are.
+  Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
+             size_t looked_at) const;
+  // For each of `order`: hours until which what is in use was as in the one before, as no file was written; 0: not known.
+  std::vector<double> UnchangedUntil(const std::vector<uint32_t>& order) const;
+  bool IsAfterExitHandlers(const std::vector<uint32_t>& order) const;
 
   StackOptions options_;
   size_t depth_;
   const Suppressions* suppressions_;
-  std::vector<std::pair<int64_t, std::string>> snapshots_;  // time, path
+  struct Taken {
+    int64_t time = 0;
+    std::string path;
+    bool after_exit_handlers = false;
+    uint64_t unchanged = 0;  // snapshots since the one before that were not written
+    auto operator<=>(const Taken&) const = default;
+  };
+  std::vector<Taken> snapshots_;
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;
@@ -103,6 +121,7 @@ class LeakSeries {
   mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_;
   Points totals_;
   bool turnover_known_ = true;
+  int64_t interval_ = 1;  // the largest of all snapshots
 };
 
 }  // namespace holdfast

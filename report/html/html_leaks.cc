@@ -64,7 +64,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     const std::vector<LeakSeries::Entry> entries = series.Entries();
     growths.answer = AnswerOf(series, entries);
     for (const LeakSeries::Entry& entry : entries) {
-      if (entry.bytes.growth_class == GrowthClass::kGrowing) {
+      if (IsLeak(entry.bytes.growth_class)) {
         if (growths.growing++ >= kMostGrowing) continue;
       } else if (others++ >= kMostOthers) {
         break;  // those that grow come first

@@ -3,12 +3,14 @@
 import type { Report } from "./data";
 import { formatDuration } from "./units";
 
-export type Shape = "growing" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
+export type Shape = "growing" | "steps" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
 
 /** Whether a process grows: report/growth/growth_answer.h decides it, for `holdfast leaks` and for the page. */
 export interface GrowthAnswer {
-  grows: "growing" | "undecided" | "steady";
-  // Unless it is steady: bytes in use before the rise, how long it took, and whose the largest part is, innermost first.
+  grows: "growing" | "grows in steps" | "cannot tell" | "level";
+  text: string; // the answer as `holdfast leaks` prints it
+  rises: boolean; // something surely does, and cannot tell: it may stop
+  // Where something rises: bytes in use before the rise, how long it took, and whose the largest part is, innermost first.
   before: number;
   hours: number;
   largest: number[];
@@ -52,16 +54,18 @@ export function rateUnit(growths: Growth[]): { anHour: number; words: string } {
   return minutes >= 1 ? { anHour: 60, words: "a minute" } : { anHour: 3600, words: "a second" };
 }
 
-/** The process of which there is most to say: one that grows, else one of which it is undecided. */
+/** The process of which there is most to say: one that grows, else one of which nobody can tell. */
 export function worst(growths: Growth[]): Growth | undefined {
-  const rank = ({ answer }: Growth) => (answer.grows === "growing" ? 2 : answer.grows === "undecided" ? 1 : 0);
+  const rank = ({ answer }: Growth) => ["level", "cannot tell", "grows in steps", "growing"].indexOf(answer.grows);
   return [...growths].sort((a, b) => rank(b) - rank(a) || b.now - b.answer.before - (a.now - a.answer.before))[0];
 }
+
+export const isLeak = ({ shape }: { shape: Shape }): boolean => shape === "growing" || shape === "steps";
 
 /** Growing ones first, by the lower end of the interval; then by what they hold. */
 export function findLeaks(growths: Growth[]): Leak[] {
   const leaks = growths.flatMap((growth) => growth.stacks);
-  const grows = (leak: Leak) => (leak.shape === "growing" ? 1 : 0);
+  const grows = (leak: Leak) => (isLeak(leak) ? 1 : 0);
   const low = (leak: Leak) => leak.slope - leak.halfWidth;
   return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));
 }

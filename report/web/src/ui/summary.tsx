@@ -5,7 +5,7 @@ import { allWasFreed, isMemory, metricHelp } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
-import { rateUnit, worst } from "../core/leaks";
+import { isLeak, rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
 import { heldKinds, lockedFutexes, lockSide, singleLocks } from "./views/lock_data";
 
@@ -113,12 +113,12 @@ function findings(app: App): Finding[] {
   return found.slice(0, 5);
 }
 
-/** Whose memory grows; else what rises undecidedly, or that nothing does. */
+/** Whose memory grows; else the answer, with its bound. */
 function growthFinding(app: App): Finding {
   const { model, state } = app;
   const whole = model.isPart(state) ? ", over the whole run" : "";
   const open = () => app.set({ view: "leaks" });
-  const first = model.leaks(state).find((leak) => leak.shape === "growing");
+  const first = model.leaks(state).find(isLeak);
   if (first !== undefined) {
     // What was seen; what it makes in an hour, Leaks says.
     const rising = worst(model.growths(state))!;
@@ -132,14 +132,8 @@ function growthFinding(app: App): Finding {
     return { title: "Growth", text, tone: "warn", open };
   }
   const rising = worst(model.growths(state));
-  if (rising === undefined || rising.answer.grows === "steady") return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
-  const text = (
-    <>
-      <Rise app={app} growth={rising} />
-      {whole}
-    </>
-  );
-  return { title: rising.answer.grows === "growing" ? "Growth" : "Growth undecided", text, tone: "warn", open };
+  if (rising === undefined) return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
+  return { title: "Growth", text: `${rising.answer.text}${whole}`, tone: rising.answer.grows === "level" ? "good" : "warn", open };
 }
 
 function verbOf(kind: string, name: string): string {
@@ -173,8 +167,8 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const growths = model.growths(state);
     if (growths.length === 0) return null;
     const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
-    const undecided = growths.some(({ answer }) => answer.grows !== "steady");
-    const surest = model.leaks(state).find(({ shape }) => shape === "growing");
+    const undecided = growths.some(({ answer }) => answer.grows !== "level");
+    const surest = model.leaks(state).find(isLeak);
     const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);

@@ -1,10 +1,11 @@
 // Stacks ranked by how surely and how fast what they hold grows.
 import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
-import { hoursText, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { hoursText, isLeak, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 
 const shapeHelp: Record<Shape, string> = {
-  growing: "rises all the time, and still at the end",
+  growing: "rises, and still at the end",
+  steps: "rises again and again, with pauses",
   plateau: "rose, and no longer does: a cache that has warmed up",
   "saw-tooth": "rises and falls: a queue, a buffer that is emptied",
   "one-off": "one step, or there from the beginning: a table made at the start",
@@ -101,7 +102,7 @@ export function LeaksView({ app }: { app: App }) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>Growth needs at least five snapshots of one process.</b>
+          <b>Growth needs at least four snapshots of one process.</b>
         </p>
         <p>
           Let the program run longer, or take them more often: <code>holdfast run --snapshot-every 10s -- …</code>, then make the report of
@@ -115,7 +116,7 @@ export function LeaksView({ app }: { app: App }) {
   const matches = model.matches(state.search);
   const isFiltered = state.chips.length > 0 || matches !== null;
   const leaks = model.leaks(state).filter(({ stack }) => model.passes(state, stack) && (matches === null || stack.some((fn) => matches[fn] === 1)));
-  const listed = leaks.filter((leak) => leak.shape === "growing");
+  const listed = leaks.filter((leak) => isLeak(leak));
   const growing = isFiltered ? listed.length : growths.reduce((sum, growth) => sum + growth.growing, 0);
   const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
   const ages = shown.some(({ halfAge }) => halfAge >= 0);
@@ -129,15 +130,13 @@ export function LeaksView({ app }: { app: App }) {
             {growing > 1 ? ", together" : ""} by {formatSigned(all / anHour, "bytes")} {words}.
             {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
           </>
-        ) : rising !== undefined && rising.answer.grows !== "steady" && !isFiltered ? (
+        ) : rising !== undefined && rising.answer.grows !== "level" && !isFiltered ? (
           <>
-            {rising.answer.grows === "undecided" && <b>Undecided: </b>}
-            <Rise app={app} growth={rising} />. No stack grows surely. {rising.answer.grows === "undecided" && "More snapshots, or a smaller --heap-interval, will tell. "}
-            Those that hold most:
+            <b>No stack grows surely.</b> {rising.answer.text}. Those that hold most:
           </>
         ) : (
           <>
-            <b>No stack grows all the time.</b> Those that hold most:
+            <b>No stack grows all the time.</b> {rising !== undefined && !isFiltered && `${rising.answer.text}. `}Those that hold most:
           </>
         )}
       </p>
@@ -151,8 +150,8 @@ export function LeaksView({ app }: { app: App }) {
       ))}
       <table class="data" data-testid="leaks">
         <caption>
-          As <code>holdfast leaks</code> prints it. Slope: the median over all pairs of snapshots (Theil–Sen), ± its 95 % interval. A short run
-          proves little.
+          As <code>holdfast leaks</code> prints it. Slope: what more is in use than when the rise began, ± its 95 % interval. A short run proves
+          little.
         </caption>
         <thead>
           <tr>
