@@ -18,6 +18,7 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast check --max 'inuse_space:ParseJson=10MB' --max 'alloc_space=2GB' holdfast.app.4242\n"
       "  holdfast check --budgets budgets.txt --markdown --junit holdfast.xml holdfast.app.4242 >comment.md\n"
       "  holdfast check --base main.heap.pb.gz --fail-above 5% --markdown branch.heap.pb.gz\n"
+      "  holdfast check --max-growth 1MiB/h holdfast.app.4242\n"
       "\n"
       "Exit status 0: every budget is kept. 1: one is not. 2: wrong usage. 3: the files cannot be read; that is no\n"
       "verdict.\n");
@@ -51,6 +52,10 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
   check
       ->add_option("--fail-above", options->fail_above, "Fail when the total or a function has grown by more than this")
       ->type_name("PERCENT");
+  check
+      ->add_option("--max-growth", options->max_growth,
+                   "Fail when what leaks, as holdfast leaks finds it over the snapshots, grows faster")
+      ->type_name("SIZE/TIME");
   check->add_option("--format", options->view.format, "text, markdown or junit")
       ->type_name("FORMAT")
       ->capture_default_str();

@@ -14,6 +14,7 @@
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
 #include "report/comparisons/check_formats.h"
+#include "report/comparisons/leaks.h"
 #include "report/comparisons/profile_diff.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/zero_profile.h"
@@ -187,6 +188,41 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
   return absl::OkStatus();
 }
 
+// "1MiB/h": bytes an hour.
+absl::StatusOr<double> ParseRate(const std::string& text) {
+  const size_t slash = text.rfind('/');
+  const std::string unit = slash == std::string::npos ? "" : text.substr(slash + 1);
+  const double an_hour = unit == "s" ? 3600 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 1 : unit == "d" ? 1.0 / 24 : 0;
+  const auto size = ParseByteSize(text.substr(0, slash));
+  if (an_hour == 0 || !size.ok())
+    return absl::InvalidArgumentError(fmt::format("--max-growth {}: not a rate. Write SIZE/TIME, such as 1MiB/h; TIME is s, min, h or d.", text));
+  return static_cast<double>(*size) * an_hour;
+}
+
+// What leaks has to be slower. What may leak, faster, is uncertain.
+absl::Status LookAtLeaks(const CheckOptions& options, double limit, std::ostream& err, std::vector<Outcome>* outcomes) {
+  LeaksOptions leaks{.view = options.view};
+  leaks.view.stacks.fold_plumbing = true;
+  const auto growths = FindGrowth(leaks, err);
+  if (!growths.ok()) return growths.status();
+  const auto rate = [](double bytes) {
+    return FormatSize(static_cast<int64_t>(std::clamp(std::round(bytes), -9e18, 9e18))) + "/h";
+  };
+  for (const ProgramGrowth& growth : *growths) {
+    const bool leak = IsLeak(growth.answer.grows);
+    Outcome outcome{.name = fmt::format("growth {}{}", growth.program, growth.kind == "heap" ? "" : ", " + growth.kind),
+                    .value = leak ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
+                             : std::isfinite(growth.answer.bound)
+                                 ? "at most " + rate(growth.answer.bound)
+                                 : "not known: too few snapshots",
+                    .limit = options.max_growth};
+    outcome.failed = leak && growth.slope > limit;
+    outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(growth.answer.bound <= limit);
+    outcomes->push_back(std::move(outcome));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) {
@@ -196,10 +232,11 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take text, markdown or junit.", format)),
         err);
   }
-  if (options.max.empty() && options.max_optional.empty() && options.budgets.empty() && options.fail_above.empty()) {
+  if (options.max.empty() && options.max_optional.empty() && options.budgets.empty() && options.fail_above.empty() &&
+      options.max_growth.empty()) {
     return Failed(
         absl::InvalidArgumentError("check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, --budgets FILE, "
-                                   "or --base FILE and --fail-above 5%."),
+                                   "--max-growth 1MiB/h, or --base FILE and --fail-above 5%."),
         err);
   }
   if (options.fail_above.empty() != options.base.empty()) {
@@ -239,6 +276,11 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
     const auto percent = ParsePercent(options.fail_above);
     if (!percent.ok()) return Failed(percent.status(), err);
     if (const auto looked = LookAtGrowth(options, *percent, err, &outcomes); !looked.ok()) return Failed(looked, err);
+  }
+  if (!options.max_growth.empty()) {
+    const auto limit = ParseRate(options.max_growth);
+    if (!limit.ok()) return Failed(limit.status(), err);
+    if (const auto looked = LookAtLeaks(options, *limit, err, &outcomes); !looked.ok()) return Failed(looked, err);
   }
   const std::string text = format == "markdown" ? CheckMarkdown(outcomes)
                            : format == "junit"  ? CheckJunit(outcomes)

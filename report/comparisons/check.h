@@ -6,6 +6,7 @@
 //   --max-optional …                     the same for a function that need not be there: where none matches, --max fails
 //   --base FILE --fail-above 5%          no function that matters (1 % of the base or of the head) has grown by more,
 //                                        beyond the sampling error; nor has the total
+//   --max-growth 1MiB/h                  what leaks, as `holdfast leaks` finds it, is slower
 // The estimate is what counts; a result whose 95 % interval holds the budget is marked as uncertain.
 #ifndef HOLDFAST_REPORT_COMPARISONS_CHECK_H_
 #define HOLDFAST_REPORT_COMPARISONS_CHECK_H_
@@ -24,6 +25,7 @@ struct CheckOptions {
   std::vector<std::string> budgets = {};  // files of budgets
   std::vector<std::string> base = {};
   std::string fail_above = "";  // percent
+  std::string max_growth = "";  // SIZE/TIME
   std::string output = "-";
   std::string junit = "";  // also to this file
 };

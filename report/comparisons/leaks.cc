@@ -35,6 +35,7 @@ namespace {
 constexpr size_t kStackCell = 12;
 constexpr size_t kHalfCell = 7;
 constexpr int kCannotTell = 4;  // exit status
+constexpr size_t kLeastFamily = 3;
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -109,6 +110,7 @@ class Finder {
         continue;
       }
       const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
+      family_of_.try_emplace(key, FamilyOf(described));
       if (const auto newest = newest_[key];
           newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
         newest_[key] = described.profile;
@@ -116,6 +118,16 @@ class Finder {
       const auto [series, added] = processes_.try_emplace(
           key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
+    }
+    // A kind without a file of a later snapshot, of which other kinds have one, did not change until then.
+    std::map<std::string, int64_t> newest;
+    for (const auto* all : {&processes_, &threads_}) {
+      for (const auto& [key, named] : *all) newest[key.first] = std::max(newest[key.first], named.second.NewestEvidence());
+    }
+    for (auto* all : {&processes_, &threads_}) {
+      for (auto& [key, named] : *all) {
+        if (!key.first.empty()) named.second.LastsUntil(newest[key.first]);
+      }
     }
     for (const auto& [process, ages] : ages_) {
       if (const auto series = processes_.find({process, "heap"}); series != processes_.end()) {
@@ -150,6 +162,25 @@ class Finder {
 
   bool empty() const { return processes_.empty() && threads_.empty(); }
 
+  std::vector<ProgramGrowth> Growths() const {
+    std::vector<ProgramGrowth> growths;
+    for (const auto& [whose, program, kind, series] : Choose().series) {
+      const std::vector<LeakSeries::Entry> entries = series->Entries();
+      ProgramGrowth growth{.program = program, .kind = kind, .answer = AnswerOf(*series, entries), .hours = series->Hours()};
+      double variance = 0;
+      for (const LeakSeries::Entry& entry : entries) {
+        if (entry.suppressed || !IsLeak(entry.bytes.growth_class)) continue;
+        growth.slope += entry.bytes.slope;
+        variance += entry.bytes.half_width * entry.bytes.half_width;
+      }
+      growth.half_width = std::sqrt(variance);
+      if (const Growth total = series->Total(); growth.slope <= 0 && IsLeak(growth.answer.grows))
+        growth.slope = total.slope, growth.half_width = total.half_width;
+      growths.push_back(std::move(growth));
+    }
+    return growths;
+  }
+
   // The worst of all processes' answers.
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
@@ -173,16 +204,13 @@ class Finder {
     double leak_slope = 0;
     Grows worst = Grows::kNo;
     bool ages_known = false;
-    for (const auto& [whose, named] : processes_) {
-      const auto& [process, kind] = whose;
-      const auto& [program, series] = named;
-      if (!Counts(series)) {
-        ++fewer;
-        continue;
-      }
+    const Judged judged = Choose();
+    fewer = judged.left_out;
+    for (const auto& [whose, program, kind, chosen] : judged.series) {
+      const LeakSeries& series = *chosen;
       const Growth total = series.Total();
       table.header.push_back(fmt::format("program  {}{}: {} snapshots over {}", program,
-                                         kind == "heap" ? "" : fmt::format(", {} profiles", kind), series.snapshots(),
+                                         kind == "heap" ? "" : fmt::format(", {} profiles", kind), series.evidence(),
                                          HoursText(series.Hours())));
       table.header.push_back(fmt::format(
           "in use   {}, {} ± {} {} ({})", FormatSize(series.TotalNow()), SignedSize(total.slope / rate.an_hour),
@@ -194,6 +222,9 @@ class Finder {
       const std::vector<LeakSeries::Entry> entries = series.Entries();
       const GrowthAnswer answer = AnswerOf(series, entries);
       table.header.push_back("answer   " + TextOf(answer, series.Hours()));
+      // Of a run that was too short for growth, but known exactly: what it held at its end.
+      const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
+      if (at_end) table.header.push_back("end      in use at the last moment before exit handlers, by stack:");
       if (const std::string how = HowToNameIn(whose); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
@@ -206,7 +237,7 @@ class Finder {
         if (grows) {
           ++leaks;
           process_leaks += entry.bytes.slope;
-        } else if (!options_.all) {
+        } else if (!options_.all && !(at_end && entry.bytes_now > 0 && !IsOfStartUp(series.FramesOf(entry)))) {
           continue;
         }
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
@@ -279,11 +310,78 @@ class Finder {
     return all.size();
   }
 
+  // One program, of one build, in however many processes.
+  static std::string FamilyOf(const ProfileFile& file) {
+    const Profile& profile = *file.profile;
+    const std::string name = file.program.substr(0, file.program.find(" (pid "));
+    return profile.mappings.empty() ? name
+                                    : name + "\n" + std::string(profile.strings[profile.mappings[0].build_id]);
+  }
+
+  // What the loader and libstdc++ allocate before main for as long as the process lives, such as the emergency pool for exceptions.
+  static bool IsOfStartUp(const std::vector<std::string>& frames) {
+    constexpr std::string_view kLoader[] = {"_dl_init", "call_init", "_dl_start_user", "_dl_start", "_dl_relocate_object"};
+    return std::ranges::all_of(frames, [&](const std::string& frame) {
+      return std::ranges::any_of(kLoader, [&](std::string_view name) { return frame.starts_with(name); }) ||
+             frame.starts_with("_GLOBAL__sub_I_") || frame.starts_with("__gnu_cxx::") || frame.find("ld-linux") != std::string::npos;
+    });
+  }
+
+  // What is judged: processes, or where each lives for too short a time, their families.
+  struct Judged {
+    struct One {
+      OfKind whose;
+      std::string program, kind;
+      std::shared_ptr<const LeakSeries> series;
+    };
+    std::vector<One> series;
+    size_t left_out = 0;
+  };
+  Judged Choose() const {
+    Judged judged;
+    std::map<std::string, std::vector<const std::pair<const OfKind, std::pair<std::string, LeakSeries>>*>> families;
+    for (const auto& process : processes_) {
+      if (const auto family = family_of_.find(process.first); family != family_of_.end())
+        families[family->second + "\n" + process.first.second].push_back(&process);
+    }
+    std::set<OfKind> of_family;
+    for (const auto& [family, members] : families) {
+      const auto enough = std::ranges::count_if(
+          members, [](const auto* member) { return member->second.second.evidence() >= kLeastSnapshots; });
+      if (members.size() < kLeastFamily || 2 * static_cast<size_t>(enough) > members.size()) continue;
+      std::vector<const LeakSeries*> all;
+      for (const auto* member : members) {
+        all.push_back(&member->second.second);
+        of_family.insert(member->first);
+      }
+      const std::string name = family.substr(0, family.find('\n'));
+      for (const bool together : {true, false}) {
+        auto series = std::make_shared<LeakSeries>(options_.view.stacks, options_.depth, &suppressions_);
+        series->AddFamily(all, together);
+        judged.series.push_back({members.back()->first,
+                                 fmt::format("{}, {} processes {}", name, members.size(),
+                                             together ? "together" : "one after the other"),
+                                 members.back()->first.second, std::move(series)});
+      }
+    }
+    for (const auto& process : processes_) {
+      if (of_family.contains(process.first)) continue;
+      const LeakSeries& series = process.second.second;
+      if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kLeastSnapshots)) {
+        judged.series.push_back({process.first, process.second.first, process.first.second,
+                                 std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series)});
+      } else {
+        ++judged.left_out;
+      }
+    }
+    return judged;
+  }
+
   // Whether a series is judged. Short processes beside longer ones are left out.
   bool Counts(const LeakSeries& series) const {
-    const auto has_enough = [](const auto& process) { return process.second.second.snapshots() >= kLeastSnapshots; };
+    const auto has_enough = [](const auto& process) { return process.second.second.evidence() >= kLeastSnapshots; };
     const bool any = std::ranges::any_of(processes_, has_enough) || std::ranges::any_of(threads_, has_enough);
-    return !any || series.snapshots() >= kLeastSnapshots;
+    return !any || series.evidence() >= kLeastSnapshots;
   }
 
   // Of the processes that are told: no unit is longer than what was seen of each.
@@ -355,11 +453,19 @@ class Finder {
   double limit_ = 0;
   std::set<std::string> seen_, seen_ages_;
   std::map<OfKind, std::pair<std::string, LeakSeries>> processes_, threads_;  // program, series
+  std::map<OfKind, std::string> family_of_;
   std::map<OfKind, std::shared_ptr<Profile>> newest_;
   std::map<std::string, std::vector<ProfileFile>> ages_;  // by identity: the newest lifetimes profiles
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<ProgramGrowth>> FindGrowth(const LeaksOptions& options, std::ostream& err) {
+  Finder finder(options);
+  if (const auto prepared = finder.Prepare(); !prepared.ok()) return prepared;
+  if (const auto read = finder.Read(err); !read.ok()) return read;
+  return finder.Growths();
+}
 
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) {
   const auto style = StyleOf(options.view);

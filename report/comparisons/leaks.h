@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "report/growth/growth_answer.h"
 #include "report/growth/leak_series.h"
 #include "report/growth/suppressions.h"
 #include "report/profiles/profile_set.h"
@@ -30,6 +32,15 @@ struct LeaksOptions {
   bool all = false;     // also what does not grow
   bool follow = false;  // go on with each new snapshot
 };
+
+// Of one process, or of one family of processes, and one kind: what RunLeaks prints.
+struct ProgramGrowth {
+  std::string program, kind;
+  GrowthAnswer answer;
+  double slope = 0, half_width = 0;  // bytes an hour of all that leaks; 0: nothing does
+  double hours = 0;                  // that were seen
+};
+absl::StatusOr<std::vector<ProgramGrowth>> FindGrowth(const LeaksOptions& options, std::ostream& err);
 
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
 

@@ -139,6 +139,10 @@ class Course {
       const bool present = series_.values[0] > 3 * std::sqrt(series_.variances[0]) && series_.values[0] > 0;
       const double low = *std::min_element(series_.values.begin(), series_.values.end());
       if (present && high - low <= std::max(3 * error, 0.02 * high)) growth.growth_class = GrowthClass::kOneOff;
+      double step = 0;
+      for (size_t i = 1; i < n_; ++i) step = std::max(step, Climb(i - 1, i));
+      if (step >= 0.8 * (high - low) && series_.values[last] >= low + 0.8 * (high - low) && step > 3 * error)
+        growth.growth_class = GrowthClass::kOneOff;
       if (const Fall fall = LargestFall(0, last); fall.sure && fall.size >= 0.25 * (high - low))
         growth.growth_class = GrowthClass::kSawTooth;
     }

@@ -200,6 +200,112 @@ std::vector<double> LeakSeries::UnchangedUntil(const std::vector<uint32_t>& orde
   return until;
 }
 
+size_t LeakSeries::evidence() const {
+  const std::vector<uint32_t> order = ByTime();
+  const std::vector<double> unchanged = UnchangedUntil(order);
+  return order.size() + static_cast<size_t>(std::ranges::count_if(unchanged, [](double hours) { return hours > 0; })) +
+         (LastsLonger(order) ? 1 : 0);
+}
+
+int64_t LeakSeries::NewestEvidence() const {
+  const std::vector<uint32_t> order = ByTime();
+  return order.empty() ? 0 : snapshots_[order.back()].time;
+}
+
+void LeakSeries::AddTo(const Point& from, Point* to) {
+  to->bytes = WrappedSum(to->bytes, from.bytes);
+  to->objects = WrappedSum(to->objects, from.objects);
+  to->bytes_allocated = WrappedSum(to->bytes_allocated, from.bytes_allocated);
+  to->objects_allocated = WrappedSum(to->objects_allocated, from.objects_allocated);
+  to->bytes_variance += from.bytes_variance;
+  to->objects_variance += from.objects_variance;
+  to->bytes_allocated_variance += from.bytes_allocated_variance;
+  to->objects_allocated_variance += from.objects_allocated_variance;
+}
+
+void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool together) {
+  constexpr size_t kMostTimes = 60;
+  struct Part {
+    const LeakSeries* of;
+    std::vector<uint32_t> order;
+  };
+  std::vector<Part> parts;
+  std::vector<int64_t> times;
+  for (const LeakSeries* member : members) {
+    parts.push_back({member, member->ByTime()});
+    interval_ = std::max(interval_, member->interval_);
+    turnover_known_ = turnover_known_ && together && member->turnover_known_;
+    for (const auto& [name, is_plumbing] : member->plumbing_) {
+      bool& all = plumbing_.try_emplace(names_.Intern(member->names_[name]), true).first->second;
+      all = all && is_plumbing;
+    }
+    for (const uint32_t snapshot : parts.back().order) times.push_back(member->snapshots_[snapshot].time);
+  }
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  // Which snapshot of which member counts in each of the family's. In use counts until the last one, what was allocated for ever.
+  struct Counted {
+    const LeakSeries* of;
+    uint32_t snapshot;
+    bool ended;
+  };
+  std::vector<std::pair<int64_t, std::vector<Counted>>> moments;
+  if (together) {
+    const size_t kept = std::min(times.size(), kMostTimes);
+    for (size_t i = 0; i < kept; ++i) {
+      const int64_t time = times[kept < 2 ? 0 : i * (times.size() - 1) / (kept - 1)];
+      moments.emplace_back(time, std::vector<Counted>());
+      for (const Part& part : parts) {
+        const auto after = std::ranges::upper_bound(
+            part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
+        if (after == part.order.begin()) continue;
+        const bool ended = after == part.order.end() && part.of->snapshots_[part.order.back()].time < time &&
+                           time < times.back();
+        moments.back().second.push_back({part.of, *std::prev(after), ended});
+      }
+    }
+  } else {
+    for (const Part& part : parts) {
+      if (part.order.empty()) continue;
+      const uint32_t most = *std::ranges::max_element(
+          part.order, {}, [&](uint32_t snapshot) { return PointOf(part.of->totals_, snapshot).bytes; });
+      moments.push_back({part.of->snapshots_[most].time, {{part.of, most, false}}});
+    }
+    std::ranges::sort(moments, {}, [](const auto& moment) { return moment.first; });
+  }
+  for (const auto& [time, counted] : moments) {
+    const auto number = static_cast<uint32_t>(snapshots_.size());
+    snapshots_.push_back({.time = time, .path = "", .after_exit_handlers = false, .unchanged = 0});
+    totals_.emplace_back(number, Point());
+    for (const Counted& each : counted) {
+      const auto point_of = [&](const Points& points) {
+        Point point = PointOf(points, each.snapshot);
+        if (each.ended) point.bytes = point.objects = 0, point.bytes_variance = point.objects_variance = 0;
+        return point;
+      };
+      AddTo(point_of(each.of->totals_), &totals_.back().second);
+      for (const auto& [of_key, of] : each.of->stacks_) {
+        uint64_t key = 0;
+        std::vector<StringId> names;
+        for (const StringId name : each.of->NamesOf(of)) {
+          names.push_back(names_.Intern(each.of->names_[name]));
+          key = absl::HashOf(key, names.back());
+        }
+        const auto [place, added] = stacks_.try_emplace(key);
+        Stack& stack = place->second;
+        if (added) {
+          stack.first_frame = frames_.size();
+          stack.frames = static_cast<uint32_t>(names.size());
+          frames_.insert(frames_.end(), names.begin(), names.end());
+        }
+        stack.suppressed = stack.suppressed || of.suppressed;
+        if (stack.points.empty() || stack.points.back().first != number) stack.points.emplace_back(number, Point());
+        AddTo(point_of(of.points), &stack.points.back().second);
+      }
+    }
+  }
+}
+
 // Says whether exit handlers may have freed what the newest snapshot lacks.
 bool LeakSeries::IsAfterExitHandlers(const std::vector<uint32_t>& order) const {
   return order.size() >= 2 && snapshots_[order.back()].after_exit_handlers;
@@ -207,7 +313,9 @@ bool LeakSeries::IsAfterExitHandlers(const std::vector<uint32_t>& order) const {
 
 double LeakSeries::Hours() const {
   const std::vector<uint32_t> order = ByTime();
-  return order.empty() ? 0 : HoursOf(order.back(), order);
+  if (order.empty()) return 0;
+  const int64_t end = LastsLonger(order) ? lasts_until_ : snapshots_[order.back()].time;
+  return static_cast<double>(end - snapshots_[order[0]].time) / kNanosAnHour;
 }
 
 double LeakSeries::HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const {
@@ -244,6 +352,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     take(totals_, &all);
     add(HoursOf(order[i], order));
   }
+  if (LastsLonger(order)) add(Hours());
   if (!exact()) {
     const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
@@ -286,15 +395,7 @@ void LeakSeries::Fold() const {
       for (; a != folded.points.end() && a->first < snapshot; ++a) sum.push_back(*a);
       sum.emplace_back(snapshot, point);
       if (a == folded.points.end() || a->first != snapshot) continue;
-      Point& both = sum.back().second;
-      both.bytes = WrappedSum(both.bytes, a->second.bytes);
-      both.objects = WrappedSum(both.objects, a->second.objects);
-      both.bytes_allocated = WrappedSum(both.bytes_allocated, a->second.bytes_allocated);
-      both.objects_allocated = WrappedSum(both.objects_allocated, a->second.objects_allocated);
-      both.bytes_allocated_variance += a->second.bytes_allocated_variance;
-      both.objects_allocated_variance += a->second.objects_allocated_variance;
-      both.bytes_variance += a->second.bytes_variance;
-      both.objects_variance += a->second.objects_variance;
+      AddTo(a->second, &sum.back().second);
       ++a;
     }
     sum.insert(sum.end(), a, folded.points.end());

@@ -3,6 +3,7 @@
 #ifndef HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 #define HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <span>
@@ -39,8 +40,14 @@ class LeakSeries {
   // Of its lifetimes profile: since when what is in use has been. Known is that of the newest snapshot alone.
   absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
-  // Those that are evidence: what is in use after the handlers of exit were called is not what the program held.
-  size_t evidence() const { return ByTime().size(); }
+  // Moments that are evidence, written or known to be unchanged. What is in use after exit handlers were called is none.
+  size_t evidence() const;
+  // Of a kind that changes seldom: no later file means that nothing changed until then, as other kinds were written.
+  void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
+  int64_t NewestEvidence() const;  // time_nanos; 0: there is none
+  // Adds the processes of one family up, as snapshots of one. `together`: what all have at a time, at most 60 times. Else what each
+  // had at most, by the time of that: whether each process reaches more than the last.
+  void AddFamily(const std::vector<const LeakSeries*>& members, bool together);
   double Hours() const;
   // Mean bytes between samples; 1: every allocation is known.
   int64_t interval() const { return interval_; }
@@ -78,6 +85,7 @@ class LeakSeries {
     Points points;
   };
   static Point PointOf(const Points& points, uint32_t snapshot);  // zeros where there is none
+  static void AddTo(const Point& from, Point* to);
   std::span<const uint32_t> NamesOf(const Stack& stack) const {
     return {frames_.data() + stack.first_frame, stack.frames};
   }
@@ -95,6 +103,9 @@ class LeakSeries {
              size_t looked_at) const;
   // For each of `order`: hours until which what is in use was as in the one before, as no file was written; 0: not known.
   std::vector<double> UnchangedUntil(const std::vector<uint32_t>& order) const;
+  bool LastsLonger(const std::vector<uint32_t>& order) const {
+    return !order.empty() && lasts_until_ > snapshots_[order.back()].time;
+  }
   bool IsAfterExitHandlers(const std::vector<uint32_t>& order) const;
 
   StackOptions options_;
@@ -122,6 +133,7 @@ class LeakSeries {
   Points totals_;
   bool turnover_known_ = true;
   int64_t interval_ = 1;  // the largest of all snapshots
+  int64_t lasts_until_ = 0;
 };
 
 }  // namespace holdfast

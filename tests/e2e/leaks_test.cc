@@ -1,0 +1,45 @@
+// What `holdfast leaks` says of real programs whose memory grows, or does not.
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Leaks : public Profiled {
+ protected:
+  // A shape of tests/support/leak_shapes.h, exactly, with 13 snapshots that the program asks for.
+  RunResult Shape(const std::string& name) {
+    const RunResult run = RunAs(Launch::kRun, {"leak_shapes", name, "1", "400000", "1000", "13", "0.6"},
+                                {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    return RunTool({"leaks", out()});
+  }
+};
+
+TEST_F(Leaks, ASteadyLeakGrowsByTheRightFunction) {
+  const RunResult leaks = Shape("linear-beside-traffic");
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("by leak_here"));
+}
+
+TEST_F(Leaks, AProgramThatHoldsTheSameIsLevel) {
+  const RunResult leaks = Shape("constant");
+  EXPECT_TRUE(leaks.exited(0)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("answer   level: "));
+}
+
+TEST_F(Leaks, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
+  const RunResult run = RunAs(Launch::kRun, {"maps_more", "12"}, {{"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("by map_more"));
+  const RunResult check = RunTool({"check", "--max-growth", "1KiB/h", out()});
+  EXPECT_TRUE(check.exited(1)) << check.Describe();
+  EXPECT_TRUE(RunTool({"check", "--max-growth", "1000GiB/s", out()}).exited(0));
+  EXPECT_TRUE(RunTool({"check", "--max-growth", "fast", out()}).exited(2));
+}
+
+}  // namespace
+}  // namespace holdfast::testing

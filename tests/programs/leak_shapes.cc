@@ -1,0 +1,106 @@
+// Runs one shape of tests/support/leak_shapes.h as a real program, and asks for its snapshots itself:
+//
+//     leak_shapes NAME SEED BYTES BLOCK SNAPSHOTS [SECONDS]     the shape's whole time passes in SECONDS, 1 by default
+//     leak_shapes --list                                        NAME and leaks or healthy, a line each
+#include <dirent.h>
+#include <time.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "include/holdfast.h"
+#include "tests/support/leak_shapes.h"
+
+using namespace holdfast::testing;
+
+namespace {
+
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+void Sleep(double seconds) {
+  if (seconds <= 0) return;
+  timespec rest = {static_cast<time_t>(seconds), static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
+  nanosleep(&rest, nullptr);
+}
+
+}  // namespace
+
+// One function for each Who, so that profiles name it. The volatile keeps each call a frame of its own.
+#define ALLOCATES(name)                                          \
+  extern "C" __attribute__((noinline)) void* name(size_t bytes) { \
+    void* volatile block = malloc(bytes);                        \
+    return block;                                                \
+  }
+ALLOCATES(leak_here)
+ALLOCATES(fill_table)
+ALLOCATES(put_into_cache)
+ALLOCATES(open_session)
+ALLOCATES(use_scratch)
+ALLOCATES(keep_reserve)
+
+template <int kNumber>
+__attribute__((noinline)) void* Healthy(size_t bytes) {
+  void* volatile block = malloc(bytes + kNumber % 2);
+  return block;
+}
+template <size_t... kNumbers>
+constexpr auto MakeHealthy(std::index_sequence<kNumbers...>) {
+  return std::array<void* (*)(size_t), sizeof...(kNumbers)>{Healthy<static_cast<int>(kNumbers)>...};
+}
+constexpr auto kHealthyOnes = MakeHealthy(std::make_index_sequence<kHealthyFunctions>());
+void* (*const kOthers[])(size_t) = {leak_here, fill_table, put_into_cache, open_session, use_scratch, keep_reserve};
+
+class RealWorld : public World {
+ public:
+  RealWorld(int snapshots, double seconds) : snapshots_(snapshots), seconds_(seconds), start_(Now()) {}
+
+  Handle Alloc(int who, size_t bytes) override {
+    return reinterpret_cast<Handle>(who < kHealthy ? kOthers[who](bytes) : kHealthyOnes[static_cast<size_t>(who - kHealthy)](bytes));
+  }
+  void Free(Handle block) override { free(reinterpret_cast<void*>(block)); }
+  void Tick(double time) override {
+    Sleep(start_ + time * seconds_ - Now());
+    if (time + 1e-9 < static_cast<double>(taken_) / (snapshots_ - 1)) return;
+    const int before = Files();
+    holdfast_snapshot();
+    // Nothing new makes no file.
+    for (int i = 0; i < 100 && Files() == before; ++i) Sleep(0.001);
+    ++taken_;
+  }
+
+ private:
+  // Heap profiles in the output folder.
+  static int Files() {
+    const char* out = getenv("HOLDFAST_OUT");
+    DIR* folder = out != nullptr ? opendir(out) : nullptr;
+    if (folder == nullptr) return 0;
+    int files = 0;
+    while (const dirent* entry = readdir(folder)) files += strstr(entry->d_name, ".heap.pb.gz") != nullptr && entry->d_name[0] != '.';
+    closedir(folder);
+    return files;
+  }
+
+  int snapshots_, taken_ = 0;
+  double seconds_, start_;
+};
+
+int main(int argc, char** argv) {
+  const char* name = argc > 1 ? argv[1] : "";
+  for (const Shape& shape : LeakShapes()) {
+    if (strcmp(name, "--list") == 0) printf("%s %s\n", shape.name, shape.leaks ? "leaks" : "healthy");
+    if (argc < 6 || strcmp(name, shape.name) != 0) continue;
+    RealWorld world(atoi(argv[5]), argc > 6 ? atof(argv[6]) : 1);
+    std::mt19937_64 random(static_cast<uint64_t>(atoi(argv[2])));
+    shape.run(world, random, atof(argv[3]), static_cast<size_t>(atol(argv[4])));
+    fflush(stdout);
+    _Exit(0);
+  }
+  return strcmp(name, "--list") == 0 ? 0 : 2;
+}
