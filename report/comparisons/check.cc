@@ -192,10 +192,15 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
 absl::StatusOr<double> ParseRate(const std::string& text) {
   const size_t slash = text.rfind('/');
   const std::string unit = slash == std::string::npos ? "" : text.substr(slash + 1);
-  const double an_hour = unit == "s" ? 3600 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 1 : unit == "d" ? 1.0 / 24 : 0;
+  const double an_hour = unit == "s"                    ? 3600
+                         : unit == "min" || unit == "m" ? 60
+                         : unit == "h"                  ? 1
+                         : unit == "d"                  ? 1.0 / 24
+                                                        : 0;
   const auto size = ParseByteSize(text.substr(0, slash));
   if (an_hour == 0 || !size.ok())
-    return absl::InvalidArgumentError(fmt::format("--max-growth {}: not a rate. Write SIZE/TIME, such as 1MiB/h; TIME is s, min, h or d.", text));
+    return absl::InvalidArgumentError(
+        fmt::format("--max-growth {}: not a rate. Write SIZE/TIME, such as 1MiB/h; TIME is s, min, h or d.", text));
   return static_cast<double>(*size) * an_hour;
 }
 
@@ -212,9 +217,8 @@ absl::Status LookAtLeaks(const CheckOptions& options, double limit, std::ostream
     const bool leak = IsLeak(growth.answer.grows);
     Outcome outcome{.name = fmt::format("growth {}{}", growth.program, growth.kind == "heap" ? "" : ", " + growth.kind),
                     .value = leak ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
-                             : std::isfinite(growth.answer.bound)
-                                 ? "at most " + rate(growth.answer.bound)
-                                 : "not known: too few snapshots",
+                             : std::isfinite(growth.answer.bound) ? "at most " + rate(growth.answer.bound)
+                                                                  : "not known: too few snapshots",
                     .limit = options.max_growth};
     outcome.failed = leak && growth.slope > limit;
     outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(growth.answer.bound <= limit);

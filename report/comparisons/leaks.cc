@@ -97,7 +97,8 @@ class Finder {
       const bool threads = described.kind == "threads", map = described.kind == "map";
       if (file.from_folder && described.kind_stated && described.kind != "heap" && !threads && !map) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
-      if ((threads && !wanted("threads")) || (map && !wanted("map")) || (!threads && !map && (only_threads || options_.kind == "map"))) {
+      if ((threads && !wanted("threads")) || (map && !wanted("map")) ||
+          (!threads && !map && (only_threads || options_.kind == "map"))) {
         if (file.from_folder) continue;
         return absl::InvalidArgumentError(
             fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
@@ -111,8 +112,7 @@ class Finder {
       }
       const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
       family_of_.try_emplace(key, FamilyOf(described));
-      if (const auto newest = newest_[key];
-          newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
+      if (const auto newest = newest_[key]; newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
         newest_[key] = described.profile;
       }
       const auto [series, added] = processes_.try_emplace(
@@ -122,7 +122,8 @@ class Finder {
     // A kind without a file of a later snapshot, of which other kinds have one, did not change until then.
     std::map<std::string, int64_t> newest;
     for (const auto* all : {&processes_, &threads_}) {
-      for (const auto& [key, named] : *all) newest[key.first] = std::max(newest[key.first], named.second.NewestEvidence());
+      for (const auto& [key, named] : *all)
+        newest[key.first] = std::max(newest[key.first], named.second.NewestEvidence());
     }
     for (auto* all : {&processes_, &threads_}) {
       for (auto& [key, named] : *all) {
@@ -166,7 +167,8 @@ class Finder {
     std::vector<ProgramGrowth> growths;
     for (const auto& [whose, program, kind, series] : Choose().series) {
       const std::vector<LeakSeries::Entry> entries = series->Entries();
-      ProgramGrowth growth{.program = program, .kind = kind, .answer = AnswerOf(*series, entries), .hours = series->Hours()};
+      ProgramGrowth growth{
+          .program = program, .kind = kind, .answer = AnswerOf(*series, entries), .hours = series->Hours()};
       double variance = 0;
       for (const LeakSeries::Entry& entry : entries) {
         if (entry.suppressed || !IsLeak(entry.bytes.growth_class)) continue;
@@ -282,11 +284,10 @@ class Finder {
                                          fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
-    table.header.push_back(leaks == 0 ? std::string("leaks    no stack grows ") +
-                                            (worst == Grows::kUndecided ? "surely" : "all the time")
-                                      : fmt::format("leaks    {} stack{} grow{} {}", leaks, leaks == 1 ? "" : "s",
-                                                    leaks == 1 ? "s" : "",
-                                                    worst == Grows::kSteps ? "in steps" : "all the time"));
+    table.header.push_back(
+        leaks == 0 ? std::string("leaks    no stack grows ") + (worst == Grows::kUndecided ? "surely" : "all the time")
+                   : fmt::format("leaks    {} stack{} grow{} {}", leaks, leaks == 1 ? "" : "s", leaks == 1 ? "s" : "",
+                                 worst == Grows::kSteps ? "in steps" : "all the time"));
     if (ages_known) {
       table.header.push_back("ages     half and oldest: so old is half of what is in use, and the oldest of it");
     } else {
@@ -314,16 +315,17 @@ class Finder {
   static std::string FamilyOf(const ProfileFile& file) {
     const Profile& profile = *file.profile;
     const std::string name = file.program.substr(0, file.program.find(" (pid "));
-    return profile.mappings.empty() ? name
-                                    : name + "\n" + std::string(profile.strings[profile.mappings[0].build_id]);
+    return profile.mappings.empty() ? name : name + "\n" + std::string(profile.strings[profile.mappings[0].build_id]);
   }
 
   // What the loader and libstdc++ allocate before main for as long as the process lives, such as the emergency pool for exceptions.
   static bool IsOfStartUp(const std::vector<std::string>& frames) {
-    constexpr std::string_view kLoader[] = {"_dl_init", "call_init", "_dl_start_user", "_dl_start", "_dl_relocate_object"};
+    constexpr std::string_view kLoader[] = {"_dl_init", "call_init", "_dl_start_user", "_dl_start",
+                                            "_dl_relocate_object"};
     return std::ranges::all_of(frames, [&](const std::string& frame) {
       return std::ranges::any_of(kLoader, [&](std::string_view name) { return frame.starts_with(name); }) ||
-             frame.starts_with("_GLOBAL__sub_I_") || frame.starts_with("__gnu_cxx::") || frame.find("ld-linux") != std::string::npos;
+             frame.starts_with("_GLOBAL__sub_I_") || frame.starts_with("__gnu_cxx::") ||
+             frame.find("ld-linux") != std::string::npos;
     });
   }
 
@@ -358,10 +360,10 @@ class Finder {
       for (const bool together : {true, false}) {
         auto series = std::make_shared<LeakSeries>(options_.view.stacks, options_.depth, &suppressions_);
         series->AddFamily(all, together);
-        judged.series.push_back({members.back()->first,
-                                 fmt::format("{}, {} processes {}", name, members.size(),
-                                             together ? "together" : "one after the other"),
-                                 members.back()->first.second, std::move(series)});
+        judged.series.push_back(
+            {members.back()->first,
+             fmt::format("{}, {} processes {}", name, members.size(), together ? "together" : "one after the other"),
+             members.back()->first.second, std::move(series)});
       }
     }
     for (const auto& process : processes_) {

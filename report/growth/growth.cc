@@ -14,24 +14,24 @@ constexpr double kFalseAlarm = 0.005, kLeastAlarm = 3.3, kMostAlarm = 4, kLateAl
 constexpr double kLeastClimb = 0.002;  // of what is in use: less does not matter
 // The centre of time of a rise: 0.5 for a steady one. A cache that fills up over one time constant has 0.418.
 constexpr double kLeastCentre = 0.42, kCentreErrors = 1.6, kSpreadOfTime = 0.2887;
-constexpr double kOfTurnover = 0.12;            // 0.35²: what comes and goes moves the mean of a quarter
-constexpr double kVague = 0.2;                  // an error of the centre of time that leaves everything open
+constexpr double kOfTurnover = 0.12;                    // 0.35²: what comes and goes moves the mean of a quarter
+constexpr double kVague = 0.2;                          // an error of the centre of time that leaves everything open
 constexpr double kFewErrors = 0.06, kLastThird = 0.22;  // 23 samples or fewer
-constexpr size_t kParts = 8, kLeastRising = 3;  // parts of the time of a rise
-constexpr double kMostShare = 0.6;              // of a rise in one part
-constexpr double kFew = 0.1, kFewSampled = 0.25;  // of the mean rate: less is a pause
-constexpr double kSureSamples = 8;              // expected and missing: exp(−8) = 0.03 %
-constexpr double kBusy = 0.85;                  // of all intervals: that busy one is a usual one
-constexpr double kLongestEnd = 2.1;             // a flat end, in longest pauses: those of a doubling vector double
+constexpr size_t kParts = 8, kLeastRising = 3;          // parts of the time of a rise
+constexpr double kMostShare = 0.6;                      // of a rise in one part
+constexpr double kFew = 0.1, kFewSampled = 0.25;        // of the mean rate: less is a pause
+constexpr double kSureSamples = 8;                      // expected and missing: exp(−8) = 0.03 %
+constexpr double kBusy = 0.85;                          // of all intervals: that busy one is a usual one
+constexpr double kLongestEnd = 2.1;  // a flat end, in longest pauses: those of a doubling vector double
 constexpr double kShortEnd = 0.07, kQuietEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
-constexpr double kSureFall = 4.5;               // standard errors: all pairs of snapshots are looked at
-constexpr double kTooth = 0.1;                  // of a rise: a fall that matters
-constexpr double kDeepTooth = 0.5;              // beyond it a rise is seen in the low points alone
+constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are looked at
+constexpr double kTooth = 0.1;      // of a rise: a fall that matters
+constexpr double kDeepTooth = 0.5;  // beyond it a rise is seen in the low points alone
 constexpr size_t kLeastLows = 4;
-constexpr double kSurvives = 0.2;               // of a rise: the least that its first half leaves
-constexpr double kGrowsInSize = 0.67;           // of objects for each byte: blocks have become larger
-constexpr double kKnownPart = 0.7;              // of a rise: how much of it ages have to cover
-constexpr double kStillRising = 0.25;           // of the mean rate
+constexpr double kSurvives = 0.2;      // of a rise: the least that its first half leaves
+constexpr double kGrowsInSize = 0.67;  // of objects for each byte: blocks have become larger
+constexpr double kKnownPart = 0.7;     // of a rise: how much of it ages have to cover
+constexpr double kStillRising = 0.25;  // of the mean rate
 constexpr size_t kMostSnapshots = 200;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -132,8 +132,8 @@ class Course {
       growth.since = series_.times[from];
       SetRate(from, &growth);
     }
-    growth.bound = IsLeak(growth.growth_class) ? std::max(0.0, growth.slope + kOneSided / kInterval * growth.half_width)
-                                               : Bound();
+    growth.bound =
+        IsLeak(growth.growth_class) ? std::max(0.0, growth.slope + kOneSided / kInterval * growth.half_width) : Bound();
     if (growth.growth_class == GrowthClass::kNoise && high > 0) {
       const double error = std::sqrt(Variance(0, last));
       const bool present = series_.values[0] > 3 * std::sqrt(series_.variances[0]) && series_.values[0] > 0;
@@ -332,10 +332,10 @@ class Course {
   }
 
   struct Pace {
-    double centre = 0.5;   // of time, of the rise
-    double error = 0;      // of the centre
+    double centre = 0.5;          // of time, of the rise
+    double error = 0;             // of the centre
     double longest = 0, end = 0;  // flat parts between rises, and at the end
-    size_t steps = 0;      // rises with pauses between them
+    size_t steps = 0;             // rises with pauses between them
     bool stopped = false, slows = false;
   };
   // How the rise from `first` on is spread over time.
@@ -347,8 +347,7 @@ class Course {
     if (!(climb > 0) || !(span > 0)) return pace;
     double area = 0;
     for (size_t i = first + 1; i <= last; ++i) {
-      area += (clock_[i] - clock_[i - 1]) *
-              ((values[i] + values[i - 1]) / 2 - values[first]);
+      area += (clock_[i] - clock_[i - 1]) * ((values[i] + values[i - 1]) / 2 - values[first]);
     }
     pace.centre = 1 - area / climb / span;
     pace.error = kSpreadOfTime * std::sqrt(Variance(first, last)) / climb;
@@ -358,7 +357,8 @@ class Course {
     bool rising = false;
     for (size_t i = first; i < last;) {
       size_t end = i;
-      while (end < last && (paused_[end + 1] || rise(end, end + 1) < kFew * rate * (clock_[end + 1] - clock_[end]))) ++end;
+      while (end < last && (paused_[end + 1] || rise(end, end + 1) < kFew * rate * (clock_[end + 1] - clock_[end])))
+        ++end;
       if (end == i) {
         pace.steps += !rising;
         rising = true;
@@ -510,13 +510,15 @@ class Course {
   // Whether what was allocated in the first half of the rise is gone: what is in use then is young, and no leak.
   bool TurnedOver(size_t first) const {
     const size_t then = series_.survivors_of;
-    if (series_.survivors.empty() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1)) return false;
+    if (series_.survivors.empty() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1))
+      return false;
     // A block that grows by realloc is always young.
     if (GrowsInSize(first)) return false;
     const double climb = Climb(first, then), middle = (series_.times[first] + series_.times[then]) / 2;
     size_t at = first;
     while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
-    const double left = series_.survivors[at] - (first > 0 ? std::min(series_.survivors[first], series_.values[first]) : 0);
+    const double left =
+        series_.survivors[at] - (first > 0 ? std::min(series_.survivors[first], series_.values[first]) : 0);
     return climb > 0 && left + 3 * std::sqrt(series_.survivor_variances[at]) + 3 * series_.sample < kSurvives * climb;
   }
 
@@ -543,7 +545,8 @@ class Course {
     }
     // A leak is never less in use later: all that leaked until then is in the lowest of the values after it.
     double least = kInfinity;
-    const double block = !series_.objects.empty() && series_.objects[last] > 0 ? series_.values[last] / series_.objects[last] : 0;
+    const double block =
+        !series_.objects.empty() && series_.objects[last] > 0 ? series_.values[last] / series_.objects[last] : 0;
     for (size_t i = last; i > 0; --i) {
       least = std::min(least, series_.values[i] + kOneSided * std::sqrt(std::max(0.0, series_.variances[i])));
       if (Time(0, i) > 0 && Time(0, i) >= 0.8 * Time(0, last))

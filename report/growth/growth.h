@@ -54,14 +54,14 @@ inline constexpr size_t kLeastSnapshots = 4;
 // Snapshots, the oldest first; all vectors of one length or, where they may be, empty.
 struct Series {
   std::vector<double> times;
-  std::vector<double> values;                   // what is in use
-  std::vector<double> variances;                // of these estimates, 0 = exact
-  std::vector<double> allocated = {};           // until then, never decreasing; empty: not known, all may have been turned over
-  std::vector<double> allocated_variances = {}; // of these estimates; empty: in proportion to what is in use
-  std::vector<double> traffic = {};             // what the whole process allocated until then; empty: not known
-  double sample = 0;                            // the weight of one sampled block, at least; 0: exact
-  size_t looked_at = 1;                         // series of the same process: each may be a false alarm
-  std::vector<double> objects = {};             // in use; empty: not known
+  std::vector<double> values;          // what is in use
+  std::vector<double> variances;       // of these estimates, 0 = exact
+  std::vector<double> allocated = {};  // until then, never decreasing; empty: not known, all may have been turned over
+  std::vector<double> allocated_variances = {};  // of these estimates; empty: in proportion to what is in use
+  std::vector<double> traffic = {};              // what the whole process allocated until then; empty: not known
+  double sample = 0;                             // the weight of one sampled block, at least; 0: exact
+  size_t looked_at = 1;                          // series of the same process: each may be a false alarm
+  std::vector<double> objects = {};              // in use; empty: not known
   // What of values[survivors_of] was born before times[i], and its variance; empty: not known.
   std::vector<double> survivors = {}, survivor_variances = {};
   size_t survivors_of = 0;

@@ -60,8 +60,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   double since = total.since;
   for (const LeakSeries::Entry& entry : entries) {
     const bool leaks = IsLeak(entry.bytes.growth_class);
-    const bool might =
-        entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now;
+    const bool might = entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now;
     known = known || entry.suppressed;
     if (entry.suppressed) continue;
     answer.bound = std::max(answer.bound, entry.bytes.bound);
@@ -148,11 +147,9 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
   if (answer.grows != Grows::kUndecided) return text;
   std::vector<std::string> missing;
   if (answer.more_snapshots > 0)
-    missing.push_back(
-        fmt::format("{} more snapshot{}", answer.more_snapshots, answer.more_snapshots == 1 ? "" : "s"));
+    missing.push_back(fmt::format("{} more snapshot{}", answer.more_snapshots, answer.more_snapshots == 1 ? "" : "s"));
   if (answer.more_hours > 0) missing.push_back("another " + HoursText(answer.more_hours));
-  if (answer.smaller_interval > 0)
-    missing.push_back("--heap-interval " + FormatSize(answer.smaller_interval));
+  if (answer.smaller_interval > 0) missing.push_back("--heap-interval " + FormatSize(answer.smaller_interval));
   return missing.empty() ? text : fmt::format("{}; {} will tell", text, fmt::join(missing, " or "));
 }
 

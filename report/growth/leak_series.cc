@@ -243,7 +243,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
   std::ranges::sort(times);
   times.erase(std::unique(times.begin(), times.end()), times.end());
-  // Which snapshot of which member counts in each of the family's. In use counts until the last one, what was allocated for ever.
+  // The snapshots of members that count in each of the family's. In use counts until the last one, what was allocated for ever.
   struct Counted {
     const LeakSeries* of;
     uint32_t snapshot;
@@ -259,8 +259,8 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
         const auto after = std::ranges::upper_bound(
             part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
         if (after == part.order.begin()) continue;
-        const bool ended = after == part.order.end() && part.of->snapshots_[part.order.back()].time < time &&
-                           time < times.back();
+        const bool ended =
+            after == part.order.end() && part.of->snapshots_[part.order.back()].time < time && time < times.back();
         moments.back().second.push_back({part.of, *std::prev(after), ended});
       }
     }
@@ -357,7 +357,8 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
   }
-  if (ages != nullptr && !objects) AddSurvivors(*ages, static_cast<double>(ages_time_ - snapshots_[order[0]].time) / kNanosAnHour, &series);
+  if (ages != nullptr && !objects)
+    AddSurvivors(*ages, static_cast<double>(ages_time_ - snapshots_[order[0]].time) / kNanosAnHour, &series);
   return FitGrowth(series);
 }
 

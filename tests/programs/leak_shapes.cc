@@ -2,6 +2,8 @@
 //
 //     leak_shapes NAME SEED BYTES BLOCK SNAPSHOTS [SECONDS]     the shape's whole time passes in SECONDS, 1 by default
 //     leak_shapes --list                                        NAME and leaks or healthy, a line each
+#include "tests/support/leak_shapes.h"
+
 #include <dirent.h>
 #include <time.h>
 
@@ -12,7 +14,6 @@
 #include <utility>
 
 #include "include/holdfast.h"
-#include "tests/support/leak_shapes.h"
 
 using namespace holdfast::testing;
 
@@ -26,17 +27,18 @@ double Now() {
 
 void Sleep(double seconds) {
   if (seconds <= 0) return;
-  timespec rest = {static_cast<time_t>(seconds), static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
+  timespec rest = {static_cast<time_t>(seconds),
+                   static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
   nanosleep(&rest, nullptr);
 }
 
 }  // namespace
 
 // One function for each Who, so that profiles name it. The volatile keeps each call a frame of its own.
-#define ALLOCATES(name)                                          \
+#define ALLOCATES(name)                                           \
   extern "C" __attribute__((noinline)) void* name(size_t bytes) { \
-    void* volatile block = malloc(bytes);                        \
-    return block;                                                \
+    void* volatile block = malloc(bytes);                         \
+    return block;                                                 \
   }
 ALLOCATES(leak_here)
 ALLOCATES(fill_table)
@@ -62,7 +64,8 @@ class RealWorld : public World {
   RealWorld(int snapshots, double seconds) : snapshots_(snapshots), seconds_(seconds), start_(Now()) {}
 
   Handle Alloc(int who, size_t bytes) override {
-    return reinterpret_cast<Handle>(who < kHealthy ? kOthers[who](bytes) : kHealthyOnes[static_cast<size_t>(who - kHealthy)](bytes));
+    return reinterpret_cast<Handle>(who < kHealthy ? kOthers[who](bytes)
+                                                   : kHealthyOnes[static_cast<size_t>(who - kHealthy)](bytes));
   }
   void Free(Handle block) override { free(reinterpret_cast<void*>(block)); }
   void Tick(double time) override {
@@ -82,7 +85,8 @@ class RealWorld : public World {
     DIR* folder = out != nullptr ? opendir(out) : nullptr;
     if (folder == nullptr) return 0;
     int files = 0;
-    while (const dirent* entry = readdir(folder)) files += strstr(entry->d_name, ".heap.pb.gz") != nullptr && entry->d_name[0] != '.';
+    while (const dirent* entry = readdir(folder))
+      files += strstr(entry->d_name, ".heap.pb.gz") != nullptr && entry->d_name[0] != '.';
     closedir(folder);
     return files;
   }

@@ -1,4 +1,4 @@
-// Maps 1 MiB so many times and never unmaps it; asks for a snapshot after each, and waits until the snapshot is written.
+// Maps 1 MiB N times and never unmaps it; asks for a snapshot after each, and waits until the snapshot is written.
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@ static int files(void) {
   DIR* folder = opendir(getenv("HOLDFAST_OUT"));
   int found = 0;
   struct dirent* entry;
-  while (folder != NULL && (entry = readdir(folder)) != NULL) found += entry->d_name[0] != '.' && strstr(entry->d_name, ".map.pb.gz") != NULL;
+  while (folder != NULL && (entry = readdir(folder)) != NULL)
+    found += entry->d_name[0] != '.' && strstr(entry->d_name, ".map.pb.gz") != NULL;
   if (folder != NULL) closedir(folder);
   return found;
 }

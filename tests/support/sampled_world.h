@@ -101,7 +101,9 @@ class SampledWorld : public World {
     }
     return series;
   }
-  double Now(int who) const { return moments_.empty() || !moments_.back().contains(who) ? 0 : moments_.back().at(who).in_use; }
+  double Now(int who) const {
+    return moments_.empty() || !moments_.back().contains(who) ? 0 : moments_.back().at(who).in_use;
+  }
   double TotalNow() const {
     double all = 0;
     for (const auto& [who, sums] : moments_.back()) all += sums.in_use;

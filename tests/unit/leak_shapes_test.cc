@@ -67,8 +67,8 @@ TEST(LeakShapes, LeaksAreCalledSoHealthyProgramsAreNotAndBoundsHold) {
     for (const double interval : kIntervals3) {
       for (const Setting& setting : kSettings) {
         const Judged run = Judge(shape, interval, setting, 1);
-        const std::string what = std::string(shape.name) + " at " + std::to_string(static_cast<int>(interval)) + " over " +
-                                 std::to_string(static_cast<int>(setting.seconds)) + " s\n";
+        const std::string what = std::string(shape.name) + " at " + std::to_string(static_cast<int>(interval)) +
+                                 " over " + std::to_string(static_cast<int>(setting.seconds)) + " s\n";
         if (!shape.leaks) {
           ++healthy;
           alarms += run.leaks;

@@ -1,4 +1,4 @@
-// What `holdfast leaks` says of real programs whose memory grows, or does not.
+// What `holdfast leaks` says of real programs that grow, or do not.
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -6,7 +6,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Leaks : public Profiled {
+class GrowingPrograms : public Profiled {
  protected:
   // A shape of tests/support/leak_shapes.h, exactly, with 13 snapshots that the program asks for.
   RunResult Shape(const std::string& name) {
@@ -17,19 +17,19 @@ class Leaks : public Profiled {
   }
 };
 
-TEST_F(Leaks, ASteadyLeakGrowsByTheRightFunction) {
+TEST_F(GrowingPrograms, ASteadyLeakGrowsByTheRightFunction) {
   const RunResult leaks = Shape("linear-beside-traffic");
   EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("by leak_here"));
 }
 
-TEST_F(Leaks, AProgramThatHoldsTheSameIsLevel) {
+TEST_F(GrowingPrograms, AProgramThatHoldsTheSameIsLevel) {
   const RunResult leaks = Shape("constant");
   EXPECT_TRUE(leaks.exited(0)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("answer   level: "));
 }
 
-TEST_F(Leaks, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
+TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
   const RunResult run = RunAs(Launch::kRun, {"maps_more", "12"}, {{"snapshot-every", "0"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   const RunResult leaks = RunTool({"leaks", out()});
