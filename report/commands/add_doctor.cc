@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "report/processes/findings.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
+#include "report/table/process_files.h"
 #include "report/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
 
@@ -73,7 +75,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
 
 // AT_SECURE in the auxiliary vector: started with more rights than its starter had.
 bool IsSecure(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/auxv", pid), std::ios::binary);
+  std::istringstream file(ReadOfProcess(pid, "auxv"));
   Elf64_auxv_t entry;
   while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
     if (entry.a_type == AT_SECURE) return entry.a_un.a_val != 0;
@@ -183,7 +185,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     return kCouldNot;
   }
   const std::vector<std::string> objects = ObjectsOfProcess(pid);
-  if (objects.empty() || access(fmt::format("/proc/{}/maps", pid).c_str(), R_OK) != 0) {
+  if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {
     Say(fmt::format(
         "process {}: the kernel does not show what it runs (another user's, or protected). Do this as root.", pid));
     return kCouldNot;

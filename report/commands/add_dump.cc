@@ -1,8 +1,10 @@
+#include <sys/stat.h>
 #include <time.h>
 
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,10 @@
 #include "report/commands/commands.h"
 #include "report/export/output_folder.h"
 #include "report/export/process_exporter.h"
+#include "report/exporter/served_users.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
+#include "report/table/table_folder.h"
 #include "report/waiters/stuck.h"
 #include "sampler/contract/exporter_service.h"
 
@@ -62,6 +66,13 @@ class Dumper {
         Fail(pid.status());
         continue;
       }
+      if (const std::optional<uid_t> user = OtherUserOf(*pid); user.has_value()) {
+        absl::StatusOr<ProcessTable> table = FindTableOf(*pid, options_.tables, *user);
+        if (table.ok() && IsWrittenByRoot(*table, *user)) {
+          Dump(*std::move(table));
+          continue;
+        }
+      }
       if (const absl::Status status = BecomeUserOf(*pid); !status.ok()) {
         Fail(status);
         continue;
@@ -83,6 +94,19 @@ class Dumper {
   }
   void Fail(const absl::Status& status) { Fail(std::string(status.message())); }
 
+  // Whether root, or root's exporter, writes the profiles of another user's program: into the folder that root names by -o, or into
+  // one that root vouches for by a mark. The user alone proves nothing: a table may name any folder. A child with that user's rights
+  // reads the table.
+  bool IsWrittenByRoot(const ProcessTable& process, uid_t user) const {
+    const std::string folder = options_.out.empty() ? process.out() : options_.out;
+    struct stat info;
+    if (stat(folder.c_str(), &info) != 0) return !options_.out.empty();
+    if (info.st_uid == user) return false;
+    const FolderId id = process.table.OutIdHere();
+    return !options_.out.empty() ||
+           (FolderIdOf(folder) == id && HasMark(process.folder, process.table.out(), id, user));
+  }
+
   void Dump(ProcessTable process) {
     // The exporter makes the folder when it has something to put into it; so do we.
     const std::string path = options_.out.empty() ? process.out() : options_.out;
@@ -90,13 +114,18 @@ class Dumper {
     const uint32_t pid = process.table.owner().pid;
     const absl::StatusOr<OutputFolder> folder = OutputFolder::Open(path);
     if (!folder.ok()) {
-      // Root's, of a program of root's that is another user now, as we are: its exporter is root's.
+      // The folder belongs to another user, and an exporter of that user serves this program.
       if (options_.out.empty() && absl::IsPermissionDenied(folder.status()) && AskExporter(process).value_or(false)) {
         return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name,
                                Printable(path), geteuid()));
       }
       return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
                               std::string(folder.status().message())));
+    }
+    // The path may lead elsewhere since the mark was compared: the program's own root folder is part of it.
+    if (options_.out.empty() && process.table.ReadWith().has_value() && !(folder->id() == process.table.OutIdHere())) {
+      return Fail(
+          fmt::format("{}: {} is no longer its output folder. Name another folder by -o.", name, Printable(path)));
     }
     const std::map<std::string, ProfileName> before = NewestFiles(*folder, program, pid);
     if (const absl::Status written = DumpOne(std::move(process), *folder); !written.ok()) {

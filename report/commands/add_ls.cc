@@ -1,7 +1,10 @@
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
 #include "report/export/profile_builder.h"
+#include "report/export/without_rights.h"
 #include "report/processes/find_tables.h"
 #include "report/terminal/pager.h"
 #include "report/views/node_cells.h"
@@ -29,18 +33,49 @@ std::string OrOff(uint64_t interval, std::string (*format)(int64_t)) {
   return interval == 0 ? "off" : format(static_cast<int64_t>(interval));
 }
 
-int64_t InUse(const Snapshot& snapshot) {
+// The figures of a line that come from a table's records.
+struct TableSums {
+  int64_t in_use;
+  double highest;
+  uint64_t heap_interval, lock_interval, table_bytes;
+};
+
+TableSums SumsOf(const Snapshot& snapshot) {
   double bytes = 0;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile == ProfileKind::kHeap) bytes += row.sums[kAllocSpace] - row.sums[kFreeSpace];
   }
-  return static_cast<int64_t>(bytes);
+  return {.in_use = static_cast<int64_t>(bytes),
+          .highest = snapshot.highest_bytes,
+          .heap_interval = snapshot.heap_intervals.back().interval,
+          .lock_interval = snapshot.lock_intervals.back().interval,
+          .table_bytes = snapshot.table_bytes};
+}
+
+absl::StatusOr<TableSums> ReadSums(const TableFile& table) {
+  const std::optional<TableFile::Rights> rights = table.ReadWith();
+  if (!rights.has_value()) {
+    const absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+    if (!snapshot.ok()) return snapshot.status();
+    return SumsOf(*snapshot);
+  }
+  void* memory = mmap(nullptr, sizeof(TableSums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return absl::ResourceExhaustedError("out of memory");
+  const absl::Status read = RunWithoutRights(rights->user, rights->group, {table.descriptor()}, 0, [&] {
+    const absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+    if (snapshot.ok()) *static_cast<TableSums*>(memory) = SumsOf(*snapshot);
+    return snapshot.ok();
+  });
+  const TableSums sums = *static_cast<TableSums*>(memory);
+  munmap(memory, sizeof sums);
+  if (!read.ok()) return read;
+  return sums;
 }
 
 // "": only the rows of threads know what is in use (interval 1).
-std::string PeakText(const Snapshot& snapshot, int64_t in_use) {
-  if (!(snapshot.highest_bytes > 0)) return "";
-  return FormatSize(std::max(in_use, static_cast<int64_t>(std::min(snapshot.highest_bytes, 9e18))));
+std::string PeakText(const TableSums& sums) {
+  if (!(sums.highest > 0)) return "";
+  return FormatSize(std::max(sums.in_use, static_cast<int64_t>(std::min(sums.highest, 9e18))));
 }
 
 struct LsOptions {
@@ -90,7 +125,8 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
 int RunLs(const LsOptions& options) {
   const auto style = StyleFor("table", options.color);
   if (!style.ok()) return Failed(style.status());
-  const FoundTables found = FindTables(options.folders);
+  FoundTables found = FindTables(options.folders);
+  for (ProcessTable& table : FindTablesOfOthers(options.folders)) found.tables.push_back(std::move(table));
   const int64_t now_ns = NowNs();
   std::vector<Line> lines;
   std::string dead_out;
@@ -98,33 +134,26 @@ int RunLs(const LsOptions& options) {
   const bool has_when = std::any_of(found.tables.begin(), found.tables.end(),
                                     [](const ProcessTable& table) { return !table.table.snapshot_when().empty(); });
   for (const ProcessTable& table : found.tables) {
-    const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
-    if (absl::IsAborted(snapshot.status())) {
-      Say(fmt::format(
-          "{}/{}: {}, and is not read with root's rights. Its exporter writes its profiles; holdfast dump {} asks for them now.",
-          table.folder, table.table.name(), std::string(snapshot.status().message()), table.table.owner().pid));
-      continue;
-    }
-    if (!snapshot.ok()) {
+    const absl::StatusOr<TableSums> sums = ReadSums(table.table);
+    if (!sums.ok()) {
       corrupt = true;
       Say(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder, table.table.name(),
-                      std::string(snapshot.status().message())));
+                      std::string(sums.status().message())));
       continue;
     }
     const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
     if (table.liveness == Liveness::kDead && !served) dead_out = table.out();
     Line& line = lines.emplace_back();
-    line.in_use = InUse(*snapshot);
+    line.in_use = sums->in_use;
     line.age_ns = now_ns - table.table.owner().start_monotonic_ns;
     line.pid = table.pid.value_or(static_cast<pid_t>(table.table.owner().pid));
     line.program = table.table.program();
     const std::string state = ProcessStateOf(table);
     for (const std::string& text :
-         {fmt::format("{}", line.pid), state, Age(line.age_ns),
-          OrOff(snapshot->heap_intervals.back().interval, FormatSize),
-          OrOff(snapshot->lock_intervals.back().interval, FormatTimeNs), FormatSize(line.in_use),
-          PeakText(*snapshot, line.in_use), FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
-          std::string(served ? "yes" : "none"), line.program, std::string(table.out())}) {
+         {fmt::format("{}", line.pid), state, Age(line.age_ns), OrOff(sums->heap_interval, FormatSize),
+          OrOff(sums->lock_interval, FormatTimeNs), FormatSize(line.in_use), PeakText(*sums),
+          FormatSize(static_cast<int64_t>(sums->table_bytes)), std::string(served ? "yes" : "none"), line.program,
+          std::string(table.out())}) {
       line.row.cells.push_back(Cell::Text(text));
     }
     if (has_when) line.row.cells.push_back(Cell::Text(table.table.snapshot_when()));

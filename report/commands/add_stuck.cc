@@ -82,7 +82,6 @@ absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
     pids.push_back(*pid);
   }
   if (!pids.empty()) {
-    for (const pid_t pid : pids) ProcessMemory::OpenAsRoot(pid);
     if (const absl::Status status = BecomeUserOf(pids[0]); !status.ok()) return status;
     if (!options.children) return pids;
   }

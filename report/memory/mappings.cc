@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
+#include "report/table/process_files.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -77,29 +78,25 @@ std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   return mappings;
 }
 
-static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(pid_t pid, const char* name) {
+  const std::string path = fmt::format("/proc/{}/{}", pid, name);
+  const FileDescriptor file = OpenOfProcess(pid, name);
   if (!file.valid() && (errno == ENOENT || errno == ESRCH))
     return absl::NotFoundError(absl::StrCat(path, ": not there: the process has ended"));
   if (!file.valid()) {
     return absl::PermissionDeniedError(absl::StrCat(
         path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));
   }
-  std::vector<MemoryMapping> mappings = ParseMappings(ReadWhole(path));
+  std::vector<MemoryMapping> mappings = ParseMappings(ReadWholeOf(file));
   if (mappings.empty())
     return absl::NotFoundError(absl::StrCat(path, ": empty: the process has ended, or is no program"));
   return mappings;
 }
 
-absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) {
-  return ReadFrom(fmt::format("/proc/{}/smaps", ThreadWithMemory(pid)));
-}
-absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) {
-  return ReadFrom(fmt::format("/proc/{}/maps", ThreadWithMemory(pid)));
-}
+absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid) { return ReadFrom(ThreadWithMemory(pid), "smaps"); }
+absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid) { return ReadFrom(ThreadWithMemory(pid), "maps"); }
 
-PageTable::PageTable(pid_t pid)
-    : file_(open(fmt::format("/proc/{}/pagemap", ThreadWithMemory(pid)).c_str(), O_RDONLY | O_CLOEXEC)) {}
+PageTable::PageTable(pid_t pid) : file_(OpenOfProcess(ThreadWithMemory(pid), "pagemap")) {}
 
 PageTable::PageState PageTable::StateOf(uint64_t page) {
   if (page < first_ || page - first_ >= window_.size()) {

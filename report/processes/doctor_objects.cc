@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/elf/dynamic_names.h"
+#include "report/table/process_files.h"
 #include "report/table/process_info.h"
 
 extern char** environ;
@@ -234,10 +235,9 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
 
 std::vector<std::string> ObjectsOfProcess(int pid) {
   std::vector<std::string> objects;
-  char executable[4096];
-  const ssize_t length = readlink(fmt::format("/proc/{}/exe", pid).c_str(), executable, sizeof executable);
-  if (length > 0) objects.emplace_back(executable, static_cast<size_t>(length));
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  const std::string executable = ExecutableOfProcess(pid);
+  if (!executable.empty()) objects.push_back(executable);
+  std::istringstream maps(ReadOfProcess(pid, "maps"));
   for (std::string line; std::getline(maps, line);) {
     const size_t path_at = line.find('/');
     if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(kDeletedMark))

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +21,7 @@
 #include "report/processes/installation.h"
 #include "report/processes/orphan_parent.h"
 #include "report/table/memory_room.h"
+#include "report/table/process_files.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {
@@ -78,7 +80,10 @@ std::string StatusField(const std::string& process, const std::string& name) {
 }
 
 std::string VariableOf(const std::string& process, const std::string& name) {
-  std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
+  pid_t pid = 0;
+  const std::string text =
+      absl::SimpleAtoi(process, &pid) ? ReadOfProcess(pid, "environ") : ReadWhole("/proc/self/environ");
+  std::istringstream file(text);
   for (std::string entry; std::getline(file, entry, '\0');) {
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
   }

@@ -19,6 +19,8 @@
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
+#include "report/exporter/served_users.h"
+#include "report/table/process_files.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -31,9 +33,9 @@ struct Place {
 };
 
 // Where the tables lie that this process has mapped (a forked child may also hold its parent's).
-void AddPlacesOf(pid_t pid, std::set<Place>* places) {
-  std::istringstream maps(ReadWhole(fmt::format("/proc/{}/maps", pid)));
-  const std::string prefix = fmt::format("/{}{}.", kTablePrefix, geteuid());
+void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
+  std::istringstream maps(ReadOfProcess(pid, "maps"));
+  const std::string prefix = fmt::format("/{}{}.", kTablePrefix, user);
   for (std::string line; std::getline(maps, line);) {
     const size_t path_at = line.find('/');
     const size_t name_at = line.rfind(prefix);
@@ -75,14 +77,14 @@ std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::
   return FolderIdOf(own + table.out()) == table.out_id() ? own : root;
 }
 
-FoundTables Read(const std::set<Place>& places) {
+FoundTables Read(const std::set<Place>& places, uid_t user = geteuid()) {
   FoundTables found;
   std::set<uint64_t> seen;  // one folder may have two names
   for (const Place& place : places) {
     const absl::StatusOr<FileDescriptor> folder = OpenFolder(place.folder);
     if (!folder.ok()) continue;
-    for (const std::string& name : ListTableNames(*folder)) {
-      absl::StatusOr<TableFile> table = TableFile::Open(*folder, name);
+    for (const std::string& name : ListTableNames(*folder, kTableSuffix, user)) {
+      absl::StatusOr<TableFile> table = TableFile::Open(*folder, name, user);
       if (!table.ok()) {
         if (!absl::IsNotFound(table.status())) found.unreadable.push_back({place.folder + "/" + name, table.status()});
         continue;
@@ -110,9 +112,7 @@ std::set<Place> PlacesIn(const std::vector<std::string>& folders) {
   return places;
 }
 
-bool HasLibrary(pid_t pid) {
-  return ReadWhole(fmt::format("/proc/{}/maps", pid)).find("/libholdfast.so") != std::string::npos;
-}
+bool HasLibrary(pid_t pid) { return ReadOfProcess(pid, "maps").find("/libholdfast.so") != std::string::npos; }
 
 }  // namespace
 
@@ -142,7 +142,22 @@ FoundTables FindTables(const std::vector<std::string>& folders) {
   return Read(places);
 }
 
-absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders) {
+std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& folders) {
+  std::vector<ProcessTable> found;
+  if (geteuid() != 0) return found;
+  for (const std::string& path : folders.empty() ? DefaultTableFolders() : folders) {
+    const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+    if (!folder.ok()) continue;
+    for (const uid_t user : OtherUsersOfTables(*folder)) {
+      for (ProcessTable& table : Read({{path, ""}}, user).tables) {
+        if (HasMark(path, table.table.out(), table.table.OutIdHere(), user)) found.push_back(std::move(table));
+      }
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user) {
   struct stat info;
   if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
     // Its table may have outlived it.
@@ -160,8 +175,8 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
         fmt::format("process {}: belongs to another user ({}). Do this as that user, or as root.", pid, info.st_uid));
   }
   std::set<Place> places = PlacesIn(folders);
-  AddPlacesOf(pid, &places);
-  FoundTables found = Read(places);
+  AddPlacesOf(pid, &places, user);
+  FoundTables found = Read(places, user);
   ProcessTable* newest = nullptr;
   for (ProcessTable& table : found.tables) {
     if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several: sorted by start
@@ -179,17 +194,25 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
                   pid, pid));
 }
 
+std::optional<uid_t> OtherUserOf(pid_t pid) {
+  struct stat info;
+  if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return std::nullopt;
+  if (info.st_uid != 0) return info.st_uid;
+  // The folder may be root's where the process may not be traced, as is who has given up root's rights.
+  const std::optional<uid_t> user = UserOfProcess(pid);
+  return user.has_value() && *user != 0 ? user : std::nullopt;
+}
+
 absl::Status BecomeUserOf(pid_t pid) {
   struct stat info;
-  if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return absl::OkStatus();
-  // The folder is root's where the process may not be traced, as is who has given up root's rights.
-  if (info.st_uid == 0) {
-    const std::optional<uid_t> user = UserOfProcess(pid);
-    if (!user.has_value() || *user == 0) return absl::OkStatus();
+  const std::optional<uid_t> user = OtherUserOf(pid);
+  if (!user.has_value() || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return absl::OkStatus();
+  if (info.st_uid != *user) {
     const passwd* entry = getpwuid(*user);
     info.st_uid = *user;
     info.st_gid = entry != nullptr ? entry->pw_gid : 65534;
   }
+  KeepReaderAsRoot(info.st_uid);
   // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
   if (setgroups(0, nullptr) != 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
       setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {

@@ -8,6 +8,7 @@
 #define HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string>
@@ -47,8 +48,16 @@ struct FoundTables {
 // one mapped.
 FoundTables FindTables(const std::vector<std::string>& folders);
 
+// As root: finds the tables of root's programs that are other users now, by the marks that root left. See TableFile::ReadWith for how to
+// read them.
+std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& folders);
+
 // The table of a running process. The message of an error says why there is none, and what to do about it.
-absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders);
+// `user`: the owner of the table. Root may name another user; see TableFile::ReadWith for how to read the table then.
+absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user = geteuid());
+
+// As root: returns the user that a process runs as for good, unless that is root.
+std::optional<uid_t> OtherUserOf(pid_t pid);
 
 // As root: takes on the rights of the user whose process this is, for good. Nobody else can, and needs to.
 absl::Status BecomeUserOf(pid_t pid);

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "report/base/file_descriptor.h"
+#include "report/table/process_files.h"
 
 namespace holdfast {
 namespace {
@@ -66,7 +67,7 @@ bool HasInnerPid(pid_t pid, uint32_t inner) {
 
 // By the name, which holds a random number. Costs some 100 µs and holds up the process's mmap meanwhile.
 bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
-  const std::string maps = ReadProc(pid, "maps");
+  const std::string maps = ReadOfProcess(pid, "maps");
   if (maps.empty()) return if_hidden;  // not ours to read
   return maps.find("/" + table_name) != std::string::npos;
 }

@@ -18,24 +18,16 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/table/process_files.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
 
 std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
-  std::string text = ReadWhole(absl::StrCat("/proc/", pid, "/task/", thread, "/", name));
+  std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/", name));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
-}
-
-int OpenMemory(pid_t pid) {
-  return open(absl::StrCat("/proc/", ThreadWithMemory(pid), "/mem").c_str(), O_RDONLY | O_CLOEXEC);
-}
-
-std::map<pid_t, FileDescriptor>& OpenedAsRoot() {
-  static std::map<pid_t, FileDescriptor> opened;
-  return opened;
 }
 
 // Those in which threads are found for long.
@@ -185,14 +177,7 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
   return text;
 }
 
-void ProcessMemory::OpenAsRoot(pid_t pid) {
-  if (geteuid() == 0) OpenedAsRoot()[pid] = FileDescriptor(OpenMemory(pid));
-}
-
-ProcessMemory::ProcessMemory(pid_t pid) {
-  const auto opened = OpenedAsRoot().find(pid);
-  const bool is_open = opened != OpenedAsRoot().end() && opened->second.valid();
-  file_ = FileDescriptor(is_open ? fcntl(opened->second.get(), F_DUPFD_CLOEXEC, 0) : OpenMemory(pid));
+ProcessMemory::ProcessMemory(pid_t pid) : file_(OpenOfProcess(ThreadWithMemory(pid), "mem")) {
   is_denied_ = !file_.valid() && (errno == EACCES || errno == EPERM);
 }
 

@@ -38,10 +38,6 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
 // The memory of another process, through /proc: by system calls that every filter knows, which the exporter may have inherited.
 class ProcessMemory {
  public:
-  // By root, before it gives up its rights for those of the process's user: of a process that changed its user, or forbids
-  // others to look into it, nobody else may open it. Read-only; kept for the ProcessMemory of that pid. Not for threads.
-  static void OpenAsRoot(pid_t pid);
-
   explicit ProcessMemory(pid_t pid);
   // The kernel does not let us look.
   bool is_denied() const { return is_denied_; }

@@ -187,12 +187,70 @@ TEST_F(Users, DumpOfWhatRootsProgramBecameAsksRootsExporter) {
   ASSERT_TRUE(running.WaitForOutput("ready"));
   const RunResult r = RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
-  EXPECT_THAT(r.err, HasSubstr("its exporter wrote a snapshot into " + out()));
+  EXPECT_THAT(r.out, HasSubstr(out() + "/waits_for_input."));
+  EXPECT_THAT(r.err, ::testing::Not(HasSubstr("cannot look")));
   EXPECT_THAT(ListProfiles(out()), ::testing::Not(IsEmpty()));
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
   EXPECT_TRUE(Settled());
   ExpectRootsOwn();
+}
+
+// A program that never was root's may name root's folder, too.
+TEST_F(Users, DumpWritesIntoRootsFolderOnlyForAProgramThatRootVouchesFor) {
+  std::filesystem::create_directories(out());
+  chmod(out().c_str(), 0700);
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  command.uid = kNobody;
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string pid = std::to_string(running.pid()), elsewhere = folder() + "/elsewhere";
+  const RunResult refused = RunTool({"dump", pid, "--tables", tables()});
+  EXPECT_TRUE(refused.exited(3)) << refused.Describe();
+  EXPECT_THAT(refused.err, HasSubstr("Name another folder by -o."));
+  EXPECT_THAT(NamesIn(out()), IsEmpty());
+  const RunResult named = RunTool({"dump", pid, "--tables", tables(), "-o", elsewhere});
+  EXPECT_TRUE(named.exited(0)) << named.Describe();
+  EXPECT_THAT(named.out, HasSubstr(elsewhere + "/waits_for_input." + pid + "."));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// The kernel shows what is in such a program to root alone, and the commands that root calls read it all the same.
+TEST_F(Users, RootSeesWhatAProgramDoesThatGaveUpRoot) {
+  Options options = kEvery;
+  options["lock-interval"] = "1ns";
+  Running running(CommandFor(Launch::kPreload, {"gives_up_root"}, options));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string pid = std::to_string(running.pid());
+  const auto as_root = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--tables", tables()});
+    const RunResult r = RunTool(arguments);
+    EXPECT_TRUE(r.exited(0)) << arguments[0] << ": " << r.Describe();
+    EXPECT_EQ(r.err.find("ermi"), std::string::npos) << r.err;  // permission, permitted
+    return r.out;
+  };
+  const std::string memory = as_root({"memory", pid});
+  EXPECT_THAT(memory, HasSubstr("gives_up_root (pid " + pid));
+  EXPECT_THAT(memory, HasSubstr("live blocks"));
+  EXPECT_THAT(as_root({"dump", pid}), HasSubstr(out() + "/gives_up_root." + pid + "."));
+  ExpectRootsOwn();
+  const std::string elsewhere = folder() + "/elsewhere";
+  EXPECT_THAT(as_root({"dump", pid, "-o", elsewhere}), HasSubstr(elsewhere + "/gives_up_root." + pid + "."));
+  for (const ProfileName& profile : ListProfiles(elsewhere)) {
+    struct stat info;
+    ASSERT_EQ(stat(profile.path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_uid, 0u);
+  }
+  EXPECT_EQ(Newest(elsewhere, "heap").at(0).SumLeaf("allocates").at("inuse_space"), 501'000);
+  EXPECT_THAT(as_root({"stuck", pid}), HasSubstr("sleeps in read"));
+  EXPECT_THAT(as_root({"doctor", pid}), HasSubstr("/gives_up_root (pid " + pid));
+  EXPECT_THAT(as_root({"ls"}), HasSubstr("gives_up_root"));
+  as_root({"set", pid, "lock-interval=1ms"});
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_TRUE(Settled());
 }
 
 // Two containers of root's that share /dev/shm, with a folder of the same path each, and what root's programs became there.

@@ -1,0 +1,34 @@
+// Files of /proc/PID, including those that the kernel shows to root alone once a program has given up root's rights or has forbidden
+// others to look into it.
+//
+// A command that root calls takes on the rights of the program's user before the command reads anything that the program wrote
+// (BecomeUserOf). A child stays root. It opens the files below, nothing else, and only for processes that are that user for good.
+//
+//     command, user 33  ──"4711 smaps"──►  child, root: opens /proc/4711/smaps, checks the owner again
+//                       ◄──descriptor────
+#ifndef HOLDFAST_REPORT_TABLE_PROCESS_FILES_H_
+#define HOLDFAST_REPORT_TABLE_PROCESS_FILES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+// Starts the child. Called once, as root, before this process takes on the rights of `user`. The child ends with this process.
+void KeepReaderAsRoot(uid_t user);
+
+// Opens a file for reading. `name`: "maps", "task/4712/syscall" … Invalid, with errno set, if the file is missing or may not be read.
+FileDescriptor OpenOfProcess(pid_t pid, const std::string& name);
+std::string ReadWholeOf(const FileDescriptor& file, size_t most = SIZE_MAX);
+// Reads at most `most` bytes; "" if the file cannot be read.
+std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most = SIZE_MAX);
+// The target of /proc/PID/exe; "" if the kernel does not show it.
+std::string ExecutableOfProcess(pid_t pid);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_PROCESS_FILES_H_
