@@ -38,11 +38,13 @@ enum Attribute : uint16_t {
   kAtStmtList = 0x10,
   kAtLowPc = 0x11,
   kAtHighPc = 0x12,
+  kAtLanguage = 0x13,
   kAtCompDir = 0x1b,
   kAtUpperBound = 0x2f,
   kAtAbstractOrigin = 0x31,
   kAtCount = 0x37,
   kAtDataMemberLocation = 0x38,
+  kAtDeclFile = 0x3a,
   kAtDeclLine = 0x3b,
   kAtDeclaration = 0x3c,
   kAtSpecification = 0x47,
@@ -64,6 +66,9 @@ enum Attribute : uint16_t {
   kAtGnuRangesBase = 0x2132,
   kAtGnuAddrBase = 0x2133,
 };
+
+// C, and what an assembler writes: names of functions are not qualified.
+inline constexpr uint64_t kLanguagesOfC[] = {0x01, 0x02, 0x0c, 0x1d, 0x2c, 0x3e, 0x8001};
 
 enum Form : uint16_t {
   kFormAddr = 0x01,

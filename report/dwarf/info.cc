@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "fmt/format.h"
+#include "report/base/base_name.h"
 #include "report/dwarf/constants.h"
 #include "report/dwarf/cursor.h"
+#include "report/dwarf/enclosing.h"
 #include "report/dwarf/split_dwarf.h"
 
 namespace holdfast::dwarf {
@@ -17,14 +20,20 @@ constexpr uint32_t kNoUnit = 0xffffffff;
 }  // namespace
 
 struct DebugInfo::Entry {
+  uint16_t tag = 0;
   std::string linkage_name, name;
   Value origin, specification;
-  uint64_t call_file = 0;
+  uint64_t call_file = 0, decl_file = 0;
   uint32_t call_line = 0, decl_line = 0;
 };
 
-DebugInfo::DebugInfo(std::shared_ptr<Sections> main, OpenSplit open_split, std::function<bool(uint64_t)> is_code)
-    : main_(std::move(main)), open_split_(std::move(open_split)), is_code_(std::move(is_code)), units_(main_.get()) {
+DebugInfo::DebugInfo(std::shared_ptr<Sections> main, OpenSplit open_split, std::function<bool(uint64_t)> is_code,
+                     Demangler demangle)
+    : main_(std::move(main)),
+      open_split_(std::move(open_split)),
+      is_code_(std::move(is_code)),
+      demangle_(std::move(demangle)),
+      units_(main_.get()) {
   if (main_->alt != nullptr) alt_units_ = std::make_unique<UnitSet>(main_->alt.get());
 }
 
@@ -98,6 +107,12 @@ bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, co
   if (!found.has_value()) return false;
   const Scopes& scopes = *found;
   std::vector<Call> calls(scopes.scopes.size());
+  for (uint32_t scope : scopes.innermost) {
+    for (; scope != Scopes::kNone && !calls[scope].read; scope = scopes.scopes[scope].parent)
+      calls[scope] = ReadCall(unit, lines.get(), scopes.scopes[scope].entry);
+  }
+  if (std::ranges::find(kLanguagesOfC, unit->language) == std::end(kLanguagesOfC))
+    Qualify(unit, lines.get(), deadline, &calls);
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto first = static_cast<uint32_t>(frames_.size());
     StringId file = rows[i].found ? FileOf(lines.get(), rows[i].file) : 0;
@@ -105,8 +120,7 @@ bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, co
     uint32_t scope = scopes.innermost[i];
     if (scope == Scopes::kNone && rows[i].found) frames_.push_back({.file = file, .line = line});
     for (; scope != Scopes::kNone; scope = scopes.scopes[scope].parent) {
-      Call& call = calls[scope];
-      if (!call.read) call = ReadCall(unit, lines.get(), scopes.scopes[scope].entry);
+      const Call& call = calls[scope];
       frames_.push_back({call.function.name, file, line, call.function.start_line});
       file = call.file;
       line = call.line;
@@ -149,6 +163,7 @@ bool DebugInfo::ReadEntry(Unit* unit, uint64_t offset, Entry* entry) {
     const Abbrev* abbrev = unit->abbrevs().Find(cursor.Uleb());
     if (abbrev == nullptr) return false;
     *entry = {};
+    entry->tag = abbrev->tag;
     unit->abbrevs().ReadEntry(&cursor, *abbrev, [&](uint16_t attribute, const Value& value) {
       switch (attribute) {
         case kAtLinkageName:
@@ -169,6 +184,9 @@ bool DebugInfo::ReadEntry(Unit* unit, uint64_t offset, Entry* entry) {
           break;
         case kAtCallLine:
           entry->call_line = static_cast<uint32_t>(value.number);
+          break;
+        case kAtDeclFile:
+          entry->decl_file = value.number;
           break;
         case kAtDeclLine:
           entry->decl_line = static_cast<uint32_t>(value.number);
@@ -191,8 +209,88 @@ DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t
   call.file = entry.call_file == 0 && entry.call_line == 0 ? 0 : FileOf(lines, entry.call_file);
   call.line = entry.call_line;
   const bool refers = entry.linkage_name.empty() && entry.name.empty() && entry.origin.kind == Value::kUnitReference;
-  call.function = refers ? FunctionReferredTo(unit, entry) : FunctionOf(unit, entry);
+  call.function = refers ? FunctionReferredTo(unit, entry) : FunctionOf(unit, entry, offset);
   return call;
+}
+
+// Names of the unit's own entries are qualified, in one pass. Those that are described in another unit (LTO) stay as they are.
+void DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls) {
+  std::vector<uint64_t> entries;
+  for (const Call& call : *calls) {
+    if (call.function.unqualified != 0) entries.push_back(call.function.unqualified);
+  }
+  if (entries.empty()) return;
+  Enclosing enclosing = EnclosingOf(unit, entries, deadline);
+  // A function around it may be declared elsewhere: in a namespace, a class.
+  std::vector<uint64_t> declarations;
+  for (const auto& [entry, around] : enclosing) {
+    for (const uint64_t each : around) {
+      Entry read;
+      if (!ReadEntry(unit, each, &read) || read.tag != kTagSubprogram) continue;
+      const uint64_t declaration = FunctionOf(unit, read, each).unqualified;
+      if (declaration != 0 && declaration != each && !enclosing.contains(declaration))
+        declarations.push_back(declaration);
+    }
+  }
+  for (auto& [entry, around] : EnclosingOf(unit, declarations, deadline)) enclosing.emplace(entry, std::move(around));
+  absl::flat_hash_map<uint64_t, StringId> names;
+  for (Call& call : *calls) {
+    const uint64_t entry = call.function.unqualified;
+    if (entry == 0) continue;
+    const auto [place, added] = names.try_emplace(entry, call.function.name);
+    if (added) {
+      const std::string plain(strings_[call.function.name]);
+      place->second = strings_.Intern(QualifiedName(unit, lines, enclosing, entry, plain, 0));
+    }
+    call.function.name = place->second;
+  }
+}
+
+DebugInfo::Enclosing DebugInfo::EnclosingOf(Unit* unit, std::vector<uint64_t> entries, const Deadline& deadline) {
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  Enclosing enclosing;
+  if (entries.empty()) return enclosing;
+  std::vector<std::vector<uint64_t>> around = FindEnclosing(unit, entries, deadline);
+  for (size_t i = 0; i < entries.size(); ++i) enclosing[entries[i]] = std::move(around[i]);
+  return enclosing;
+}
+
+std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const Enclosing& enclosing, uint64_t at,
+                                     std::string_view name, int depth) {
+  const auto found = enclosing.find(at);
+  if (found == enclosing.end() || depth > kMostReferences) return std::string(name);
+  const std::vector<uint64_t>& around = found->second;
+  std::string scope;
+  for (size_t i = 0; i < around.size(); ++i) {
+    Entry entry;
+    if (!ReadEntry(unit, around[i], &entry)) continue;
+    std::string part = entry.name;
+    if (entry.tag == kTagNamespace) {
+      if (part.empty()) part = "(anonymous namespace)";
+    } else if (entry.tag == kTagSubprogram) {
+      const Function function = FunctionOf(unit, entry, around[i]);
+      const std::string plain(strings_[function.name]);
+      std::string whole = demangle_ != nullptr ? demangle_(plain) : std::string();
+      if (whole.empty() && function.unqualified != around[i] && enclosing.contains(function.unqualified))
+        whole = QualifiedName(unit, lines, enclosing, function.unqualified, plain, depth + 1);
+      if (!whole.empty()) scope.clear();
+      part = whole.empty() ? plain : std::move(whole);
+    } else if (entry.tag == kTagStructureType || entry.tag == kTagClassType || entry.tag == kTagUnionType) {
+      // GCC gives the class of a lambda no name, or <lambda(int)>.
+      const bool is_lambda = i + 1 == around.size() && name == "operator()" && part.empty();
+      if (is_lambda || part.starts_with("<lambda")) {
+        part = fmt::format("{{lambda {}:{}}}", BaseName(strings_[FileOf(lines, entry.decl_file)]), entry.decl_line);
+      } else if (part.empty()) {
+        part = "{unnamed type}";
+      }
+    } else {
+      continue;  // a block
+    }
+    if (part.empty()) continue;
+    scope += (scope.empty() ? "" : "::") + part;
+  }
+  return fmt::format("{}{}{}", scope, scope.empty() ? "" : "::", name);
 }
 
 // Many calls refer to one function.
@@ -206,7 +304,9 @@ DebugInfo::Function DebugInfo::FunctionReferredTo(Unit* unit, const Entry& entry
 
 // A call says which abstract function it is of, that which declaration it belongs to; each may lie in another unit, or
 // in the shared file. What is said first holds.
-DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first) {
+DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64_t at) {
+  const Unit* const own = unit;
+  uint64_t named = first.name.empty() ? 0 : at;
   std::string linkage_name = first.linkage_name, name = first.name;
   Function function{.start_line = first.decl_line};
   Entry entry = first;
@@ -230,9 +330,12 @@ DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first) {
     if (!is_in(unit) || !ReadEntry(unit, target, &entry)) break;
     linkage_name = entry.linkage_name;
     if (name.empty()) name = entry.name;
+    // The declaration, where it is in a class, is the last of the chain.
+    if (!entry.name.empty()) named = unit == own ? target : 0;
     if (function.start_line == 0) function.start_line = entry.decl_line;
   }
   function.name = strings_.Intern(linkage_name.empty() ? name : linkage_name);
+  if (linkage_name.empty() && !name.empty()) function.unqualified = named;
   return function;
 }
 

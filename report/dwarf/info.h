@@ -4,6 +4,9 @@
 //                         walks each of those once for all of its addresses
 //     FramesAt(0x1234)    {push_back, vector.h:1287}, {Parse, parse.cc:40}, {main, main.cc:7}: innermost first
 //
+// A function without a linkage name (inlined everywhere, local, in an anonymous namespace) is named by the entries around it:
+//     app::(anonymous namespace)::Load        Load()::{lambda load.cc:7}::operator()        a lambda by its file and line
+//
 // Memory: the ranges of all units (32 bytes each), the frames that were found, and 2 MB of windows; not the file.
 // Reads what it is given as hostile: damage costs what lies behind it, and entries that refer to each other in a circle
 // are left after a few steps. One thread at a time.
@@ -30,7 +33,7 @@
 namespace holdfast::dwarf {
 
 struct Frame {
-  StringId function = 0;  // as linked (mangled) where it says so, else the plain name; "" unknown
+  StringId function = 0;  // as linked (mangled) where it says so, else the qualified name; "" unknown
   StringId file = 0;      // "" unknown
   uint32_t line = 0;      // of the call, in all frames but the innermost; 0 unknown
   uint32_t start_line = 0;
@@ -42,8 +45,11 @@ class DebugInfo {
   using OpenSplit = std::function<absl::StatusOr<std::shared_ptr<Sections>>(const std::string& comp_dir,
                                                                             const std::string& dwo_name)>;
 
-  // `is_code`: whether code of the program can begin at an address. Where not, the linker threw something away.
-  DebugInfo(std::shared_ptr<Sections> main, OpenSplit open_split, std::function<bool(uint64_t)> is_code);
+  // `is_code`: whether code of the program can begin at an address. Where not, the linker threw something away. `demangle`: for
+  // functions that qualify a name; returns "" for what is no mangled name.
+  using Demangler = std::function<std::string(std::string_view)>;
+  DebugInfo(std::shared_ptr<Sections> main, OpenSplit open_split, std::function<bool(uint64_t)> is_code,
+            Demangler demangle = nullptr);
 
   // Makes FramesAt know `addresses` (sorted). False when the deadline came first; another call goes on from there. A
   // unit that was too large for the time of one call is only tried again without a deadline.
@@ -68,6 +74,7 @@ class DebugInfo {
   struct Function {
     StringId name = 0;
     uint32_t start_line = 0;
+    uint64_t unqualified = 0;  // the entry that has the name, where that is not what it is linked as
   };
   struct Call {  // what a scope says: of which function, and from where it was called if it was inlined
     Function function;
@@ -90,7 +97,14 @@ class DebugInfo {
   std::unique_ptr<Unit> SplitUnitOf(const Unit& skeleton, std::shared_ptr<Sections>* file);
   Call ReadCall(Unit* unit, const LineTable* lines, uint64_t offset);
   bool ReadEntry(Unit* unit, uint64_t offset, Entry* entry);
-  Function FunctionOf(Unit* unit, const Entry& entry);
+  // `at`: where the entry is, 0: it only refers to another one.
+  Function FunctionOf(Unit* unit, const Entry& entry, uint64_t at = 0);
+  void Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls);
+  // By entry: the entries around it.
+  using Enclosing = absl::flat_hash_map<uint64_t, std::vector<uint64_t>>;
+  Enclosing EnclosingOf(Unit* unit, std::vector<uint64_t> entries, const Deadline& deadline);
+  std::string QualifiedName(Unit* unit, const LineTable* lines, const Enclosing& enclosing, uint64_t entry,
+                            std::string_view name, int depth);
   Function FunctionReferredTo(Unit* unit, const Entry& entry);
   std::string TextOf(Unit* unit, const Value& value);
   StringId FileOf(const LineTable* lines, uint64_t number);
@@ -98,6 +112,7 @@ class DebugInfo {
   std::shared_ptr<Sections> main_;
   OpenSplit open_split_;
   std::function<bool(uint64_t)> is_code_;
+  Demangler demangle_;
 
   bool scan_done_ = false;
   std::vector<Range> ranges_;

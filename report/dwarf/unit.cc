@@ -73,6 +73,9 @@ bool Unit::Open(bool whole_table) {
       case kAtGnuDwoName:
         dwo_name_value = value;
         break;
+      case kAtLanguage:
+        language = value.number;
+        break;
       case kAtStmtList:
         line_offset = value.number;
         break;

@@ -60,7 +60,7 @@ class Unit {
   // Of the first entry.
   uint16_t tag = 0;
   std::string name, comp_dir, dwo_name;
-  uint64_t low_pc = 0;
+  uint64_t low_pc = 0, language = 0;
   std::optional<uint64_t> line_offset, dwo_id;
   // Where this unit's parts of the tables begin. A split unit takes the first from its skeleton, the others from the
   // index of its package.

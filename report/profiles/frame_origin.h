@@ -18,6 +18,11 @@ namespace holdfast {
 // The outermost namespace of the name, else the object's file name, else the folder of the source file, else "?".
 std::string PackageOf(std::string_view function, std::string_view object, std::string_view file);
 
+// Whether a name, without a result before it, is of Rust's core or alloc, and not of a C++ namespace that is called so.
+bool IsRustsOwn(std::string_view name);
+// Whether a path such as core::fmt::Formatter is of these crates, by its module.
+bool IsRustsPath(std::string_view path);
+
 // Frames that `--fold system` folds into their callers: libc, ld.so, libpthread, libm, libgcc_s, libstdc++, the
 // kernel's vdso, and what C++'s and Rust's own libraries put into the program (std::, __gnu_cxx::, operator new,
 // core::, alloc::).

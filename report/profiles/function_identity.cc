@@ -94,6 +94,21 @@ void DropNumbers(std::string* name, std::string_view mark, bool with_mark, std::
   }
 }
 
+// "{lambda}" of "{lambda(int)#1}", as symbols have it, and of "{lambda load.cc:7}", as debug information does.
+void DropDetailsOfLambdas(std::string* name) {
+  constexpr std::string_view kLambda = "{lambda";
+  for (size_t at = name->find(kLambda); at != std::string::npos; at = name->find(kLambda, at + 1)) {
+    const size_t begin = at + kLambda.size();
+    int depth = 1;
+    size_t end = begin;
+    for (; end < name->size(); ++end) {
+      if ((*name)[end] == '{') ++depth;
+      if ((*name)[end] == '}' && --depth == 0) break;
+    }
+    if (end < name->size()) name->erase(begin, end - begin);
+  }
+}
+
 bool IsAddressed(std::string_view name) { return name.find("!0x") != std::string_view::npos; }
 
 }  // namespace
@@ -109,6 +124,7 @@ std::string NameAcrossBuilds(std::string_view name) {
   if (name.starts_with("[unknown]!0x")) return "[unknown]";
   if (IsAddressed(name)) return std::string(name);
   std::string text = WithoutVersions(SourceName(name));
+  DropDetailsOfLambdas(&text);
   DropNumbers(&text, "#", true, "}");         // {lambda(int)#1}, {closure#0}, {impl#2}
   DropNumbers(&text, "'lambda", false, "'");  // LLVM's 'lambda1'(int)
   DropNumbers(&text, "'unnamed", false, "'");

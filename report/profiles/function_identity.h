@@ -6,7 +6,7 @@
 //     core::fmt::write::h0123456789abcdef           core::fmt::write
 //
 //   NameAcrossBuilds  one function of two builds: also without numbers that shift when code is added before it
-//     main::{lambda(int)#2}::operator()(int) const  main::{lambda(int)}::operator()(int) const
+//     main::{lambda(int)#2}::operator()(int) const  main::{lambda}::operator()(int) const
 //     app::$_3::operator()(int)                     app::$_::operator()(int)
 //     app[c0ffee]::run::{closure#1}                 app::run::{closure}
 //     [unknown]!0x7f12a0001234                      [unknown]

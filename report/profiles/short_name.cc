@@ -5,6 +5,8 @@
 #include <cctype>
 #include <vector>
 
+#include "report/profiles/frame_origin.h"
+
 namespace holdfast {
 namespace {
 
@@ -82,7 +84,7 @@ std::string Cut(const std::vector<std::string>& items) {
 
 // "Vec" of "alloc::vec::Vec", "FnOnce::call_once" of "core::ops::function::FnOnce::call_once".
 std::string_view WithoutCrate(std::string_view path) {
-  if (!path.starts_with("std::") && !path.starts_with("core::") && !path.starts_with("alloc::")) return path;
+  if (!path.starts_with("std::") && !IsRustsPath(path)) return path;
   for (size_t at = path.find("::"); at != std::string_view::npos; at = path.find("::", at + 2)) {
     if (at + 2 < path.size() && IsCapital(path[at + 2])) return path.substr(at + 2);
   }

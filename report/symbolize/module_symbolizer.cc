@@ -91,8 +91,9 @@ void ModuleSymbolizer::Module::OpenLines() {
                               const std::string& comp_dir, const std::string& dwo_name) {
     return files->OpenSplit(path, comp_dir, dwo_name);
   };
-  lines_ = std::make_unique<dwarf::DebugInfo>(SectionsOf(std::move(file)), open_split,
-                                              [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); });
+  lines_ = std::make_unique<dwarf::DebugInfo>(
+      SectionsOf(std::move(file)), open_split, [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); },
+      Demangle);
 }
 
 bool ModuleSymbolizer::Module::LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline) {

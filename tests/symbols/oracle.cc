@@ -113,11 +113,13 @@ Comparison Compare(const std::string& file, const std::vector<uint64_t>& address
     result.frames += theirs[i].size();
     result.with_inlines += theirs[i].size() > 1;
     for (const OracleFrame& frame : theirs[i]) result.lines += frame.line != 0;
-    const bool equal =
-        std::equal(theirs[i].begin(), theirs[i].end(), ours[i].begin(), ours[i].end(),
-                   [&](const OracleFrame& a, const OracleFrame& b) {
-                     return a.file == b.file && a.line == b.line && symbols.SameFunction(a.function, b.function);
-                   });
+    const bool equal = std::equal(
+        theirs[i].begin(), theirs[i].end(), ours[i].begin(), ours[i].end(),
+        [&](const OracleFrame& a, const OracleFrame& b) {
+          // A function without a linkage name has its plain name there, and its scopes before it here.
+          const bool is_qualified = !a.function.empty() && b.function.ends_with("::" + a.function);
+          return a.file == b.file && a.line == b.line && (is_qualified || symbols.SameFunction(a.function, b.function));
+        });
     if (equal) continue;
     if (++result.different > 5) continue;
     const auto show = [](const OracleFrames& frames) {

@@ -195,7 +195,7 @@ TEST_F(DiffTest, AFunctionOfTwoBuildsIsOne) {
   std::map<std::string, std::string> changes;
   for (const auto& row : rows) changes[row.at("function")] = row.at("change") + " " + row.at("total_delta");
   const std::map<std::string, std::string> expected = {{"parse", "grown 1"},
-                                                       {"main::{lambda(int)}::operator()(int) const", "grown 2"},
+                                                       {"main::{lambda}::operator()(int) const", "grown 2"},
                                                        {"app::f(int)", "grown 3"},
                                                        {"app::g", "grown 4"},
                                                        {"app::Load(int, bool)", "grown 5"},

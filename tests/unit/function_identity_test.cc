@@ -46,6 +46,7 @@ TEST(FunctionIdentity, InOneBuildAFunctionIsOneWithItsClones) {
 TEST(FunctionIdentity, InTwoBuildsNumbersDoNotCount) {
   const std::pair<const char*, const char*> pairs[] = {
       {"main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#2}::operator()(int) const"},
+      {"main()::{lambda(int)#1}::operator()", "main()::{lambda load.cc:7}::operator()"},
       {"main::$_0::operator()(int) const", "main::$_12::operator()(int) const"},
       {"main::'lambda'(int)::operator()(int) const", "main::'lambda1'(int)::operator()(int) const"},
       {"app::run::{{closure}}::h0123456789abcdef", "app::run::{{closure}}::hfedcba9876543210"},

@@ -1,0 +1,30 @@
+// Names of functions without a symbol of their own, and which frames are the user's.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "tests/support/profiled.h"
+#include "tests/support/view_numbers.h"
+
+namespace holdfast::testing {
+namespace {
+
+class Scopes : public Profiled {};
+
+TEST_F(Scopes, FunctionsWithoutALinkageNameAreNamedByWhatIsAroundThem) {
+  ASSERT_TRUE(RunTool({"run", "-q", "--exact", "-o", out(), "--", ProgramPath("named_scopes")}).exited(0));
+  ASSERT_TRUE(RunTool({"symbolize", "-q", out()}).exited(0));  // what was not in time
+  const RunResult top =
+      RunTool({"top", "--fold", "plumbing", "--format", "csv", "--metric", "alloc_space", "-n", "0", out()});
+  std::map<std::string, std::string> self;
+  for (const auto& row : ParseCsv(top.out)) self[row.at("function")] = row.at("self");
+  EXPECT_EQ(self["app::(anonymous namespace)::Hidden"], "1000") << top.out;
+  EXPECT_EQ(self["app::LoadUsers()::{lambda named_scopes.cc:34}::operator()"], "2000");
+  EXPECT_EQ(self["app::LoadOrders()::{lambda named_scopes.cc:37}::operator()"], "3000");
+  EXPECT_EQ(self["std::vector<int, std::allocator<int> > app::MakeRows<int>(int)"], "4000");
+  EXPECT_EQ(self["core::Engine::Load(int)"], "5000");
+  EXPECT_TRUE(self.contains("app::Cache::Each<app::LoadUsers()::<lambda(int)> >"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
