@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <utility>
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/profiles/frame_origin.h"
+#include "report/profiles/function_identity.h"
 
 namespace holdfast {
 namespace {
@@ -20,10 +22,10 @@ constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/"
                                                     "/library/std/",  "/library/core/",  "/library/alloc/",
                                                     "/include/absl/", "/include/boost/", "/include/folly/"};
 
-// Outermost namespaces and crates.
-constexpr std::array<std::string_view, 15> kPackages = {
-    "std", "__gnu_cxx",   "__cxxabiv1",       "core",     "alloc",     "absl",      "boost",  "folly",
-    "tbb", "parking_lot", "parking_lot_core", "lock_api", "hashbrown", "once_cell", "__rustc"};
+// Outermost namespaces and crates. Rust's core and alloc are told from namespaces of C++ by IsRustsPath.
+constexpr std::array<std::string_view, 13> kPackages = {
+    "std",         "__gnu_cxx",        "__cxxabiv1", "absl",      "boost",     "folly",  "tbb",
+    "parking_lot", "parking_lot_core", "lock_api",   "hashbrown", "once_cell", "__rustc"};
 
 // How names begin, as a whole or from there on.
 constexpr std::array<std::string_view, 38> kNames = {"pthread_",
@@ -115,31 +117,90 @@ bool EndsWithAnyCase(std::string_view text, std::string_view end) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
+// Code that is in no file and in no perf map.
+constexpr std::string_view kJitCode = "[unknown]!0x";
+
+// "app::Widget::operator new(unsigned long)", "app::Widget::operator delete[]".
+bool IsOperatorNew(std::string_view function) {
+  for (const std::string_view name : {"::operator new", "::operator delete"}) {
+    const size_t at = function.find(name);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = function.substr(at + name.size());
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+    if (rest.starts_with("[]")) rest.remove_prefix(2);
+    const size_t close = rest.starts_with('(') ? rest.find(')') : std::string_view::npos;
+    // What is inside of it is something else: operator new(unsigned long)::{lambda()#1}.
+    if (rest.empty() || (close != std::string_view::npos && !rest.substr(close + 1).starts_with("::"))) return true;
+  }
+  return false;
+}
+
+// The words of a name in small letters, with those of its class: "app::PGSemaphoreLock(int)" is pgsemaphore, lock.
+std::vector<std::string> WordsOf(std::string_view function) {
+  std::vector<std::string> words;
+  std::string word;
+  int depth = 0;
+  const auto end_word = [&] {
+    if (!word.empty()) words.push_back(std::exchange(word, ""));
+  };
+  const std::string name = NameWithoutParameters(function);
+  char before = 0;
+  for (const char c : name) {
+    if (c == '<' || c == '{') ++depth;
+    if ((c == '>' || c == '}') && depth > 0) --depth;
+    if (depth > 0) continue;
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalpha(byte) == 0) {
+      end_word();
+    } else {
+      if (std::isupper(byte) != 0 && std::islower(static_cast<unsigned char>(before)) != 0) end_word();
+      word += static_cast<char>(std::tolower(byte));
+    }
+    before = c;
+  }
+  end_word();
+  return words;
+}
+
+template <typename List>
+bool EndsWithAny(std::string_view word, const List& ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return word.ends_with(end); });
+}
+
+bool IsPackage(std::string_view path) {
+  const std::string package = PackageOf(path, "", "");
+  return IsRustsPath(path) || std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
+}
+
 // Of Rust: "<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop" is alloc's, "<[T] as alloc::slice::Concat>::concat" too,
 // "<app::Tree as core::ops::drop::Drop>::drop" the program's.
-std::string PackageOfImplementation(std::string_view function) {
-  if (!function.starts_with('<')) return PackageOf(function, "", "");
+bool IsOfPackage(std::string_view function) {
+  if (!function.starts_with('<')) {
+    const std::string package = PackageOf(function, "", "");
+    return std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
+  }
   std::string_view type = function.substr(1);
   while (AnyStarts(std::array<std::string_view, 3>{"&", "mut ", "dyn "}, type)) {
     type.remove_prefix(type.starts_with('&') ? 1 : 4);
   }
   const size_t as = function.find(" as ");
-  std::string package = PackageOf(type.substr(0, type.find(" as ")), "", "");
-  return package == "?" && as != std::string_view::npos ? PackageOf(function.substr(as + 4), "", "") : package;
+  const std::string_view implemented = type.substr(0, type.find(" as "));
+  const bool is_unnamed = PackageOf(implemented, "", "") == "?" && as != std::string_view::npos;
+  return IsPackage(is_unnamed ? function.substr(as + 4) : implemented);
 }
 
 }  // namespace
 
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object) {
   if (IsSystemFrame(function, object) || AnyStarts(kObjects, BaseName(object))) return true;
+  if (function.starts_with(kJitCode) || IsOperatorNew(function)) return true;
   if (std::any_of(kFiles.begin(), kFiles.end(),
                   [&](std::string_view part) { return file.find(part) != std::string_view::npos; })) {
     return true;
   }
   if (AnyStarts(kNames, function)) return true;
   if (function.find("::") == std::string_view::npos) return false;
-  const std::string package = PackageOfImplementation(function);
-  return std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
+  return IsOfPackage(function);
 }
 
 bool IsNameless(std::string_view name) {
@@ -158,6 +219,94 @@ int ForwardsByName(std::string_view function) {
   return EndsWithAnyCase(name, "alloc") || EndsWithAnyCase(name, "allocate") ? 1 : 0;
 }
 
+FunnelHint FunnelHintOf(std::string_view function) {
+  constexpr std::array<std::string_view, 8> kLocks = {"mutex",  "rwlock", "spinlock", "semaphore",
+                                                      "lwlock", "latch",  "futex",    "cond"};
+  constexpr std::array<std::string_view, 14> kActs = {"lock",    "unlock",  "trylock",   "rdlock",   "wrlock",
+                                                      "acquire", "release", "enter",     "exit",     "wait",
+                                                      "signal",  "post",    "broadcast", "timedlock"};
+  constexpr std::array<std::string_view, 12> kWords = {"alloc",     "malloc", "calloc", "realloc",
+                                                       "allocate",  "mutex",  "rwlock", "latch",
+                                                       "semaphore", "lock",   "unlock", "acquire"};
+  switch (ForwardsByName(function)) {
+    case 2:
+      return FunnelHint::kSure;
+    case 1:
+      return FunnelHint::kAlloc;
+    default:
+      break;
+  }
+  const std::vector<std::string> words = WordsOf(function);
+  if (words.empty()) return FunnelHint::kNone;
+  if (EndsWithAny(words.back(), kActs) && std::any_of(words.begin(), words.end() - 1, [&](const std::string& word) {
+        return EndsWithAny(word, kLocks) || (word == "lock" && words.back() != "wait");
+      }))
+    return FunnelHint::kSure;
+  const bool has_word =
+      std::any_of(words.begin(), words.end(), [&](const std::string& word) { return EndsWithAny(word, kWords); });
+  return has_word ? FunnelHint::kWord : FunnelHint::kNone;
+}
+
+bool IsInterpreter(std::string_view function, std::string_view object) {
+  constexpr std::array<std::string_view, 13> kInterpreters = {
+      "libpython", "python2",    "python3",   "libjvm.so", "libruby", "libperl.so", "libnode.so",
+      "libmono",   "libcoreclr", "libclrjit", "libmozjs",  "liblua",  "libphp"};
+  constexpr std::array<std::string_view, 6> kPrograms = {"python", "node", "nodejs", "ruby", "perl", "java"};
+  // What perf maps have beside the functions of the user.
+  constexpr std::array<std::string_view, 8> kStubs = {
+      "Builtin:", "BytecodeHandler:", "Stub:", "RegExp:", "Interpreter", "call_stub", "StubRoutines", "v8::internal::"};
+  const std::string_view name = BaseName(object);
+  return AnyStarts(kInterpreters, name) || std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end() ||
+         AnyStarts(kStubs, function);
+}
+
+// A function that may only forward, by the first function of its name.
+struct Plumbing::Funnel {
+  FunnelHint hint = FunnelHint::kNone;
+  bool is_candidate = false;
+  // Of one round.
+  bool is_refuted = false, is_containers = false;
+  size_t last = 0;  // stack that was counted
+  size_t stacks = 0, from_start = 0;
+  // The first few of each: callers in the midst of the program, and what a thread starts with.
+  std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
+  std::array<uint32_t, 2> starts = {Profile::kNone, Profile::kNone};
+
+  template <size_t N>
+  static void Add(uint32_t function, std::array<uint32_t, N>* list) {
+    const auto place = std::find_if(list->begin(), list->end(),
+                                    [&](uint32_t known) { return known == function || known == Profile::kNone; });
+    if (place != list->end()) *place = function;
+  }
+  template <size_t N>
+  static size_t Count(const std::array<uint32_t, N>& list) {
+    return static_cast<size_t>(std::find(list.begin(), list.end(), Profile::kNone) - list.begin());
+  }
+  void AddCaller(uint32_t function, bool is_start) {
+    ++stacks;
+    from_start += is_start ? 1 : 0;
+    if (is_start) {
+      Add(function, &starts);
+    } else {
+      Add(function, &callers);
+    }
+  }
+  // `all`: stacks that have a function of the program.
+  bool Stays(size_t all) const {
+    if (is_refuted) return false;
+    switch (hint) {
+      case FunnelHint::kSure:
+        return true;
+      case FunnelHint::kAlloc:
+        return is_containers || Count(callers) + Count(starts) >= 2;
+      case FunnelHint::kWord:
+        return Count(callers) >= 3;
+      default:
+        return Count(callers) >= 3 && 10 * stacks > 9 * all && 10 * from_start <= stacks;
+    }
+  }
+};
+
 absl::StatusOr<Plumbing> Plumbing::Make(const Profile& profile, const std::vector<std::string>& patterns) {
   Plumbing made(profile);
   for (const std::string& text : patterns) {
@@ -167,8 +316,11 @@ absl::StatusOr<Plumbing> Plumbing::Make(const Profile& profile, const std::vecto
   }
   made.by_function_.assign(profile.functions.size(), -1);
   made.by_object_.assign(profile.mappings.size() + 1, -1);
-  made.forwards_.assign(profile.functions.size(), 0);
-  made.FindForwarders();
+  made.is_funnel_.assign(profile.functions.size(), false);
+  made.interpreter_function_.assign(profile.functions.size(), -1);
+  made.interpreter_object_.assign(profile.mappings.size() + 1, -1);
+  made.FindFunnels();
+  made.FindInterpreters();
   return made;
 }
 
@@ -187,10 +339,9 @@ bool Plumbing::HoldsObject(uint32_t mapping) {
   return answer != 0;
 }
 
-bool Plumbing::Holds(uint32_t function, uint32_t mapping) {
+bool Plumbing::IsPlain(uint32_t function, uint32_t mapping) {
   if (HoldsObject(mapping)) return true;
   if (function == Profile::kNone) return false;
-  if (forwards_[function] != 0) return true;
   int8_t& answer = by_function_[function];
   if (answer < 0) {
     const std::string_view name = profile_.strings[profile_.functions[function].name],
@@ -202,58 +353,165 @@ bool Plumbing::Holds(uint32_t function, uint32_t mapping) {
   return answer != 0;
 }
 
-// Which allocators only forward: of those whose names say so, the ones that nothing refutes.
-void Plumbing::FindForwarders() {
-  bool any = false;
-  for (size_t i = 0; i < forwards_.size(); ++i) {
-    forwards_[i] = static_cast<uint8_t>(ForwardsByName(profile_.strings[profile_.functions[i].name]));
-    any = any || forwards_[i] != 0;
-  }
-  // One that drops out was below others.
-  while (any && DropDoubtful()) {
-  }
+bool Plumbing::Holds(uint32_t function, uint32_t mapping) {
+  if (IsPlain(function, mapping)) return true;
+  if (folds_interpreter_ && IsInterpreterAt(function, mapping)) return true;
+  return function != Profile::kNone && is_funnel_[function];
 }
 
-bool Plumbing::DropDoubtful() {
-  constexpr uint32_t kSeveral = Profile::kNone - 1;
-  std::vector<bool> refuted(forwards_.size());
-  std::vector<uint32_t> caller(forwards_.size(), Profile::kNone);
+bool Plumbing::IsInterpreterAt(uint32_t function, uint32_t mapping) {
+  int8_t& object = interpreter_object_[mapping == Profile::kNone ? profile_.mappings.size() : mapping];
+  if (object < 0) object = IsInterpreter("", ObjectOf(mapping));
+  if (object != 0 || function == Profile::kNone) return object != 0;
+  int8_t& answer = interpreter_function_[function];
+  if (answer < 0) answer = IsInterpreter(profile_.strings[profile_.functions[function].name], "");
+  return answer != 0;
+}
+
+// Finds which functions only forward: of those that may, the ones that nothing refutes.
+void Plumbing::FindFunnels() {
+  const size_t count = profile_.functions.size();
+  absl::flat_hash_map<StringId, uint32_t> first;
+  name_of_.reserve(count);
+  std::vector<Funnel> funnels(count);
+  bool any = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto [place, added] = first.emplace(profile_.functions[i].name, i);
+    name_of_.push_back(place->second);
+    if (!added) continue;
+    funnels[i].hint = FunnelHintOf(profile_.strings[profile_.functions[i].name]);
+    funnels[i].is_candidate = funnels[i].hint != FunnelHint::kNone;
+    any = any || funnels[i].is_candidate;
+  }
+  // Of the others only those come into question that nearly all stacks go through.
+  std::vector<uint32_t> starts;
+  starts.reserve(profile_.samples.size());
+  size_t all = 0, number = 0;
   for (const Profile::Sample& sample : profile_.samples) {
-    bool straight = true;  // from here to the leaf there is nothing but plumbing
-    uint32_t inner = Profile::kNone;
+    starts.push_back(StartOf(profile_.FramesOf(sample)));
+    if (starts.back() == Profile::kNone) continue;
+    ++all;
+    ++number;
     for (const uint32_t frame : profile_.FramesOf(sample)) {
-      const Profile::Location& location = profile_.locations[frame];
-      for (const Profile::Line& line : profile_.LinesOf(location)) {
+      for (const Profile::Line& line : profile_.LinesOf(profile_.locations[frame])) {
         if (line.function == Profile::kNone) continue;
-        if (inner != Profile::kNone && forwards_[inner] != 0 && line.function != inner) {
-          caller[inner] = caller[inner] == Profile::kNone || caller[inner] == line.function ? line.function : kSeveral;
-        }
-        if (!straight && forwards_[line.function] != 0) refuted[line.function] = true;
-        straight = straight && Holds(line.function, location.mapping);
-        inner = line.function;
+        Funnel& funnel = funnels[name_of_[line.function]];
+        if (std::exchange(funnel.last, number) != number) ++funnel.stacks;
       }
-      if (location.lines == 0) straight = straight && HoldsObject(location.mapping);
     }
   }
+  for (Funnel& funnel : funnels) {
+    if (funnel.is_candidate || 10 * funnel.stacks <= 9 * all) continue;
+    funnel.is_candidate = any = true;
+  }
+  // One that drops out was below others.
+  while (any && DropDoubtful(starts, all, &funnels)) {
+  }
+  for (size_t i = 0; i < count; ++i) is_funnel_[i] = funnels[name_of_[i]].is_candidate;
+}
+
+// What the thread starts with: the outermost function that is no plumbing.
+uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
+  for (size_t i = frames.size(); i-- > 0;) {
+    const Profile::Location& location = profile_.locations[frames[i]];
+    const auto lines = profile_.LinesOf(location);
+    for (size_t line = lines.size(); line-- > 0;) {
+      const uint32_t function = lines[line].function;
+      if (function != Profile::kNone && !IsPlain(function, location.mapping)) return name_of_[function];
+    }
+  }
+  return Profile::kNone;
+}
+
+bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels) {
+  for (Funnel& funnel : *funnels) {
+    funnel.is_refuted = funnel.is_containers = false;
+    funnel.stacks = funnel.from_start = 0;
+    funnel.starts.fill(Profile::kNone);
+    funnel.callers.fill(Profile::kNone);
+  }
+  std::vector<bool> has_candidate;  // by location
+  has_candidate.reserve(profile_.locations.size());
+  for (const Profile::Location& location : profile_.locations) {
+    const auto lines = profile_.LinesOf(location);
+    has_candidate.push_back(std::any_of(lines.begin(), lines.end(), [&](const Profile::Line& line) {
+      return line.function != Profile::kNone && (*funnels)[name_of_[line.function]].is_candidate;
+    }));
+  }
+  std::vector<uint32_t> below;  // candidates from the leaf up to here
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (starts[i] == Profile::kNone) continue;
+    below.clear();
+    bool is_straight = true;  // from here to the leaf there is nothing but plumbing
+    uint32_t inner = Profile::kNone;
+    for (const uint32_t frame : profile_.FramesOf(profile_.samples[i])) {
+      if (!is_straight && !has_candidate[frame]) continue;
+      const Profile::Location& location = profile_.locations[frame];
+      if (location.lines == 0 && !HoldsObject(location.mapping)) is_straight = false;
+      for (const Profile::Line& line : profile_.LinesOf(location)) {
+        if (line.function == Profile::kNone) continue;
+        const uint32_t function = name_of_[line.function], callee = std::exchange(inner, Profile::kNone);
+        Funnel& funnel = (*funnels)[function];
+        if (IsPlain(line.function, location.mapping)) {
+          // A container calls what allocates for it; libc calls whatever it is given.
+          if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
+            (*funnels)[callee].is_containers = true;
+        } else if (funnel.is_candidate && is_straight) {
+          if (std::find(below.begin(), below.end(), function) == below.end()) below.push_back(function);
+          inner = function;
+        } else {
+          funnel.is_refuted = funnel.is_refuted || funnel.is_candidate;
+          if (!std::exchange(is_straight, false)) continue;
+          for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(function, function == starts[i]);
+        }
+      }
+    }
+    if (!is_straight) continue;
+    for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(starts[i], true);
+  }
   bool dropped = false;
-  for (size_t i = 0; i < forwards_.size(); ++i) {
-    if (forwards_[i] == 0 || (!refuted[i] && (forwards_[i] == 2 || caller[i] == kSeveral))) continue;
-    forwards_[i] = 0;
+  for (Funnel& funnel : *funnels) {
+    if (!funnel.is_candidate || funnel.Stays(all)) continue;
+    funnel.is_candidate = false;
     dropped = true;
   }
   return dropped;
 }
 
-std::optional<Plumbing::Place> Plumbing::OwnerOf(std::span<const uint32_t> frames) {
+// Whether an interpreter's functions are in the way of those that it runs.
+void Plumbing::FindInterpreters() {
+  for (uint32_t i = 0; i < profile_.mappings.size() && !has_interpreter_; ++i)
+    has_interpreter_ = IsInterpreterAt(Profile::kNone, i);
+  for (uint32_t i = 0; i < profile_.functions.size() && !has_interpreter_; ++i)
+    has_interpreter_ = IsInterpreterAt(i, Profile::kNone);
+  if (!has_interpreter_) return;
+  size_t with_users = 0;
+  for (const Profile::Sample& sample : profile_.samples)
+    with_users += FirstOf(profile_.FramesOf(sample), true).has_value() ? 1 : 0;
+  folds_interpreter_ = with_users > 0 && 2 * with_users >= profile_.samples.size();
+}
+
+std::optional<Plumbing::Place> Plumbing::FirstOf(std::span<const uint32_t> frames, bool without_interpreters) {
   for (size_t i = 0; i < frames.size(); ++i) {
     const Profile::Location& location = profile_.locations[frames[i]];
     const auto lines = profile_.LinesOf(location);
-    if (lines.empty() && location.mapping != Profile::kNone && !HoldsObject(location.mapping)) return Place{i, 0};
+    const auto counts = [&](uint32_t function) {
+      return !without_interpreters || !IsInterpreterAt(function, location.mapping);
+    };
+    if (lines.empty() && location.mapping != Profile::kNone && !HoldsObject(location.mapping) && counts(Profile::kNone))
+      return Place{i, 0};
     for (size_t line = 0; line < lines.size(); ++line) {
-      if (!Holds(lines[line].function, location.mapping)) return Place{i, line};
+      if (!Holds(lines[line].function, location.mapping) && counts(lines[line].function)) return Place{i, line};
     }
   }
   return std::nullopt;
+}
+
+std::optional<Plumbing::Place> Plumbing::OwnerOf(std::span<const uint32_t> frames) {
+  if (has_interpreter_) {
+    if (const auto place = FirstOf(frames, true); place.has_value()) return place;
+  }
+  return FirstOf(frames, false);
 }
 
 std::string_view Plumbing::NameOf(uint32_t location, size_t line) const {

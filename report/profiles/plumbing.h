@@ -10,9 +10,18 @@
 //   - by header or source file: C++'s and Rust's own libraries, abseil, boost, folly
 //   - by namespace or prefix of a name: those, hashbrown, parking_lot; __gthread_, pthread_, g_mutex_, PyThread_ …
 //   - by object: libabsl_*, libboost_*, libglib-2.0, libjemalloc …
-//   - allocators that only forward: a function whose name ends in malloc, calloc, realloc, strdup … (zmalloc_usable), and
-//     below which every stack of the profile goes straight to the leaf, by nothing but plumbing. One that merely ends in
-//     alloc or allocate has to have two callers besides: one caller's own function is rather whose the memory is
+//   - operator new and delete, also a class's own
+//   - funnels: functions on the way to malloc or to a lock that call nothing else, that is, below which every stack of the profile
+//     goes straight to the leaf, by nothing but plumbing. The more a name says so the less else it takes:
+//         ends in malloc, calloc, strdup …, or in lock, wait … after mutex, semaphore …   zmalloc_usable, psi_mutex_lock
+//         ends in alloc or allocate       two callers, or one that is a container          ngx_alloc
+//         has such a word                 three callers                                    init_alloc_root, LWLockAcquire
+//         says nothing                    three callers, and more than nine tenths of all stacks go through it
+//     A caller is the first function above that is no plumbing. In the last two cases main and what else a thread starts with is no
+//     caller: the only function of a small program remains the answer
+//   - code of a JIT compiler that nothing names, as its addresses differ from run to run
+//   - an interpreter (libpython, libjvm, node …), where at least half of all stacks have a function that is not its own: named by a
+//     perf map, of an extension, or of the program that it is in
 //   - what the user's patterns match, by function, source file or object
 #ifndef HOLDFAST_REPORT_PROFILES_PLUMBING_H_
 #define HOLDFAST_REPORT_PROFILES_PLUMBING_H_
@@ -41,6 +50,13 @@ bool IsNameless(std::string_view name);
 // Whether a name is one of an allocator that may only forward: 0 no, 1 it ends in alloc, 2 in malloc or the like.
 int ForwardsByName(std::string_view function);
 
+// How much a name says of a funnel.
+enum class FunnelHint : uint8_t { kNone, kWord, kAlloc, kSure };
+FunnelHint FunnelHintOf(std::string_view function);
+
+// Whether a frame is an interpreter's.
+bool IsInterpreter(std::string_view function, std::string_view object);
+
 // Answers for one profile, which outlives it. Made in one pass over the stacks where an allocator's name is met.
 class Plumbing {
  public:
@@ -62,15 +78,25 @@ class Plumbing {
 
  private:
   explicit Plumbing(const Profile& profile) : profile_(profile) {}
-  void FindForwarders();
-  bool DropDoubtful();  // one round; whether any dropped out
+  struct Funnel;
+  bool IsPlain(uint32_t function, uint32_t mapping);  // by name, file or object alone
+  bool IsInterpreterAt(uint32_t function, uint32_t mapping);
+  std::optional<Place> FirstOf(std::span<const uint32_t> frames, bool without_interpreters);
+  void FindFunnels();
+  uint32_t StartOf(std::span<const uint32_t> frames);
+  // One round; whether any dropped out. `starts`: by sample; `all`: how many have one.
+  bool DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels);
+  void FindInterpreters();
   std::string_view NameOf(uint32_t location, size_t line) const;
   std::string_view ObjectOf(uint32_t mapping) const;
 
   const Profile& profile_;
   std::vector<Pattern> patterns_;
-  std::vector<int8_t> by_function_, by_object_;  // -1: not asked yet
-  std::vector<uint8_t> forwards_;                // by function
+  std::vector<int8_t> by_function_, by_object_;                    // -1: not asked yet
+  std::vector<uint32_t> name_of_;                                  // by function: the first one of its name
+  std::vector<bool> is_funnel_;                                    // by function
+  std::vector<int8_t> interpreter_function_, interpreter_object_;  // -1: not asked yet
+  bool has_interpreter_ = false, folds_interpreter_ = false;
 };
 
 }  // namespace holdfast

@@ -99,6 +99,73 @@ TEST(Plumbing, AnAllocatorOnlyForwardsWhereNothingElseIsBelowIt) {
   EXPECT_EQ(OwnerOfFirst({{"main;a;pool_alloc", 10}, {"main;b;pool_alloc", 10}}), "a");
 }
 
+// Three callers, and more than nine tenths of all stacks: the name need not say so.
+TEST(Plumbing, WhatNearlyAllStacksPassOnTheirWayToMallocIsNeverTheAnswer) {
+  const auto owner = [](const char* name) {
+    const std::string funnel = std::string(";") + name;
+    return OwnerOfFirst({{"main;serve;open" + funnel, 10},
+                         {"main;serve;query" + funnel, 10},
+                         {"main;serve;close" + funnel, 10},
+                         {"main;serve;close;log" + funnel, 10}});
+  };
+  for (const char* name :
+       {"my_malloc", "init_alloc_root", "palloc", "MemoryContextAlloc", "ngx_alloc", "zmalloc", "psi_mutex_lock",
+        "PGSemaphoreLock", "LWLockAcquire", "get_chunk", "app::Store::take(int)"}) {
+    EXPECT_EQ(owner(name), "open") << name;
+  }
+  // One after the other.
+  EXPECT_EQ(owner("get_object;get_chunk"), "open");
+  EXPECT_EQ(owner("alloc_root;my_malloc"), "open");
+}
+
+TEST(Plumbing, WhatLocksIsPlumbingByItsNameAlone) {
+  for (const char* name : {"psi_mutex_lock", "PGSemaphoreLock(PGSemaphoreData*)", "TTASEventMutex<P>::enter()",
+                           "app::RwLock::rdlock()", "lf_rwlock_wrlock"}) {
+    EXPECT_EQ(OwnerOfFirst({{std::string("main;flush;") + name, 10}}), "flush") << name;
+  }
+  for (const char* name : {"flush_locked_pages", "Block", "app::Table::Lock()", "unlock_account"})
+    EXPECT_EQ(OwnerOfFirst({{std::string("main;flush;") + name, 10}}), name);
+}
+
+TEST(Plumbing, TheOnlyFunctionOfASmallProgramRemainsTheAnswer) {
+  EXPECT_EQ(OwnerOfFirst({{"main;work", 10}, {"main;work", 20}, {"main;work", 30}}), "work");
+  EXPECT_EQ(OwnerOfFirst({{"main;run;work", 10}, {"main;run;work", 20}}), "work");
+  // Threads of a pool: what they start with is no caller.
+  EXPECT_EQ(OwnerOfFirst({{"reader;push", 10}, {"writer;push", 10}, {"timer;push", 10}, {"main;push", 10}}), "push");
+  EXPECT_EQ(OwnerOfFirst({{"main;init_table", 10}, {"main;a;init_table", 10}, {"main;b;init_table", 10}}),
+            "init_table");
+  // Two callers, and a part of the stacks.
+  EXPECT_EQ(OwnerOfFirst({{"main;a;insert", 10}, {"main;b;insert", 10}}), "insert");
+  EXPECT_EQ(OwnerOfFirst({{"main;a;insert", 10}, {"main;b;insert", 10}, {"main;c;insert", 10}, {"main;d;load", 10}}),
+            "insert");
+  // It calls something else, too.
+  EXPECT_EQ(OwnerOfFirst({{"main;s;a;insert", 10}, {"main;s;b;insert", 10}, {"main;s;c;insert;grow", 10}}), "insert");
+  EXPECT_EQ(OwnerOfFirst({{"main;alloc_session", 10}, {"main;accept;alloc_session", 10}}), "alloc_session");
+}
+
+TEST(Plumbing, AClassesOperatorNewAndAContainersAllocatorArePlumbing) {
+  EXPECT_EQ(OwnerOfFirst({{"main;app::Load();app::Node::operator new(unsigned long)", 10}}), "app::Load()");
+  EXPECT_EQ(OwnerOfFirst({{"main;app::Load();app::Node::operator delete[](void*)", 10}}), "app::Load()");
+  EXPECT_EQ(OwnerOfFirst({{"main;app::Load();std::vector<int, app::Pool<int> >::push_back(int&&);"
+                           "app::Pool<int>::allocate(unsigned long)",
+                           10}}),
+            "app::Load()");
+  EXPECT_EQ(OwnerOfFirst({{"main;app::renew()", 10}}), "app::renew()");
+}
+
+// Addresses differ from run to run, and an interpreter's own functions are the same whatever the script does.
+TEST(Plumbing, JitCodeAndInterpretersCountForWhatTheyRun) {
+  EXPECT_EQ(OwnerOfFirst({{"main;app::Run();app![unknown]!0x7f1200001234;app![unknown]!0x7f1200005678", 10}}),
+            "app::Run()");
+  const char* python = "python3.11!main;python3.11!Py_RunMain;python3.11!_PyEval_EvalFrameDefault;";
+  const auto below = [&](const char* rest) { return std::string(python) + rest; };
+  EXPECT_EQ(OwnerOfFirst({{below("py::load:/srv/app.py;python3.11!PyList_New;python3.11!_PyObject_Malloc"), 10}}),
+            "py::load:/srv/app.py");
+  EXPECT_EQ(OwnerOfFirst({{below("_numpy.so!array_new;python3.11!PyList_New"), 10}}), "array_new");
+  EXPECT_EQ(OwnerOfFirst({{below("python3.11!PyList_New;python3.11!_PyObject_Malloc"), 10}}), "PyList_New")
+      << "nothing else is known";
+}
+
 TEST(Plumbing, WorkInALibraryIsTheLibrarys) {
   const std::vector<Stack> stacks = {
       {"main;app!ffmpeg!0x2ad64;libavcodec.so.59!avcodec_send_frame;libx264.so.164!x264_encoder_encode;libx264.so.164!libx264.so.164!0x1234",
