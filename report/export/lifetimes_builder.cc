@@ -2,9 +2,9 @@
 #include <array>
 #include <cmath>
 #include <span>
-#include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "report/export/profile_builder.h"
@@ -17,6 +17,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kFreedByNames[kFreedBys] = {"same thread", "other thread", "temporary"};
+constexpr int kNoBucket = -1;
 enum Type { kObjects, kSpace, kLifetime, kAlive, kTypes };
 constexpr std::pair<const char*, const char*> kTypesOfLifetimes[] = {
     {"freed_objects", "count"}, {"freed_space", "bytes"}, {"lifetime", "nanoseconds"}, {"alive_space", "bytes"}};
@@ -28,7 +29,7 @@ class LifetimesBuilder {
 
   Profile Build() {
     DescribeBlocks(snapshot_, kTypesOfLifetimes, kSpace, &profile_);
-    for (const AgesInfo& info : Grouped()) AddFreed(info);
+    AddAllFreed();
     for (const AliveInfo& info : snapshot_.alive) AddAlive(info);
     AddComments(snapshot_, kLifetimesFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
@@ -40,35 +41,85 @@ class LifetimesBuilder {
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
 
-  // Of all rows of a stack together: size classes and threads are not kept apart.
-  std::vector<AgesInfo> Grouped() {
-    std::vector<AgesInfo> groups;
-    absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int, FreedBy>, size_t> index;
-    for (const AgesInfo& info : snapshot_.ages) {
-      const auto [place, added] = index.emplace(
-          std::tuple(stacks_.Intern(info.stack), snapshot_.stacks[info.stack].labels, info.bucket, info.freed_by),
-          groups.size());
-      const double mean = info.bytes / info.objects, mean_age = info.ages_ns / info.objects;
-      variances_[kObjects] += info.variance;
-      variances_[kSpace] += info.variance * mean * mean;
-      variances_[kLifetime] += info.variance * mean_age * mean_age;
-      if (added) {
-        groups.push_back(info);
-        continue;
-      }
-      AgesInfo& group = groups[place->second];
-      group.objects += info.objects;
-      group.bytes += info.bytes;
-      group.ages_ns += info.ages_ns;
-    }
-    return groups;
+  // What a stack with its labels has freed: size classes and threads are not kept apart.
+  struct OfStack {
+    uint32_t stack = 0;  // one of them
+    std::vector<AgesInfo> ages;
+    double objects = 0, bytes = 0;  // freed, whether or not their age is known
+  };
+
+  OfStack& Of(uint32_t stack) {
+    const auto [place, added] =
+        index_.emplace(std::pair(stacks_.Intern(stack), snapshot_.stacks[stack].labels), freed_.size());
+    if (added) freed_.emplace_back().stack = stack;
+    return freed_[place->second];
   }
 
-  void AddFreed(const AgesInfo& info) {
-    values_ = {columns_.Value(kObjects, info.objects), columns_.Value(kSpace, info.bytes),
-               columns_.Value(kLifetime, info.ages_ns), 0};
-    Add(info.stack, info.bucket,
-        {.key = Intern("freed"), .text = Intern(kFreedByNames[static_cast<int>(info.freed_by)])});
+  void AddAllFreed() {
+    for (const AgesInfo& info : snapshot_.ages) {
+      std::vector<AgesInfo>& ages = Of(info.stack).ages;
+      const auto same = std::find_if(ages.begin(), ages.end(), [&info](const AgesInfo& other) {
+        return other.bucket == info.bucket && other.freed_by == info.freed_by;
+      });
+      if (same == ages.end()) {
+        ages.push_back(info);
+        continue;
+      }
+      same->objects += info.objects;
+      same->bytes += info.bytes;
+      same->ages_ns += info.ages_ns;
+      same->variance += info.variance;
+    }
+    // Where ages are drawn, rows have counted every free.
+    if (snapshot_.ages_are_drawn) {
+      for (const RowInfo& row : snapshot_.rows) {
+        if (row.profile != ProfileKind::kHeap || row.sums[kFreeObjects] <= 0) continue;
+        OfStack& of = Of(row.stack);
+        of.objects += row.sums[kFreeObjects];
+        of.bytes += row.sums[kFreeSpace];
+        variances_[kObjects] += row.sums[kFreeObjectsVariance];
+        variances_[kSpace] += row.sums[kFreeSpaceVariance];
+      }
+    }
+    for (OfStack& of : freed_) AddFreed(&of);
+  }
+
+  // Takes the counts from the rows. Known ages represent all blocks, in proportion, if some of these ages were drawn at random. If none was
+  // drawn yet, each known age represents its own block, and the ages of the others are not known.
+  void AddFreed(OfStack* of) {
+    AgesInfo known{};
+    for (const AgesInfo& info : of->ages) {
+      known.objects += info.objects;
+      known.bytes += info.bytes;
+      known.variance += info.variance;
+    }
+    const bool counted = snapshot_.ages_are_drawn && of->objects > 0;
+    const bool represent_all = counted && known.variance > 0;
+    const double objects = represent_all ? of->objects / known.objects : 1;
+    const double bytes = represent_all && known.bytes > 0 ? of->bytes / known.bytes : 1;
+    // Rounded so that the parts add up to the whole.
+    std::array<double, 2> sum = {}, whole = {};
+    const auto part = [&](int type, double value) {
+      sum[type] += value;
+      const double before = std::exchange(whole[type], std::round(sum[type]));
+      return columns_.Value(type, whole[type] - before);
+    };
+    for (const AgesInfo& info : of->ages) {
+      const double mean = info.bytes / info.objects, mean_age = info.ages_ns / info.objects;
+      if (!snapshot_.ages_are_drawn) {
+        variances_[kObjects] += info.variance;
+        variances_[kSpace] += info.variance * mean * mean;
+      }
+      variances_[kLifetime] += info.variance * mean_age * mean_age;
+      values_ = {part(kObjects, info.objects * objects), part(kSpace, info.bytes * bytes),
+                 columns_.Value(kLifetime, info.ages_ns * objects), 0};
+      Add(info.stack, info.bucket,
+          {.key = Intern("freed"), .text = Intern(kFreedByNames[static_cast<int>(info.freed_by)])});
+    }
+    if (!counted || represent_all) return;
+    values_ = {part(kObjects, std::max(0.0, of->objects - sum[kObjects])),
+               part(kSpace, std::max(0.0, of->bytes - sum[kSpace])), 0, 0};
+    Add(of->stack, kNoBucket, {.key = Intern("freed"), .text = Intern(kAgeNotKnown)});
   }
 
   void AddAlive(const AliveInfo& info) {
@@ -80,7 +131,10 @@ class LifetimesBuilder {
 
   void Add(uint32_t stack, int bucket, const Profile::Label& label) {
     if (values_ == std::array<int64_t, kTypes>{}) return;
-    labels_ = {{.key = Intern("age"), .number = kAgeBucketEdges.ns[bucket], .unit = Intern("nanoseconds")}, label};
+    labels_.clear();
+    if (bucket != kNoBucket)
+      labels_.push_back({.key = Intern("age"), .number = kAgeBucketEdges.ns[bucket], .unit = Intern("nanoseconds")});
+    labels_.push_back(label);
     AddThreadLabels(snapshot_.label_sets[snapshot_.stacks[stack].labels], &profile_, &labels_);
     profile_.AddSample(stacks_.Frames(stacks_.Intern(stack)), values_, labels_);
   }
@@ -89,7 +143,9 @@ class LifetimesBuilder {
   Profile profile_;
   Segments segments_;
   StackInterner stacks_;
-  std::vector<Profile::Label> labels_;  // of the sample that is being made
+  std::vector<OfStack> freed_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> index_;  // of them, by stack and labels
+  std::vector<Profile::Label> labels_;                                // of the sample that is being made
   std::array<int64_t, kTypes> values_ = {};
   std::array<double, kTypes> variances_ = {};
   Columns columns_;

@@ -17,6 +17,8 @@ inline constexpr const char* kLifetimesTypes[] = {"freed_space", "freed_objects"
 
 struct AgeSums {
   double objects = 0, bytes = 0, lifetime_ns = 0, alive = 0;
+  double unknown_objects = 0, unknown_bytes = 0;                                  // freed, at an age that nobody knows
+  double squares = 0;                                                             // see AgeErrorPercent
   double temporary = 0, other_thread = 0;                                         // objects
   double variance = 0, alive_variance = 0;                                        // of the bytes
   std::array<double, kAgeBuckets> objects_of = {}, bytes_of = {}, alive_of = {};  // by AgeBucket
@@ -26,8 +28,13 @@ struct AgeSums {
   // As what lives is better known: so many bytes, of the same ages.
   void SetAlive(double bytes, double variance_of_them);
 
-  // The share of the freed bytes whose age was at most so much; 0 of nothing. A bucket's edge: exact.
+  double KnownObjects() const { return objects - unknown_objects; }
+  double KnownBytes() const { return bytes - unknown_bytes; }
+  // The share of the bytes of known age that lived at most `ns`; 0 if no age is known. A bucket's edge: exact.
   double ShareWithin(int64_t ns) const;
+  // Half-width of the 95 % interval of such a share, in percentage points, where ages are drawn at random. Blocks that represent w blocks
+  // each are as good as (Σ w)² / Σ w² blocks; the error is that of a share of one half, at most 100. Not a number: no age is known.
+  double AgeErrorPercent() const;
   // Of the freed blocks half lived no longer, as far as their bucket tells: between its edges in proportion, on a scale of
   // powers, but no more than twice the mean. −1: none was freed.
   int64_t MedianNs() const;

@@ -91,36 +91,51 @@ int64_t Whole(double value) { return static_cast<int64_t>(std::min(9e18, std::ro
 std::string TimeOrNull(int64_t ns) { return ns < 0 ? "null" : fmt::format("{}", ns); }
 std::string WholeOrNull(double value) { return std::isfinite(value) ? fmt::format("{}", Whole(value)) : "null"; }
 
+// Whether ages are those of blocks that were chosen at random among all that were counted.
+bool AreDrawn(const View& view) { return view.profile->CommentValue("ages known").starts_with("of one "); }
+
+Cell AgeErrorCell(const AgeSums& sums, bool drawn) {
+  const double error = sums.AgeErrorPercent();
+  if (!drawn || std::isnan(error)) return Cell::Real(drawn ? "-" : "", std::nan(""));
+  return Cell::Real(fmt::format("{:.0f}%", error), error);
+}
+
 std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whole) {
   const double within_s = sums.ShareWithin(kSecond);
   const int64_t freed = Whole(sums.bytes);
+  const double known = sums.KnownBytes() > 0 ? 1 : 0;
   return {view.ValueCell(freed),
           view.ErrorCell(sums.variance, !view.variances.empty()),
           ShareCell(sums.bytes, whole),
           Cell::Number(fmt::format("{}", Whole(sums.objects)), Whole(sums.objects)),
-          ShareCell(sums.ShareWithin(kMicrosecond) * sums.bytes, sums.bytes),
-          ShareCell(sums.ShareWithin(kMillisecond) * sums.bytes, sums.bytes),
-          ShareCell(within_s * sums.bytes, sums.bytes),
-          ShareCell((1 - within_s) * sums.bytes, sums.bytes),
+          ShareCell(sums.ShareWithin(kMicrosecond), known),
+          ShareCell(sums.ShareWithin(kMillisecond), known),
+          ShareCell(within_s, known),
+          ShareCell(1 - within_s, known),
+          AgeErrorCell(sums, AreDrawn(view)),
           TimeCell(sums.MedianNs()),
           TimeCell(sums.MeanNs()),
-          ShareCell(sums.temporary, sums.objects),
-          ShareCell(sums.other_thread, sums.objects),
+          ShareCell(sums.temporary, sums.KnownObjects()),
+          ShareCell(sums.other_thread, sums.KnownObjects()),
           view.ValueCell(Whole(sums.alive)),
           view.ErrorCell(sums.alive_variance, !view.variances.empty())};
 }
 
 void AddLines(const View& view, const AgeSums& all, TextTable* table) {
-  if (const std::string_view known = view.profile->CommentValue("ages known"); !known.empty())
+  const double error = AreDrawn(view) ? all.AgeErrorPercent() : std::nan("");
+  if (const std::string_view known = view.profile->CommentValue("ages known"); !known.empty()) {
     table->header.push_back(fmt::format("ages     {}", known));
-  table->header.push_back(fmt::format(
-      "freed    {} blocks: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread", Whole(all.objects),
-      FormatRoughTimeNs(all.MedianNs()), all.objects > 0 ? 100 * all.temporary / all.objects : 0,
-      all.objects > 0 ? 100 * all.other_thread / all.objects : 0));
+    if (std::isfinite(error)) table->header.back() += fmt::format("; each share ± {:.0f} points (95 %)", error);
+  }
+  const double known = all.KnownObjects();
+  table->header.push_back(
+      fmt::format("freed    {} blocks: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread",
+                  Whole(all.objects), FormatRoughTimeNs(all.MedianNs()), known > 0 ? 100 * all.temporary / known : 0,
+                  known > 0 ? 100 * all.other_thread / known : 0));
+  if (all.unknown_objects > 0)
+    table->header.back() += fmt::format("; the age of {} is not known", Whole(all.unknown_objects));
   const auto add = [table](const char* key, std::string value) { table->members.push_back({key, std::move(value)}); };
-  const auto share = [&all](double part) {
-    return JsonNumber(all.objects > 0 ? 100 * part / all.objects : std::nan(""));
-  };
+  const auto share = [known](double part) { return JsonNumber(known > 0 ? 100 * part / known : std::nan("")); };
   const auto told = [&view](const char* key) {
     const std::string_view text = view.profile->CommentValue(key);
     return text.empty() ? std::string("null") : JsonString(text);
@@ -130,6 +145,8 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   add("started", told("started"));
   add("elapsed", told("elapsed"));
   add("objects", fmt::format("{}", Whole(all.objects)));
+  add("objects_of_unknown_age", fmt::format("{}", Whole(all.unknown_objects)));
+  add("ages_error_percent", JsonNumber(error));
   add("median_ns", TimeOrNull(all.MedianNs()));
   add("mean_ns", TimeOrNull(all.MeanNs()));
   add("temporary_percent", share(all.temporary));
@@ -200,6 +217,7 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
                    {"within_1ms_percent", "≤1ms", Column::kRight, 5},
                    {"within_1s_percent", "≤1s", Column::kRight, 5},
                    {"longer_percent", ">1s", Column::kRight, 5, 1, kWide},
+                   {"ages_error_percent", AreDrawn(*view) ? "±ages" : "", Column::kRight, 0, 1, kRoomy},
                    {"median_ns", "median", Column::kRight, 6},
                    {"mean_ns", "mean", Column::kRight, 5, 1, from("mean", kWide)},
                    {"temporary_percent", "temp%", Column::kRight, 5},

@@ -11,6 +11,9 @@
 
 namespace holdfast {
 
+// The value of the label `freed` in a profile of lifetimes, for blocks that were counted and have no known age.
+inline constexpr char kAgeNotKnown[] = "age not known";
+
 inline constexpr int kAgeBuckets = 38;
 
 struct AgeBucketEdges {

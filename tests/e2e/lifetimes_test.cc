@@ -161,6 +161,8 @@ TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
     ExpectKnownAges(profile, WhatItSaid(result.out), chance);
     if (every) {
       EXPECT_THAT(profile.Comment("ages known").value_or(""), HasSubstr("of one block in 384"));
+      EXPECT_EQ(profile.VarianceOf("freed_objects"), 0);
+      continue;
     }
     objects += static_cast<double>(profile.Total().at("freed_objects"));
     expected += 4 * 40000;
@@ -169,6 +171,41 @@ TEST_F(LifetimesTest, AreUnbiasedAtEveryInterval) {
                 0.3 * 4 * 40000 * (1 - chance) / chance);
   }
   EXPECT_NEAR(objects, expected, 4 * std::sqrt(variance));
+}
+
+// Ages are drawn; what is counted is not. Of ten blocks the age of one may be known, or of none.
+TEST_F(LifetimesTest, EveryFreeIsCountedWhereEveryAllocationIsRecorded) {
+  for (const char* blocks : {"10", "100", "500", "4000"}) {
+    SCOPED_TRACE(blocks);
+    std::filesystem::remove_all(out());
+    const RunResult result = Run("1", 6, {blocks, "3", "300"});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    const Decoded profile = Only();
+    ASSERT_EQ(profile.error, "");
+    for (const Lived& of : WhatItSaid(result.out).lived) {
+      double objects = 0, space = 0, known = 0;
+      for (const DecodedSample& sample : profile.samples) {
+        if (!sample.LeafIs(of.function)) continue;
+        objects += static_cast<double>(sample.values.at("freed_objects"));
+        space += static_cast<double>(sample.values.at("freed_space"));
+        const bool has_age = sample.numbers.contains("age");
+        known += has_age ? static_cast<double>(sample.values.at("freed_objects")) : 0;
+        EXPECT_EQ(sample.labels.at("freed") == "age not known", !has_age);
+      }
+      EXPECT_EQ(objects, of.blocks) << of.function;
+      EXPECT_EQ(space, of.bytes) << of.function;
+      EXPECT_LE(known, objects);
+    }
+    EXPECT_EQ(profile.VarianceOf("freed_objects"), 0);
+    EXPECT_EQ(profile.VarianceOf("freed_space"), 0);
+    const Decoded heap = NewestHeap().at(0);
+    EXPECT_EQ(profile.Total().at("freed_objects"), heap.CommentNumber("free_calls"));
+    const RunResult view = RunTool({"lifetimes", "--width", "200", out()});
+    ASSERT_TRUE(view.exited(0)) << view.Describe();
+    EXPECT_THAT(view.out, ::testing::ContainsRegex("ages +of one block in 384 .*; each share ± [0-9]+ points"));
+    EXPECT_THAT(view.out, HasSubstr("±ages"));
+    EXPECT_THAT(view.out, HasSubstr("freed    " + std::to_string(profile.Total().at("freed_objects")) + " blocks"));
+  }
 }
 
 // Where no walk is remembered each block has a slot of its own, and its age.
