@@ -28,6 +28,7 @@
 // The first words of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
 extern "C" void* __libc_stack_end;
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) const char _end[];
 
 // Our own, by hidden names (malloc.cc).
 extern "C" {
@@ -202,6 +203,7 @@ HOLDFAST_COLD bool ReadySlow() {
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
   untagged = {real.free, real.realloc};
+  if (owns_malloc) WatchFreeCalls(__ehdr_start, _end);
   const bool can_align = owns_malloc && AllocatorCanAlign();
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
   AllowTag(can_align);

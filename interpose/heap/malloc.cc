@@ -271,6 +271,23 @@ HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexc
   return ReallocSlow<false>(block, bytes);
 }
 
+// glibc's own names, by which programs go past other allocators. What malloc has recorded is taken out; __libc_malloc is not recorded, so
+// what it has made is not known here.
+HOLDFAST_EXPORT void __libc_free(void* block) noexcept {
+  if (UNLIKELY(IsEarly(block)) || !Ready()) return;
+  if (PassesFilter(block)) TakeOutSlow(block);
+  real.__libc_free(block);
+}
+HOLDFAST_EXPORT void* __libc_realloc(void* block, size_t bytes) noexcept {
+  if (block == nullptr ? !Ready() : IsEarly(block)) return realloc(block, bytes);
+  if (!PassesFilter(block)) return real.__libc_realloc(block, bytes);
+  const TakenLive old = TakeSample(block);
+  void* moved = real.__libc_realloc(block, bytes);
+  if (!old.sampled()) return moved;
+  moved == nullptr&& bytes != 0 ? PutBackSample(old, block) : RecordFree(old, block, true);
+  return moved;
+}
+
 HOLDFAST_EXPORT void cfree(void* block) noexcept { return free(block); }
 HOLDFAST_EXPORT void free_sized(void* block, size_t) noexcept { return free(block); }
 HOLDFAST_EXPORT void free_aligned_sized(void* block, size_t, size_t) noexcept { return free(block); }

@@ -147,6 +147,12 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
   } else {
     findings->Note("losses", causes);
   }
+  for (const auto& [path, sum] : snapshot->frees_not_seen) {
+    findings->Note("frees",
+                   fmt::format("{} calls another free than the library's (RTLD_DEEPBIND, or one of its own): {} of its "
+                               "blocks count as freed, as nobody sees whether they are",
+                               path, FormatSize(static_cast<int64_t>(sum.bytes))));
+  }
   findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
                                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));

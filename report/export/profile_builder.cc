@@ -21,6 +21,7 @@
 #include "report/lock_records/lock_comments.h"
 #include "report/lock_records/waiting_comments.h"
 #include "report/pprof/profile_kind.h"
+#include "report/table/frees_not_seen.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -314,6 +315,7 @@ Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak) {
   for (const RowInUse& then : peak.rows) {
     const auto found = by_place.find(then.row);
     if (found == by_place.end()) continue;
+    if (!snapshot.frees_not_seen.empty() && IsFreedUnseen(snapshot, found->second->stack)) continue;
     RowInfo& row = rows.emplace_back(*found->second);
     row.sums = {};
     row.sums[kAllocObjects] = static_cast<double>(then.objects) / (1 << kCountFractionBits);

@@ -9,6 +9,7 @@
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/module_table.h"
 
 namespace holdfast {
 
@@ -22,10 +23,19 @@ void RequestSnapshot() {
   NotifyExporter(process.location);
 }
 
+// A plugin may have called free for the first time since the last sample.
+static void LookAtFreeCallsMuted() {
+  const bool was_muted = thread_state.muted;
+  Mute(thread_state);
+  LookAtFreeCallsAgain(true);
+  thread_state.muted = was_muted;
+}
+
 void BeforeExitHandlers() {
   if (!OwnState()) return;
   SharedTable* recorded = table();
   if (recorded == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
+  LookAtFreeCallsMuted();
   std::atomic<ExitMoment>& moment = recorded->header()->exit_moment;
   ExitMoment none = ExitMoment::kNone;
   if (!moment.compare_exchange_strong(none, ExitMoment::kAsked, std::memory_order_acq_rel)) return;
@@ -53,6 +63,7 @@ void AwaitLastProfile() {
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
   // Also for who reads the table afterwards.
   SettleLocks();
+  LookAtFreeCallsMuted();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (silent) return;
   const bool is_served = StartExporter();

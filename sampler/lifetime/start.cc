@@ -7,6 +7,7 @@
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/free_calls.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/tables/name_labels.h"
 
@@ -78,6 +79,10 @@ void AllowTag(bool allocator_can_align) {
   const bool rare = interval == 0 || interval >= kSmallestTagged;
   if (!process.recording || (allocator_can_align && rare))
     sampled_filter.tag_mask.store(kTagMask, std::memory_order_relaxed);
+}
+
+void WatchFreeCalls(const char* start, const char* end) {
+  SetOwnCode({reinterpret_cast<uintptr_t>(start), reinterpret_cast<uintptr_t>(end)});
 }
 
 }  // namespace holdfast

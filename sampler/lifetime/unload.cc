@@ -7,7 +7,13 @@
 namespace holdfast {
 
 void BeforeUnload() {
-  OwnState();  // a child's: who read a module in its parent is not here
+  // A child's: who read a module in its parent is not here.
+  if (OwnState() && table() != nullptr && EnterSlow(thread_state)) {
+    // The plugin may have called free for the first time since the last look.
+    Mute(thread_state);
+    LookAtFreeCallsAgain(true);
+    Unmute(thread_state);
+  }
   BeginUnload();
 }
 

@@ -9,7 +9,9 @@
 #include <iterator>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/free_calls.h"
 #include "sampler/stacks/module_image.h"
 #include "sampler/stacks/module_path.h"
 #include "sampler/stacks/module_reading.h"
@@ -55,6 +57,11 @@ constinit AddressRange ranges[kMostModules] = {};
 constinit std::atomic<LoadState> states[kMostModules] = {};
 constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
+// The words that will tell where a module's calls of free go, while that is not known yet. Null: it is known, or the module is gone.
+constinit std::atomic<const uintptr_t*> free_words[kMostModules] = {};
+constinit std::atomic<uint32_t> free_words_left{0};
+constinit std::atomic<uint32_t> free_looks{0};
+constexpr uint32_t kLookOneIn = 16;
 constinit std::atomic<uint32_t> count{0};
 constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
 
@@ -144,13 +151,40 @@ const Entry* FindKnown(const dl_find_object& found) {
   return BuildIdHash(ReadModuleImage(found)) == entry->build_id ? entry : nullptr;
 }
 
+void ForgetFreeWord(const Entry& entry);
+
 void SetUnloaded(Entry* entry, bool unloaded) {
   StateOf(*entry).store(unloaded ? LoadState::kUnloaded : LoadState::kLoaded, std::memory_order_relaxed);
   SharedTable* const now = table();
   if (entry->record != 0 && now != nullptr) {
     // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
-    now->At<Module>(entry->record)->unloaded.store(unloaded, std::memory_order_release);
+    std::atomic<uint32_t>& flags = now->At<Module>(entry->record)->unloaded;
+    if (unloaded)
+      flags.fetch_or(kModuleUnloaded, std::memory_order_release);
+    else
+      flags.fetch_and(~kModuleUnloaded, std::memory_order_release);
   }
+  if (unloaded) ForgetFreeWord(*entry);
+}
+
+void ForgetFreeWord(const Entry& entry) {
+  if (free_words[&entry - entries].exchange(nullptr, std::memory_order_relaxed) != nullptr)
+    free_words_left.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void MarkFreesElsewhere(const Entry& entry) {
+  SharedTable* const now = table();
+  if (entry.record != 0 && now != nullptr)
+    now->At<Module>(entry.record)->unloaded.fetch_or(kModuleFreesElsewhere, std::memory_order_release);
+}
+
+// Of a module that came by dlopen, and is being read. Again where it was loaded again, as it may be bound in another way.
+void LookAtFreeCalls(const Entry& entry, uint64_t bias) {
+  const FreeCalls calls = FreeCallsOf(entry.dynamic, RangeOf(entry), bias);
+  if (calls.where == FreeCalls::kElsewhere) MarkFreesElsewhere(entry);
+  if (calls.where != FreeCalls::kNotYet) return;
+  if (free_words[&entry - entries].exchange(calls.word, std::memory_order_relaxed) == nullptr)
+    free_words_left.fetch_add(1, std::memory_order_relaxed);
 }
 
 struct Path {
@@ -259,6 +293,7 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
     again->loaded_as.store(LoadedAs(found.dlfo_link_map), std::memory_order_relaxed);
     again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
     SetUnloaded(again, false);
+    LookAtFreeCalls(*again, image.bias);
     return {again->tag(), true, again->readable};
   }
   if (known == kMostModules || generation >= kMostGenerations) return PassBy(now, found, image.readable);
@@ -276,6 +311,7 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   states[known].store(IsLasting(found.dlfo_link_map) ? LoadState::kLasting : LoadState::kLoaded,
                       std::memory_order_relaxed);
   entry.record = WriteRecord(now, entry.tag(), image, path);
+  if (!IsLasting(found.dlfo_link_map)) LookAtFreeCalls(entry, image.bias);
   std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
   head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
@@ -345,7 +381,30 @@ void MarkUnloadedModules() {
   }
 }
 
+void LookAtFreeCallsAgain(bool now) {
+  if (LIKELY(free_words_left.load(std::memory_order_relaxed) == 0)) return;
+  // A look takes two system calls, and most of these modules may never call free.
+  if (!now && free_looks.fetch_add(1, std::memory_order_relaxed) % kLookOneIn != 0) return;
+  ModuleReading reading;
+  if (!reading.Begin()) return;
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    const uintptr_t* word = free_words[i].load(std::memory_order_relaxed);
+    if (LIKELY(word == nullptr)) continue;
+    const FreeCalls::Where where = WhereTo(__atomic_load_n(word, __ATOMIC_RELAXED), ranges[i]);
+    if (where == FreeCalls::kNotYet) continue;
+    if (where == FreeCalls::kElsewhere) MarkFreesElsewhere(entries[i]);
+    ForgetFreeWord(entries[i]);
+  }
+}
+
 void ForgetModules() {
+  for (auto& word : free_words) {
+    if (free_words_left.load(std::memory_order_relaxed) == 0) break;
+    if (word.exchange(nullptr, std::memory_order_relaxed) != nullptr)
+      free_words_left.fetch_sub(1, std::memory_order_relaxed);
+  }
+  free_words_left.store(0, std::memory_order_relaxed);
   for (auto& head : heads) head.store(0, std::memory_order_relaxed);
   for (Passed& slot : passed) slot.key.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);

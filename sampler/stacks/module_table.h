@@ -37,6 +37,10 @@ ModuleSight SightModule(const dl_find_object& found);
 // After a dlclose returned: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();
 
+// Looks again at modules if it was not known where their calls of free go (free_calls.h). The calling thread is muted. `now`: at any rate;
+// otherwise one call in 16 looks.
+void LookAtFreeCallsAgain(bool now);
+
 // In a child of fork, whose table is a new one: nothing is recorded yet. Forgets the unwind rows too.
 void ForgetModules();
 

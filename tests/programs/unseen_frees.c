@@ -1,11 +1,11 @@
-// Blocks that are given back behind the profiler's back, by glibc's own name of free, and others that come to lie where they lay, or begin
+// Blocks that are given back behind the profiler's back, by libc's own free, and others that come to lie where they lay, or begin
 // 16 bytes before. Prints what make_small and make_large have made: a block freed unseen stays in use until its place is taken.
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
 
 #include "known.h"
-
-extern void __libc_free(void*);
 
 enum { kRounds = 3, kSmall = 10000, kLarge = 8000, kSmallBytes = 8, kLargeBytes = 40 };
 
@@ -16,11 +16,12 @@ static void* small[kSmall];
 static void* large[kLarge];
 
 int main(void) {
+  void (*libc_free)(void*) = (void (*)(void*))dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "free");
   // What is given back is joined, and cut in another way.
   mallopt(M_MXFAST, 0);
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < kSmall; ++i) Use(small[i] = make_small());
-    for (int i = 0; i < kSmall; ++i) __libc_free(small[i]);
+    for (int i = 0; i < kSmall; ++i) libc_free(small[i]);
     for (int i = 0; i < kLarge; ++i) Use(large[i] = make_large());
     for (int i = 0; i < kLarge; ++i) free(large[i]);
   }
