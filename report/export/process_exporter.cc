@@ -52,6 +52,12 @@ constexpr uint64_t kMostAccounted = 1 << 30;
 uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   uint64_t hash = 0;
   for (const AgesInfo& info : snapshot.ages) hash = absl::HashOf(hash, info.stack, info.bucket, info.objects);
+  if (snapshot.ages_are_drawn) {
+    for (const RowInfo& row : snapshot.rows) {
+      if (row.profile == ProfileKind::kHeap && row.sums[kFreeObjects] > 0)
+        hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums[kFreeObjects]);
+    }
+  }
   double alive = 0;
   for (const AliveInfo& info : snapshot.alive) alive += info.bytes;
   return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
@@ -130,12 +136,9 @@ void ProcessExporter::KeepPeak(Snapshot* snapshot) {
   const uint64_t still = peak_.Consider(*snapshot);
   const PeakState& state = peak_.state();
   peak_is_told_ = snapshot->elapsed_ns < kShortLife && still >= state.bytes - state.bytes / 50;
-  for (const PeakHeight& seen : {peak_.height(), PeakHeight{state.bytes, state.wall_ns}}) {
-    const double bytes = static_cast<double>(seen.bytes) / (1 << kAmountFractionBits);
-    if (snapshot->highest_bytes >= bytes) continue;
-    snapshot->highest_bytes = bytes;
-    snapshot->highest_wall_ns = seen.wall_ns;
-  }
+  if (snapshot->highest_bytes >= state.estimated_bytes()) return;
+  snapshot->highest_bytes = state.estimated_bytes();
+  snapshot->highest_wall_ns = state.wall_ns;
 }
 
 void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {

@@ -123,6 +123,11 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
   comments->Add("exact", holders ? "contentions, delay_ns, gap_ns" : "contentions, acquired, delay_ns");
 }
 
+bool IsEveryOne(const std::vector<IntervalChange>& intervals) {
+  return !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),
+                                           [](const IntervalChange& change) { return change.interval == 1; });
+}
+
 // What the program did, as far as it was counted and not estimated (see CounterShard in layout.h): a count that holds
 // for samples only is named as one, so that no reader takes it for the program's.
 void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
@@ -133,9 +138,7 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
   }
   const Snapshot::Totals& totals = snapshot.totals;
   const auto& intervals = snapshot.heap_intervals;
-  const bool every =
-      !intervals.empty() && std::all_of(intervals.begin(), intervals.end(),
-                                        [](const IntervalChange& change) { return change.interval == 1; });
+  const bool every = IsEveryOne(intervals);
   const char* prefix = every ? "" : "sampled_";
   comments->Add(fmt::format("{}alloc_calls", prefix), totals.alloc_calls);
   comments->Add("alloc_bytes", totals.alloc_bytes);
@@ -150,6 +153,11 @@ void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comment
     comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, TimeText(wall_ns)));
   };
   if (snapshot.highest_bytes > 0) add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
+  if (IsEveryOne(snapshot.heap_intervals) && snapshot.height_error != HeightError::kEstimated) {
+    comments->Add("peak error", snapshot.height_error == HeightError::kNone
+                                    ? "none"
+                                    : fmt::format("at most 1/{} is missing, as threads count apart", kHeightParts));
+  }
   if (state != nullptr) add("peak stacks", state->estimated_bytes(), state->wall_ns);
 }
 
@@ -181,6 +189,15 @@ void AddPages(const Snapshot& snapshot, Comments* comments) {
                   fmt::format("{} (threads that ran just then, or have no guard page)", snapshot.stacks_left_out));
   }
   if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
+}
+
+// What is in no row, as nobody can say whether it is in use.
+void AddFreesNotSeen(const Snapshot& snapshot, Comments* comments) {
+  for (const auto& [path, sum] : snapshot.frees_not_seen) {
+    comments->Add("frees not seen",
+                  fmt::format("{:.0f} bytes in {:.0f} blocks of {}, which calls another free: they count as freed",
+                              sum.bytes, sum.objects, path));
+  }
 }
 
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
@@ -231,6 +248,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
     comments.Add("resident left out", snapshot.resident_left_out);
   if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeak(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
+  if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, &comments);
   AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);

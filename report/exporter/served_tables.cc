@@ -148,7 +148,6 @@ void ServedTables::Add(TableFile table, uid_t user) {
   served->exporter.set_ended(ended_);
   const auto pid = FindProcess(added.owner());
   if (pid.has_value()) served->process = holdfast::OpenProcess(added.owner(), *pid);
-  served->exporter.peak().set_process(pid);
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
@@ -200,8 +199,11 @@ int64_t ServedTables::LookEvery() const {
   const auto watched = std::count_if(served_.begin(), served_.end(), [](const auto& served) {
     return (served->table().peak() || served->triggers.is_wanted()) && !served->gone;
   });
+  const bool any_exact = std::any_of(served_.begin(), served_.end(), [](const auto& served) {
+    return served->table().peak() && served->exporter.peak().is_exact() && !served->gone;
+  });
   constexpr int64_t kOfOne = 500'000;  // 500 times what a look takes
-  return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, kLookAtPeak, kTick);
+  return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, any_exact ? kLookAtExactPeak : kLookAtPeak, kTick);
 }
 
 // Of a group that comes near its limit those that hold most: there is neither time nor memory for all.

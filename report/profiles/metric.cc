@@ -122,25 +122,30 @@ std::string SamplingOf(const Profile& profile) {
   return fmt::format("{}", fmt::join(texts, profile.CommentValue(kIntervalInPart).empty() ? ", then " : ", "));
 }
 
+namespace {
+
+struct Moment {
+  std::optional<int64_t> bytes;
+  std::string_view time;
+};
+// "123 bytes at 2023-11-14T22:13:20.000Z"
+Moment MomentIn(const Profile& profile, std::string_view key) {
+  constexpr std::string_view kBetween = " bytes at ";
+  const std::string_view text = profile.CommentValue(key);
+  const size_t at = text.find(kBetween);
+  return at == std::string_view::npos ? Moment{} : Moment{Parse<int64_t>(text), text.substr(at + kBetween.size())};
+}
+
+}  // namespace
+
+std::optional<int64_t> PeakBytesOf(const Profile& profile) { return MomentIn(profile, "peak").bytes; }
+std::optional<int64_t> PeakStacksBytesOf(const Profile& profile) { return MomentIn(profile, "peak stacks").bytes; }
+
 std::string PeakOf(const Profile& profile) {
-  struct Moment {
-    std::optional<int64_t> bytes;
-    std::string_view time;
-  };
-  const auto moment = [&profile](std::string_view key) -> Moment {
-    constexpr std::string_view kBetween = " bytes at ";
-    const std::string_view text = profile.CommentValue(key);
-    const size_t at = text.find(kBetween);
-    return at == std::string_view::npos ? Moment{} : Moment{Parse<int64_t>(text), text.substr(at + kBetween.size())};
-  };
-  const Moment highest = moment("peak"), seen = moment("peak stacks");
+  const Moment highest = MomentIn(profile, "peak"), seen = MomentIn(profile, "peak stacks");
   if (!highest.bytes) return "";
   std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
-  // Small blocks are in no sum that the program keeps (exact.h): of these it is the highest that was looked at.
-  const std::vector<Interval> intervals = IntervalsOf(profile);
-  if (std::any_of(intervals.begin(), intervals.end(), [](const Interval& interval) { return interval.mean == 1; }))
-    text += fmt::format(", of blocks up to {} as far as it was seen: what lasts less than 100ms may be missing",
-                        FormatSize(kLargestShadowed));
+  if (profile.CommentValue("peak error").starts_with("at most")) text += " (several threads: up to 0.1% more)";
   // Less than the promised 2 % below is as good as the same.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
@@ -157,11 +162,18 @@ std::optional<int64_t> ResidentBytesOf(const Profile& profile) {
   return bytes;
 }
 
+constexpr std::string_view kFreesNotSeen = "frees not seen: ";
+
 std::vector<std::string> LossesOf(const Profile& profile) {
   std::vector<std::string> losses;
   for (int i = 0; i < kLosses; ++i) {
     const auto count = profile.CommentValue(fmt::format("lost {}", kLossNames[i]));
     if (!count.empty()) losses.push_back(fmt::format("{} {}", count, kLossTexts[i]));
+  }
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    if (text.starts_with(kFreesNotSeen))
+      losses.push_back(fmt::format("the frees of {}", text.substr(kFreesNotSeen.size())));
   }
   return losses;
 }

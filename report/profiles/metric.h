@@ -54,6 +54,9 @@ std::string SamplingOf(const Profile& profile);
 // "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use, whether a higher one may have been missed, and whether the
 // stacks of a peak profile are of another moment. "" when the profile does not say.
 std::string PeakOf(const Profile& profile);
+// The height of the peak in bytes, also in heap profiles, and the bytes of the state in a peak profile.
+std::optional<int64_t> PeakBytesOf(const Profile& profile);
+std::optional<int64_t> PeakStacksBytesOf(const Profile& profile);
 
 // Of the whole process, when the snapshot was made; nothing where it does not say, as it had ended.
 std::optional<int64_t> ResidentBytesOf(const Profile& profile);

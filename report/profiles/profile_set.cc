@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -207,9 +209,12 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
 
 namespace {
 
-// In the place of each file that is named the newest of `kind` of its process, from the same folder. `without`: why there may be none.
+// Why there is no file of a kind, and what to do, by another file of the process.
+using WhyNone = std::function<std::string(const Profile& profile)>;
+
+// In the place of each file that is named the newest of `kind` of its process, from the same folder.
 absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::string>& arguments,
-                                                        std::string_view kind, std::string_view without) {
+                                                        std::string_view kind, const WhyNone& without) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
     std::error_code error;
@@ -234,8 +239,8 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
       newest_file = entry->path().string();
     }
     if (newest_file.empty()) {
-      return absl::NotFoundError(
-          fmt::format("{}: no {} profile of this process beside it (*.{}.pb.gz). {}", argument, kind, kind, without));
+      return absl::NotFoundError(fmt::format("{}: no {} profile of this process beside it (*.{}.pb.gz). {}", argument,
+                                             kind, kind, without(*profile)));
     }
     if (std::find(files.begin(), files.end(), newest_file) == files.end()) files.push_back(newest_file);
   }
@@ -245,35 +250,62 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
 constexpr std::string_view kNoLifetimes =
     "Processes that end within a second have none unless they are run with --lifetimes yes; or it was run with --lifetimes no.";
 
-}  // namespace
-
-absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments) {
-  return FilesOfKindFor(
-      arguments, kPeakKind,
-      "Without one its last heap profile is its peak, if it was no longer than a second (leave --peak out); or it "
-      "was run with --peak no.");
+// A heap profile has the height of the peak; its stacks are those of the peak only if nearly as much is in use.
+std::string WhyNoPeak(const Profile& profile) {
+  const std::optional<int64_t> highest = PeakBytesOf(profile);
+  if (!highest.has_value() || ProfileKindOf(profile) != "heap")
+    return "It was run with --peak no, or nothing was ever in use.";
+  const std::string height = PeakOf(profile);
+  const auto metric = FindMetric(profile, "inuse_space");
+  const double in_use = metric.ok() ? static_cast<double>(profile.Total(*metric)) : 0;
+  if (in_use >= 0.98 * static_cast<double>(*highest))
+    return fmt::format("Its peak was {}, and this heap profile has nearly all of that: leave --peak out.", height);
+  return fmt::format(
+      "Its peak was {}, and nobody has seen its stacks: the process was too short, or ran with --peak no. This heap profile has "
+      "those of another moment.",
+      height);
 }
 
-static absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>& arguments,
-                                                         std::string_view kind, std::string_view without) {
+// Where a folder has none: of its other files the one that says most.
+absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>& arguments, std::string_view kind,
+                                                  std::string_view others, const WhyNone& without) {
   for (const std::string& argument : arguments) {
     std::error_code error;
-    if (!std::filesystem::is_directory(argument, error)) continue;
-    const auto found = FindProfiles({argument}, kind);
-    if (!found.ok() && FindProfiles({argument}).ok())
-      return absl::NotFoundError(fmt::format("{}: no {} profiles in this folder. {}", argument, kind, without));
+    if (!std::filesystem::is_directory(argument, error) || FindProfiles({argument}, kind).ok()) continue;
+    const auto found = FindProfiles({argument}, others);
+    if (!found.ok()) continue;
+    std::optional<Profile> told;
+    for (const auto& file : *found) {
+      absl::StatusOr<Profile> other = ReadPprofFile(file.path);
+      if (!other.ok()) continue;
+      if (!told.has_value() || PeakBytesOf(*other).value_or(0) > PeakBytesOf(*told).value_or(0))
+        told = *std::move(other);
+    }
+    if (told.has_value())
+      return absl::NotFoundError(fmt::format("{}: no {} profiles in this folder. {}", argument, kind, without(*told)));
   }
   return FilesOfKindFor(arguments, kind, without);
 }
 
+WhyNone Always(std::string_view why) {
+  return [why](const Profile&) { return std::string(why); };
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments) {
+  return FilesFor(arguments, kPeakKind, "heap", WhyNoPeak);
+}
+
 absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments) {
-  return FilesFor(arguments, kLifetimesKind, kNoLifetimes);
+  return FilesFor(arguments, kLifetimesKind, "", Always(kNoLifetimes));
 }
 
 absl::StatusOr<std::vector<std::string>> ResidentFilesFor(const std::vector<std::string>& arguments) {
-  return FilesFor(arguments, kResidentKind,
-                  "It is there where it was asked for: holdfast run --resident yes, or holdfast set PID resident=on. "
-                  "Where it could not be read, the heap profile says why (holdfast info).");
+  return FilesFor(
+      arguments, kResidentKind, "",
+      Always("It is there where it was asked for: holdfast run --resident yes, or holdfast set PID resident=on. "
+             "Where it could not be read, the heap profile says why (holdfast info)."));
 }
 
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {

@@ -10,12 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/table/frees_not_seen.h"
 #include "report/table/label_reader.h"
 #include "report/table/ongoing_reader.h"
 #include "report/table/record_at.h"
 #include "report/table/row_reader.h"
 #include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
+#include "sampler/contract/module_flags.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -108,12 +110,9 @@ class SnapshotReader {
     const auto highest_wall_ns =
         static_cast<int64_t>(static_cast<uint64_t>(highest_ns) - static_cast<uint64_t>(head_->start_monotonic_ns) +
                              static_cast<uint64_t>(head_->start_wall_ns));
-    if (CounterValue(head_->in_use.shadow) == 0) {
-      snapshot->highest_bytes = static_cast<double>(highest) / (1 << kAmountFractionBits);
-      snapshot->highest_wall_ns = highest_wall_ns;
-    } else {
-      snapshot->large_in_use = {CounterValue(head_->in_use.now), highest, highest_ns, highest_wall_ns};
-    }
+    snapshot->highest_bytes = static_cast<double>(highest) / (1 << kAmountFractionBits);
+    snapshot->highest_wall_ns = highest_wall_ns;
+    snapshot->height_error = HeightErrorOf(reinterpret_cast<const InUseLines&>(head_->in_use));
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
     ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);
@@ -183,7 +182,9 @@ class SnapshotReader {
       // The loader has no name for the program itself, and /proc was out of reach (Landlock).
       if (info.path.empty() && head_->entry >= info.start && head_->entry < info.end)
         info.path = snapshot->process.executable;
-      info.unloaded = CounterValue(module->unloaded) != 0;
+      const uint32_t flags = CounterValue(module->unloaded);
+      info.unloaded = (flags & kModuleUnloaded) != 0;
+      info.frees_elsewhere = (flags & kModuleFreesElsewhere) != 0;
       for (int i = 0; i < module->segments; ++i) {
         if (segments[i].start < segments[i].end) {
           info.segments.push_back({segments[i].start, segments[i].end, segments[i].file_offset});
@@ -346,6 +347,7 @@ absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wa
   Snapshot snapshot{};
   snapshot.wall_ns = wall_ns;
   if (absl::Status status = SnapshotReader(bytes, size, monotonic_ns).Read(&snapshot); !status.ok()) return status;
+  CountFreesNotSeen(&snapshot);
   return snapshot;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/table/heap_in_use.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -26,6 +27,7 @@ struct ModuleInfo {
   uint64_t start, end, bias;
   uint16_t tag;
   bool unloaded;
+  bool frees_elsewhere = false;  // its calls of free do not reach the library (sampler/stacks/free_calls.h)
   struct SegmentInfo {
     uint64_t start, end, file_offset;
   };
@@ -208,15 +210,15 @@ struct Snapshot {
   // Exit handlers free what the program held. kAsked: main has returned or exit was called, and they have freed nothing yet.
   // kCopied, kMissed: they may have.
   ExitMoment exit_moment = ExitMoment::kNone;
-  // The most that was in use, and when; 0: not known, as at interval 1 only rows are counted.
+  // The most that was in use, and when.
   double highest_bytes;
   int64_t highest_wall_ns;
-  // Where only rows know that: the same of all blocks but those that are counted by rows alone, in kAmountFractionBits.
-  struct LargeInUse {
-    uint64_t now = 0, highest = 0;
-    int64_t highest_ns = 0, highest_wall_ns = 0;  // of CLOCK_MONOTONIC, and of the wall clock
+  HeightError height_error;
+  // Blocks that count as freed, as their frees are not seen (report/table/frees_not_seen.h): by the path of the module that allocated them.
+  struct FreesNotSeen {
+    double objects = 0, bytes = 0;
   };
-  std::optional<LargeInUse> large_in_use;
+  std::map<std::string, FreesNotSeen> frees_not_seen = {};
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first; never empty
   std::array<uint64_t, kLosses> losses;
   struct Totals {

@@ -200,6 +200,11 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
+    if (const auto highest = PeakBytesOf(*file->profile); highest && (file->kind == "peak" || file->kind == "heap")) {
+      view.peak_bytes = WrappedSum(view.peak_bytes.value_or(0), *highest);
+      const int64_t seen = PeakStacksBytesOf(*file->profile).value_or(*highest);
+      view.peak_stacks_bytes = WrappedSum(view.peak_stacks_bytes.value_or(0), seen);
+    }
     if (file->kind == "peak") {
       if (std::string peak = PeakOf(*file->profile); !peak.empty())
         peaks.emplace_back(programs.back().first, files.size() > 1 ? fmt::format("{}: {}", file->program, peak) : peak);

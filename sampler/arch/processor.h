@@ -14,7 +14,7 @@
 //                        ClearUnusedWord             makes it 0 again
 //                        ChargeWord                  takes bytes (1 for 0) from a word that lies so far from the pointer
 //                        ChargeWordUnlessZero        the same, nothing for 0
-//   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
+//   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, BorrowsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
 //   words                SameWords                   whether scattered words are equal to others, four at a time
 //   address space        kPageBytes, kUserEnd; kUnmappable: an address of user space at which no process can have a page
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
@@ -71,6 +71,8 @@ HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
 HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
 // The same; true if its highest bit is set now.
 HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
+// Takes from such a word, in one instruction; true if there was less in it.
+HOLDFAST_ARCH bool BorrowsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
 // Words, and how many words from some address on each of them stands: together, so that a look at all of them takes few cache lines.
 struct alignas(16) PlacedWords {
   static constexpr size_t kCount = 8;

@@ -94,15 +94,28 @@ struct IntervalChange {
   uint64_t interval;  // bytes or nanoseconds; 0 = off
 };
 
-// What is in use now and was at most: one line for who looks from outside, often. Without blocks of the shadow map: of these only
-// the rows know.
+// What is in use now and was at most: one line for who looks from outside, often. Where every allocation is recorded `now` stays as it
+// was, and the threads count in lines of their own (ThreadInUse).
 struct alignas(64) HeapInUse {
-  std::atomic<uint64_t> now;        // estimated bytes, in kAmountFractionBits
-  std::atomic<uint64_t> highest;    // that `now` ever was
-  std::atomic<int64_t> highest_ns;  // when, of CLOCK_MONOTONIC
-  std::atomic<Offset> shadow;       // ShadowDirectory; 0: none
+  std::atomic<uint64_t> now;            // estimated bytes, in kAmountFractionBits
+  std::atomic<uint64_t> highest;        // that was ever in use
+  std::atomic<int64_t> highest_ns;      // when, of CLOCK_MONOTONIC: when the last 1/256 of it was missing, or later
+  std::atomic<uint64_t> highest_timed;  // what was in use then
+  std::atomic<Offset> shadow;           // ShadowDirectory; 0: none
+  std::atomic<uint32_t> threads;  // lines of TableHeader::in_use_of that are looked at: 1 + the last one that was used
 };
 static_assert(sizeof(HeapInUse) == 64);
+
+// What one thread has in use, where every allocation is recorded: `limit` − `room`, modulo 2^64, as a thread may free what others have
+// allocated. Both in kAmountFractionBits. An allocation takes from `room`, a free adds to it; the thread only looks at what the others
+// have in use once there is no room (SeeHeight in sampler/heap/in_use.h), and gets more room by a higher limit.
+struct alignas(64) ThreadInUse {
+  // A new limit is written after the new room, and read before it: a reader never finds too much in use.
+  std::atomic<uint64_t> limit, room;
+};
+static_assert(sizeof(ThreadInUse) == 64);
+// The height may miss one part in kHeightParts where several threads allocate.
+inline constexpr uint64_t kHeightParts = 1024;
 
 // Which interval is in force, of `count` that were ever set; 0 if that is no count.
 inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
@@ -160,6 +173,7 @@ struct TableHeader {
   std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
 
   HeapInUse in_use;
+  ThreadInUse in_use_of[kMostOwners + 1];  // by Row::owner; [0]: of all threads that own no rows
 
   // Options, as the target took them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end

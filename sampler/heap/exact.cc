@@ -8,6 +8,7 @@
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/module_table.h"
 #include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
@@ -95,7 +96,7 @@ Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, co
 
 void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
   if (LIKELY(row->owner != 0)) {
-    AddOwnAlloc(row, bytes);
+    AddOwnAlloc(table, thread, row, bytes);
   } else {
     AddAlloc(table, thread, row, bytes, 1);
   }
@@ -134,10 +135,7 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
     }
   }
   const int level = InsertLive(table, address, BornNow(thread, bytes, table->OffsetOf(row), thread.interval_index));
-  if (level >= 0) {
-    if (row->owner != 0) AddInUse(table, bytes << kAmountFractionBits);
-    return AddToFilter(block, level);
-  }
+  if (level >= 0) return AddToFilter(block, level);
   table->Count(Loss::kLiveTableFull);
   // Its free would never be seen: better a block too few in use than a leak that is none.
   if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
@@ -159,7 +157,7 @@ HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own,
     table->Count(Loss::kAgesFull);
     return false;
   }
-  AddOwnAlloc(row, bytes);
+  AddOwnAlloc(table, thread, row, bytes);
   PutShadow(word, sample.row, bytes);
   return true;
 }
@@ -212,6 +210,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     own_time.Add();
     NoteThread(recorded, thread, row, own_time.start_ns());
     TendExporter(recorded);
+    LookAtFreeCallsAgain(false);
   }
   Unmute(thread);
   return true;
@@ -227,8 +226,9 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
     }
   }
   if (row->owner == thread.owner && IsExactHere(thread)) {
-    AddOwnFree(row, bytes);
+    AddOwnFree(table, thread, row, bytes);
   } else {
+    TakeInUse(table, thread, bytes << kAmountFractionBits);
     AddTo(table, &row->sums[kFreeObjectsByOthers], uint64_t{1} << kCountFractionBits);
     AddTo(table, &row->sums[kFreeSpaceByOthers], bytes << kAmountFractionBits);
   }

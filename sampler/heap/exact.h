@@ -21,6 +21,7 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/in_use.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
@@ -58,14 +59,16 @@ inline bool PutBackCharge(int64_t charged) {
   return thread_state.heap_countdown <= 0;
 }
 
-// To a row of the calling thread's own. True: it is full, see kFullSum.
-HOLDFAST_HOT inline bool AddOwnAlloc(Row* row, uint64_t bytes) {
+// To a row of the calling thread's own, and to what it has in use. True: the row is full, see kFullSum.
+HOLDFAST_HOT inline bool AddOwnAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
+  AddOwnInUse(table, thread, bytes << kAmountFractionBits);
   const bool full = FillsAsOwner(&row->sums[kAllocObjects], uint64_t{1} << kCountFractionBits);
   return FillsAsOwner(&row->sums[kAllocSpace], bytes << kAmountFractionBits) || full;
 }
-HOLDFAST_HOT inline void AddOwnFree(Row* row, uint64_t bytes) {
+HOLDFAST_HOT inline void AddOwnFree(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes) {
   AddAsOwner(&row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
   AddAsOwner(&row->sums[kFreeSpace], bytes << kAmountFractionBits);
+  TakeOwnInUse(table, thread, bytes << kAmountFractionBits);
 }
 
 // `unknown`: this walk was looked for among those that are remembered, and is none of them.
@@ -97,7 +100,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
         if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && IsFreeShadow(word, bytes)) {
           PutShadowedSize(word, bytes);
           CountUntimed(thread);
-          if (UNLIKELY(AddOwnAlloc(recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
+          if (UNLIKELY(AddOwnAlloc(recorded, thread, recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
           PutShadowedRow(word, row_at);
           Unmute(thread);
           return true;
@@ -135,7 +138,7 @@ class TakenExact {
     Row* row = table_->At<Row>(row_);
     const uint32_t bytes = ShadowedBytes(row->size_class, second_);
     if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, bytes, block, reallocated);
-    AddOwnFree(row, bytes);
+    AddOwnFree(table_, thread_state, row, bytes);
   }
   void Stays() const { word_->store(row_, std::memory_order_release); }
 

@@ -11,6 +11,7 @@
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/module_table.h"
 #include "sampler/stacks/remembered_stack.h"
 #include "sampler/tables/stack_table.h"
 
@@ -143,10 +144,10 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
                                                                         : SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
+  // A sample that still stands at this address was freed where we did not see it. First, so that both never count together.
+  if (PassesFilter(block)) RecordFree(block);
   AddAlloc(recorded, thread, row, bytes, interval);
   NoteThread(recorded, thread, row, own_time.start_ns());
-  // A sample that still stands at this address was freed where we did not see it.
-  if (PassesFilter(block)) RecordFree(block);
   const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block),
                                BornNow(thread, bytes, recorded->OffsetOf(row), thread.sampled_index));
   if (level >= 0) {
@@ -160,6 +161,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   own_time.Add();
   // Where nearly everything is sampled, at every 64th sample.
   if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) TendExporter(recorded);
+  LookAtFreeCallsAgain(false);
   Unmute(thread);
 }
 
@@ -186,10 +188,7 @@ void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
   DropLive(taken);
   Row* row = recorded->At<Row>(sample.row);
   AddAge(recorded, row, sample, reallocated);
-  if (row->owner != 0) {
-    TakeInUse(recorded, sample.size << kAmountFractionBits);
-    return AddFreeExact(recorded, row, sample.size, block, reallocated);
-  }
+  if (row->owner != 0) return AddFreeExact(recorded, row, sample.size, block, reallocated);
   AddFree(recorded, thread_state, row, sample.size, IntervalAt(recorded, sample.interval_index));
 }
 

@@ -15,6 +15,7 @@ namespace holdfast::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kMiB = 1 << 20;
 // A machine under test is busy: a peak that lasts 100 ms is promised to be seen by an exporter that may run.
@@ -132,6 +133,61 @@ TEST_F(Peak, AnInstantIsKnownByItsHeightAndItIsSaidWhoseStacksThoseAre) {
   ASSERT_TRUE(top.exited(0)) << top.Describe();
   if (profile.CommentNumber("peak stacks") < 0.98 * static_cast<double>(profile.CommentNumber("peak"))) {
     EXPECT_THAT(top.out, HasSubstr(", too short to be seen; these stacks: "));
+  }
+}
+
+// Nobody looks so soon: where every allocation is recorded the program counts the height itself.
+TEST_F(Peak, TheHeightIsExactHoweverShortThePeakIs) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"one", "300", "256"},          {"burst", "20000", "1024"},    {"burst", "20", "1000000"},
+      {"saw", "3000", "100"},         {"grown", "2000", "1000"},     {"burst", "3", "0"},
+      {"burst", "4000", "24"},        {"burst", "9", "20000"},       {"handed", "4000", "100"},
+      {"burst", "4000", "1000", "4"}, {"burst", "300", "1000", "40"}};
+  for (const std::vector<std::string>& of : cases) {
+    std::vector<std::string> command = {"short_peak"};
+    command.insert(command.end(), of.begin(), of.end());
+    SCOPED_TRACE(of[0] + " " + of[1] + " " + of[2]);
+    std::filesystem::remove_all(out());
+    const RunResult result = RunAs(Launch::kPreload, command, {{"heap-interval", "1"}, {"lock-interval", "0"}});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+    ASSERT_EQ(result.out.rfind("peak ", 0), 0u) << result.out;
+    const auto peak = std::stoll(result.out.substr(5));
+    const Decoded heap = NewestHeap().at(0);
+    const int64_t height = heap.CommentNumber("peak");
+    if (of.size() == 3 && of[0] != "handed") {
+      EXPECT_EQ(height, peak);
+      EXPECT_EQ(heap.Comment("peak error"), "none");
+    } else {
+      // libc has some hundred bytes for each thread.
+      const long long of_threads = 1000 * (of.size() > 3 ? std::stoll(of[3]) : 1);
+      EXPECT_GE(static_cast<double>(height), (1 - 1.0 / 1024) * static_cast<double>(peak));
+      EXPECT_LE(height, peak + of_threads);
+    }
+    for (const Decoded& profile : Newest(out(), "peak")) {
+      EXPECT_LE(profile.Total().at("peak_space"), height) << "no state holds more than ever was in use";
+      EXPECT_EQ(profile.CommentNumber("peak"), height);
+    }
+    // Of the height, whatever stacks were seen.
+    EXPECT_TRUE(RunTool({"check", "--max", "peak_space=" + std::to_string(height), out()}).exited(0));
+    const RunResult check = RunTool({"check", "--max", "peak_space=" + std::to_string(height - 1), out()});
+    EXPECT_TRUE(check.exited(1)) << check.Describe();
+    EXPECT_THAT(check.out, HasSubstr("FAIL  peak_space: "));
+  }
+}
+
+// No stack of it was seen: its last heap profile is not its peak.
+TEST_F(Peak, OfAShortProcessItIsSaidWhatTheHeapProfileHasOfIt) {
+  const auto run = [this](std::vector<std::string> command) {
+    std::filesystem::remove_all(out());
+    EXPECT_TRUE(RunAs(Launch::kPreload, std::move(command), {{"heap-interval", "1"}, {"peak", "no"}}).exited(0));
+  };
+  run({"short_peak", "burst", "2000", "1016"});
+  for (const std::string& argument : {out(), NewestHeap().at(0).path}) {
+    const RunResult top = RunTool({"top", "--peak", argument});
+    EXPECT_TRUE(top.exited(3)) << top.Describe();
+    EXPECT_THAT(top.err, HasSubstr("Its peak was 1.95MiB at "));
+    EXPECT_THAT(top.err, HasSubstr("nobody has seen its stacks"));
+    EXPECT_THAT(top.err, Not(HasSubstr("leave --peak out")));
   }
 }
 

@@ -31,6 +31,12 @@ class PeakTest : public ::testing::Test {
     return row;
   }
   void SetInUse(uint64_t bytes) { table_.head().in_use.now = bytes << kAmountFractionBits; }
+  void SetHighest(uint64_t bytes) { table_.head().in_use.highest = bytes << kAmountFractionBits; }
+  void SetThread(int owner, uint64_t limit, uint64_t room) {
+    ThreadInUse& thread = table_.head().in_use_of[owner];
+    thread.limit = limit << kAmountFractionBits;
+    thread.room = room << kAmountFractionBits;
+  }
   // After the time that reading the rows once costs, so often the next one waits.
   static void LookWhenItMay(const TableFile& file, PeakWatch* watch) {
     const PeakState before = watch->state();
@@ -146,17 +152,54 @@ TEST_F(PeakTest, AStateThatLastsIsReadAtOnceAlsoWhereRowsAreMany) {
   }
 }
 
-TEST_F(PeakTest, WhereOnlyRowsKnowTheyAreReadAtEachLook) {
-  const Offset stack = table_.AddStack({0x1000});
-  const Offset row = AddRow(stack, 50, 0);
+// Where every allocation is recorded.
+TEST_F(PeakTest, WhatThreadsHaveInUseIsAddedUp) {
+  const Offset row = AddRow(table_.AddStack({0x1000}), 50, 0);
   table_.At<Row>(row).owner = 3;
-  table_.head().in_use.shadow = 12345;  // nobody follows it
+  TableHeader& head = table_.head();
+  head.in_use.shadow = 12345;  // nobody follows it
+  SetInUse(1000);
+  SetThread(0, 500, 600);
+  SetThread(3, 9000, 3900);
+  SetHighest(6000);
   PeakWatch watch;
   watch.Look(Write());
+  EXPECT_EQ(watch.in_use().value_or(0) >> kAmountFractionBits, 6000u);
+  EXPECT_TRUE(watch.is_exact());
   EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 5000u);
-  table_.At<Row>(row).sums[kAllocSpace] = uint64_t{9000} << kAmountFractionBits;
+}
+
+// One block at a time, read while the next one comes: two.
+TEST_F(PeakTest, AStateThatHoldsMoreThanEverWasInUseIsNotKept) {
+  const Offset row = AddRow(table_.AddStack({0x1000}), 2, 0);
+  table_.At<Row>(row).owner = 1;
+  table_.head().in_use.shadow = 12345;
+  SetThread(1, 100, 0);
+  SetHighest(100);
+  PeakWatch watch;
+  watch.Look(Write());
+  EXPECT_EQ(watch.state().bytes, 0u);
+  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  watch.Consider(*snapshot);
+  EXPECT_EQ(watch.state().bytes, 0u);
+  table_.At<Row>(row).sums[kFreeSpace] = uint64_t{100} << kAmountFractionBits;
   LookWhenItMay(Write(), &watch);
-  EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 9000u);
+  EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 100u);
+}
+
+TEST_F(PeakTest, TheHeightIsExactWhereOneThreadAllocates) {
+  const auto error = [this] {
+    const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
+    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    return snapshot->height_error;
+  };
+  SetThread(1, 500, 600);
+  EXPECT_EQ(error(), HeightError::kEstimated);
+  table_.head().in_use.shadow = 12345;
+  EXPECT_EQ(error(), HeightError::kNone);
+  SetThread(7, 0, 1);
+  EXPECT_EQ(error(), HeightError::kOfThreads);
 }
 
 TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {
@@ -185,38 +228,6 @@ TEST_F(PeakTest, HowMuchOfTheStateIsStillThereIsToldRowByRow) {
   table_.At<Row>(first).sums[kFreeObjects] = uint64_t{100} << kCountFractionBits;
   EXPECT_EQ(consider(&watch), 1000u) << "nearly as much is in use, of other rows";
   EXPECT_THAT(BytesOf(watch.state()), ::testing::UnorderedElementsAre(std::pair(first, 10000), std::pair(both, 1000)));
-}
-
-// An instant that no look has seen, of large blocks: the program knows its height.
-TEST_F(PeakTest, WhereOnlyRowsKnowASnapshotHasTheHeightOfLargeBlocks) {
-  const Offset row = AddRow(table_.AddStack({0x1000}), 50, 20);
-  table_.At<Row>(row).owner = 3;
-  HeapInUse& in_use = table_.head().in_use;
-  in_use.shadow = 12345;  // nobody follows it
-  in_use.now = uint64_t{1000} << kAmountFractionBits;
-  in_use.highest = uint64_t{90'000} << kAmountFractionBits;
-  in_use.highest_ns = table_.head().start_monotonic_ns + 5;
-  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
-  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
-  PeakWatch watch;
-  watch.Consider(*snapshot);
-  EXPECT_EQ(watch.height().bytes >> kAmountFractionBits, 92'000u) << "and of small ones what they have now";
-  EXPECT_EQ(watch.height().wall_ns, table_.head().start_wall_ns + 5);
-}
-
-// They are in the rows, and not yet in what the head of the table said before.
-TEST_F(PeakTest, LargeBlocksThatComeWhileASnapshotIsReadAreNoSmallOnes) {
-  const Offset stack = table_.AddStack({0x1000});
-  table_.At<Row>(table_.AddHeapRow(stack, 65'536, 2, 0)).owner = 3;
-  HeapInUse& in_use = table_.head().in_use;
-  in_use.shadow = 12345;
-  in_use.now = uint64_t{65'536} << kAmountFractionBits;
-  in_use.highest = uint64_t{2 * 65'536} << kAmountFractionBits;
-  const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
-  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
-  PeakWatch watch;
-  watch.Consider(*snapshot);
-  EXPECT_EQ(watch.height().bytes >> kAmountFractionBits, 2u * 65'536);
 }
 
 TEST_F(PeakTest, ATableThatLiesIsReadToAnEnd) {

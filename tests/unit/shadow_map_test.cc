@@ -30,7 +30,7 @@ class ShadowMap : public ::testing::Test {
   Offset RowOf(uint64_t bytes) {
     auto* row = table_->New<Row>();
     row->size_class = static_cast<uint16_t>(SizeClass(bytes));
-    for (const uint64_t of : {bytes, bytes - 2}) AddOwnAlloc(row, of);  // on average one less
+    for (const uint64_t of : {bytes, bytes - 2}) AddOwnAlloc(table_, thread_state, row, of);  // on average one less
     return table_->OffsetOf(row);
   }
   Shadowed Take(uintptr_t address) { return TakeExact(table_, reinterpret_cast<const void*>(address)); }

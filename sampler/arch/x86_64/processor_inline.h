@@ -93,6 +93,17 @@ full:
   return true;
 }
 
+HOLDFAST_ARCH bool BorrowsAsOwner(std::atomic<uint64_t>* word, uint64_t by) {
+  asm goto("subq %[by], %[word]\n\tjb %l[borrowed]"
+           :
+           : [word] "m"(*reinterpret_cast<uint64_t*>(word)), [by] "er"(by)
+           : "memory", "cc"
+           : borrowed);
+  return false;
+borrowed:
+  return true;
+}
+
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   bool none;
   asm volatile("testl %[value], %[mask]" : "=@ccz"(none) : [mask] "m"(mask), [value] "r"(value));

@@ -1,0 +1,88 @@
+// Reaches a peak of a known height, to the byte, which is over before anybody can look.
+//
+//   short_peak SHAPE COUNT BYTES [THREADS]
+//     one       a block at a time
+//     burst     all blocks, then none; each thread has as many, and all threads have theirs at one moment
+//     saw       two more, one less, as long as there are fewer than COUNT
+//     grown     one block, grown by realloc, COUNT times by BYTES
+//     handed    all blocks, freed by another thread, twice
+//
+// Says "peak BYTES". Without stdio, which allocates.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "known.h"
+
+enum { kMostThreads = 64 };
+static size_t count, bytes;
+static pthread_barrier_t all_there;
+
+KNOWN void* hold(void) {
+  void* block = malloc(bytes);
+  Use(block);
+  return block;
+}
+
+static void** MakeAll(void) {
+  void** blocks = calloc(count, sizeof *blocks);
+  for (size_t i = 0; i < count; ++i) blocks[i] = hold();
+  return blocks;
+}
+static void* FreeAll(void* made) {
+  void** blocks = made;
+  for (size_t i = 0; i < count; ++i) free(blocks[i]);
+  free(blocks);
+  return NULL;
+}
+static void* Burst(void* none) {
+  (void)none;
+  void** blocks = MakeAll();
+  pthread_barrier_wait(&all_there);
+  return FreeAll(blocks);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const char* shape = argv[1];
+  count = (size_t)atol(argv[2]);
+  bytes = (size_t)atol(argv[3]);
+  const size_t threads = argc > 4 ? (size_t)atol(argv[4]) : 1;
+  size_t peak = count * (bytes + sizeof(void*));
+  if (strcmp(shape, "one") == 0) {
+    for (size_t i = 0; i < count; ++i) free(hold());
+    peak = bytes;
+  } else if (strcmp(shape, "burst") == 0) {
+    pthread_t others[kMostThreads];
+    pthread_barrier_init(&all_there, NULL, (unsigned)threads);
+    for (size_t i = 1; i < threads; ++i) pthread_create(&others[i], NULL, Burst, NULL);
+    Burst(NULL);
+    for (size_t i = 1; i < threads; ++i) pthread_join(others[i], NULL);
+    peak *= threads;
+  } else if (strcmp(shape, "saw") == 0) {
+    void** blocks = calloc(count, sizeof *blocks);
+    for (size_t held = 0; held < count;) {
+      blocks[held++] = hold();
+      if (held == count) break;
+      blocks[held++] = hold();
+      if (held < count) free(blocks[--held]);
+    }
+    FreeAll(blocks);
+  } else if (strcmp(shape, "grown") == 0) {
+    void* block = NULL;
+    for (size_t i = 1; i <= count; ++i) Use(block = realloc(block, i * bytes));
+    free(block);
+    peak = count * bytes;
+  } else if (strcmp(shape, "handed") == 0) {
+    for (int i = 0; i < 2; ++i) {
+      pthread_t other;
+      pthread_create(&other, NULL, FreeAll, MakeAll());
+      pthread_join(other, NULL);
+    }
+  }
+  char text[64];
+  const int length = snprintf(text, sizeof text, "peak %zu\n", peak);
+  return write(1, text, (size_t)length) == length ? 0 : 1;
+}
