@@ -259,8 +259,12 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
         const auto after = std::ranges::upper_bound(
             part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
         if (after == part.order.begin()) continue;
-        const bool ended =
-            after == part.order.end() && part.of->snapshots_[part.order.back()].time < time && time < times.back();
+        // The last snapshot of each counts for as long again as it took.
+        const auto time_of = [&](size_t from_end) {
+          return part.of->snapshots_[part.order[part.order.size() - from_end]].time;
+        };
+        const int64_t grace = part.order.size() < 2 ? 0 : time_of(1) - time_of(2);
+        const bool ended = after == part.order.end() && time_of(1) + grace < time;
         moments.back().second.push_back({part.of, *std::prev(after), ended});
       }
     }

@@ -273,6 +273,25 @@ TEST_F(LeaksTest, KindsStandApart) {
   EXPECT_THAT(text.out, HasSubstr("+60 threads")) << text.out;
 }
 
+// Workers that live for three snapshots each.
+TEST_F(LeaksTest, ShortProcessesOfOneProgramAreJudgedTogether) {
+  for (const int64_t more : {0, 100'000}) {
+    for (int worker = 0; worker < 12; ++worker) {
+      for (int snapshot = 0; snapshot < 3; ++snapshot) {
+        const int minute = 3 * worker + snapshot;
+        Profile p = Snapshot("worker " + std::to_string(worker), minute * kMinute + 1,
+                             {Stack{"main;serve", 200'000 + 1000 * snapshot, 20},
+                              Stack{"main;inherit", 1000 + more * worker, 1 + more * worker / 1000}});
+        Save("worker." + std::to_string(100 + worker) + ".000" + std::to_string(snapshot + 1) + ".heap.pb.gz", p);
+      }
+    }
+    const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+    EXPECT_EQ(leaks.exit_code == 1, more > 0) << leaks.out << leaks.err;
+    EXPECT_THAT(leaks.out, HasSubstr("12 processes together")) << leaks.out;
+    EXPECT_EQ(leaks.out.find("by inherit") != std::string::npos, more > 0) << leaks.out;
+  }
+}
+
 TEST_F(LeaksTest, FewSnapshotsAreNoVerdictAndLocksAnError) {
   const std::string file = Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main", 1}}));
   const Result few = Leaks({.view = {.files = {folder_.path()}}});
