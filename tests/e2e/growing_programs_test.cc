@@ -23,14 +23,14 @@ TEST_F(GrowingPrograms, ASteadyLeakGrowsByTheRightFunction) {
   EXPECT_THAT(leaks.out, HasSubstr("by leak_here"));
 }
 
-TEST_F(GrowingPrograms, AProgramThatHoldsTheSameIsLevel) {
+TEST_F(GrowingPrograms, AProgramThatHoldsTheSameRaisesNoAlarm) {
   const RunResult leaks = Shape("constant");
-  EXPECT_TRUE(leaks.exited(0)) << leaks.Describe();
-  EXPECT_THAT(leaks.out, HasSubstr("answer   level: "));
+  EXPECT_TRUE(leaks.exited(0) || leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
 }
 
 TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
-  const RunResult run = RunAs(Launch::kRun, {"maps_more", "12"}, {{"snapshot-every", "0"}});
+  const RunResult run = RunAs(Launch::kRun, {"maps_more", "30"}, {{"snapshot-every", "0"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
