@@ -101,19 +101,32 @@ class Search {
     return slots_.contains(address + 6 + static_cast<int64_t>(Displacement(code, at + 2)));
   }
 
+  // Whether a call of prctl follows the constant at `start`. The first call ends the search: the register with the constant does
+  // not survive it. An allocation of 36 bytes looks the same up to there.
   bool CallFollows(std::string_view code, size_t start, uint64_t address) const {
     const size_t end = std::min(code.size(), start + kReach);
+    const size_t before = start > kReach ? start - kReach : 0;
     for (size_t at = start; at + 5 <= end; ++at) {
       if (GoesThroughSlot(code, at, address + at)) return true;
-      if ((code[at] == '\xe8' || code[at] == '\xe9') &&
-          IsPrctl(address + at + 5 + static_cast<int64_t>(Displacement(code, at + 1)))) {
-        return true;
+      if (code[at] == '\xe8' || code[at] == '\xe9') {
+        const uint64_t target = address + at + 5 + static_cast<int64_t>(Displacement(code, at + 1));
+        if (IsPrctl(target)) return true;
+        if (code[at] == '\xe8' && IsCode(target)) return false;
       }
+      constexpr int kCallThroughWord = 2;  // the middle three bits of the second byte
+      if (code[at] == '\xff' && ((static_cast<uint8_t>(code[at + 1]) >> 3) & 7) == kCallThroughWord) return false;
+      if (code.substr(at).starts_with(kSyscall))
+        return code.substr(before, at - before).find(kMovesPrctl) != std::string_view::npos;
     }
-    const size_t before = start > kReach ? start - kReach : 0;
-    const std::string_view around = code.substr(before, end - before);
-    return around.find(kMovesPrctl) != std::string_view::npos &&
-           around.find(kSyscall, start - before) != std::string_view::npos;
+    return false;
+  }
+
+  bool IsCode(uint64_t address) const {
+    const auto segments = elf_.segments();
+    return std::any_of(segments.begin(), segments.end(), [address](const Elf64_Phdr& segment) {
+      return segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && address >= segment.p_vaddr &&
+             address - segment.p_vaddr < segment.p_filesz;
+    });
   }
 
   // Whether the function at `address` is an entry of the PLT for prctl, or makes that system call.
