@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -51,6 +52,7 @@ class Dumper {
   int Run() {
     if (options_.all) {
       FoundTables found = FindTables(options_.tables);
+      for (ProcessTable& table : FindTablesOfOthers(options_.tables)) found.tables.push_back(std::move(table));
       for (const std::string& line : DescribeUnreadable(found.unreadable)) Fail(line);
       int alive = 0;
       for (ProcessTable& table : found.tables) {

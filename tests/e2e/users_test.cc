@@ -247,6 +247,7 @@ TEST_F(Users, RootSeesWhatAProgramDoesThatGaveUpRoot) {
   EXPECT_THAT(as_root({"stuck", pid}), HasSubstr("sleeps in read"));
   EXPECT_THAT(as_root({"doctor", pid}), HasSubstr("/gives_up_root (pid " + pid));
   EXPECT_THAT(as_root({"ls"}), HasSubstr("gives_up_root"));
+  EXPECT_THAT(as_root({"dump", "--all"}), HasSubstr(out() + "/gives_up_root." + pid + "."));
   as_root({"set", pid, "lock-interval=1ms"});
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
