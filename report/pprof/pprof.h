@@ -4,7 +4,8 @@
 // file, whatever the profile holds: ids 1..N in table order, string_table[0] "", valid UTF-8 (bad bytes become U+FFFD),
 // fields in the order of their numbers, so that default_sample_type comes last of those that others know.
 //
-// The reader takes gzip (also several members after each other) or plain protobuf and trusts nothing: every length is
+// The reader takes gzip (also several members after each other), plain protobuf, or the text of other tools (text_profile.h), and
+// trusts nothing: every length is
 // checked against the bytes that are left, every index against its table. What it cannot take is one absl::Status whose
 // message stands by itself:
 //     /tmp/app.heap.pb.gz: truncated at byte 4096 (gzip trailer missing). The process was probably killed while …

@@ -12,6 +12,7 @@
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
+#include "report/pprof/text_profile.h"
 
 namespace holdfast {
 namespace {
@@ -341,9 +342,10 @@ absl::StatusOr<Profile> DecodePprof(std::string_view bytes, std::string_view nam
     return absl::DataLossError(
         fmt::format("{}: empty file. The disk was probably full when it was written; use another snapshot.", name));
   }
-  if (!IsGzip(bytes)) return DecodeMessages(bytes, name, false);
+  if (!IsGzip(bytes)) return IsTextProfile(bytes) ? DecodeTextProfile(bytes, name) : DecodeMessages(bytes, name, false);
   auto unpacked = Gunzip(bytes, name, max_bytes);
   if (!unpacked.ok()) return unpacked.status();
+  if (IsTextProfile(unpacked->view())) return DecodeTextProfile(unpacked->view(), name);
   return DecodeMessages(unpacked->view(), name, true);
 }
 
