@@ -26,6 +26,9 @@ inline bool LooksFree(const sem_t* semaphore) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(semaphore), __ATOMIC_RELAXED) != 0;
 }
 
+// Before the wait: a deadline that is no time, or a clock that cannot be waited by.
+const auto is_refused = [](int result) { return result != 0 && errno == EINVAL; };
+
 HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
   if (!Ready()) return kTooEarly;
   return WaitWhole(
@@ -36,13 +39,13 @@ HOLDFAST_COLD int SemTimedWaitSlow(sem_t* semaphore, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   return WaitWhole(
       HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
-      [=] { return real.sem_timedwait(semaphore, deadline); }, got_it);
+      [=] { return real.sem_timedwait(semaphore, deadline); }, got_it, is_refused);
 }
 HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   return WaitWhole(
       HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
-      [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it);
+      [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it, is_refused);
 }
 
 // ---- Barriers ----

@@ -40,10 +40,13 @@ class WaitCleanup {
   bool pushed_;
 };
 
-// One wait with one call, from its beginning to its end. `acquired`: from what the call answered.
-template <typename Call, typename Acquired>
+inline constexpr auto kNeverRefused = [](auto) { return false; };
+
+// One wait with one call, from its beginning to its end. `acquired`, `refused`: from what the call answered; a refused call is
+// no wait.
+template <typename Call, typename Acquired, typename Refused = decltype(kNeverRefused)>
 inline auto WaitWhole(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, Call call,
-                      Acquired acquired) {
+                      Acquired acquired, Refused refused = kNeverRefused) {
   LockWait wait;
   WaitCleanup cleanup;
   BeginWait(caller, holder, kind, style, &wait);
@@ -51,7 +54,11 @@ inline auto WaitWhole(const CallerRegisters& caller, const void* holder, WaitKin
   cleanup.Push(&wait);
   const auto result = call();
   cleanup.Pop();
-  EndWait(&wait, acquired(result));
+  if (refused(result)) {
+    DropWait(&wait);
+  } else {
+    EndWait(&wait, acquired(result));
+  }
   return result;
 }
 

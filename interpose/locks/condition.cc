@@ -57,7 +57,10 @@ void EndCancelled(void* argument) {  // the mutex is the thread's again
   EndConditionWait(cancelled->wait, cancelled->condition, cancelled->mutex, false);
 }
 
-// `timed_out`: what the real function answers when it ran out of time.
+// The mutex is the thread's again, however that came to be. ENOTRECOVERABLE: it never will be, and the wait is over as well.
+inline bool IsWoken(int result) { return result == 0 || result == EOWNERDEAD || result == ENOTRECOVERABLE; }
+
+// `timed_out`: what the real function answers when it ran out of time. Other answers refuse the call, which then is no wait.
 template <typename Wait>
 inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
                       Wait real_wait) {
@@ -71,7 +74,11 @@ inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const Calle
   cleanup.Push(&wait, EndCancelled, &cancelled);
   const int result = real_wait();
   cleanup.Pop();
-  EndConditionWait(&wait, condition, mutex, result != timed_out);
+  if (IsWoken(result) || result == timed_out) {
+    EndConditionWait(&wait, condition, mutex, IsWoken(result));
+  } else {
+    DropWait(&wait);
+  }
   return result;
 }
 

@@ -28,10 +28,10 @@ inline int64_t NsUntil(clockid_t clock, const timespec* deadline) {
   timespec now;
   if (no_clock.load(std::memory_order_relaxed) || !IsTime(deadline)) return 0;
   if (clock_is_interposed) return INT64_MAX;
-  if (ReadClock(clock, &now) != 0) return 0;
-  const int64_t seconds = deadline->tv_sec - now.tv_sec;
-  if (seconds < 0) return 0;
-  if (seconds > INT64_MAX / 2'000'000'000) return INT64_MAX;
+  if (ReadClock(clock, &now) != 0 || deadline->tv_sec < now.tv_sec) return 0;
+  int64_t seconds = 0;
+  if (__builtin_sub_overflow(deadline->tv_sec, now.tv_sec, &seconds) || seconds > INT64_MAX / 2'000'000'000)
+    return INT64_MAX;
   const int64_t ns = seconds * 1'000'000'000 + (deadline->tv_nsec - now.tv_nsec);
   return ns > 0 ? ns : 0;
 }

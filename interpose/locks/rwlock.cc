@@ -1,6 +1,6 @@
-// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; waiting is attributed under the
-// label of what its thread held. Several readers hold at once: what was waited since the last unlock or hand-off is attributed
-// to the one that unlocks next. What is attributed to a writer, who holds alone, is exact.
+// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; a wait is attributed under the label of
+// what its holder had. Several readers hold at once: a wait is attributed to the reader that unlocks last and so lets the writer
+// in (SlotReaders in sampler/hot_path/lock_slots.h).
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -24,6 +24,7 @@ namespace {
 inline uint32_t Word(const pthread_rwlock_t* lock) {
   return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
 }
+inline uint32_t ReadersIn(uint32_t word) { return word >> 3; }
 inline uint32_t WhatStopsReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
 inline uint32_t WhatStopsWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
 
@@ -58,9 +59,16 @@ inline bool WrittenByCaller(const pthread_rwlock_t* lock) {
   return id == 0 || __atomic_load_n(&lock->__data.__cur_writer, __ATOMIC_RELAXED) == id;
 }
 
+// A reader that got the lock on the slow path came while a writer waits.
+template <typename Side>
+inline void NoteIfReader(pthread_rwlock_t* lock) {
+  if (Side::kKind == WaitKind::kRwlockRead && WatchedSlow(lock)) NoteReaderCame(lock, ReadersIn(Word(lock)));
+}
+
 template <typename Side, typename Lock>
 inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int64_t longest_ns, Lock wait_to_the_end) {
   const int tried = Side::Try(lock);
+  if (tried == 0) NoteIfReader<Side>(lock);
   if (tried != EBUSY) return tried;
   if (longest_ns == 0 || WrittenByCaller(lock)) return wait_to_the_end();
   LockWait wait;
@@ -68,6 +76,7 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
   // Where writers go first, one that gives up for a moment would lose its place in the queue.
   const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP && LIKELY(!clock_is_interposed);
   BeginWait(caller, lock, Side::kKind, in_parts ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
+  if (Side::kKind == WaitKind::kRwlockWrite) NoteReadersAtWait(wait, ReadersIn(Word(lock)));
   EnterWait(Side::LooksFree(lock), &wait);
   cleanup.Push(&wait);
   int result = ETIMEDOUT;
@@ -82,6 +91,7 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
   if (result == ETIMEDOUT) result = wait_to_the_end();
   cleanup.Pop();
   EndWait(&wait, result == 0);
+  if (result == 0) NoteIfReader<Side>(lock);
   return result;
 }
 
@@ -109,7 +119,12 @@ HOLDFAST_COLD int ClockSlow(pthread_rwlock_t* lock, clockid_t clock, const times
 HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
   if (!Ready()) return kTooEarly;
   LockHold hold;
-  BeginUnlock(lock, (Word(lock) & 1) != 0 ? WaitKind::kRwlockWrite : WaitKind::kRwlockRead, true, &hold);
+  if ((Word(lock) & 1) != 0) {
+    BeginUnlock(lock, WaitKind::kRwlockWrite, true, &hold);
+  } else {
+    BeginReaderUnlock(lock, &hold);
+    SettleReader(HOLDFAST_CALLER(), lock, ReadersIn(Word(lock)), &hold);
+  }
   const int result = real.pthread_rwlock_unlock(lock);
   EndUnlock(HOLDFAST_CALLER(), result == 0, &hold);
   return result;

@@ -68,6 +68,7 @@ class ListReader {
       known->waiting = lock.waiting;
       known->waiting_ns = lock.waiting_ns;
     }
+    if (what == "alone:") words.Take(&known->alone_ns);
     if (what == "wait_times:") known->wait_times = TimeCounts::FromText(words.rest());
     if (what == "hold_times:" && words.Is("held_ns") && words.Take(&lock.held_ns) && words.Is("longest_ns") &&
         words.Take(&lock.longest_held_ns)) {

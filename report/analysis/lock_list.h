@@ -26,6 +26,7 @@ struct LockList {
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0;
     int64_t holds = 0, hold_ns = 0;            // hold_ns: how long others waited during them
     int64_t held_ns = 0, longest_held_ns = 0;  // how long they were, as far as somebody waited
+    int64_t alone_ns = 0;                      // of held_ns: the lock had one reader
     TimeCounts wait_times, hold_times;
     int64_t waiting = 0, waiting_ns = 0;        // threads that waited at the snapshot, and for how long so far
     std::string name;                           // of a symbol, "" if none

@@ -75,6 +75,7 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
     AddTo(&sum.holds, lock.holds, sign);
     AddTo(&sum.hold_ns, lock.hold_ns, sign);
     AddTo(&sum.held_ns, lock.held_ns, sign);
+    AddTo(&sum.alone_ns, lock.alone_ns, sign);
     AddTo(&sum.wait_times, lock.wait_times, sign);
     AddTo(&sum.hold_times, lock.hold_times, sign);
     sum.longest_ns = std::max(sum.longest_ns, lock.longest_ns);
@@ -116,6 +117,7 @@ void LockMerger::WriteTo(Profile* profile) {
       add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
                       lock.hold_times.Text()));
     }
+    if (lock.alone_ns > 0) add(fmt::format(" alone: {}", lock.alone_ns));
     if (lock.is_in_frame()) {
       add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, lock.block_stack + 1));
     } else if (lock.is_in_block()) {

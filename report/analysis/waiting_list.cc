@@ -81,6 +81,8 @@ class WaitingListReader {
       while (!ahead.empty() && TakeIndex(ahead, &index)) circle.push_back(index);
       list_.deadlocks.push_back(std::move(circle));
     } else if (TakeIndex(words, &index)) {
+      ahead = words;
+      if (ahead.Is("slices:")) return ReadSlices(ahead, index);
       ReadWait(words, index);
     }
   }
@@ -129,6 +131,14 @@ class WaitingListReader {
     if (!words.Is("readers") || !words.Take(&wait.readers) || !words.Is("died") || !words.Take(&died)) return;
     wait.owner_died = died != 0;
     if (WaitingList::Wait* place = At(&list_.waits, index)) *place = std::move(wait);
+  }
+
+  // Comes after the wait.
+  void ReadSlices(CommentWords words, int index) {
+    int64_t age_ns = 0;
+    if (index < 0 || static_cast<size_t>(index) >= list_.waits.size() || !words.Is("age_ns") || !words.Take(&age_ns)) return;
+    WaitingList::Wait& wait = list_.waits[static_cast<size_t>(index)];
+    wait.delay_ns = std::max(wait.delay_ns, age_ns);
   }
 
   const Profile& profile_;

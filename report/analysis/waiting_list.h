@@ -30,7 +30,7 @@ struct WaitingList {
     int thread = kUnknown;
     std::string kind, address;
     int lock = kUnknown;  // number in the file: LockList::Lock::number
-    int64_t delay_ns = 0;
+    int64_t delay_ns = 0;  // of all slices, where it waits in slices
     int stack = kUnknown;
     int holder = kUnknown;  // thread
     std::string source;     // how the holder is known: - free now start last readers

@@ -32,6 +32,7 @@ class Writer {
         profile_.AddComment(fmt::format("lock {} hold_times: held_ns {} longest_ns {} {}", i + 1, lock.held_ns,
                                         lock.longest_held_ns, CountsOf(lock.hold_times).Text()));
       }
+      if (lock.alone_ns != 0) profile_.AddComment(fmt::format("lock {} alone: {}", i + 1, lock.alone_ns));
       if (lock.waiting != 0) {
         profile_.AddComment(fmt::format("lock {} waiting: {} delay_ns {} longest_ns {}", i + 1, lock.waiting,
                                         lock.waiting_ns, lock.longest_waiting_ns));

@@ -7,6 +7,7 @@
 //   lock 1 name: queue_mutex (server)                  added by the exporter where a symbol holds the address
 //   lock 1 wait_times: 19456:90 212992:30              how many waits were how long (report/pprof/time_counts.h)
 //   lock 1 hold_times: held_ns 2600000 longest_ns 61000 14336:41 57344:39     the same of holds, as far as somebody waited
+//   lock 1 alone: 1900000                              of held_ns: the reader that let the waiter in was the only one
 //   lock 1 waiting: 8 delay_ns 200000000 longest_ns 25000000      threads that wait for it now, and for how long so far
 //   lock stack 3: 0x55d2c0901233 0x55d2c0901300        addresses of locations of this file, leaf first
 //   lock site 4 mutex wait_times: longest_ns 90000 19456:87.50 212992:31.25    of waits at that stack, whichever the lock

@@ -118,6 +118,8 @@ class WaitingWriter {
         or_none(thread), kWaitKindNames[static_cast<int>(wait.kind)], wait.lock,
         or_none(lock == locks_.end() ? 0 : lock->second), DelayOf(wait), or_none(stack), or_none(holder),
         kSources[wait.source], wait.readers, wait.owner_died ? 1 : 0));
+    if (wait.since_ns < wait.start_ns)
+      profile_.AddComment(fmt::format("waiting {} slices: age_ns {}", number, snapshot_.monotonic_ns - wait.since_ns));
   }
 
   const Snapshot& snapshot_;

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "report/outside/modules_of_process.h"
 #include "report/outside/outside_stack.h"
 #include "report/table/ongoing_reader.h"
@@ -19,7 +21,6 @@
 namespace holdfast {
 namespace {
 
-bool IsRwlock(WaitKind kind) { return kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite; }
 bool SaysWhoHolds(WaitKind kind) { return kind == WaitKind::kMutex || IsRwlock(kind); }
 
 // The id of the thread in whose block (struct pthread of glibc) `address` lies; 0: in none. A block begins with its own address,
@@ -55,6 +56,7 @@ class Look {
         return wait.thread_id != 0 && !place_.contains(wait.thread_id);
       });
     }
+    ReadLocksOnce();
     for (uint32_t i = 0; i < snapshot_.ongoing.size(); ++i) AddWaiter(i);
     for (OngoingWaitInfo& wait : snapshot_.ongoing) FindHolder(&wait);
     CountWaitersOfLocks(&snapshot_);  // some wait for another lock than they seemed to, or are gone
@@ -105,13 +107,61 @@ class Look {
            (memory_->Read(address, bytes, kLockBytes) || memory_->Read(address, bytes, sizeof(pthread_mutex_t)));
   }
 
+  // Reads the locks until what they say agrees with who waits. In a convoy a lock changes hands between two looks: a waiter of the
+  // snapshot may have its lock by now, and would be called its own holder.
+  void ReadLocksOnce() {
+    constexpr int kMostRounds = 8;
+    constexpr absl::Duration kPause = absl::Milliseconds(1);  // a thread that got its lock needs microseconds to say so
+    for (OngoingWaitInfo& wait : snapshot_.ongoing) {
+      if (wait.kind == WaitKind::kCondition && wait.mutex != 0) FindWokenWaiter(&wait);
+    }
+    if (!memory_.has_value()) return;
+    for (int round = 1;; ++round) {
+      const bool is_last = round == kMostRounds;
+      states_.clear();
+      for (const OngoingWaitInfo& wait : snapshot_.ongoing) ReadState(wait);
+      const size_t before = snapshot_.ongoing.size();
+      std::erase_if(snapshot_.ongoing,
+                    [this](const OngoingWaitInfo& wait) { return table_.OngoingOwnerAt(wait.place) != wait.owner; });
+      const absl::flat_hash_set<uint64_t> got = PlacesOfOwners();
+      if (is_last) std::erase_if(snapshot_.ongoing, [&](const auto& wait) { return got.contains(wait.place); });
+      if (is_last || (got.empty() && before == snapshot_.ongoing.size())) return;
+      if (!got.empty()) absl::SleepFor(kPause);
+    }
+  }
+
+  void ReadState(const OngoingWaitInfo& wait) {
+    char bytes[kLockBytes] = {};
+    if (SaysWhoHolds(wait.kind) && ReadLock(wait.lock, bytes)) states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
+  }
+
+  // Waits of threads that own what they wait for, and do not sleep for it: they are about to say that they got it. A thread that
+  // sleeps for a mutex of its own is deadlocked.
+  absl::flat_hash_set<uint64_t> PlacesOfOwners() const {
+    absl::flat_hash_set<std::pair<uint64_t, uint32_t>> owned;
+    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+      const auto state = states_.find(wait.place);
+      if (state != states_.end() && state->second.owner != 0) owned.emplace(wait.lock, state->second.owner);
+    }
+    absl::flat_hash_set<uint64_t> places;
+    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+      if (!SaysWhoHolds(wait.kind) || !owned.contains({wait.lock, wait.thread_id})) continue;
+      // The same wait still, after the look at the thread: else that saw the next one.
+      if (!SleepsFor(wait) || table_.OngoingOwnerAt(wait.place) != wait.owner) places.insert(wait.place);
+    }
+    return places;
+  }
+
+  bool SleepsFor(const OngoingWaitInfo& wait) const {
+    const std::optional<BlockedCall> call = CallOf(wait.thread_id);
+    return call.has_value() && call->number == SYS_futex && call->arguments[0] - wait.lock < kLockBytes;
+  }
+
   void FindHolder(OngoingWaitInfo* wait) {
-    if (wait->kind == WaitKind::kCondition && wait->mutex != 0) FindWokenWaiter(wait);
     if (wait->kind == WaitKind::kJoin) return FindJoined(wait);
     if (!SaysWhoHolds(wait->kind)) return FindLast(wait);
-    char bytes[kLockBytes] = {};
-    if (ReadLock(wait->lock, bytes)) {
-      const LockState state = StateOfLock(wait->kind, bytes);
+    if (const auto found = states_.find(wait->place); found != states_.end()) {
+      const LockState& state = found->second;
       wait->owner_died = state.owner_died;
       wait->readers = state.readers;
       wait->source = state.owner != 0     ? OngoingWaitInfo::kNow
@@ -192,7 +242,7 @@ class Look {
     const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
     if (SaysWhoHolds(wait.kind) || wait.kind == WaitKind::kSpin) return false;
     const std::optional<int64_t> began = ThreadBegan(*pid_, alive_[place->second].first);
-    return began.has_value() && wait.start_ns - *began < kSoon;
+    return began.has_value() && wait.since_ns - *began < kSoon;
   }
 
   void Describe(ThreadInfo* thread) {
@@ -216,6 +266,7 @@ class Look {
   std::vector<std::pair<pid_t, uint32_t>> alive_;  // by age: as we see them, as the process does
   absl::flat_hash_map<uint32_t, size_t> place_;    // id as the process sees it → place there
   absl::flat_hash_map<uint32_t, uint32_t> index_;  // → Snapshot::threads
+  absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: of the lock that it waits for
   OutsideStacks stacks_;
   bool knows_modules_ = false;
 };

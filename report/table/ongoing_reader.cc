@@ -74,6 +74,7 @@ void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Of
                            .lock = CounterValue(slot.lock),
                            .mutex = CounterValue(slot.mutex),
                            .start_ns = CounterValue(slot.start_ns),
+                           .since_ns = CounterValue(slot.since_ns),
                            .noted_holder = CounterValue(slot.holder),
                            .place = at,
                            .owner = owner};
@@ -84,6 +85,7 @@ void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Of
         wait.stack = static_cast<uint32_t>(snapshot->stacks.size());
         snapshot->stacks.push_back({{CounterValue(slot.caller) & kPcMask}, true, false, false});
       }
+      if (wait.since_ns <= 0 || wait.since_ns > wait.start_ns) wait.since_ns = wait.start_ns;
       snapshot->ongoing.push_back(wait);
     }
   }

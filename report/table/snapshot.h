@@ -97,7 +97,7 @@ struct LockInfo {  // one lock, by its address; exact
   WaitKind kind;    // kRwlockWrite for readers and writers
   uint16_t number;  // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
-  uint64_t held_ns = 0, longest_held_ns = 0;  // see LockRecord
+  uint64_t held_ns = 0, longest_held_ns = 0, alone_ns = 0;  // see LockRecord
   TimesInfo wait_times = {}, hold_times = {};
   uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;  // threads that wait now, and for how long so far
   // The live heap sample that it lies in, if there is one; or the frame of a function, of 0 bytes (locks_on_stacks.cc).
@@ -119,6 +119,7 @@ struct OngoingWaitInfo {
   WaitKind kind;
   uint64_t lock, mutex;
   int64_t start_ns;               // of CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
+  int64_t since_ns = 0;           // when the first of the slices began in which the thread waits; at most start_ns
   uint32_t stack = kNoStack;      // index into Snapshot::stacks
   uint32_t noted_holder = 0;      // thread id that the lock named when the wait began or was last looked at
   uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread

@@ -37,7 +37,8 @@ class LockReader {
                                          .holds = CounterValue(record->holds),
                                          .hold_ns = CounterValue(record->hold_ns),
                                          .held_ns = CounterValue(record->held_ns),
-                                         .longest_held_ns = CounterValue(record->longest_held_ns)});
+                                         .longest_held_ns = CounterValue(record->longest_held_ns),
+                                         .alone_ns = CounterValue(record->alone_ns)});
         LockInfo& lock = snapshot_.locks_known.back();
         absl::Status status = times_.Read(CounterValue(record->wait_times), &lock.wait_times);
         if (status.ok()) status = times_.Read(CounterValue(record->hold_times), &lock.hold_times);

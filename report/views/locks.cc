@@ -51,6 +51,10 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
   };
   add("waits", lock.wait_times.LengthsText(lock.longest_ns));
   add("held", lock.hold_times.LengthsText(lock.longest_held_ns));
+  if (lock.alone_ns > 0) {
+    lines.push_back(fmt::format("readers the last reader was the only one for {} of {}", FormatTimeNs(lock.alone_ns),
+                                FormatTimeNs(lock.held_ns)));
+  }
   for (const LockSide side : {LockSide::kHolder, LockSide::kWaiter}) {
     const std::string function = Top(one, lock, side);
     lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));

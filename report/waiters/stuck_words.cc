@@ -106,7 +106,7 @@ std::string StuckWords::DoingText(int thread, int depth) const {
   const WaitingList::Wait& wait = WaitOf(thread);
   const std::string calls = Calls(wait.stack);
   std::string text = fmt::format("waits for {}{}{}", WhatIsWaitedFor(wait), calls.empty() ? "" : ": ", calls);
-  if (wait.holder == WaitingList::kUnknown || depth >= kLongestChain) return text;
+  if (wait.holder == WaitingList::kUnknown || wait.holder == thread || depth >= kLongestChain) return text;
   if (IsInDeadlock(thread)) return text + " (in the deadlock)";
   if (wait.source == "last") return text;
   const std::string holder = wait.kind == "join" ? "which" : fmt::format("held by {}, which", ThreadName(wait.holder));

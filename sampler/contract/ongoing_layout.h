@@ -27,6 +27,9 @@ struct alignas(64) OngoingWait {
       holder;                  // thread id that the lock itself named when it was last looked at; 0: none, or not known
   std::atomic<uint32_t> wait;  // lowest bits of where its LockWait lies
   std::atomic<uint8_t> kind;   // WaitKind
+  // When the first of the waits began that this one goes on with: a program may wait in slices, each with a deadline.
+  // Between two waits `start_ns` says until when a wait for the same lock goes on with the one that timed out.
+  std::atomic<int64_t> since_ns;
   struct Got {
     std::atomic<uint64_t> lock;
     std::atomic<int64_t> end_ns;  // of the wait for it

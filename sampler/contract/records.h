@@ -57,6 +57,7 @@ inline constexpr int kWaitKinds = 12;
 inline bool KeepsNoHolder(WaitKind kind) {
   return kind == WaitKind::kFutex || kind == WaitKind::kSpin || kind == WaitKind::kCustom;
 }
+inline bool IsRwlock(WaitKind kind) { return kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite; }
 inline constexpr const char* kWaitKindNames[kWaitKinds] = {"",          "mutex", "rwlock-read", "rwlock-write",
                                                            "condition", "spin",  "semaphore",   "barrier",
                                                            "once",      "join",  "futex",       "custom"};
@@ -320,9 +321,10 @@ struct LockRecord {
   std::atomic<uint64_t> holds, hold_ns;  // hold_ns: how long others waited during them, all together
   // How long each hold was, as far as somebody waited during it: see LockHold::held_ns in sampler/locks/holds.h.
   std::atomic<uint64_t> held_ns, longest_held_ns;
+  std::atomic<uint64_t> alone_ns;  // of held_ns: there was one reader
   std::atomic<Offset> wait_times, hold_times;  // TimeHistogram; kNoRoom; 0: none yet
 };
-static_assert(sizeof(LockRecord) == 80);
+static_assert(sizeof(LockRecord) == 88);
 
 // Who kept whom waiting, for which lock: sums of samples, weighted as in Rows (fixed point).
 //   holder and waiter   a sampled hold, and who waited during it: divided among those that are known

@@ -219,8 +219,10 @@ bool AddWaiters(LockSlot* slot, const void* lock, WaitsFor what, int64_t start_n
   if (WaitersOf(*slot) + count > kMostWaiters) return false;
   // Sequentially consistent: see TakeIdleKey.
   const uint64_t before = slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
-  // The first one. A holder that reads it too early finds an older time; it takes no more than was waited (HeldNs).
-  if ((before & kWaitersMask) == 0 && what == WaitsFor::kLock) {
+  // The first one since the lock changed hands: waiters that gave up meanwhile have left time to be attributed. A holder that
+  // reads the word too early finds an older time; it takes no more than was waited (HeldNs).
+  if ((before & kWaitersMask) == 0 && what == WaitsFor::kLock &&
+      Since(slot->mark.load(std::memory_order_relaxed), IntegralAt(before, 0)) == 0) {
     slot->signalled.store(static_cast<uint64_t>(start_ns) << kWaitersBits, std::memory_order_relaxed);
   }
   if (LIKELY(KeyOfSlot(slot)->load(std::memory_order_seq_cst) == KeyOf(lock))) {
@@ -235,6 +237,23 @@ void RemoveWaiter(LockSlot* slot, int64_t end_ns) {
   slot->waiting.fetch_sub(Waiter(end_ns), std::memory_order_seq_cst);
 }
 
+int64_t LengthenLastWait(LockSlot* slot) {
+  // Sequentially consistent, as the holder's look in Settle: one of the two sees what the other did.
+  uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
+  while ((waiting & kWaitersMask) == 0) {
+    const uint64_t ahead_ns = (slot->mark.load(std::memory_order_seq_cst) - IntegralAt(waiting, 0)) & kIntegralMask;
+    if (ahead_ns == 0 || ahead_ns > kMostBehindNs) return 0;
+    if (slot->waiting.compare_exchange_weak(waiting, waiting - (ahead_ns << kWaitersBits), std::memory_order_seq_cst))
+      return static_cast<int64_t>(ahead_ns);
+  }
+  return 0;
+}
+
+SlotReaders& ReadersOf(LockSlot* slot) {
+  LockSlots* all = lock_slots.load(std::memory_order_relaxed);
+  return *(&all->readers[0][0] + (slot - &all->slots[kHeldTable][0][0]));
+}
+
 void DelayWaiter(LockSlot* slot, int64_t by_ns) {
   slot->waiting.fetch_add(static_cast<uint64_t>(by_ns) << kWaitersBits, std::memory_order_relaxed);
 }
@@ -246,18 +265,33 @@ int64_t MeanStart(uint64_t word, int64_t now_ns) {
   return now_ns - ages_ns / static_cast<int64_t>(word & kWaitersMask);
 }
 
+// The last waiter may have left at an earlier time than the one that was just attributed up to: gives back what was not waited.
+static int64_t GiveBackAhead(LockSlot* slot, int64_t most_ns) {
+  // See LengthenLastWait. If both see each other, this much is left to be attributed, and becomes hand-off delay.
+  const uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
+  if (LIKELY((waiting & kWaitersMask) != 0)) return 0;
+  const uint64_t ahead_ns =
+      (slot->mark.load(std::memory_order_relaxed) - IntegralAt(waiting, 0)) & kIntegralMask;
+  if (ahead_ns == 0 || ahead_ns > static_cast<uint64_t>(most_ns)) return 0;
+  slot->mark.fetch_sub(ahead_ns, std::memory_order_relaxed);
+  return static_cast<int64_t>(ahead_ns);
+}
+
 int64_t Settle(LockSlot* slot, int64_t* now_ns) {
   // The word before the clock: a waiter that is in it came before the time that is read now.
   const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
-  if (*now_ns == 0 && (waiting & kWaitersMask) != 0) *now_ns = MonotonicNs();
+  uint64_t mark = slot->mark.load(std::memory_order_relaxed);
+  // Where all waiters have given up, W stands still; only the length of the hold needs the clock.
+  if (*now_ns == 0 && ((waiting & kWaitersMask) != 0 || Since(mark, IntegralAt(waiting, 0)) != 0))
+    *now_ns = MonotonicNs();
   if (*now_ns != 0) slot->settled_ns.store(*now_ns, std::memory_order_relaxed);
   const uint64_t integral = IntegralAt(waiting, *now_ns);
-  uint64_t mark = slot->mark.load(std::memory_order_relaxed);
-  while (true) {
-    const int64_t attributed_ns = Since(mark, integral);
+  int64_t attributed_ns = 0;
+  do {
+    attributed_ns = Since(mark, integral);
     if (attributed_ns == 0) return 0;
-    if (slot->mark.compare_exchange_weak(mark, integral, std::memory_order_relaxed)) return attributed_ns;
-  }
+  } while (!slot->mark.compare_exchange_weak(mark, integral, std::memory_order_seq_cst, std::memory_order_relaxed));
+  return attributed_ns - GiveBackAhead(slot, attributed_ns);
 }
 
 void Unsettle(LockSlot* slot, int64_t attributed_ns) {

@@ -81,6 +81,8 @@ struct alignas(64) WaitingThread {
   std::atomic<LockSlot*> slot;
   std::atomic<int64_t> start_ns;
   KnownWait known[kKnownWaits];
+  // When the thread last got a lock to read for which a writer waited: a hash of the lock, and SlotReaders::alone_ns then.
+  std::atomic<uint64_t> came;
 };
 static_assert(sizeof(WaitingThread) == 128);
 inline constexpr uint32_t kWaitingThreads = 1024;
@@ -93,11 +95,37 @@ inline SlotTable TableOf(WaitKind kind) {
   return kind == WaitKind::kCondition || kind == WaitKind::kFutex ? kWokenTable : kHeldTable;
 }
 
+// Readers of a reader-writer lock that come and go while a writer waits. All hold the lock together, and the lock does not
+// name them. The wait is attributed to the reader that lets the writer in: the last one to unlock.
+//
+//     readers  A ├──────────────────────────────────┤ 200 ms
+//              B      ├─┤20 us    ├─┤                    B unlocks, and A stays: nothing is attributed
+//     writer     ├╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┤    all of it is attributed to A
+//     alone_ns     ├──┤ ├────────┤ ├───────────────┤     how long A was the only holder
+//
+// The lock's word counts the readers. An unlock raises `leaving`, reads the word, and lowers `leaving` after the real unlock:
+//     readers > leaving     another reader is sure to stay
+//     readers == 1          this one is the last
+//     else                  several unlock at once, and any of them may be the last. This one leaves its stack in `row` and
+//                           its time in `last_ns`; the waiter that gets the lock attributes the wait to the latest of them
+// The reader that is the last to raise `leaving` never sees the first case. `leaving` belongs to the slot and not to its lock:
+// a thread that is killed in its unlock leaves it too high, which makes the third case more frequent and nothing wrong.
+struct alignas(64) SlotReaders {
+  std::atomic<uint32_t> leaving;
+  std::atomic<Offset> row;         // of the mutex profile; 0: none
+  std::atomic<int64_t> last_ns;    // 0: no such unlock since the lock changed hands
+  std::atomic<int64_t> alone_since_ns;  // 0: several readers, or none
+  std::atomic<uint64_t> alone_ns;  // how long there was one reader while a writer waited. Only grows
+  std::atomic<uint64_t> first_alone_ns;  // alone_ns when the first writer came
+};
+static_assert(sizeof(SlotReaders) == 64);
+
 struct LockSlots {
   // A key's lowest bit: it is being given up.
   static constexpr uint64_t kBusy = 1;
   alignas(64) std::atomic<uint64_t> keys[kSlotTables][kLockSets][kKeysInSet];
   LockSlot slots[kSlotTables][kLockSets][kKeysInSet];
+  SlotReaders readers[kLockSets][kKeysInSet];  // of the slots of kHeldTable
   // By the thread's id, modulo their number. Two threads that share one are both taken for alive, and know little.
   WaitingThread threads[kWaitingThreads];
 };
@@ -174,12 +202,17 @@ inline int64_t WaitedForNs(const LockSlot& slot, int64_t end_ns) {
   return static_cast<int64_t>((static_cast<uint64_t>(end_ns) - first) & (~uint64_t{0} >> kWaitersBits));
 }
 void RemoveWaiter(LockSlot* slot, int64_t end_ns);
+// After RemoveWaiter: a holder may have read the clock after the end of this wait, and been attributed more than was waited. Of
+// the last waiter to leave the wait ends that much later; of others 0, as those who still wait make up for it.
+int64_t LengthenLastWait(LockSlot* slot);
+// Of a slot of kHeldTable.
+SlotReaders& ReadersOf(LockSlot* slot);
 // The waiter came later than it said: our own work kept it. (Negative: earlier.)
 void DelayWaiter(LockSlot* slot, int64_t by_ns);
 // The mean of the times that were added to a word in the form of LockSlot::waiting and not taken away again.
 int64_t MeanStart(uint64_t word, int64_t now_ns);
-// Attributes what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits; afterwards the
-// time that was read, or 0.
+// Attributes what was waited since the mark: nanoseconds, ≥ 0. `now_ns`: 0 = read the clock if anybody waits, or gave up since;
+// afterwards the time that was read, or 0.
 int64_t Settle(LockSlot* slot, int64_t* now_ns);
 // Gives back `attributed_ns` that Settle took, if nobody settled since (an unlock that failed).
 void Unsettle(LockSlot* slot, int64_t attributed_ns);

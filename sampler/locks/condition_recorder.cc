@@ -64,6 +64,13 @@ void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 
+void AddDroppedSignal(SharedTable* recorded, ThreadState& thread, const void* mutex, uint64_t waited_ns) {
+  LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
+  AddToCounters(LockCountersOf(recorded, thread), WaitKind::kMutex, waited_ns, false);
+  AddToRecord(recorded, record, waited_ns);
+  AddToRow(recorded, thread, WaitKind::kMutex, record, 0, waited_ns, Adds::kAlsoOneWait);
+}
+
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
   const int64_t signalled_ns = TakeSignal(slot, false, now_ns);
   if (signalled_ns == 0) return {};
@@ -104,42 +111,41 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
   WaitState for_mutex = *wait;
-  int64_t end_ns_of_mutex = end_ns > signalled_ns ? end_ns : signalled_ns;
+  int64_t for_mutex_ns = signalled_ns != 0 && end_ns > signalled_ns ? end_ns - signalled_ns : 0;
   if (signalled_ns != 0) {
     if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
       // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
-      if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) end_ns_of_mutex = signalled_ns;
-      RemoveWaiter(slot, end_ns_of_mutex);
+      if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) for_mutex_ns = 0;
+      RemoveWaiter(slot, signalled_ns + for_mutex_ns);
+      for_mutex_ns += LengthenLastWait(slot);
       // Up to now and no further: a mark in the future would attribute waits to others that are not waited.
       int64_t now_ns = end_ns;
       Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
     }
   }
-  const bool waited_for_mutex = signalled_ns != 0 && signalled_ns < end_ns_of_mutex;
-  const int64_t condition_end_ns = waited_for_mutex ? signalled_ns : end_ns;
-  const auto waited = static_cast<uint64_t>(condition_end_ns > wait->start_ns ? condition_end_ns - wait->start_ns : 0);
+  const int64_t for_condition_ns = end_ns - wait->start_ns - for_mutex_ns;
+  const auto waited = static_cast<uint64_t>(for_condition_ns > 0 ? for_condition_ns : 0);
   AddToCounters(counters, WaitKind::kCondition, waited, woken);
   AddToRecord(recorded, wait->record, waited);
   SampleWait(recorded, thread, Ended(*wait, waited));
-  if (!waited_for_mutex) return;
-  const auto for_mutex_ns = static_cast<uint64_t>(end_ns_of_mutex - signalled_ns);
-  AddToCounters(counters, WaitKind::kMutex, for_mutex_ns, true);
+  if (for_mutex_ns == 0) return;
+  AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(for_mutex_ns), true);
   for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
   for_mutex.pair = nullptr;
-  AddToRecord(recorded, for_mutex.record, for_mutex_ns);
+  AddToRecord(recorded, for_mutex.record, static_cast<uint64_t>(for_mutex_ns));
   if (wait->chance == 0) return;
   for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (for_mutex.interval == 0) return;
   for_mutex.budget_ns = thread.lock_countdown;
   for_mutex.kind = WaitKind::kMutex;
   // The mutex is held: only what a sample needs.
-  if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= end_ns_of_mutex - signalled_ns) {
+  if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= for_mutex_ns) {
     for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
     if (for_mutex.record != nullptr) {
       for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
     }
   }
-  SampleWait(recorded, thread, Ended(for_mutex, for_mutex_ns));
+  SampleWait(recorded, thread, Ended(for_mutex, static_cast<uint64_t>(for_mutex_ns)));
 }
 
 ConditionWaiters WaitersOfCondition(const void* condition) {

@@ -36,7 +36,7 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
     // Only one thread takes it out.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
-    DropOngoingOf(recorded, id);
+    const Offset row = DropOngoingOf(recorded, id);
     const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
     int64_t attributed_from_ns = end_ns;
     LockCounters& counters = LockCountersOf(recorded, thread);
@@ -44,7 +44,8 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
       attributed_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
       if (signal.end_ns > signal.start_ns)
-        AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+        AddDroppedSignal(recorded, thread, slot->mutex.load(std::memory_order_relaxed),
+                         static_cast<uint64_t>(signal.end_ns - signal.start_ns));
       RemoveWaiter(slot, end_ns);
       TidyWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
     } else {
@@ -54,7 +55,9 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     hold->attributed_ns -= hold->until_ns - attributed_from_ns;
     const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
     AddToCounters(counters, kind, waited_ns, false);
-    AddToRecord(recorded, FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind), waited_ns);
+    LockRecord* record = FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind);
+    AddToRecord(recorded, record, waited_ns);
+    AddToRow(recorded, thread, kind, record, row, waited_ns, Adds::kAlsoOneWait);
   }
 }
 
@@ -62,15 +65,49 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
 int64_t HeldNs(const LockHold& hold) {
   int64_t held_ns = hold.held_ns;
   if (held_ns > hold.until_ns - hold.since_ns) held_ns = hold.until_ns - hold.since_ns;
-  return held_ns < hold.attributed_ns ? held_ns : hold.attributed_ns;
+  if (held_ns > hold.attributed_ns) held_ns = hold.attributed_ns;
+  return held_ns > 0 ? held_ns : 0;
 }
 
-void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns) {
+void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns,
+             uint64_t alone_ns) {
   record->holds.fetch_add(1, std::memory_order_relaxed);
   AddTo(recorded, &record->hold_ns, attributed_ns);
   AddTo(recorded, &record->held_ns, held_ns);
+  if (alone_ns != 0) AddTo(recorded, &record->alone_ns, alone_ns < held_ns ? alone_ns : held_ns);
   RaiseTo(&record->longest_held_ns, held_ns);
   AddTime(recorded, &record->hold_times, held_ns, 1);
+}
+
+// Begins a new stretch in which there is not one reader alone. Returns SlotReaders::alone_ns.
+uint64_t AloneUntil(SlotReaders& readers, int64_t now_ns) {
+  const int64_t since_ns = readers.alone_since_ns.exchange(0, std::memory_order_relaxed);
+  const auto stretch_ns = static_cast<uint64_t>(since_ns != 0 && now_ns > since_ns ? now_ns - since_ns : 0);
+  return readers.alone_ns.fetch_add(stretch_ns, std::memory_order_relaxed) + stretch_ns;
+}
+
+// In a word: a hash of the lock, and the low bits of alone_ns, 18 minutes.
+constexpr int kCameBits = 40;
+constexpr uint64_t kCameMask = (uint64_t{1} << kCameBits) - 1;
+uint64_t Came(const void* lock, uint64_t alone_ns) {
+  const uint64_t hash = reinterpret_cast<uintptr_t>(lock) * 0x9e3779b97f4a7c15 >> kCameBits | 1;
+  return hash << kCameBits | (alone_ns & kCameMask);
+}
+std::atomic<uint64_t>* CameOf(int thread_id) {
+  LockSlots* all = lock_slots.load(std::memory_order_acquire);
+  if (all == nullptr || thread_id == 0) return nullptr;
+  return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].came;
+}
+
+// For how long the reader that unlocks at `now_ns`, the last one, was the only one: since it came, or since the first writer did.
+int64_t EndAlone(SlotReaders& readers, const void* lock, int64_t now_ns) {
+  const uint64_t alone_ns = AloneUntil(readers, now_ns);
+  const uint64_t since_first_ns = alone_ns - readers.first_alone_ns.load(std::memory_order_relaxed);
+  const std::atomic<uint64_t>* came = CameOf(ThreadId());
+  const uint64_t word = came != nullptr ? came->load(std::memory_order_relaxed) : 0;
+  uint64_t own_ns = since_first_ns;
+  if (word >> kCameBits == Came(lock, 0) >> kCameBits) own_ns = (alone_ns - word) & kCameMask;
+  return static_cast<int64_t>(own_ns < since_first_ns ? own_ns : since_first_ns);
 }
 
 // The hold, divided among those that are known to have waited during it.
@@ -84,57 +121,106 @@ void AddPairs(SharedTable* recorded, Row* row, const LockHold& hold, const Weigh
   }
 }
 
+// Adds a hold to the sums. Returns the interval if a sample is due, else 0.
+uint64_t CountHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold) {
+  const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
+  if (hold.record != nullptr) {
+    AddHold(recorded, hold.record, attributed, static_cast<uint64_t>(HeldNs(hold)),
+            static_cast<uint64_t>(hold.alone_ns));
+  }
+  LockCounters& counters = LockCountersOf(recorded, thread);
+  Count(counters.holds, hold.kind, 1);
+  Count(counters.hold_ns, hold.kind, attributed);
+  const uint64_t interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
+  if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return 0;
+  thread.hold_countdown -= hold.attributed_ns;
+  return thread.hold_countdown > 0 ? 0 : interval;
+}
+
+Row* RowOfHolder(SharedTable* recorded, ThreadState& thread, const CallerRegisters& caller, WaitKind kind,
+                 const LockRecord* record) {
+  return FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, kind, record);
+}
+
+void SampleHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold, uint64_t interval, Row* row) {
+  const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
+  LockCountersOf(recorded, thread).hold_samples.fetch_add(1, std::memory_order_relaxed);
+  const Weight weight = WeightOf(attributed, interval);
+  AddLockSample(recorded, row, attributed, static_cast<uint64_t>(HeldNs(hold)), weight);
+  if (hold.record != nullptr) AddPairs(recorded, row, hold, weight);
+}
+
+// The memory of a slot is given up with those of a forked parent's: see ForgetLockSlots.
+void EndReaderUnlock(LockSlot* slot) {
+  std::atomic<uint32_t>& leaving = ReadersOf(slot).leaving;
+  if (leaving.load(std::memory_order_relaxed) != 0) leaving.fetch_sub(1, std::memory_order_release);
+}
+
 }  // namespace
 
-void AddLeftover(SharedTable* recorded, const ThreadState& thread, const Leftover& left) {
+void AddLeftover(SharedTable* recorded, ThreadState& thread, const Leftover& left) {
   if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
   const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
   LockRecord* record = left.record != 0 ? recorded->At<LockRecord>(left.record) : nullptr;
   const WaitKind kind = record != nullptr ? record->kind : of_table;
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (left.ns > 0) return Count(counters.gap_ns, kind, static_cast<uint64_t>(left.ns));
-  // Part of a wait whose end was put too early: whoever it was, it has been waited.
-  Count(counters.wait_ns, kind, static_cast<uint64_t>(-left.ns));
-  if (record != nullptr) AddTo(recorded, &record->wait_ns, static_cast<uint64_t>(-left.ns));
+  // Part of a wait that ended too early: the waiter is not known any more.
+  const auto waited_ns = static_cast<uint64_t>(-left.ns);
+  Count(counters.wait_ns, kind, waited_ns);
+  if (record != nullptr) AddTo(recorded, &record->wait_ns, waited_ns);
+  AddToRow(recorded, thread, kind, record, 0, waited_ns, Adds::kOnlyTime);
 }
 
-LockSlot* ClaimSlotAndCount(SharedTable* recorded, const ThreadState& thread, const void* lock, SlotTable table) {
+LockSlot* ClaimSlotAndCount(SharedTable* recorded, ThreadState& thread, const void* lock, SlotTable table) {
   Leftover left;
   LockSlot* slot = ClaimSlot(lock, table, &left);
   AddLeftover(recorded, thread, left);
   return slot;
 }
 
-void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
+// Null: there is nothing to do for this unlock.
+static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
   ThreadState& thread = thread_state;
   *hold = {};
-  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return;
+  if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return nullptr;
   SharedTable* recorded = table();
-  if (recorded == nullptr) return;
+  if (recorded == nullptr) return nullptr;
   DropAbandonedWait(recorded, thread, hold);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
-  if (slot == nullptr) return;
-  if ((slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0)
+  if (slot != nullptr && (slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0)
     slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
-  if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
-    if (WaitersOf(*slot) != 0) return;  // woken, and on their way
-    AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, kOneVisitIn));
-    return;
-  }
-  // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
-  hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
-  const int64_t attributed_ns = Settle(slot, &hold->until_ns);
-  if (attributed_ns == 0) {
-    if (hold->until_ns == 0) AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
-    return;
-  }
+  return slot;
+}
+
+// What the slot of a hold that was just settled says of it.
+static void FillHold(SharedTable* recorded, LockSlot* slot, WaitKind kind, LockHold* hold) {
   hold->slot = slot;
-  hold->attributed_ns = attributed_ns;
   hold->held_ns = WaitedForNs(*slot, hold->until_ns);
   hold->kind = kind;
   const Offset record = slot->record.load(std::memory_order_relaxed);
   if (record != 0) hold->record = recorded->At<LockRecord>(record);
   for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
+}
+
+static void SettleHold(SharedTable* recorded, const void* lock, LockSlot* slot, WaitKind kind, LockHold* hold) {
+  hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
+  hold->attributed_ns = Settle(slot, &hold->until_ns);
+  if (hold->attributed_ns != 0) return FillHold(recorded, slot, kind, hold);
+  if (hold->until_ns == 0) AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, 1));
+}
+
+void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
+  LockSlot* slot = SlotToLeave(lock, kind, hold);
+  if (slot == nullptr) return;
+  SharedTable* recorded = table();
+  if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
+    if (WaitersOf(*slot) != 0) return;  // woken, and on their way
+    AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, kOneVisitIn));
+    return;
+  }
+  // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
+  SettleHold(recorded, lock, slot, kind, hold);
 }
 
 void AfterUnlock(const void* lock) {
@@ -158,6 +244,7 @@ void AfterUnlock(const void* lock) {
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   PublishWait();
   SharedTable* recorded = table();
+  if (hold->leaving != nullptr) EndReaderUnlock(hold->leaving);
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded)
     return Unsettle(hold->slot, hold->attributed_ns);  // not its lock: it is still to be attributed to whoever holds it
@@ -165,26 +252,82 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   if (!EnterSlow(thread)) return;
   if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
   if (hold->attributed_ns <= 0) return;
-  const auto attributed = static_cast<uint64_t>(hold->attributed_ns);
-  const auto held = static_cast<uint64_t>(HeldNs(*hold));
-  if (hold->record != nullptr) AddHold(recorded, hold->record, attributed, held);
-  LockCounters& counters = LockCountersOf(recorded, thread);
-  Count(counters.holds, hold->kind, 1);
-  Count(counters.hold_ns, hold->kind, attributed);
-  const uint64_t interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
-  if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return;
-  thread.hold_countdown -= hold->attributed_ns;
-  if (thread.hold_countdown > 0) return;
+  const uint64_t interval = CountHold(recorded, thread, *hold);
+  if (interval == 0) return;
   Mute(thread);
   const OwnTime own_time(recorded, thread);
-  Row* row =
-      FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, hold->kind, hold->record);
-  counters.hold_samples.fetch_add(1, std::memory_order_relaxed);
-  const Weight weight = WeightOf(attributed, interval);
-  AddLockSample(recorded, row, attributed, held, weight);
-  if (hold->record != nullptr) AddPairs(recorded, row, *hold, weight);
+  SampleHold(recorded, thread, *hold, interval, RowOfHolder(recorded, thread, caller, hold->kind, hold->record));
   own_time.Add();
   Unmute(thread);
+}
+
+void BeginReaderUnlock(const void* lock, LockHold* hold) {
+  LockSlot* slot = SlotToLeave(lock, WaitKind::kRwlockRead, hold);
+  if (slot == nullptr) return;
+  hold->leaving = slot;
+  // Sequentially consistent: the caller reads the lock's word afterwards.
+  ReadersOf(slot).leaving.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t readers, LockHold* hold) {
+  LockSlot* slot = hold->leaving;
+  SharedTable* recorded = table();
+  if (slot == nullptr || recorded == nullptr) return;
+  ThreadState& thread = thread_state;
+  SlotReaders& all = ReadersOf(slot);
+  if (readers <= 1) {
+    SettleHold(recorded, lock, slot, WaitKind::kRwlockRead, hold);
+    if (hold->attributed_ns != 0) hold->alone_ns = EndAlone(all, lock, hold->until_ns);
+    return;
+  }
+  if (WaitersOf(*slot) == 0) return AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
+  const int64_t now_ns = MonotonicNs();
+  // Of two readers the other one is alone from now on.
+  if (readers == 2) all.alone_since_ns.store(now_ns, std::memory_order_relaxed);
+  if (readers > all.leaving.load(std::memory_order_relaxed)) return;
+  const Offset record = slot->record.load(std::memory_order_relaxed);
+  Mute(thread);
+  const OwnTime own_time(recorded, thread);
+  const Row* row = RowOfHolder(recorded, thread, caller, WaitKind::kRwlockRead,
+                               record != 0 ? recorded->At<LockRecord>(record) : nullptr);
+  own_time.Add();
+  Unmute(thread);
+  all.row.store(recorded->OffsetOf(row), std::memory_order_relaxed);
+  all.last_ns.store(now_ns, std::memory_order_release);
+}
+
+void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot* slot) {
+  SlotReaders& all = ReadersOf(slot);
+  if (LIKELY(all.last_ns.load(std::memory_order_relaxed) == 0)) return;
+  LockHold hold{};
+  hold.until_ns = all.last_ns.exchange(0, std::memory_order_acquire);
+  hold.since_ns = slot->settled_ns.load(std::memory_order_relaxed);
+  if (hold.until_ns <= hold.since_ns) return;  // a later reader was the last
+  hold.attributed_ns = Settle(slot, &hold.until_ns);
+  if (hold.attributed_ns == 0) return;
+  FillHold(recorded, slot, WaitKind::kRwlockRead, &hold);
+  const Offset row = all.row.load(std::memory_order_relaxed);
+  if (const uint64_t interval = CountHold(recorded, thread, hold); interval != 0 && row != 0)
+    SampleHold(recorded, thread, hold, interval, recorded->At<Row>(row));
+}
+
+void NoteReaderCame(const void* lock, uint32_t readers) {
+  ThreadState& thread = thread_state;
+  LockSlot* slot = FindSlot(lock, kHeldTable);
+  if (slot == nullptr || WaitersOf(*slot) == 0 || no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return;
+  SlotReaders& all = ReadersOf(slot);
+  const int64_t now_ns = MonotonicNs();
+  const uint64_t alone_ns = AloneUntil(all, now_ns);
+  if (readers == 1) all.alone_since_ns.store(now_ns, std::memory_order_relaxed);
+  if (std::atomic<uint64_t>* came = CameOf(ThreadId())) came->store(Came(lock, alone_ns), std::memory_order_relaxed);
+}
+
+void NoteReadersAtWait(const LockWait& wait, uint32_t readers) {
+  const WaitState& state = *StateOf(&wait);
+  if (state.slot == nullptr || WaitersOf(*state.slot) != 1) return;
+  SlotReaders& all = ReadersOf(state.slot);
+  all.first_alone_ns.store(all.alone_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  all.alone_since_ns.store(readers == 1 ? state.start_ns : 0, std::memory_order_relaxed);
 }
 
 void SettleLocks() {

@@ -13,6 +13,8 @@
 
 namespace holdfast {
 
+class LockWait;
+
 // An unlock of a lock that is Watched. The wrapper calls
 //     BeginUnlock(lock, kind, sleepers, &hold);  real unlock;  EndUnlock(caller, succeeded, &hold);
 // `sleepers`: whether the lock's own word says that somebody sleeps, or cannot tell.
@@ -26,10 +28,21 @@ struct LockHold {
   // How long it was held while somebody waited: from the later of the first waiter's coming and (where it had to wait itself, so
   // that it is known) its own acquisition. Each of several waiters waited at most that long.
   int64_t held_ns;
+  int64_t alone_ns;   // of a reader: for how much of that it was the only one
+  LockSlot* leaving;  // of a reader: where its unlock is noted
   WaitKind kind;
 };
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold);
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold);
+// The same of a lock that readers hold (SlotReaders in sampler/hot_path/lock_slots.h). The wrapper calls
+//     BeginReaderUnlock(lock, &hold);  SettleReader(caller, lock, readers, &hold);  real unlock;  EndUnlock(…);
+// `readers`: how many the lock's word counts after BeginReaderUnlock, this one included.
+void BeginReaderUnlock(const void* lock, LockHold* hold);
+void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t readers, LockHold* hold);
+// A reader got a lock that others wait for; `readers`: how many there are now.
+void NoteReaderCame(const void* lock, uint32_t readers);
+// A writer begins to wait while there are so many readers.
+void NoteReadersAtWait(const LockWait& wait, uint32_t readers);
 // Before the last profile: what was waited for locks that nobody waits for any more, and that no unlock came by for, becomes
 // hand-off delay. (A waiter that gave up between its holder's BeginUnlock and the real unlock leaves such.)
 void SettleLocks();

@@ -82,7 +82,8 @@ bool Take(OngoingWait* slot, uint32_t thread_id, bool may_be_left) {
   if (!slot->owner.compare_exchange_strong(owner, Owner(next + kBeingFilled, thread_id), std::memory_order_acquire,
                                            std::memory_order_relaxed))
     return false;
-  if (ThreadOf(owner) != thread_id) {  // what another thread got is not this one's
+  if (ThreadOf(owner) != thread_id) {  // what another thread got, or waited for, is not this one's
+    slot->start_ns.store(0, std::memory_order_relaxed);
     for (OngoingWait::Got& got : slot->got) got.lock.store(0, std::memory_order_relaxed);
   }
   return true;
@@ -153,6 +154,23 @@ void NoteGot(OngoingWait* slot, const void* lock, int64_t end_ns) {
   place->end_ns.store(end_ns, std::memory_order_relaxed);
 }
 
+// What a wait that timed out leaves for the next one.
+constexpr int64_t kLongestBreakNs = 1'000'000;
+constexpr int kSliceParts = 8;
+void LeaveSlice(OngoingWait* slot, int64_t end_ns) {
+  const int64_t part_ns = (end_ns - slot->start_ns.load(std::memory_order_relaxed)) / kSliceParts;
+  slot->start_ns.store(end_ns + (part_ns > kLongestBreakNs ? part_ns : kLongestBreakNs), std::memory_order_relaxed);
+}
+
+// Whether the wait goes on with one for the same lock, which timed out a short time before. The slot is this thread's, and has the
+// former wait still. A thread that is joined has no address: the call is the same, then.
+bool GoesOn(const OngoingWait& slot, const WaitState& wait, const CallerRegisters& caller) {
+  return slot.start_ns.load(std::memory_order_relaxed) >= wait.start_ns &&
+         slot.lock.load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(wait.holder) &&
+         slot.kind.load(std::memory_order_relaxed) == static_cast<uint8_t>(wait.kind) &&
+         (wait.holder != nullptr || slot.caller.load(std::memory_order_relaxed) == caller.pc);
+}
+
 void Note(SharedTable* recorded, OngoingWait* slot, const WaitState& wait) {
   slot->start_ns.store(wait.start_ns, std::memory_order_relaxed);
   slot->row.store(wait.row != nullptr ? recorded->OffsetOf(wait.row) : 0, std::memory_order_relaxed);
@@ -174,6 +192,7 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
     if (is_outermost) thread.ongoing_slot = static_cast<uint16_t>(number + 1);
   }
   wait->ongoing = slot;
+  if (!GoesOn(*slot, *wait, caller)) slot->since_ns.store(wait->start_ns, std::memory_order_relaxed);
   slot->lock.store(reinterpret_cast<uintptr_t>(wait->holder), std::memory_order_relaxed);
   slot->caller.store(caller.pc, std::memory_order_relaxed);
   slot->mutex.store(reinterpret_cast<uintptr_t>(mutex), std::memory_order_relaxed);
@@ -195,28 +214,35 @@ void NoteRow(SharedTable* recorded, const WaitState& wait) {
 void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired) {
   OngoingWait* slot = SlotOf(wait);
   if (slot == nullptr) return;
-  if (acquired && KeepsNoHolder(wait.kind)) NoteGot(slot, wait.holder, end_ns);
+  if (!acquired) {
+    LeaveSlice(slot, end_ns);
+  } else if (KeepsNoHolder(wait.kind)) {
+    NoteGot(slot, wait.holder, end_ns);
+  }
   Release(slot, slot->owner.load(std::memory_order_relaxed));
 }
 
 template <typename Which>
-static void ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which which) {
+static Offset ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which which) {
   const uint32_t slots = OngoingSlotsUpTo(Segments(recorded));
+  Offset row = 0;
   for (uint32_t number = 0; number < slots; ++number) {
     OngoingWait* slot = SlotAt(recorded, number);
     const uint64_t owner = slot->owner.load(std::memory_order_relaxed);
     if (TurnOf(owner) % kTurnStates == kNobodys || ThreadOf(owner) != thread_id || !which(*slot)) continue;
+    if (const Offset known = slot->row.load(std::memory_order_relaxed); known != 0) row = known;
     Release(slot, owner);
   }
+  return row;
 }
 
-void DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait) {
-  ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id),
+Offset DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait) {
+  return ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id),
                [=](const OngoingWait& slot) { return slot.wait.load(std::memory_order_relaxed) == LowBits(wait); });
 }
 
-void DropOngoingOf(SharedTable* recorded, int thread_id) {
-  ReleaseWhere(recorded, static_cast<uint32_t>(thread_id), [](const OngoingWait&) { return true; });
+Offset DropOngoingOf(SharedTable* recorded, int thread_id) {
+  return ReleaseWhere(recorded, static_cast<uint32_t>(thread_id), [](const OngoingWait&) { return true; });
 }
 
 }  // namespace holdfast

@@ -22,10 +22,10 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
 void NoteOngoing(SharedTable* recorded, const WaitState& wait);
 void NoteRow(SharedTable* recorded, const WaitState& wait);  // that it is known, and nothing else
 void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired);
-// Of a wait that this thread left by a jump: `wait` is where it lay.
-void DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait);
-// Of a thread that is gone.
-void DropOngoingOf(SharedTable* recorded, int thread_id);
+// Ends a wait that this thread left by a jump: `wait` is where the wait lay. Returns its row; 0: not known.
+Offset DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait);
+// Ends the waits of a thread that is gone. Returns the row of one of them; 0: not known.
+Offset DropOngoingOf(SharedTable* recorded, int thread_id);
 
 }  // namespace holdfast
 

@@ -35,17 +35,27 @@ inline void DropAbandonedWait(SharedTable* recorded, ThreadState& thread, const 
     DropAbandonedWaitSlow(recorded, thread, frame);
 }
 // As ClaimSlot; what its former lock has left becomes hand-off delay, or part of its waits.
-LockSlot* ClaimSlotAndCount(SharedTable* recorded, const ThreadState& thread, const void* lock, SlotTable table);
-void AddLeftover(SharedTable* recorded, const ThreadState& thread, const Leftover& left);
+LockSlot* ClaimSlotAndCount(SharedTable* recorded, ThreadState& thread, const void* lock, SlotTable table);
+void AddLeftover(SharedTable* recorded, ThreadState& thread, const Leftover& left);
 void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns);
 // After the end of a registration for a condition.
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns);
+// As AddToCounters, AddToRecord and AddToRow, for the part of an abandoned wait that was for the mutex.
+void AddDroppedSignal(SharedTable* recorded, ThreadState& thread, const void* mutex, uint64_t waited_ns);
 // Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when
 // to when it was taken to be; 0 and 0: it was not signalled.
 struct DroppedSignal {
   int64_t start_ns, end_ns;
 };
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
+// Before a waiter that got a reader-writer lock leaves its slot: attributes the wait to the last of several readers that unlocked
+// at once, if they did.
+void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot* slot);
+// Adds what was waited, and no thread's EndWait could add, to the row of that wait, or (`row` 0) to the one without a stack: rows
+// add up to the counters.
+enum class Adds : bool { kOnlyTime, kAlsoOneWait };
+void AddToRow(SharedTable* recorded, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
+              uint64_t waited_ns, Adds adds);
 void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bool acquired);
 EndedWait Ended(const WaitState& wait, uint64_t waited_ns);
 // Takes the wait from the thread's countdown, and adds a sample if one is due.

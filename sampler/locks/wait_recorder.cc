@@ -94,24 +94,29 @@ static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
   const int64_t now_ns = MonotonicNs();
   const CurrentWait abandoned = thread.current_wait;
   const bool of_condition = abandoned.slot != nullptr && abandoned.kind == WaitKind::kCondition;
-  const auto waited_ns = static_cast<uint64_t>(now_ns - abandoned.start_ns);
+  auto waited_ns = static_cast<uint64_t>(now_ns - abandoned.start_ns);
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (of_condition) {
     const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
     if (signal.end_ns > signal.start_ns)
-      AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(signal.end_ns - signal.start_ns), false);
+      AddDroppedSignal(recorded, thread, abandoned.slot->mutex.load(std::memory_order_relaxed),
+                       static_cast<uint64_t>(signal.end_ns - signal.start_ns));
   }
   const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
   EndRegistration(thread, now_ns);
-  DropOngoing(recorded, thread, abandoned.wait);
+  const Offset row = DropOngoing(recorded, thread, abandoned.wait);
   DropCleanup(abandoned);
   thread.current_wait = {abandoned.outer, {}};
   NoteCurrent(thread);
+  if (abandoned.slot != nullptr && !of_condition)
+    waited_ns += static_cast<uint64_t>(LengthenLastWait(abandoned.slot));
   AddToCounters(counters, abandoned.kind, waited_ns, false);
+  LockRecord* record = lock != nullptr ? FindLockRecord(recorded, lock, abandoned.kind) : nullptr;
+  AddToRow(recorded, thread, abandoned.kind, record, row, waited_ns, Adds::kAlsoOneWait);
   if (abandoned.slot == nullptr) return;
   RowOfWaiter(abandoned.slot, thread).store(0, std::memory_order_relaxed);
   if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
-  AddToRecord(recorded, FindLockRecord(recorded, lock, abandoned.kind), waited_ns);
+  AddToRecord(recorded, record, waited_ns);
 }
 
 void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame) {
@@ -194,6 +199,23 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   AddToPair(recorded, wait.pair, weight, 1);
 }
 
+void AddToRow(SharedTable* recorded, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
+              uint64_t waited_ns, Adds adds) {
+  if (!Wanted(recorded, ProfileKind::kBlock)) return;
+  const uint64_t interval =
+      PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  if (interval == 0) return;
+  thread.lock_countdown -= static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
+  if (thread.lock_countdown > 0) return;
+  thread.lock_countdown = 0;
+  auto* unknown = recorded->At<Stack>(recorded->header()->missing_stack);
+  Row* to = row != 0 ? recorded->At<Row>(row) : FindLockRow(recorded, unknown, ProfileKind::kBlock, kind, record);
+  LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  Weight weight = WeightOf(waited_ns, interval);
+  if (adds == Adds::kOnlyTime) weight.count = 0, weight.count_variance = 0;
+  AddLockSample(recorded, to, waited_ns, waited_ns, weight);
+}
+
 static void Publish(SharedTable* recorded, ThreadState& thread, const EndedWait& ended) {
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
@@ -258,12 +280,14 @@ void EndWait(LockWait* opaque, bool acquired) {
   ThreadState& thread = thread_state;
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
+  if (wait->slot != nullptr && acquired && IsRwlock(wait->kind)) AttributeToLastReader(recorded, thread, wait->slot);
   if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
   EndOngoing(*wait, end_ns, acquired);
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
   ended.acquired = acquired;
   bool will_unlock = false;
   if (LockSlot* slot = wait->slot) {
+    ended.waited_ns += static_cast<uint64_t>(LengthenLastWait(slot));
     if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
       AddLeftover(recorded, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
@@ -310,6 +334,7 @@ void DropWait(LockWait* opaque) {
   EndOngoing(*wait, wait->start_ns, false);
   if (wait->slot == nullptr) return;
   if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);
+  if (wait->kind == WaitKind::kCondition) TidyWokenSlot(wait->slot, wait->holder, wait->start_ns);
 }
 
 bool CanRead(const void* address) { return PageReadable(reinterpret_cast<uintptr_t>(address)); }

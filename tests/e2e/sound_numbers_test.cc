@@ -124,6 +124,13 @@ TEST_F(SoundNumbers, TimedConditionsAreWaitedForAsLongAsTheirMutexIsHeldOrHanded
     EXPECT_GT(waited, 1'000'000);
     const std::vector<Decoded> mutex = Newest(folder, "mutex");
     EXPECT_EQ(CommentOf(mutex, "mutex delay_ns") + CommentOf(mutex, "mutex gap_ns"), waited) << "seed " << seed;
+    // Each wait is in a row, to its end.
+    int64_t in_rows = 0;
+    for (const Decoded& block : Newest(folder, "block")) {
+      for (const DecodedSample& sample : block.samples)
+        if (sample.labels.at("wait") == "mutex") in_rows += sample.values.at("delay");
+    }
+    EXPECT_EQ(in_rows, waited) << "seed " << seed;
   }
 }
 
