@@ -68,6 +68,7 @@ class ListReader {
       known->waiting = lock.waiting;
       known->waiting_ns = lock.waiting_ns;
     }
+    if (what == "thread-local:" && words.Take(&lock.thread_offset)) known->thread_offset = lock.thread_offset;
     if (what == "alone:") words.Take(&known->alone_ns);
     if (what == "wait_times:") known->wait_times = TimeCounts::FromText(words.rest());
     if (what == "hold_times:" && words.Is("held_ns") && words.Take(&lock.held_ns) && words.Is("longest_ns") &&
@@ -113,10 +114,23 @@ class ListReader {
     if (!words.Take(&site.stack) || site.stack < 0) return;
     site.kind = words.Next();
     const std::string_view what = words.Next();
+    if (what == "alone:") return ReadAlone(words, site);
     site.is_holder = what == "hold_times:";
     if ((!site.is_holder && what != "wait_times:") || !words.Is("longest_ns") || !words.Take(&site.longest_ns)) return;
     site.times = TimeCounts::FromText(words.rest());
     list_.sites.push_back(std::move(site));
+  }
+
+  // Comes after the lengths of the same site.
+  void ReadAlone(CommentWords words, const LockList::Site& site) {
+    int64_t alone_ns = 0, delay_ns = 0;
+    if (!words.Take(&alone_ns) || !words.Is("of") || !words.Take(&delay_ns) || alone_ns < 0 || delay_ns < alone_ns)
+      return;
+    for (LockList::Site& known : list_.sites) {
+      if (!known.is_holder || known.stack != site.stack || known.kind != site.kind) continue;
+      known.delay_ns = delay_ns;
+      known.alone_ns = alone_ns;
+    }
   }
 
   LockList::Lock* Find(int number) {
@@ -189,6 +203,8 @@ SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const L
     if (FunctionOf(profile, list.stacks[static_cast<size_t>(site.stack)], plumbing) != function) continue;
     lengths.times.Add(site.times);
     lengths.longest_ns = std::max(lengths.longest_ns, site.longest_ns);
+    lengths.delay_ns += site.delay_ns;
+    lengths.alone_ns += site.alone_ns;
   }
   return lengths;
 }
@@ -223,7 +239,13 @@ WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lo
 }
 
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
+  if (lock.locks > 1) {
+    return fmt::format("{} locks{}{}, the hottest {}", lock.locks, lock.class_name.empty() ? " like " : ": ",
+                       lock.class_name.empty() ? lock.name.empty() ? lock.address : lock.name : lock.class_name,
+                       FormatTimeNs(lock.hottest_ns));
+  }
   if (!lock.name.empty()) return lock.name;
+  if (lock.thread_offset > 0) return fmt::format("thread-local -{}", lock.thread_offset);
   if (lock.block_stack == LockList::kUnknown) return lock.address;
   const std::string function = FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing);
   if (lock.is_in_frame()) return fmt::format("{} into the frame of {}", lock.block_offset, function);

@@ -32,8 +32,13 @@ struct LockList {
     std::string name;                           // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;  // the block that it lies in; of 0 bytes: the frame of a function
     int block_stack = kUnknown;
+    int64_t thread_offset = 0;  // a thread-local variable: how far below its thread's own block; 0: none
     std::string member;  // of the class that the block is, "Server::mutex_ (server)"; "" if it is not known
     WaitRank rank = WaitRank::kLock;
+    // Of a class (report/analysis/lock_classes.h): how many, how long the hottest of them was waited for, and what they have in common.
+    int locks = 1;
+    int64_t hottest_ns = 0;
+    std::string class_name;
 
     bool is_in_block() const { return block_stack != kUnknown && block_bytes != 0; }
     bool is_in_frame() const { return block_stack != kUnknown && block_bytes == 0; }
@@ -53,6 +58,8 @@ struct LockList {
     bool is_holder = false;
     int64_t longest_ns = 0;
     TimeCounts times;
+    // Of readers that let waiters in: the delay of their holds, and for how much of it they were the only reader.
+    int64_t delay_ns = 0, alone_ns = 0;
   };
   std::vector<Site> sites;
 };
@@ -73,6 +80,7 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
 struct SiteLengths {
   TimeCounts times;
   int64_t longest_ns = 0;
+  int64_t delay_ns = 0, alone_ns = 0;  // as in LockList::Site
 };
 SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const LockList::Lock& lock, LockSide side,
                            const std::string& function, Plumbing* plumbing);

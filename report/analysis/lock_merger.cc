@@ -69,6 +69,7 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
       sum.block_stack = block_stack;
     }
     if (sum.member.empty()) sum.member = lock.member;
+    if (sum.thread_offset == 0) sum.thread_offset = lock.thread_offset;
     numbers[lock.number] = sum.number;
     AddTo(&sum.contentions, lock.contentions, sign);
     AddTo(&sum.delay_ns, lock.delay_ns, sign);
@@ -95,6 +96,8 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
     LockList::Site& sum = EntryOf(&sites_, key, &sum_.sites);
     std::tie(sum.stack, sum.kind, sum.is_holder) = key;
     sum.longest_ns = std::max(sum.longest_ns, site.longest_ns);
+    AddTo(&sum.delay_ns, site.delay_ns, sign);
+    AddTo(&sum.alone_ns, site.alone_ns, sign);
     AddTo(&sum.times, site.times, sign);
   }
 }
@@ -112,6 +115,7 @@ void LockMerger::WriteTo(Profile* profile) {
     add(fmt::format(": {} {} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}", lock.kind, lock.address,
                     lock.contentions, lock.delay_ns, lock.longest_ns, lock.holds, lock.hold_ns));
     if (!lock.name.empty()) add(" name: " + lock.name);
+    if (lock.thread_offset > 0) add(fmt::format(" thread-local: {}", lock.thread_offset));
     if (!lock.wait_times.empty()) add(" wait_times: " + lock.wait_times.Text());
     if (!lock.hold_times.empty()) {
       add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
@@ -145,6 +149,9 @@ void LockMerger::WriteTo(Profile* profile) {
     if (site.times.empty()) continue;
     profile->AddComment(fmt::format("lock site {} {} {}_times: longest_ns {} {}", site.stack + 1, site.kind,
                                     site.is_holder ? "hold" : "wait", site.longest_ns, site.times.Text()));
+    if (site.alone_ns > 0 && site.alone_ns <= site.delay_ns)
+      profile->AddComment(
+          fmt::format("lock site {} {} alone: {} of {}", site.stack + 1, site.kind, site.alone_ns, site.delay_ns));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "report/analysis/waiting_list.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "report/analysis/comment_words.h"
@@ -36,6 +37,7 @@ class WaitingListReader {
         of_thread = static_cast<int>(i);
     }
     std::erase_if(list_.deadlocks, [this](const std::vector<int>& circle) { return !IsCircle(circle); });
+    DropRepeatedDeadlocks();
     return std::move(list_);
   }
 
@@ -61,6 +63,16 @@ class WaitingListReader {
     return !circle.empty() && std::all_of(circle.begin(), circle.end(), [this](int thread) {
       return thread >= 0 && static_cast<size_t>(thread) < list_.threads.size() &&
              list_.threads[static_cast<size_t>(thread)].wait != WaitingList::kUnknown;
+    });
+  }
+
+  // The same threads are in one deadlock.
+  void DropRepeatedDeadlocks() {
+    std::set<std::set<int64_t>> seen;
+    std::erase_if(list_.deadlocks, [&](const std::vector<int>& circle) {
+      std::set<int64_t> ids;
+      for (const int thread : circle) ids.insert(list_.threads[static_cast<size_t>(thread)].tid);
+      return !ids.contains(0) && !seen.insert(std::move(ids)).second;
     });
   }
 
@@ -136,7 +148,8 @@ class WaitingListReader {
   // Comes after the wait.
   void ReadSlices(CommentWords words, int index) {
     int64_t age_ns = 0;
-    if (index < 0 || static_cast<size_t>(index) >= list_.waits.size() || !words.Is("age_ns") || !words.Take(&age_ns)) return;
+    if (index < 0 || static_cast<size_t>(index) >= list_.waits.size() || !words.Is("age_ns") || !words.Take(&age_ns))
+      return;
     WaitingList::Wait& wait = list_.waits[static_cast<size_t>(index)];
     wait.delay_ns = std::max(wait.delay_ns, age_ns);
   }

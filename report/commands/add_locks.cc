@@ -33,6 +33,10 @@ void AddLocksCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("REGEX");
   locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
       ->type_name("REGEX");
+  locks->add_flag(
+      "--each", options->each,
+      "Each lock by itself [default: locks of one class in one line: of one array, of blocks from one function, or\n"
+      "with the same holder and waiter]");
   locks->add_flag("--wide", options->wide, "Whole names, also where a line is then wider than the terminal");
   locks->add_flag("-v,--verbose", options->details, "Under each row its texts in full");
   AddFold(locks, &options->fold, &options->plumbing,

@@ -168,6 +168,7 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it could not be done.");
   stuck->add_option("PID", options->pids, "The processes, as holdfast ls shows them [default: all of this user's]");
   stuck->add_flag("--children", options->children, "Also the processes that they started");
+  stuck->add_flag("--each", options->shown.each, "Each lock by itself [default: locks of one class together]");
   stuck->add_flag("--json", options->json, "All of it, for programs");
   AddFold(stuck, &options->shown.folds, &options->shown.plumbing,
           "Which calls are left out: plumbing: standard libraries and locking; none [default: plumbing]");

@@ -63,6 +63,7 @@ void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comm
   comments->Add("pid", process.pid);
   if (process.forked) comments->Add("forked from pid", process.parent_pid);
   comments->Add("profiled", ProfiledKinds(snapshot));
+  if (!snapshot.unseen_waits.empty()) comments->Add("unseen waits", snapshot.unseen_waits);
   comments->Add("version", fmt::format("holdfast {}", HoldfastVersion()));
   comments->Add("started", TimeText(process.start_wall_ns));
   comments->Add("elapsed", fmt::format("{:.3f}s", static_cast<double>(snapshot.elapsed_ns) / 1e9));

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "report/analysis/idle_waits.h"
+#include "report/analysis/lock_classes.h"
 #include "report/analysis/lock_list.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
@@ -249,13 +250,14 @@ uint32_t ReportBuilder::RowOf(const FilteredStacks& stacks, size_t stack, const 
   return place->second;
 }
 
-void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
+void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* plumbing,
                              Series* series) {
   const Profile& profile = stacks.profile();
-  const LockList list = ReadLockList(profile, whose);
+  LockList list = ReadLockList(profile, plumbing);
   series->deadlocks = DeadlockText(profile);
   std::vector<std::string> names;
-  for (const LockList::Lock& lock : list.locks) names.push_back(LockNameOf(profile, list, lock, whose));
+  for (const LockList::Lock& lock : list.locks) names.push_back(LockNameOf(profile, list, lock, plumbing));
+  list = GroupByClass(profile, std::move(list), plumbing);
   series->how_to_name_locks = HowToNameLocks(profile, names, arguments_, series->how_to_name);
   series->locks.clear();
   series->pairs.clear();
@@ -269,15 +271,15 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = LockNameOf(profile, list, lock, whose),
+        .name = LockNameOf(profile, list, lock, plumbing),
         .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,
         .longest_ns = lock.longest_ns,
         .holds = lock.holds,
         .hold_ns = lock.hold_ns,
-        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, whose)),
-        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, whose)),
+        .top_holder = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kHolder, plumbing)),
+        .top_waiter = function_of(TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, plumbing)),
         .rank = lock.rank,
         .waited = lengths_of(lock.wait_times, lock.longest_ns),
         .held = lengths_of(lock.hold_times, lock.longest_held_ns),
@@ -298,10 +300,10 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         const auto nodes = stacks.NodesOf(stack[k]);
         for (size_t n = nodes.size(); n-- > 0;) *node = NodeOf(*node, frames[nodes[n]]);
       }
-      const std::string owner = FunctionOf(profile, stack, whose);
+      const std::string owner = FunctionOf(profile, stack, plumbing);
       *function = function_of(owner);
       if (lock == list.locks.end()) return;
-      const SiteLengths lengths = LengthsAtSites(profile, list, *lock, side, owner, whose);
+      const SiteLengths lengths = LengthsAtSites(profile, list, *lock, side, owner, plumbing);
       *p99 = lengths.times.Percentile(0.99, lengths.longest_ns);
     };
     name(pair.holder, LockSide::kHolder, &added.holder, &added.holder_function, &added.held_p99);

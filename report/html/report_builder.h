@@ -176,7 +176,7 @@ class ReportBuilder {
   void AddDetails(const ProfileFile& file, const FilteredStacks& stacks, const std::vector<uint32_t>& frames,
                   Series* series);
   void AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose, Series* series);
-  void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose, Series* series);
+  void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* plumbing, Series* series);
   Series* SeriesOf(const ProfileFile& file, bool is_base);
   void SortFunctionsAndFrames();
   bool IsProgram(std::string_view object) const;

@@ -37,7 +37,9 @@ class Writer {
         profile_.AddComment(fmt::format("lock {} waiting: {} delay_ns {} longest_ns {}", i + 1, lock.waiting,
                                         lock.waiting_ns, lock.longest_waiting_ns));
       }
-      if (lock.block_stack != kNoStack && lock.block_bytes == 0) {
+      if (lock.thread_offset != 0) {
+        profile_.AddComment(fmt::format("lock {} thread-local: {}", i + 1, lock.thread_offset));
+      } else if (lock.block_stack != kNoStack && lock.block_bytes == 0) {
         profile_.AddComment(fmt::format("lock {} frame: {} into it, stack {}", i + 1, lock.block_offset,
                                         StackNumber(lock.block_stack)));
       } else if (lock.block_stack != kNoStack) {
@@ -87,7 +89,7 @@ class Writer {
   void WriteSites() {
     struct Site {
       TimeCounts times;
-      double longest_ns = 0;
+      double longest_ns = 0, delay_ns = 0, alone_ns = 0;
     };
     std::map<std::tuple<size_t, bool, WaitKind>, Site> sites;
     for (const RowInfo& row : snapshot_.rows) {
@@ -97,12 +99,18 @@ class Writer {
       Site& site = sites[{stack->second, row.profile == ProfileKind::kMutex, kind}];
       site.times.Add(CountsOf(snapshot_.row_times[row.times], kCountFractionBits));
       site.longest_ns = std::max(site.longest_ns, row.sums[kLongest]);
+      site.delay_ns += row.sums[kDelay];
+      site.alone_ns += row.sums[kAlone];
     }
     for (const auto& [key, site] : sites) {
       const auto& [stack, is_holder, kind] = key;
       profile_.AddComment(fmt::format("lock site {} {} {}_times: longest_ns {:.0f} {}", stack,
                                       kWaitKindNames[static_cast<int>(kind)], is_holder ? "hold" : "wait",
                                       site.longest_ns, site.times.Text()));
+      if (is_holder && site.alone_ns > 0) {
+        profile_.AddComment(fmt::format("lock site {} {} alone: {:.0f} of {:.0f}", stack,
+                                        kWaitKindNames[static_cast<int>(kind)], site.alone_ns, site.delay_ns));
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 //
 //   lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 5000000 longest_ns 90000 holds 80 hold_ns 4900000
 //   lock 1 block: 64 bytes, 16 into it, stack 3        it lies in a live block that was sampled, allocated at that stack
+//   lock 1 thread-local: 288                           it lies so far below a thread's own block, as its static variables do
 //   lock 1 name: queue_mutex (server)                  added by the exporter where a symbol holds the address
 //   lock 1 wait_times: 19456:90 212992:30              how many waits were how long (report/pprof/time_counts.h)
 //   lock 1 hold_times: held_ns 2600000 longest_ns 61000 14336:41 57344:39     the same of holds, as far as somebody waited
@@ -12,6 +13,7 @@
 //   lock stack 3: 0x55d2c0901233 0x55d2c0901300        addresses of locations of this file, leaf first
 //   lock site 4 mutex wait_times: longest_ns 90000 19456:87.50 212992:31.25    of waits at that stack, whichever the lock
 //   lock site 3 mutex hold_times: longest_ns 61000 57344:38                    of holds that ended there
+//   lock site 3 rwlock-write alone: 350000 of 400000                           of the delay of those holds: it was the only reader
 //   lock pair 1: lock 1 holder 3 waiter 4 contentions 12.5 delay_ns 400000     stacks by number, - = not known
 //
 // Numbers of waits and holds are exact, those of pairs and sites are estimates. At most kMostLocksWritten locks and

@@ -1,3 +1,6 @@
+#include <elf.h>
+#include <string.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -37,6 +40,87 @@ std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
   return locks;
 }
 
+// How many bytes the static thread-local variables of these modules take at most. Those of libraries that were loaded later have a
+// place of their own, so this may be too much.
+uint64_t ThreadLocalBytes(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules) {
+  constexpr size_t kMostHeaders = 64;
+  uint64_t bytes = 0;
+  for (const ModuleInfo& module : modules) {
+    Elf64_Ehdr head;
+    if (module.unloaded || !memory.Read(module.start, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+      continue;
+    for (size_t i = 0; i < head.e_phnum && i < kMostHeaders; ++i) {
+      Elf64_Phdr segment;
+      if (!memory.Read(module.start + head.e_phoff + i * sizeof segment, &segment, sizeof segment)) break;
+      if (segment.p_type == PT_TLS) bytes += segment.p_memsz + segment.p_align;
+    }
+  }
+  return bytes;
+}
+
+// A thread's static variables end where its own block (struct pthread of glibc) begins, which has its own address in it, twice.
+// How far below a block the address lies; 0: there is none within `most` bytes.
+uint64_t BelowThreadBlock(const ProcessMemory& memory, uint64_t address, uint64_t most) {
+  constexpr uint64_t kAlignment = 64;
+  for (uint64_t block = (address / kAlignment + 1) * kAlignment; block - address <= most; block += kAlignment) {
+    uint64_t head[3];
+    if (!memory.Read(block, head, sizeof head)) return 0;
+    if (head[0] == block && head[2] == block) return block - address;
+  }
+  return 0;
+}
+
+class LockPlaces {
+ public:
+  LockPlaces(pid_t pid, const ProcessMemory& memory, const std::vector<std::pair<pid_t, uint32_t>>& threads,
+             Snapshot* snapshot)
+      : pid_(pid), memory_(memory), snapshot_(*snapshot) {
+    for (const auto& [thread, inner] : threads) {
+      if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) threads_.push_back({.call = *call});
+    }
+    std::sort(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) { return a.call.sp < b.call.sp; });
+  }
+
+  bool FindFrame(LockInfo* lock) {
+    const auto above =
+        std::upper_bound(threads_.begin(), threads_.end(), lock->address,
+                         [](uint64_t address, const SleepingThread& thread) { return address < thread.call.sp; });
+    if (above == threads_.begin()) return false;
+    SleepingThread& thread = *(above - 1);
+    if (lock->address - thread.call.sp >= kFarthestLock) return false;
+    KnowModules();
+    if (!std::exchange(thread.is_walked, true))
+      thread.stack = stacks_.Walk(memory_, snapshot_.modules, thread.call.pc, thread.call.sp, &thread.ends);
+    const std::optional<FrameAt> place = FrameHolding(lock->address, thread.call.sp, thread.ends);
+    if (!place.has_value()) return false;
+    StackInfo stack = thread.stack;
+    stack.frames.erase(stack.frames.begin(), stack.frames.begin() + static_cast<ptrdiff_t>(place->frame));
+    lock->block_offset = place->offset;
+    lock->block_stack = static_cast<uint32_t>(snapshot_.stacks.size());
+    snapshot_.stacks.push_back(std::move(stack));
+    return true;
+  }
+
+  void FindThread(LockInfo* lock) {
+    KnowModules();
+    if (!thread_local_bytes_.has_value()) thread_local_bytes_ = ThreadLocalBytes(memory_, snapshot_.modules);
+    lock->thread_offset = BelowThreadBlock(memory_, lock->address, *thread_local_bytes_);
+  }
+
+ private:
+  void KnowModules() {
+    if (!std::exchange(knows_modules_, true)) AddModulesOf(pid_, memory_, &snapshot_.modules);
+  }
+
+  const pid_t pid_;
+  const ProcessMemory& memory_;
+  Snapshot& snapshot_;
+  std::vector<SleepingThread> threads_;  // by where their stacks are
+  OutsideStacks stacks_;
+  bool knows_modules_ = false;
+  std::optional<uint64_t> thread_local_bytes_;
+};
+
 }  // namespace
 
 std::optional<FrameAt> FrameHolding(uint64_t address, uint64_t sp, const std::vector<uint64_t>& ends) {
@@ -54,30 +138,9 @@ void FindLocksOnStacks(const TableFile& table, Snapshot* snapshot) {
   if (!pid.has_value()) return;
   const ProcessMemory memory(*pid);
   if (memory.is_denied()) return;
-  std::vector<SleepingThread> threads;
-  for (const auto& [thread, inner] : ThreadsOf(*pid, !owner.IsOfOurNamespace())) {
-    if (const std::optional<BlockedCall> call = BlockedCallOf(*pid, thread)) threads.push_back({.call = *call});
-  }
-  std::sort(threads.begin(), threads.end(), [](const auto& a, const auto& b) { return a.call.sp < b.call.sp; });
-  OutsideStacks stacks;
-  bool knows_modules = false;
+  LockPlaces places(*pid, memory, ThreadsOf(*pid, !owner.IsOfOurNamespace()), snapshot);
   for (LockInfo* lock : locks) {
-    const auto above =
-        std::upper_bound(threads.begin(), threads.end(), lock->address,
-                         [](uint64_t address, const SleepingThread& thread) { return address < thread.call.sp; });
-    if (above == threads.begin()) continue;
-    SleepingThread& thread = *(above - 1);
-    if (lock->address - thread.call.sp >= kFarthestLock) continue;
-    if (!std::exchange(knows_modules, true)) AddModulesOf(*pid, memory, &snapshot->modules);
-    if (!std::exchange(thread.is_walked, true))
-      thread.stack = stacks.Walk(memory, snapshot->modules, thread.call.pc, thread.call.sp, &thread.ends);
-    const std::optional<FrameAt> place = FrameHolding(lock->address, thread.call.sp, thread.ends);
-    if (!place.has_value()) continue;
-    StackInfo stack = thread.stack;
-    stack.frames.erase(stack.frames.begin(), stack.frames.begin() + static_cast<ptrdiff_t>(place->frame));
-    lock->block_offset = place->offset;
-    lock->block_stack = static_cast<uint32_t>(snapshot->stacks.size());
-    snapshot->stacks.push_back(std::move(stack));
+    if (!places.FindFrame(lock)) places.FindThread(lock);
   }
 }
 

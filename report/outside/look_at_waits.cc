@@ -132,7 +132,8 @@ class Look {
 
   void ReadState(const OngoingWaitInfo& wait) {
     char bytes[kLockBytes] = {};
-    if (SaysWhoHolds(wait.kind) && ReadLock(wait.lock, bytes)) states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
+    if (SaysWhoHolds(wait.kind) && ReadLock(wait.lock, bytes))
+      states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
   }
 
   // Waits of threads that own what they wait for, and do not sleep for it: they are about to say that they got it. A thread that
@@ -318,6 +319,7 @@ std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_
 void LookAtWaits(const TableFile& table, Snapshot* snapshot, size_t others) {
   if (!snapshot->ongoing.empty() || others > 0) Look(table, snapshot).Run(others);
   FindLocksOnStacks(table, snapshot);
+  FindUnseenWaits(table, snapshot);
 }
 
 }  // namespace holdfast

@@ -26,6 +26,10 @@ void LookAtWaits(const TableFile& table, Snapshot* snapshot, size_t others = 0);
 // lock's address is the proof. Of a thread that runs, or whose stack's end cannot be reached, nothing is said. Called by LookAtWaits.
 void FindLocksOnStacks(const TableFile& table, Snapshot* snapshot);
 
+// Counts threads that sleep in OpenMP's runtime or in libc's own locks, which are not in the table: fills Snapshot::unseen_waits. Looks
+// at 64 threads at most. Called by LookAtWaits.
+void FindUnseenWaits(const TableFile& table, Snapshot* snapshot);
+
 // What the bytes of a lock say, of `kind` as it is waited for. For LookAtWaits, and tests.
 struct LockState {
   uint32_t owner = 0;  // thread id; 0: none

@@ -37,7 +37,7 @@ bool IsRecord(std::string_view comment) {
   const std::string_view key = comment.substr(0, comment.find(": "));
   return key == "lock_samples" || key == "own table_steps" || key == "own memory_probes" || IsCounterOfKind(key) ||
          key == "resident_bytes" || key == "memory" || key == "memory file" || key == "memory left out" ||
-         key == "object" || key == "merged from" || key == "profiled";
+         key == "object" || key == "merged from" || key == "profiled" || key == "unseen waits";
 }
 
 std::vector<bool> WrittenAsRecords(const Profile& profile) {

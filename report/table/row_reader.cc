@@ -54,7 +54,7 @@ bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
                     static_cast<double>(CounterValue(row.sums[kLongest])),
                     static_cast<double>(CounterValue(row.sums[kLockSamples])),
                     0,
-                    0};
+                    amount(kAlone)};
       return true;
     case ProfileKind::kMap:
       if (static_cast<int>(row.mapping) >= kMappingKinds) return false;

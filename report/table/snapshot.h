@@ -104,6 +104,7 @@ struct LockInfo {  // one lock, by its address; exact
   uint64_t block_bytes = 0, block_offset = 0;
   uint32_t block_stack =
       kNoStack;  // index into Snapshot::stacks: where it was allocated; of a frame, the function first
+  uint64_t thread_offset = 0;  // a thread-local variable: how far it lies below the thread's own block; 0: none
 };
 
 struct LockPairInfo {       // see LockPairRecord in layout.h
@@ -261,6 +262,7 @@ struct Snapshot {
   uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
       deadlocks;            // threads, each of which waits for the next, and the last for the first
+  std::string unseen_waits;  // threads that waited by other means than libc's functions: "3 in OpenMP, 1 in malloc"
   std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone
 };
 

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/analysis/lock_classes.h"
 #include "report/analysis/lock_list.h"
 #include "report/base/pattern.h"
 #include "report/base/printable.h"
@@ -18,6 +20,7 @@
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/profiles/short_name.h"
+#include "report/profiles/zero_profile.h"
 #include "report/views/text_table.h"
 #include "report/waiters/stuck.h"
 
@@ -28,6 +31,7 @@ struct OneProfile {
   const ProfileFile* file;
   std::shared_ptr<Plumbing> whose;  // null: everything is shown as it is
   LockList list;
+  std::vector<std::string> names;  // of each lock
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
@@ -60,6 +64,11 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
     lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));
     const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.whose.get());
     add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
+    if (lengths.alone_ns > 0) {
+      lines.push_back(
+          fmt::format("  alone it was the only reader for {:.0f} % of what was waited for it",
+                      100.0 * static_cast<double>(lengths.alone_ns) / static_cast<double>(lengths.delay_ns)));
+    }
   }
   return lines;
 }
@@ -76,7 +85,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"p90_ns", "p90", Column::kRight, 0, 2, 140},
                    {"p99_ns", "p99", Column::kRight, 0, 2},
                    {"longest_ns", "longest", Column::kRight, 0, 2, 100},
-                   {"held_ns", "", Column::kRight, 0, 2},
+                   {"held_ns", "held", Column::kRight, 0, 2, 100},
                    {"held_p50_ns", "held p50", Column::kRight, 0, 2, 140},
                    {"held_p90_ns", "", Column::kRight, 0, 2},
                    {"held_p99_ns", "held p99", Column::kRight, 0, 2, 120},
@@ -84,7 +93,10 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"top_holder", "top holder", Column::kLeft, 0, 2, 0, true},
                    {"top_waiter", "top waiter", Column::kLeft, 0, 2, 0, true},
                    {"name", "lock", Column::kLeft, 0, 2, 0, true},
-                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
+                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140},
+                   {"alone_ns", "", Column::kRight, 0, 2},
+                   {"locks", "", Column::kRight, 0, 2},
+                   {"hottest_ns", "", Column::kRight, 0, 2}};
   std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
   double everything = 0;
   bool capped = false;
@@ -104,6 +116,10 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     table.header.push_back(fmt::format("note     no thread waited for a lock{}",
                                        locks.empty() ? "" : ": these are waits for what nobody holds"));
   }
+  if (std::any_of(locks.begin(), locks.end(), [](const auto& lock) { return lock.second->rank == WaitRank::kLock; })) {
+    table.header.push_back(
+        "note     an uncontended acquisition is not counted; held: how long locks were held while somebody waited");
+  }
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
     locks.resize(count);
@@ -121,15 +137,28 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       return LengthCell(lock->hold_times.Percentile(share, lock->longest_held_ns));
     };
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
-    table.rows.push_back(
-        {{Cell::Text(LockKindOf(*lock)), Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
-          TimeCell(lock->delay_ns), TimeCell(mean), waited(0.5), waited(0.9), waited(0.99), TimeCell(lock->longest_ns),
-          TimeCell(lock->held_ns), held(0.5), held(0.9), held(0.99), TimeCell(lock->longest_held_ns),
-          NameCell(Top(*one, *lock, LockSide::kHolder)), NameCell(Top(*one, *lock, LockSide::kWaiter)),
-          NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
-          Cell::Text(one->file->program)},
-         everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0,
-         Details(*one, *lock)});
+    table.rows.push_back({{Cell::Text(LockKindOf(*lock)),
+                           Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+                           TimeCell(lock->delay_ns),
+                           TimeCell(mean),
+                           waited(0.5),
+                           waited(0.9),
+                           waited(0.99),
+                           TimeCell(lock->longest_ns),
+                           lock->held_ns > 0 ? TimeCell(lock->held_ns) : Cell::Number("-", 0),
+                           held(0.5),
+                           held(0.9),
+                           held(0.99),
+                           TimeCell(lock->longest_held_ns),
+                           NameCell(Top(*one, *lock, LockSide::kHolder)),
+                           NameCell(Top(*one, *lock, LockSide::kWaiter)),
+                           NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
+                           Cell::Text(one->file->program),
+                           TimeCell(lock->alone_ns),
+                           Cell::Number(fmt::format("{}", lock->locks), lock->locks),
+                           TimeCell(lock->locks > 1 ? lock->hottest_ns : lock->delay_ns)},
+                          everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0,
+                          Details(*one, *lock)});
   }
   return table;
 }
@@ -201,11 +230,31 @@ std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
 
 // The same of locks that have no names.
 std::string LockNamesOf(const OneProfile& one, const LocksOptions& options, std::string_view said) {
-  std::vector<std::string> names;
-  for (const LockList::Lock& lock : one.list.locks) {
-    names.push_back(LockNameOf(*one.file->profile, one.list, lock, one.whose.get()));
+  return HowToNameLocks(*one.file->profile, one.names, options.files, said);
+}
+
+// Where else threads waited when the last snapshots were taken: "3 in OpenMP, 1 in malloc" of each process; "" if nowhere.
+std::string UnseenWaitsIn(const ProfileSet& set) {
+  std::map<std::string, std::pair<int64_t, std::string>> newest;  // by process
+  for (const ProfileGroup& group : set.groups) {
+    const ProfileFile* file = group.NewestCumulative();
+    if (file == nullptr || file->profile == nullptr) continue;
+    auto& [time, waits] = newest[group.process];
+    if (file->time_nanos < time) continue;
+    time = file->time_nanos;
+    waits = file->profile->CommentValue("unseen waits");
   }
-  return HowToNameLocks(*one.file->profile, names, options.files, said);
+  std::set<std::string> all;
+  for (const auto& [process, found] : newest) {
+    if (!found.second.empty()) all.insert(Printable(found.second));
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+// Whether it is known that no thread waited, though no file says so by itself.
+bool SaysThatNobodyWaited(const ProfileSet& set, const std::vector<std::string>& files) {
+  const auto is_of_waits = [](const ProfileGroup& group) { return group.kind == "block" || group.kind == "mutex"; };
+  return std::any_of(set.groups.begin(), set.groups.end(), is_of_waits) || ZeroProfileIn(files, "block").has_value();
 }
 
 absl::StatusOr<std::shared_ptr<Plumbing>> WhoseOf(const Profile& profile, const LocksOptions& options) {
@@ -253,16 +302,20 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                            [&](const OneProfile& one) { return one.file->process == group.process; });
       if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
     }
-    auto whose = WhoseOf(*file->profile, options);
-    if (!whose.ok()) return wrong(whose.status(), kWrongUsage);
-    OneProfile one = {file, *whose, ReadLockList(*file->profile, whose->get())};
+    auto plumbing = WhoseOf(*file->profile, options);
+    if (!plumbing.ok()) return wrong(plumbing.status(), kWrongUsage);
+    OneProfile one = {file, *plumbing, ReadLockList(*file->profile, plumbing->get()), {}};
+    for (const LockList::Lock& lock : one.list.locks)
+      one.names.push_back(LockNameOf(*file->profile, one.list, lock, one.whose.get()));
+    if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.whose.get());
     if (!added) {
       *other = std::move(one);
     } else if (!one.list.locks.empty()) {
       profiles.push_back(std::move(one));
     }
   }
-  if (profiles.empty()) {
+  const std::string unseen = UnseenWaitsIn(*set);
+  if (profiles.empty() && !SaysThatNobodyWaited(*set, options.files)) {
     return wrong(
         absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
                                         options.files[0])),
@@ -275,8 +328,14 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       if (!how.empty()) header.push_back("names    " + how);
       if (!locks.empty()) header.push_back("unnamed  " + locks);
     }
+    std::set<std::string> said_deadlocks;
     for (const OneProfile& one : profiles) {
-      if (const std::string deadlocks = DeadlockText(*one.file->profile); !deadlocks.empty()) out << deadlocks << "\n";
+      const std::string deadlocks = DeadlockText(*one.file->profile);
+      if (!deadlocks.empty() && said_deadlocks.insert(deadlocks).second) out << deadlocks << "\n";
+    }
+    if (!unseen.empty()) {
+      header.push_back("note     threads waited elsewhere at the last snapshot: " + unseen +
+                       ". Those waits are by system calls of their own, which holdfast does not see");
     }
   }
   if (options.holder.empty() && options.waiter.empty()) {

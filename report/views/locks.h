@@ -15,6 +15,7 @@ struct LocksOptions {
   std::string format = "table", color = "auto";
   bool fold = true;                        // functions are the first that are not plumbing
   std::vector<std::string> plumbing = {};  // what else is
+  bool each = false;                       // each lock of a class by itself
   bool wide = false;                       // whole names, whatever the terminal's width
   bool details = false;                    // a lock's full texts under its row
   size_t width = 0;                        // 0: the terminal's

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "fmt/format.h"
 #include "report/base/printable.h"
@@ -23,7 +24,8 @@ std::string Threads(size_t count, std::string_view does) {
 
 class Stuck {
  public:
-  Stuck(const Profile& profile, const CallsShown& shown) : words_(profile, shown), list_(words_.list()) {
+  Stuck(const Profile& profile, const CallsShown& shown)
+      : words_(profile, shown), list_(words_.list()), each_(shown.each) {
     for (const WaitingList::Wait& wait : list_.waits) ranks_.push_back(words_.RankOf(wait));
   }
 
@@ -132,6 +134,8 @@ class Stuck {
     const WaitingList::Wait* longest = nullptr;
     std::map<std::string, std::vector<const WaitingList::Wait*>> by_way;
     size_t count = 0, locks = 1;
+    std::string class_name = {};  // of several locks that somebody holds
+    std::set<int> holders = {};
   };
   using Waits = std::vector<const WaitingList::Wait*>;
 
@@ -166,9 +170,10 @@ class Stuck {
       Add(wait, rank == WaitRank::kLock ? words_.Calls(wait.stack) : words_.Way(wait.stack),
           &locks[fmt::format("{} {}", kind, lock)]);
     }
+    if (rank == WaitRank::kLock) return Sorted(each_ ? std::move(locks) : ByClass(std::move(locks)));
     for (auto& [key, group] : locks) {
       const WaitingList::Wait& wait = *group.longest;
-      if (rank == WaitRank::kLock || group.count > 1 || PluralOf(wait.kind).empty() || words_.HasOwnName(wait)) {
+      if (group.count > 1 || PluralOf(wait.kind).empty() || words_.HasOwnName(wait)) {
         groups.emplace(key, std::move(group));
         continue;
       }
@@ -179,13 +184,51 @@ class Stuck {
     return Sorted(std::move(groups));
   }
 
+  // Locks of one class together (report/analysis/lock_classes.h). Of those that have only an address: where waiters came by one way,
+  // and their holders do the same.
+  std::map<std::string, Group> ByClass(std::map<std::string, Group>&& locks) const {
+    std::map<std::string, Group> classes;
+    for (auto& [key, group] : locks) {
+      const WaitingList::Wait& wait = *group.longest;
+      const std::string name = words_.LockClass(wait), kind = key.substr(0, key.find(' '));
+      std::string alike = name.empty() ? "" : fmt::format("{} {}", kind, name);
+      if (name.empty() && group.by_way.size() == 1 && wait.holder != WaitingList::kUnknown)
+        alike = fmt::format("{} by {} from {}", kind, group.by_way.begin()->first, words_.HolderCalls(wait));
+      const bool is_alone = alike.empty() || (group.count == 1 && words_.IsInDeadlock(wait.thread));
+      const auto [place, added] = classes.try_emplace(is_alone ? key : alike, std::move(group));
+      Group& of_class = place->second;
+      if (wait.holder != WaitingList::kUnknown) of_class.holders.insert(wait.holder);
+      of_class.class_name = name;
+      if (added) continue;
+      ++of_class.locks;
+      of_class.count += group.count;
+      if (of_class.longest->delay_ns < wait.delay_ns) of_class.longest = &wait;
+      for (auto& [way, waits] : group.by_way) {
+        Waits& all = of_class.by_way[way];
+        all.insert(all.end(), waits.begin(), waits.end());
+      }
+    }
+    return classes;
+  }
+
   static std::string_view PluralOf(std::string_view kind) {
-    return kind == "condition" ? "conditions" : kind == "semaphore" ? "semaphores" : kind == "futex" ? "futexes" : "";
+    if (kind == "mutex" || kind == "futex") return kind == "mutex" ? "mutexes" : "futexes";
+    if (kind == "condition" || kind == "semaphore") return kind == "condition" ? "conditions" : "semaphores";
+    return kind == "join" || kind == "barrier" || kind == "once" ? "" : "locks";
   }
 
   std::string WhatIsWaitedFor(const Group& group) const {
-    return group.locks == 1 ? words_.WhatIsWaitedFor(*group.longest)
-                            : fmt::format("{} {}", group.locks, PluralOf(group.longest->kind));
+    if (group.locks == 1) return words_.WhatIsWaitedFor(*group.longest);
+    const std::string what = fmt::format("{} {}", group.locks, PluralOf(group.longest->kind));
+    return group.class_name.empty() ? what : fmt::format("{}, {}", what, group.class_name);
+  }
+
+  // Of several locks that of the longest wait.
+  std::string HolderText(const Group& group) const {
+    const std::string text = words_.HolderText(*group.longest);
+    return group.locks == 1 || text.empty() || group.holders.size() < 2
+               ? text
+               : fmt::format("{} holders; of the longest wait: {}", group.holders.size(), text);
   }
 
   std::string Section(WaitRank rank, size_t most, std::string_view title) const {
@@ -199,10 +242,9 @@ class Stuck {
         continue;
       }
       text += fmt::format("  {}: {}{}, {}{}\n", WhatIsWaitedFor(group), Threads(group.count, "wait"),
-                          group.locks == 1 ? "" : ", one for each", group.count == 1 ? "for " : "the longest for ",
-                          FormatDuration(group.longest->delay_ns));
-      if (const std::string holder = words_.HolderText(*group.longest); !holder.empty())
-        text += fmt::format("    {}\n", holder);
+                          group.locks == 1 || group.locks != group.count ? "" : ", one for each",
+                          group.count == 1 ? "for " : "the longest for ", FormatDuration(group.longest->delay_ns));
+      if (const std::string holder = HolderText(group); !holder.empty()) text += fmt::format("    {}\n", holder);
       text += Waiters(group);
     }
     if (more > 0)
@@ -311,6 +353,7 @@ class Stuck {
 
   const StuckWords words_;
   const WaitingList& list_;
+  const bool each_;
   std::vector<WaitRank> ranks_;  // of list_.waits
 };
 

@@ -21,6 +21,7 @@ struct CallsShown {
   std::vector<std::string> plumbing =
       {};             // patterns of what else is plumbing (report/profiles/plumbing.h), which compile
   bool folds = true;  // false: plumbing as well
+  bool each = false;  // each lock of a class by itself
 };
 
 // "" if there is none.

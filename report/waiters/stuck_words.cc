@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "report/analysis/lock_classes.h"
 #include "report/base/printable.h"
 #include "report/waiters/calls_text.h"
 
@@ -44,6 +45,13 @@ std::string StuckWords::LockName(const WaitingList::Wait& wait) const {
     if (lock.number == wait.lock) return Printable(LockNameOf(profile_, locks_, lock, &whose_));
   }
   return wait.address == "0x0" ? "several futexes" : Printable(wait.address);
+}
+
+std::string StuckWords::LockClass(const WaitingList::Wait& wait) const {
+  for (const LockList::Lock& lock : locks_.locks) {
+    if (lock.number == wait.lock) return Printable(LockClassOf(profile_, locks_, lock, &whose_));
+  }
+  return "";
 }
 
 bool StuckWords::HasOwnName(const WaitingList::Wait& wait) const {
@@ -94,6 +102,12 @@ std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
   return text + died;
 }
 
+std::string StuckWords::HolderCalls(const WaitingList::Wait& wait) const {
+  if (wait.holder == WaitingList::kUnknown) return "";
+  const WaitingList::Thread& holder = ThreadAt(wait.holder);
+  return Calls(holder.wait == WaitingList::kUnknown ? holder.stack : WaitOf(wait.holder).stack);
+}
+
 // What a holder does, and if it waits, for whom, and so on.
 std::string StuckWords::DoingText(int thread, int depth) const {
   const WaitingList::Thread& it = ThreadAt(thread);
@@ -131,11 +145,27 @@ WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
   // A futex of one waiter is an event far more often than a lock.
   const bool is_lock =
       wait.kind != "futex" || wait.holder != WaitingList::kUnknown || waiters_.at({wait.kind, wait.address}) > 1;
-  if (!IsUnheldKind(wait.kind) && is_lock) return WaitRank::kLock;
+  if (!IsUnheldKind(wait.kind) && is_lock) return IsParked(wait) ? WaitRank::kIdle : WaitRank::kLock;
   // Who holds up others is not idle.
   if (wait.stack == WaitingList::kUnknown || holders_.contains(wait.thread)) return WaitRank::kEvent;
-  const bool since_start = wait.thread != WaitingList::kUnknown && ThreadAt(wait.thread).since_start;
-  return RankOfUnheld(profile_, StackAt(wait.stack), since_start, &whose_);
+  const bool is_known = wait.thread != WaitingList::kUnknown;
+  const bool since_start = is_known && ThreadAt(wait.thread).since_start;
+  const WaitRank rank = RankOfUnheld(profile_, StackAt(wait.stack), since_start, &whose_);
+  const bool is_runtimes = is_known && IsRuntimeThread(ThreadAt(wait.thread).name);
+  return rank == WaitRank::kEvent && is_runtimes ? WaitRank::kIdle : rank;
+}
+
+bool StuckWords::IsParked(const WaitingList::Wait& wait) const {
+  if (wait.kind != "mutex" || wait.holder == WaitingList::kUnknown || wait.stack == WaitingList::kUnknown) return false;
+  if (waiters_.at({wait.kind, wait.address}) > 1 || holders_.contains(wait.thread)) return false;
+  const WaitingList::Thread& holder = ThreadAt(wait.holder);
+  // The stack of main may end early, as read from outside.
+  const bool is_idle = !holder.gone && holder.wait == WaitingList::kUnknown && holder.stack != WaitingList::kUnknown &&
+                       FunctionCount(holder.stack) <= kLoopFunctions &&
+                       (holder.does.starts_with("sleeps in epoll_") || holder.does.starts_with("sleeps in poll") ||
+                        holder.does.starts_with("sleeps in select") || holder.does.starts_with("sleeps in pselect6") ||
+                        holder.does.starts_with("sleeps in ppoll"));
+  return is_idle && IsInOwnLoop(profile_, StackAt(wait.stack), false, &whose_);
 }
 
 bool StuckWords::IsInLoop(const WaitingList::Thread& thread) const {

@@ -34,6 +34,8 @@ class StuckWords {
   // "accounts_mutex (server)"; of a join "the end of T2 worker (tid 4711)".
   std::string LockName(const WaitingList::Wait& wait) const;
   bool HasOwnName(const WaitingList::Wait& wait) const;  // not only an address
+  // What its lock has in common with others (report/analysis/lock_classes.h); "" where nothing is known of it.
+  std::string LockClass(const WaitingList::Wait& wait) const;
   // With what it is: "mutex accounts_mutex (server)".
   std::string WhatIsWaitedFor(const WaitingList::Wait& wait) const;
   // "transfer ← handle ← run", and the whole way; "" if it is not known. Into WaitingList::stacks.
@@ -43,9 +45,14 @@ class StuckWords {
   size_t FunctionCount(int stack) const;  // of the program's own
   // "held by T2 flusher (tid 4714), which sleeps in fsync (…): flush_log"; "" of what nobody holds.
   std::string HolderText(const WaitingList::Wait& wait) const;
+  // The calls of its holder; "" if they are not known.
+  std::string HolderCalls(const WaitingList::Wait& wait) const;
   // How the holder is known, for programs.
   std::string HowKnown(const WaitingList::Wait& wait) const;
 
+  // Whether a thread is parked by its wait for a mutex: it waits alone, in its own loop, and the holder waits for input in a loop of
+  // its own, as a server's main thread does while there is no work for others.
+  bool IsParked(const WaitingList::Wait& wait) const;
   WaitRank RankOf(const WaitingList::Wait& wait) const;
   // Of one that does not wait for anything that we know: whether it is in its own loop.
   bool IsInLoop(const WaitingList::Thread& thread) const;

@@ -163,7 +163,8 @@ enum HeapSum {
   kFreeSpaceByOthers = kFreeSpaceVariance
 };
 // kTimes: the offset of a TimeHistogram of weighted counts, of waits (block) or of holds (mutex); kNoRoom, or 0.
-enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples, kTimes };
+// kAlone: of kDelay, for as much of the hold as its reader was the only one.
+enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLongest, kLockSamples, kTimes, kAlone };
 // Exact, whole threads in kCountFractionBits. Ended: as far as they said so; of others their LiveThread tells (below).
 enum ThreadSum { kThreadsCreated, kThreadsEnded };
 enum ExceptionSum { kThrown, kThrownVariance };
@@ -321,7 +322,7 @@ struct LockRecord {
   std::atomic<uint64_t> holds, hold_ns;  // hold_ns: how long others waited during them, all together
   // How long each hold was, as far as somebody waited during it: see LockHold::held_ns in sampler/locks/holds.h.
   std::atomic<uint64_t> held_ns, longest_held_ns;
-  std::atomic<uint64_t> alone_ns;  // of held_ns: there was one reader
+  std::atomic<uint64_t> alone_ns;              // of held_ns: there was one reader
   std::atomic<Offset> wait_times, hold_times;  // TimeHistogram; kNoRoom; 0: none yet
 };
 static_assert(sizeof(LockRecord) == 88);

@@ -270,8 +270,7 @@ static int64_t GiveBackAhead(LockSlot* slot, int64_t most_ns) {
   // See LengthenLastWait. If both see each other, this much is left to be attributed, and becomes hand-off delay.
   const uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
   if (LIKELY((waiting & kWaitersMask) != 0)) return 0;
-  const uint64_t ahead_ns =
-      (slot->mark.load(std::memory_order_relaxed) - IntegralAt(waiting, 0)) & kIntegralMask;
+  const uint64_t ahead_ns = (slot->mark.load(std::memory_order_relaxed) - IntegralAt(waiting, 0)) & kIntegralMask;
   if (ahead_ns == 0 || ahead_ns > static_cast<uint64_t>(most_ns)) return 0;
   slot->mark.fetch_sub(ahead_ns, std::memory_order_relaxed);
   return static_cast<int64_t>(ahead_ns);

@@ -112,10 +112,10 @@ inline SlotTable TableOf(WaitKind kind) {
 // a thread that is killed in its unlock leaves it too high, which makes the third case more frequent and nothing wrong.
 struct alignas(64) SlotReaders {
   std::atomic<uint32_t> leaving;
-  std::atomic<Offset> row;         // of the mutex profile; 0: none
-  std::atomic<int64_t> last_ns;    // 0: no such unlock since the lock changed hands
-  std::atomic<int64_t> alone_since_ns;  // 0: several readers, or none
-  std::atomic<uint64_t> alone_ns;  // how long there was one reader while a writer waited. Only grows
+  std::atomic<Offset> row;               // of the mutex profile; 0: none
+  std::atomic<int64_t> last_ns;          // 0: no such unlock since the lock changed hands
+  std::atomic<int64_t> alone_since_ns;   // 0: several readers, or none
+  std::atomic<uint64_t> alone_ns;        // how long there was one reader while a writer waited. Only grows
   std::atomic<uint64_t> first_alone_ns;  // alone_ns when the first writer came
 };
 static_assert(sizeof(SlotReaders) == 64);

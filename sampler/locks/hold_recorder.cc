@@ -69,8 +69,7 @@ int64_t HeldNs(const LockHold& hold) {
   return held_ns > 0 ? held_ns : 0;
 }
 
-void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns,
-             uint64_t alone_ns) {
+void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns, uint64_t alone_ns) {
   record->holds.fetch_add(1, std::memory_order_relaxed);
   AddTo(recorded, &record->hold_ns, attributed_ns);
   AddTo(recorded, &record->held_ns, held_ns);
@@ -146,12 +145,18 @@ void SampleHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold
   const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
   LockCountersOf(recorded, thread).hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(attributed, interval);
-  AddLockSample(recorded, row, attributed, static_cast<uint64_t>(HeldNs(hold)), weight);
+  const int64_t held_ns = HeldNs(hold), alone_ns = hold.alone_ns < held_ns ? hold.alone_ns : held_ns;
+  AddLockSample(recorded, row, attributed, static_cast<uint64_t>(held_ns), weight);
+  if (alone_ns > 0) {
+    const double share = static_cast<double>(alone_ns) / static_cast<double>(held_ns);
+    AddTo(recorded, &row->sums[kAlone], static_cast<uint64_t>(static_cast<double>(weight.amount) * share));
+  }
   if (hold.record != nullptr) AddPairs(recorded, row, hold, weight);
 }
 
-// The memory of a slot is given up with those of a forked parent's: see ForgetLockSlots.
+// In a child that was forked in between the slots are empty, or gone: see ForgetLockSlots.
 void EndReaderUnlock(LockSlot* slot) {
+  if (lock_slots.load(std::memory_order_relaxed) == nullptr) return;
   std::atomic<uint32_t>& leaving = ReadersOf(slot).leaving;
   if (leaving.load(std::memory_order_relaxed) != 0) leaving.fetch_sub(1, std::memory_order_release);
 }
@@ -314,7 +319,8 @@ void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot*
 void NoteReaderCame(const void* lock, uint32_t readers) {
   ThreadState& thread = thread_state;
   LockSlot* slot = FindSlot(lock, kHeldTable);
-  if (slot == nullptr || WaitersOf(*slot) == 0 || no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return;
+  if (slot == nullptr || WaitersOf(*slot) == 0 || no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread))
+    return;
   SlotReaders& all = ReadersOf(slot);
   const int64_t now_ns = MonotonicNs();
   const uint64_t alone_ns = AloneUntil(all, now_ns);

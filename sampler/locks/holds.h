@@ -41,7 +41,7 @@ void BeginReaderUnlock(const void* lock, LockHold* hold);
 void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t readers, LockHold* hold);
 // A reader got a lock that others wait for; `readers`: how many there are now.
 void NoteReaderCame(const void* lock, uint32_t readers);
-// A writer begins to wait while there are so many readers.
+// A writer begins to wait; `readers`: how many there are then.
 void NoteReadersAtWait(const LockWait& wait, uint32_t readers);
 // Before the last profile: what was waited for locks that nobody waits for any more, and that no unlock came by for, becomes
 // hand-off delay. (A waiter that gave up between its holder's BeginUnlock and the real unlock leaves such.)

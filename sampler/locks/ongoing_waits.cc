@@ -237,8 +237,9 @@ static Offset ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which whic
 }
 
 Offset DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait) {
-  return ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id),
-               [=](const OngoingWait& slot) { return slot.wait.load(std::memory_order_relaxed) == LowBits(wait); });
+  return ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id), [=](const OngoingWait& slot) {
+    return slot.wait.load(std::memory_order_relaxed) == LowBits(wait);
+  });
 }
 
 Offset DropOngoingOf(SharedTable* recorded, int thread_id) {

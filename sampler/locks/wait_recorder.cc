@@ -108,8 +108,7 @@ static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
   DropCleanup(abandoned);
   thread.current_wait = {abandoned.outer, {}};
   NoteCurrent(thread);
-  if (abandoned.slot != nullptr && !of_condition)
-    waited_ns += static_cast<uint64_t>(LengthenLastWait(abandoned.slot));
+  if (abandoned.slot != nullptr && !of_condition) waited_ns += static_cast<uint64_t>(LengthenLastWait(abandoned.slot));
   AddToCounters(counters, abandoned.kind, waited_ns, false);
   LockRecord* record = lock != nullptr ? FindLockRecord(recorded, lock, abandoned.kind) : nullptr;
   AddToRow(recorded, thread, abandoned.kind, record, row, waited_ns, Adds::kAlsoOneWait);
@@ -202,8 +201,7 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
 void AddToRow(SharedTable* recorded, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
               uint64_t waited_ns, Adds adds) {
   if (!Wanted(recorded, ProfileKind::kBlock)) return;
-  const uint64_t interval =
-      PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  const uint64_t interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (interval == 0) return;
   thread.lock_countdown -= static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;

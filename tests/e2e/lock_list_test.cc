@@ -22,7 +22,7 @@ TEST_F(LockList, NamesGlobalsAndBlocksHoldersAndWaiters) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < table.out.size();) {
     const size_t end = table.out.find('\n', at);
-    lines.push_back(table.out.substr(at, end - at));
+    if (const std::string line = table.out.substr(at, end - at); !line.starts_with("note ")) lines.push_back(line);
     at = end + 1;
   }
   ASSERT_GE(lines.size(), 3u) << table.out;
@@ -171,6 +171,22 @@ TEST_F(LockList, SamplesAreKeptApartByLockOnlyIfAskedFor) {
   }
 }
 
+// A field may be in quotes, as it holds a comma.
+std::vector<std::string> CsvFields(const std::string& line) {
+  std::vector<std::string> fields(1);
+  bool is_quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (c == ',' && !is_quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
 const char* const kMembers[] = {"bank::lone_mutex (",
                                 "bank::server.name_mutex_ (",
                                 "bank::server.accounts_mutex_ (",
@@ -191,7 +207,7 @@ TEST_F(LockList, NamesMembersByTheDebugInformation) {
 TEST_F(LockList, NamesMembersOfBlocksByTheClassThatAFunctionNames) {
   const RunResult r = RunAs(Launch::kPreload, {"block_members"}, {{"lock-interval", "1ns"}, {"heap-interval", "1"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
-  const std::string table = RunTool({"locks", "--wide", out()}).out;
+  const std::string table = RunTool({"locks", "--wide", "--each", out()}).out;
   EXPECT_THAT(table, HasSubstr("bank::Vault::safes_[2].mutex (block_members) in a block from "));
   const std::string session = "bank::Session::state_mutex_ (block_members) in a block from ";
   const size_t first = table.find(session);
@@ -218,7 +234,7 @@ TEST_F(LockList, NamesMembersOfStrippedProgramsOnceTheyAreSymbolized) {
     const std::string to = out() + "/" + std::to_string(&of_run - names);
     ASSERT_TRUE(RunAs(Launch::kRun, {program}, {{"lock-interval", "1ns"}, {"out", to}}).exited(0));
     profile = Newest(to, "mutex").at(0).path;
-    const std::string csv = RunTool({"locks", "--format", "csv", profile}).out;
+    const std::string csv = RunTool({"locks", "--each", "--format", "csv", profile}).out;
     std::istringstream lines(csv);
     const auto fields = [&] {
       std::vector<std::string> found;
@@ -242,6 +258,55 @@ TEST_F(LockList, NamesMembersOfStrippedProgramsOnceTheyAreSymbolized) {
   ASSERT_TRUE(done.exited(0)) << done.Describe();
   const std::string table = RunTool({"locks", "--wide", symbolized}).out;
   for (const char* member : kMembers) EXPECT_THAT(table, HasSubstr(member));
+}
+
+TEST_F(LockList, LocksOfOneArrayAreOneLineUnlessEachIsWanted) {
+  const RunResult r = RunAs(Launch::kPreload, {"lock_per_session"}, {{"lock-interval", "1ns"}, {"heap-interval", "0"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const auto column = [this](const std::vector<std::string>& options, const std::string& title) {
+    std::vector<std::string> arguments = {"locks", "--format", "csv", out()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    std::istringstream csv(RunTool(arguments).out);
+    std::vector<std::string> found;
+    size_t place = 0;
+    for (std::string line; std::getline(csv, line);) {
+      const std::vector<std::string> fields = CsvFields(line);
+      if (found.empty()) place = static_cast<size_t>(std::find(fields.begin(), fields.end(), title) - fields.begin());
+      found.push_back(place < fields.size() ? fields[place] : "");
+    }
+    found.erase(found.begin());
+    return found;
+  };
+  const auto sum = [](const std::vector<std::string>& numbers) {
+    int64_t all = 0;
+    for (const std::string& number : numbers) all += std::stoll(number);
+    return all;
+  };
+  EXPECT_EQ(column({"--each"}, "name").size(), 4u);
+  EXPECT_EQ(column({}, "locks"), std::vector<std::string>{"4"});
+  for (const char* total : {"contentions", "delay_ns", "held_ns"})
+    EXPECT_EQ(column({}, total).at(0), std::to_string(sum(column({"--each"}, total)))) << total;
+  const RunResult table = RunTool({"locks", "--wide", out()});
+  EXPECT_THAT(table.out, HasSubstr("4 locks: "));
+  EXPECT_THAT(table.out, HasSubstr(", the hottest "));
+  EXPECT_THAT(table.out, HasSubstr("an uncontended acquisition is not counted"));
+}
+
+TEST_F(LockList, SaysThatNoThreadWaited) {
+  RunAs(Launch::kPreload, {"edge_sizes"}, {{"heap-interval", "1"}});
+  const RunResult none = RunTool({"locks", out()});
+  EXPECT_TRUE(none.exited(0)) << none.Describe();
+  EXPECT_THAT(none.out, HasSubstr("no thread waited for a lock"));
+}
+
+TEST_F(LockList, SaysThatThreadsWaitedInOpenMP) {
+  if (access(ProgramPath("openmp_waits").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  Command command = CommandFor(Launch::kPreload, {"openmp_waits"}, {{"heap-interval", "1"}});
+  command.env["OMP_WAIT_POLICY"] = "passive";
+  ASSERT_TRUE(RunAndSettle(command).exited(0));
+  const RunResult locks = RunTool({"locks", out()});
+  EXPECT_TRUE(locks.exited(0)) << locks.Describe();
+  EXPECT_THAT(locks.out, HasSubstr("2 in OpenMP"));
 }
 
 TEST_F(LockList, SaysWhatIsWrong) {

@@ -24,12 +24,12 @@ static struct timespec Soon(void) {
   return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
 }
 
-#define SLICES(name, call)               \
-  KNOWN void* name(void* unused) {       \
-    while (1) {                          \
-      const struct timespec t = Soon();  \
-      if ((call) == 0) return unused;    \
-    }                                    \
+#define SLICES(name, call)              \
+  KNOWN void* name(void* unused) {      \
+    while (1) {                         \
+      const struct timespec t = Soon(); \
+      if ((call) == 0) return unused;   \
+    }                                   \
   }
 SLICES(waits_for_mutex, pthread_mutex_timedlock(&mutex, &t))
 SLICES(waits_to_read, pthread_rwlock_timedrdlock(&lock, &t))

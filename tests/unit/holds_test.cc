@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sampler/locks/lock_records.h"
 #include "tests/unit/waits_fixture.h"
 
 namespace holdfast {
@@ -82,6 +83,67 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsContendedNoMore) {
   EXPECT_EQ(FindSlot(&lock_, kHeldTable), nullptr);
   EXPECT_EQ(lock_watch[kHeldTable].taken, 0u);
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, ForWhichAllRanOutOfTimeAreAsLongAsTheyWaited) {
+  for (int i = 1; i <= 2; ++i) {
+    Wait(false);
+    Unlock();
+    const LockRecord& record = *FindLockRecord(table_, &lock_, WaitKind::kMutex);
+    EXPECT_EQ(record.holds, static_cast<uint64_t>(i));
+    EXPECT_EQ(record.held_ns, Sum(&LockCounters::wait_ns));
+  }
+}
+
+TEST_F(Holds, DuringWhichSomebodyWaitedInSlicesBeginWithTheFirst) {
+  for (int i = 0; i < 3; ++i) Wait(false);
+  Unlock();
+  const LockRecord& record = *FindLockRecord(table_, &lock_, WaitKind::kMutex);
+  EXPECT_EQ(record.holds, 1u);
+  EXPECT_GE(record.held_ns, static_cast<uint64_t>(kSecond));
+  EXPECT_LE(record.held_ns, Sum(&LockCounters::wait_ns));
+}
+
+TEST_F(Holds, OfReadersAreTheOnesWhoLetTheWriterIn) {
+  const auto unlock = [this](uint32_t readers) {
+    LockHold hold;
+    BeginReaderUnlock(&lock_, &hold);
+    SettleReader({}, &lock_, readers, &hold);
+    EndUnlock({}, true, &hold);
+  };
+  LockWait wait;
+  Begin(&wait, WaitKind::kRwlockWrite);
+  EnterWait(false, &wait);
+  Backdate(&wait, kSecond);
+  for (const uint32_t readers : {5, 2, 3, 2}) unlock(readers);
+  EXPECT_EQ(Sum(&LockCounters::holds, WaitKind::kRwlockRead), 0u);
+  unlock(1);
+  EXPECT_EQ(Sum(&LockCounters::holds, WaitKind::kRwlockRead), 1u);
+  EXPECT_GE(Sum(&LockCounters::hold_ns, WaitKind::kRwlockRead), static_cast<uint64_t>(kSecond));
+  EndWait(&wait, true);
+  EXPECT_EQ(Sum(&LockCounters::holds, WaitKind::kRwlockRead), 1u);
+}
+
+// Both see two readers. Neither knows that the other is not there any more when the lock is let go.
+TEST_F(Holds, OfReadersThatUnlockAtOnceAreTheLastOnes) {
+  LockWait wait;
+  Begin(&wait, WaitKind::kRwlockWrite);
+  EnterWait(false, &wait);
+  Backdate(&wait, kSecond);
+  LockHold first, second;
+  BeginReaderUnlock(&lock_, &first);
+  BeginReaderUnlock(&lock_, &second);
+  SettleReader({}, &lock_, 2, &first);
+  SettleReader({}, &lock_, 2, &second);
+  EndUnlock({}, true, &first);
+  EndUnlock({}, true, &second);
+  EXPECT_EQ(Sum(&LockCounters::holds, WaitKind::kRwlockRead), 0u);
+  EndWait(&wait, true);
+  PublishWait();
+  EXPECT_EQ(Sum(&LockCounters::holds, WaitKind::kRwlockRead), 1u);
+  EXPECT_GE(Sum(&LockCounters::hold_ns, WaitKind::kRwlockRead), static_cast<uint64_t>(kSecond));
+  EXPECT_EQ(Sum(&LockCounters::hold_ns, WaitKind::kRwlockRead) + Sum(&LockCounters::gap_ns, WaitKind::kRwlockWrite),
+            Sum(&LockCounters::wait_ns, WaitKind::kRwlockWrite));
 }
 
 TEST_F(Holds, AreNotAttributedWhatWasWaitedBefore) {

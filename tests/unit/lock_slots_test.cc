@@ -219,6 +219,19 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
   EndWait(&wait, false);
 }
 
+// Its holder reads the clock after the end of the wait.
+TEST_F(Waits, TheLastOneLastsUntilItsHolderReadTheClock) {
+  LockWait wait;
+  Begin(&wait);
+  EnterWait(false, &wait);
+  LockSlot* slot = StateOf(&wait)->slot;
+  int64_t attributed_to_ns = StateOf(&wait)->start_ns + 3 * kSecond;
+  const auto held = static_cast<uint64_t>(Settle(slot, &attributed_to_ns));
+  EndWait(&wait, false);
+  EXPECT_EQ(Sum(&LockCounters::wait_ns), held);
+  EXPECT_EQ(LeftoverOf(slot).ns, 0);
+}
+
 // Attributed up to a moment, and then the waiter says that it had gone before: the next wait makes up for it, or the end.
 TEST_F(Waits, WhatWasAttributedButNotWaitedIsAddedToTheWaitsInTheEnd) {
   LockWait wait;

@@ -78,7 +78,7 @@ class LocksView : public ::testing::Test {
     options.view.files = files;
     const Result r = Catch([&](std::ostream& out, std::ostream& err) { return RunMerge(options, out, err); });
     EXPECT_EQ(r.exit_code, 0) << r.err;
-    const LocksOptions locks{.files = {options.output}, .format = "csv", .color = "never"};
+    const LocksOptions locks{.files = {options.output}, .format = "csv", .color = "never", .each = true};
     return Catch([&](std::ostream& out, std::ostream& err) { return RunLocks(locks, out, err); }).out;
   }
   static std::string Golden(const std::string& name) {

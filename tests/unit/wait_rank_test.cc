@@ -42,6 +42,25 @@ TEST(WaitRank, AThreadIsIdleThatWaitsInItsOwnLoop) {
   EXPECT_FALSE(IsIdle("[truncated];d;pthread_cond_wait"));  // nobody knows how deep
 }
 
+TEST(WaitRank, AMonitorOfJavaIsALock) {
+  const auto rank = [](const std::string& stack) {
+    OneStack one(stack);
+    return RankOfUnheld(one.profile, one.frames, false, &one.plumbing);
+  };
+  EXPECT_EQ(
+      rank("start;JavaThread::run();ObjectMonitor::enter(JavaThread*);os::PlatformEvent::park();pthread_cond_wait"),
+      WaitRank::kLock);
+  EXPECT_EQ(rank("start;JavaThread::run();ObjectMonitor::wait(long);os::PlatformEvent::park();pthread_cond_wait"),
+            WaitRank::kIdle);
+}
+
+TEST(WaitRank, ThreadsOfRuntimesAreKnownByTheirNames) {
+  for (const char* name : {"Finalizer", "Reference Handl", "GC Thread#12", "G1 Conc#0", "C2 CompilerThre"})
+    EXPECT_TRUE(IsRuntimeThread(name)) << name;
+  for (const char* name : {"", "Finalizer2", "worker", "GC", "VM Thread pool"})
+    EXPECT_FALSE(IsRuntimeThread(name)) << name;
+}
+
 TEST(WaitRank, WhatWorkWaitsForComesBeforeWhatIsIdleInTop) {
   Profile p = StackProfile({{"main;loop;pthread_cond_wait", 300},
                             {"main;serve;handle;query;acquire;wait_for_connection", 200},

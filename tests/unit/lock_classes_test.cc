@@ -1,0 +1,123 @@
+// Locks of one class in one line.
+#include "report/analysis/lock_classes.h"
+
+#include <gtest/gtest.h>
+
+#include "fmt/format.h"
+#include "report/analysis/waiting_list.h"
+#include "tests/unit/view_fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+class LockClasses : public ::testing::Test {
+ protected:
+  LockClasses()
+      : profile_(StackProfile({{"main;serve;std::mutex::lock()", 1},
+                               {"main;drain;std::mutex::lock()", 1},
+                               {"main;accept;make_session", 1}})) {
+    for (size_t i = 0; i < profile_.samples.size(); ++i) {
+      std::string text;
+      for (const uint32_t frame : profile_.FramesOf(profile_.samples[i]))
+        text += fmt::format(" 0x{:x}", profile_.locations[frame].address);
+      profile_.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
+    }
+  }
+  void AddLock(int number, int64_t delay_ns, const std::string& what = "", int waiter = 0, const char* kind = "mutex") {
+    profile_.AddComment(
+        fmt::format("lock {}: {} 0x7f000000{}000 contentions 2 delay_ns {} longest_ns {} holds 1 hold_ns {}", number,
+                    kind, number, delay_ns, delay_ns / 2, delay_ns));
+    if (!what.empty()) profile_.AddComment(fmt::format("lock {} {}", number, what));
+    if (waiter != 0) {
+      profile_.AddComment(fmt::format("lock pair {}: lock {} holder - waiter {} contentions 2 delay_ns {}", number,
+                                      number, waiter, delay_ns));
+    }
+  }
+  std::vector<std::string> Names() {
+    Plumbing plumbing = Plumbing::Make(profile_, {}).value();
+    const LockList each = ReadLockList(profile_, &plumbing);
+    const LockList list = GroupByClass(profile_, each, &plumbing);
+    int64_t delay_ns = 0, grouped_ns = 0, contentions = 0, grouped = 0, locks = 0;
+    for (const LockList::Lock& lock : each.locks) delay_ns += lock.delay_ns, contentions += lock.contentions;
+    std::vector<std::string> names;
+    for (const LockList::Lock& lock : list.locks) {
+      names.push_back(LockNameOf(profile_, list, lock, &plumbing));
+      grouped_ns += lock.delay_ns, grouped += lock.contentions, locks += lock.locks;
+    }
+    EXPECT_EQ(grouped_ns, delay_ns);
+    EXPECT_EQ(grouped, contentions);
+    EXPECT_EQ(locks, static_cast<int64_t>(each.locks.size()));
+    return names;
+  }
+
+  Profile profile_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(LockClasses, OfOneArrayAreOne) {
+  AddLock(1, 5'000'000, "name: server.accounts_[3].mutex (server)");
+  AddLock(2, 2'000'000, "name: server.accounts_[12].mutex (server)");
+  AddLock(3, 1'000'000, "name: server.log_mutex_ (server)");
+  EXPECT_EQ(Names(),
+            (Texts{"2 locks: server.accounts_[*].mutex (server), the hottest 5ms", "server.log_mutex_ (server)"}));
+}
+
+TEST_F(LockClasses, OfOneSymbolAreOneWithoutDebugInformation) {
+  AddLock(1, 5'000'000, "name: queues+64 (server)");
+  AddLock(2, 2'000'000, "name: queues (server)");
+  AddLock(3, 1'000'000, "name: queues+64 (other)");
+  EXPECT_EQ(Names(), (Texts{"2 locks: queues (server), the hottest 5ms", "queues+64 (other)"}));
+}
+
+TEST_F(LockClasses, OfBlocksFromOneFunctionAreOne) {
+  AddLock(1, 3'000'000, "block: 64 bytes, 16 into it, stack 3");
+  AddLock(2, 9'000'000, "block: 64 bytes, 16 into it, stack 3");
+  AddLock(3, 1'000'000, "block: 64 bytes, 24 into it, stack 3");
+  EXPECT_EQ(Names(), (Texts{"2 locks: 16 into blocks of 64B from make_session, the hottest 9ms",
+                            "24 into a block of 64B from make_session"}));
+}
+
+TEST_F(LockClasses, OfWhichOnlyAddressesAreKnownAreOneWithTheSameWaiter) {
+  AddLock(1, 3'000'000, "", 1);
+  AddLock(2, 2'000'000, "", 1);
+  AddLock(3, 1'000'000, "", 2);
+  AddLock(4, 500'000);
+  AddLock(5, 400'000);
+  EXPECT_EQ(Names(), (Texts{"2 locks like 0x7f0000001000, the hottest 3ms", "0x7f0000003000", "0x7f0000004000",
+                            "0x7f0000005000"}));
+}
+
+// As in redis: main holds one for each I/O thread while there is no work.
+TEST_F(LockClasses, ByWhichThreadsAreParkedComeLast) {
+  AddLock(1, 3'000'000'000, "name: parking[1] (server)", 1);
+  AddLock(2, 2'000'000'000, "name: parking[2] (server)", 1);
+  AddLock(3, 1'000'000, "name: log_mutex (server)", 2);
+  for (const int lock : {1, 2})
+    profile_.AddComment(
+        fmt::format("lock {} hold_times: held_ns {} longest_ns 1 64:1", lock, (4 - lock) * int64_t{1'000'000'000}));
+  EXPECT_EQ(Names(), (Texts{"log_mutex (server)", "2 locks: parking[*] (server), the hottest 3s"}));
+}
+
+TEST_F(LockClasses, OfTwoKindsAreTwo) {
+  AddLock(1, 3'000'000, "name: pool[1] (server)");
+  AddLock(2, 2'000'000, "name: pool[2] (server)", 0, "spin");
+  EXPECT_EQ(Names().size(), 2u);
+}
+
+TEST_F(LockClasses, ADeadlockThatIsThereTwiceIsOne) {
+  for (const char* line :
+       {"waiting: 2 threads, delay_ns 2", "waiting thread 1: tid 11 number 2 gone 0 name a",
+        "waiting thread 2: tid 12 number 3 gone 0 name b",
+        "waiting 1: thread 1 mutex 0x10 lock - delay_ns 1 stack - holder 2 source now readers 0 died 0",
+        "waiting 2: thread 2 mutex 0x20 lock - delay_ns 1 stack - holder 1 source now readers 0 died 0",
+        "waiting 2 slices: age_ns 4000000000", "waiting deadlock 1: 1 2", "waiting deadlock 2: 2 1"})
+    profile_.AddComment(line);
+  const WaitingList list = ReadWaitingList(profile_);
+  EXPECT_EQ(list.deadlocks.size(), 1u);
+  EXPECT_EQ(list.waits.at(0).delay_ns, 1);
+  EXPECT_EQ(list.waits.at(1).delay_ns, 4'000'000'000) << "of all its slices";
+}
+
+}  // namespace
+}  // namespace holdfast::testing
