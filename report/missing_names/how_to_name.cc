@@ -161,9 +161,17 @@ std::string DebuginfodServer(const std::string& root) {
 }
 
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root) {
-  if (code.objects.empty()) return "";
-  return fmt::format("{:.0f}% lies in code without names, of {}. To name it: {}", 100 * code.share,
-                     Listed(NamesOf(code.objects)), StepsTo(code.objects, files, root));
+  std::string text;
+  if (!code.objects.empty()) {
+    text = fmt::format("{:.0f}% lies in code without names, of {}. To name it: {}", 100 * code.share,
+                       Listed(NamesOf(code.objects)), StepsTo(code.objects, files, root));
+  }
+  if (!code.how_to_map.empty()) {
+    text +=
+        fmt::format("{}{:.0f}% is called by code of a runtime that no perf map names. To name it, run it again as {}",
+                    text.empty() ? "" : ". ", 100 * code.without_map, code.how_to_map);
+  }
+  return text;
 }
 
 std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,

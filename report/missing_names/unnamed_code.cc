@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "report/base/base_name.h"
 #include "report/pprof/object_names.h"
 
 namespace holdfast {
@@ -32,6 +33,49 @@ std::vector<Place> PlacesOf(const Profile& profile, Plumbing* whose) {
                                           IsNameless(profile.strings[profile.functions[lines[0].function].name]));
   }
   return places;
+}
+
+bool IsPython(std::string_view object) {
+  const std::string_view name = BaseName(object);
+  return name.starts_with("libpython3") || name.starts_with("python3");
+}
+
+// How a runtime is made to write a map for perf, by the objects of the program.
+std::string HowToMap(const Profile& profile) {
+  for (const Profile::Mapping& mapping : profile.mappings) {
+    const std::string_view name = BaseName(profile.strings[mapping.file]);
+    if (name.starts_with("libjvm.so")) return "java -XX:+DumpPerfMapAtExit";
+    if (name == "node" || name == "nodejs" || name.starts_with("libnode.so")) return "node --perf-basic-prof";
+    if (IsPython(name)) return "python3 -X perf (3.12 or newer)";
+  }
+  return "java -XX:+DumpPerfMapAtExit, node --perf-basic-prof or python3 -X perf";
+}
+
+// Adds up what is called by code that is in no file and has no name, and what Python does without a function of Python's.
+void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode* code) {
+  std::vector<bool> is_jit, is_python, is_mapped;
+  for (const Profile::Location& location : profile.locations) {
+    const auto lines = profile.LinesOf(location);
+    const std::string_view name = lines.empty() || lines[0].function == kNobody
+                                      ? std::string_view()
+                                      : profile.strings[profile.functions[lines[0].function].name];
+    is_jit.push_back(name.starts_with("[unknown]!0x"));
+    is_mapped.push_back(name.starts_with("py::"));
+    is_python.push_back(location.mapping != kNobody &&
+                        IsPython(profile.strings[profile.mappings[location.mapping].file]));
+  }
+  double sum = 0;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const auto frames = profile.FramesOf(profile.samples[i]);
+    const auto any = [&](const std::vector<bool>& is) {
+      return std::any_of(frames.begin(), frames.end(), [&](uint32_t frame) { return is[frame]; });
+    };
+    if (any(is_jit) || (any(is_python) && !any(is_mapped)))
+      sum += std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
+  }
+  if (whole == 0 || sum < UnnamedCode::kLeastShare * whole) return;
+  code->without_map = sum / whole;
+  code->how_to_map = HowToMap(profile);
 }
 
 }  // namespace
@@ -74,6 +118,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
     all += value;
   }
   UnnamedCode code;
+  AddMapless(profile, metric, whole, &code);
   if (whole == 0 || all < UnnamedCode::kLeastShare * whole) return code;
   code.share = all / whole;
   const ObjectNames object_names(profile);

@@ -25,6 +25,11 @@ struct UnnamedCode {
   double share = 0;             // of the total, of all objects together
   std::vector<Object> objects;  // the largest first; none where too little is nameless to speak of it
 
+  // Code that a compiler makes at run time, and scripts: only a map of perf has their names. How the runtime is made to write one,
+  // "" for too little of it.
+  double without_map = 0;
+  std::string how_to_map = {};
+
   // From here on it is said.
   static constexpr double kLeastShare = 0.2;
 };

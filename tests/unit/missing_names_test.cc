@@ -147,5 +147,22 @@ TEST_F(HowTo, LocksThatAreAddressesSayWhatWouldNameThem) {
   EXPECT_EQ(how({"gone.so!0x10"}), "") << "nothing is known of that file";
 }
 
+// Addresses of JIT code say nothing: the runtime can write a map.
+TEST(HowToName, CodeOfARuntimeIsNamedByAPerfMap) {
+  const auto how = [](const std::string& frames) {
+    const Profile profile = testing::StackProfile({{frames, 100}});
+    Plumbing plumbing = Plumbing::Make(profile, {}).value();
+    return HowToName(UnnamedCodeOf(profile, 3, &plumbing), {"out"}, "");
+  };
+  EXPECT_THAT(how("node!main;node!Run;node![unknown]!0x7f0000001234;node!grow"),
+              ::testing::HasSubstr("node --perf-basic-prof"));
+  EXPECT_THAT(how("java!main;libjvm.so!call;libjvm.so![unknown]!0x7f0000001234"),
+              ::testing::HasSubstr("java -XX:+DumpPerfMapAtExit"));
+  EXPECT_THAT(how("python3.11!main;python3.11!_PyEval_EvalFrameDefault;python3.11!PyList_New"),
+              ::testing::HasSubstr("python3 -X perf"));
+  EXPECT_EQ(how("python3.12!main;python3.12!py::load:/srv/a.py;python3.12!PyList_New"), "");
+  EXPECT_EQ(how("main;work"), "");
+}
+
 }  // namespace
 }  // namespace holdfast::testing
