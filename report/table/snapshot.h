@@ -103,7 +103,7 @@ struct LockInfo {  // one lock, by its address; exact
   // The live heap sample that it lies in, if there is one; or the frame of a function, of 0 bytes (locks_on_stacks.cc).
   uint64_t block_bytes = 0, block_offset = 0;
   uint32_t block_stack =
-      kNoStack;  // index into Snapshot::stacks: where it was allocated; of a frame, the function first
+      kNoStack;                // index into Snapshot::stacks: where it was allocated; of a frame, the function first
   uint64_t thread_offset = 0;  // a thread-local variable: how far it lies below the thread's own block; 0: none
 };
 
@@ -261,9 +261,9 @@ struct Snapshot {
   std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
   uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
   std::vector<std::vector<uint32_t>>
-      deadlocks;            // threads, each of which waits for the next, and the last for the first
+      deadlocks;             // threads, each of which waits for the next, and the last for the first
   std::string unseen_waits;  // threads that waited by other means than libc's functions: "3 in OpenMP, 1 in malloc"
-  std::string cannot_look;  // why nobody could look into the process; "": somebody did, or it is gone
+  std::string cannot_look;   // why nobody could look into the process; "": somebody did, or it is gone
 };
 
 // `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable
