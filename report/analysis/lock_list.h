@@ -33,7 +33,7 @@ struct LockList {
     int64_t block_bytes = 0, block_offset = 0;  // the block that it lies in; of 0 bytes: the frame of a function
     int block_stack = kUnknown;
     int64_t thread_offset = 0;  // a thread-local variable: how far below its thread's own block; 0: none
-    std::string member;  // of the class that the block is, "Server::mutex_ (server)"; "" if it is not known
+    std::string member;         // of the class that the block is, "Server::mutex_ (server)"; "" if it is not known
     WaitRank rank = WaitRank::kLock;
     // Of a class (report/analysis/lock_classes.h): how many, how long the hottest of them was waited for, and what they have in common.
     int locks = 1;

@@ -29,7 +29,7 @@ struct WaitingList {
   struct Wait {
     int thread = kUnknown;
     std::string kind, address;
-    int lock = kUnknown;  // number in the file: LockList::Lock::number
+    int lock = kUnknown;   // number in the file: LockList::Lock::number
     int64_t delay_ns = 0;  // of all slices, where it waits in slices
     int stack = kUnknown;
     int holder = kUnknown;  // thread

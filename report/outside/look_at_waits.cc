@@ -264,9 +264,9 @@ class Look {
   Snapshot& snapshot_;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
-  std::vector<std::pair<pid_t, uint32_t>> alive_;  // by age: as we see them, as the process does
-  absl::flat_hash_map<uint32_t, size_t> place_;    // id as the process sees it → place there
-  absl::flat_hash_map<uint32_t, uint32_t> index_;  // → Snapshot::threads
+  std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: as we see them, as the process does
+  absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → place there
+  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → Snapshot::threads
   absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: of the lock that it waits for
   OutsideStacks stacks_;
   bool knows_modules_ = false;
