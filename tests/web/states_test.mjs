@@ -192,7 +192,7 @@ test("The headline of waits says that it is of locks, and the tables beside it s
 });
 
 test("Leaks of a part say that they are of the whole run; a process chosen by a label is chosen here, too", async () => {
-  const process = (host, pid) => [0, 1, 2, 3, 4, 5].map((i) => ({ ...heapAt(i, `${host}/1/${pid}/7/0`), samples: [heap(["main", `leak_${pid}`], 1000 * (i + 1), i + 1, 1, { thread: "io" }), heap(["main", "b"], 10, 1, 1, { thread: "worker" })] }));
+  const process = (host, pid) => [0, 1, 2, 3, 4, 5].map((i) => ({ ...heapAt(i, `${host}/1/${pid}/7/0`), samples: [heap(["main", `leak_${pid}`], 1000 * (i + 1), 10 * (i + 1), 1, { thread: "io" }), heap(["main", "b"], 10, 1, 1, { thread: "worker" })] }));
   const { page, close, go, text } = await open(report([...process("one", 1), ...process("two", 2)]), "#view=leaks");
   const names = () => page.getByTestId("leaks").locator(".fn-name").allInnerTexts();
   assert.equal(await page.getByTestId("whole-run").count(), 0);

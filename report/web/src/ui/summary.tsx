@@ -168,8 +168,9 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     if (growths.length === 0) return null;
     const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
     const undecided = growths.some(({ answer }) => answer.grows !== "level");
+    const sumGrows = growths.some(({ answer }) => answer.grows === "growing" || answer.grows === "grows in steps");
     const surest = model.leaks(state).find(isLeak);
-    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
+    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (sumGrows ? "the sum grows" : undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);
     const { anHour, words } = rateUnit(growths);

@@ -130,6 +130,10 @@ export function LeaksView({ app }: { app: App }) {
             {growing > 1 ? ", together" : ""} by {formatSigned(all / anHour, "bytes")} {words}.
             {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
           </>
+        ) : rising !== undefined && (rising.answer.grows === "growing" || rising.answer.grows === "grows in steps") && !isFiltered ? (
+          <>
+            <b>The sum grows, no single stack surely.</b> {rising.answer.text}. Those that hold most:
+          </>
         ) : rising !== undefined && rising.answer.grows !== "level" && !isFiltered ? (
           <>
             <b>No stack grows surely.</b> {rising.answer.text}. Those that hold most:
