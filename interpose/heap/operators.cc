@@ -101,7 +101,9 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
   found = OperatorsIn(functions);
   found.skippable = owns_malloc && AreCxxLibrarys(found);
-  if (found._Znwm != nullptr) SetLastOperators(by_module.Remember(module, found, !stay));
+  // That nobody has any is remembered as well, until a dlclose: a search writes memory that threads share.
+  const ModuleEntry* entry = by_module.Remember(module, found, !stay || found._Znwm == nullptr);
+  if (found._Znwm != nullptr) SetLastOperators(entry);
   return found;
 }
 
