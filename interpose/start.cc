@@ -98,12 +98,12 @@ bool RunsUnderMallocReplacingValgrind() {
 
 // Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
 bool SomebodyElseIsAtWork() {
-  constexpr const char* kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
-  for (const char* name : kSanitizers) {
-    if (IsDefinedAnywhere(name)) return true;
-  }
-  return getauxval(AT_SECURE) != 0 || RunsUnderMallocReplacingValgrind();
+  static constexpr SymbolName kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
+  return IsAnyDefinedAnywhere(kSanitizers, sizeof kSanitizers / sizeof *kSanitizers) || getauxval(AT_SECURE) != 0 ||
+         RunsUnderMallocReplacingValgrind();
 }
+
+const link_map* Libc() { return FirstThatDefines("gnu_get_libc_version"); }
 
 // Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, and in no scope.
 bool ClockIsInterposed() {
@@ -111,7 +111,7 @@ bool ClockIsInterposed() {
   const link_map* object = FirstThatDefines("clock_gettime");
   if (object != nullptr && vdso != 0 && object->l_addr == vdso)
     object = FirstThatDefines("clock_gettime", object->l_next);
-  return object != nullptr && object != FirstThatDefines("gnu_get_libc_version");
+  return object != nullptr && object != Libc();
 }
 
 // What a user tells us is not for what a setuid program starts as root: it is taken out of the environment there, as the
@@ -136,7 +136,7 @@ bool AllocatorCanAlign() {
 
 // Every block that free gets is then glibc's, which keeps its size before it.
 bool AllocatorIsLibcs() {
-  const link_map* object = ObjectOf(dlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  const link_map* object = Libc();
   return object != nullptr && ObjectOfFunction(real.malloc) == object && ObjectOfFunction(real.calloc) == object &&
          ObjectOfFunction(real.realloc) == object;
 }

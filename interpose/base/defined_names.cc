@@ -5,15 +5,13 @@
 #include <link.h>
 #include <stdint.h>
 
-#include "sampler/contract/dynamic_symbols.h"
-
 namespace holdfast {
 namespace {
 
 ElfSymbols SymbolsOf(const link_map* object) { return SymbolsAt(object->l_ld, object->l_addr); }
 
-bool Defines(const link_map* object, const char* name, uint32_t hash) {
-  return FindSymbol(SymbolsOf(object), name, hash, IsDefinition) != nullptr;
+bool Defines(const link_map* object, const SymbolName& name) {
+  return FindSymbol(SymbolsOf(object), name, IsDefinition) != nullptr;
 }
 
 }  // namespace
@@ -23,43 +21,42 @@ const link_map* ObjectOf(const void* address) {
   return address != nullptr && _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
 }
 
-const link_map* FirstThatDefines(const char* name, const link_map* object) {
-  const uint32_t hash = HashOfSymbol(name);
-  while (object != nullptr && !Defines(object, name, hash)) object = object->l_next;
+const link_map* FirstThatDefines(const SymbolName& name, const link_map* object) {
+  while (object != nullptr && !Defines(object, name)) object = object->l_next;
   return object;
 }
 
-bool IsDefinedAnywhere(const char* name) { return FirstThatDefines(name) != nullptr; }
+bool IsDefinedAnywhere(const SymbolName& name) { return FirstThatDefines(name) != nullptr; }
 
-bool IsAnyDefinedAnywhere(const char* const* names, int count) {
+bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
     const ElfSymbols symbols = SymbolsOf(object);
     for (int i = 0; i < count; ++i) {
-      if (FindSymbol(symbols, names[i], HashOfSymbol(names[i]), IsDefinition) != nullptr) return true;
+      if (FindSymbol(symbols, names[i], IsDefinition) != nullptr) return true;
     }
   }
   return false;
 }
 
-bool IsDefinedBehind(const char* name, const void* base) {
+bool IsDefinedBehind(const SymbolName& name, const void* base) {
   const link_map* object = _r_debug.r_map;
   while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = object->l_next;
   return object != nullptr && FirstThatDefines(name, object->l_next) != nullptr;
 }
 
-bool IsDefinedFirstAt(const char* name, const void* base) {
+bool IsDefinedFirstAt(const SymbolName& name, const void* base) {
   const link_map* object = FirstThatDefines(name);
   return object != nullptr && object->l_addr == reinterpret_cast<uintptr_t>(base);
 }
 
-bool IsEntryFor(const char* name, const void* address) {
+bool IsEntryFor(const SymbolName& name, const void* address) {
   const link_map* object = ObjectOf(address);
   if (object == nullptr) return false;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - object->l_addr;
   const auto is_entry = [offset](const Elf64_Sym& symbol) {
     return symbol.st_shndx == SHN_UNDEF && symbol.st_value == offset;
   };
-  return FindSymbol(SymbolsOf(object), name, HashOfSymbol(name), is_entry) != nullptr;
+  return FindSymbol(SymbolsOf(object), name, is_entry) != nullptr;
 }
 
 }  // namespace holdfast

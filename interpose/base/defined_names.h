@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/dynamic_symbols.h"
 
 namespace holdfast {
 
@@ -17,21 +18,21 @@ namespace holdfast {
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
 // From `object` on, in the order of the list; null: none.
-HOLDFAST_HIDDEN const link_map* FirstThatDefines(const char* name, const link_map* object = _r_debug.r_map);
+HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = _r_debug.r_map);
 
-HOLDFAST_HIDDEN bool IsDefinedAnywhere(const char* name);
+HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);
 // Of `count` names one or more: cheaper than one after the other.
-HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const char* const* names, int count);
+HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const SymbolName* names, int count);
 
 // Whether an object that was loaded behind the one at `base` defines it.
-HOLDFAST_HIDDEN bool IsDefinedBehind(const char* name, const void* base);
+HOLDFAST_HIDDEN bool IsDefinedBehind(const SymbolName& name, const void* base);
 
 // Whether the first object that defines it is the one loaded at `base`.
-HOLDFAST_HIDDEN bool IsDefinedFirstAt(const char* name, const void* base);
+HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);
 
 // Whether `address` is an object's entry for a function of this name that it does not define: an undefined symbol with a
 // value. A program that is not position-independent has one for each function whose address it takes.
-HOLDFAST_HIDDEN bool IsEntryFor(const char* name, const void* address);
+HOLDFAST_HIDDEN bool IsEntryFor(const SymbolName& name, const void* address);
 
 }  // namespace holdfast
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "sampler/contract/dynamic_symbols.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/raw_memory.h"
 
@@ -73,7 +72,7 @@ const link_map* LoadedAs(const char* needed, bool may_read) {
 }
 
 struct Wanted {
-  const char* const* names;
+  const SymbolName* names;
   int count;
   void** found;
   int left;
@@ -83,7 +82,7 @@ struct Wanted {
     const ElfSymbols symbols = SymbolsAt(object->l_ld, object->l_addr);
     for (int i = 0; i < count; ++i) {
       if (found[i] != nullptr) continue;
-      const Elf64_Sym* symbol = FindSymbol(symbols, names[i], HashOfSymbol(names[i]), IsDefinition);
+      const Elf64_Sym* symbol = FindSymbol(symbols, names[i], IsDefinition);
       if (symbol == nullptr) continue;
       found[i] = AddressOf(symbols, *symbol);
       --left;
@@ -113,7 +112,7 @@ bool TakeFromScope(const link_map* module, bool may_read, Wanted* wanted) {
 
 }  // namespace
 
-bool FindInScope(const link_map* module, const char* const* names, int count, void** found) {
+bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
   // While a dlclose is under way, which may itself wait for the lock, only what the module needs is certain to stay.
@@ -129,7 +128,7 @@ bool FindInScope(const link_map* module, const char* const* names, int count, vo
   return false;
 }
 
-void FindBehindLibrary(const char* const* names, int count, void** found) {
+void FindBehindLibrary(const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
   const link_map* object = _r_debug.r_map;

@@ -17,16 +17,17 @@
 #include "interpose/base/defined_names.h"
 #include "interpose/base/readiness.h"
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
 
 // Fills `found` with the definition of each of `count` names; null where nobody defines it. `module` null: code of no module (a JIT
 // compiler's). False: some are not from the module's own scope, and may be unloaded before the module is.
-HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const char* const* names, int count, void** found);
+HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found);
 
 // The same in all objects behind the library itself. Only before main: the list must not change.
-HOLDFAST_HIDDEN void FindBehindLibrary(const char* const* names, int count, void** found);
+HOLDFAST_HIDDEN void FindBehindLibrary(const SymbolName* names, int count, void** found);
 
 // What was found for each module. Grows by kMore modules at a time; nothing is ever freed, as link_maps come back at the same
 // addresses. A module that is not remembered (no memory, a seccomp filter after kFirst modules) is looked up each time.

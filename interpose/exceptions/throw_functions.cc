@@ -25,8 +25,8 @@ ThrowFunctions FindFor(uintptr_t caller) {
   ThrowFunctions found{};
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
   if (const auto* entry = by_module.Find(module); LIKELY(entry != nullptr)) return entry->functions;
-  static constexpr const char* kNames[] = {"__cxa_throw", "__cxa_rethrow", "__cxa_get_globals",
-                                           "_Unwind_RaiseException", "_Unwind_Resume_or_Rethrow"};
+  static constexpr SymbolName kNames[] = {"__cxa_throw", "__cxa_rethrow", "__cxa_get_globals", "_Unwind_RaiseException",
+                                          "_Unwind_Resume_or_Rethrow"};
   constexpr int kCount = sizeof kNames / sizeof *kNames;
   void* functions[kCount];
   const bool stay = FindInScope(module, kNames, kCount, functions);

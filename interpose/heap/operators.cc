@@ -29,7 +29,7 @@ constinit bool are_global = false;
 constinit Operators global_operators{};
 constinit FunctionsOfModules<Operators> by_module{};
 
-constexpr const char* kNames[] = {
+constexpr SymbolName kNames[] = {
 #define HOLDFAST_NEW(name, parameters) #name,
 #define HOLDFAST_DELETE(name, parameters) #name,
 #include "interpose/heap/operators.inc"
@@ -75,7 +75,7 @@ bool AreCxxLibrarys(const Operators& found) {
 // and the C++ library's other forms would have called that one.
 bool ReachUs() {
   bool all = true;
-  for (const char* name : kNames) all = all && IsDefinedFirstAt(name, __ehdr_start);
+  for (const SymbolName& name : kNames) all = all && IsDefinedFirstAt(name, __ehdr_start);
   return all;
 }
 
@@ -110,6 +110,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
 }  // namespace
 
 void FindOperators() {
+  if (!IsDefinedBehind("_Znwm", __ehdr_start)) return;  // a C program: one search instead of twenty
   void* functions[kForms];
   FindBehindLibrary(kNames, kForms, functions);
   Operators found = OperatorsIn(functions);

@@ -133,7 +133,7 @@ constexpr struct {
 };
 
 bool AnyIsDefined() {
-  constexpr const char* kNames[] = {"mallocx", "je_mallocx", "_rjem_mallocx", "mi_malloc", "tc_malloc"};
+  static constexpr SymbolName kNames[] = {"mallocx", "je_mallocx", "_rjem_mallocx", "mi_malloc", "tc_malloc"};
   return IsAnyDefinedAnywhere(kNames, static_cast<int>(sizeof kNames / sizeof *kNames));
 }
 

@@ -23,7 +23,7 @@ void FindMappedClock(const void* vdso) {
   const ElfSymbols symbols = SymbolsAt(reinterpret_cast<const Elf64_Dyn*>(dynamic), bias);
   constexpr const char* kNames[] = {"__vdso_clock_gettime", "__kernel_clock_gettime"};  // by processor
   for (const char* name : kNames) {
-    const Elf64_Sym* found = FindSymbol(symbols, name, HashOfSymbol(name), IsDefinition);
+    const Elf64_Sym* found = FindSymbol(symbols, name, IsDefinition);
     if (found == nullptr) continue;
     mapped_clock = reinterpret_cast<ClockFunction>(AddressOf(symbols, *found));
     return;

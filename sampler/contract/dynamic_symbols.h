@@ -1,7 +1,7 @@
 // Looks up a symbol in a loaded object without the dynamic linker: no lock, no allocation.
 //
 //     const ElfSymbols libc = SymbolsAt(map->l_ld, map->l_addr);
-//     const Elf64_Sym* found = FindSymbol(libc, "malloc", HashOfSymbol("malloc"), IsDefinition);
+//     const Elf64_Sym* found = FindSymbol(libc, "malloc", IsDefinition);
 //
 // Any thread, signal handlers, as long as the object stays loaded.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
@@ -30,16 +30,18 @@ inline uintptr_t AddressIn(const Elf64_Dyn& entry, uintptr_t bias) {
   return entry.d_un.d_ptr < bias ? entry.d_un.d_ptr + bias : entry.d_un.d_ptr;
 }
 
-// `dynamic` may be null: an object without symbols.
+// `dynamic` may be null: an object without symbols. Ends where all is found, as it is asked for each object at each start.
 inline ElfSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
   ElfSymbols found;
   found.bias = bias;
   for (const Elf64_Dyn* entry = dynamic; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag > DT_SYMTAB && entry->d_tag != DT_GNU_HASH) continue;
     const uintptr_t address = AddressIn(*entry, bias);
     if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_HASH) found.old_hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);
     if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(address);
+    if (found.hash != nullptr && found.symbols != nullptr && found.names != nullptr) break;
   }
   return found;
 }
@@ -50,17 +52,26 @@ constexpr uint32_t HashOfSymbol(const char* name) {
   return hash;
 }
 
+// A name, hashed once for all the objects that are asked for it.
+struct SymbolName {
+  constexpr SymbolName(const char* name) : text(name), hash(HashOfSymbol(name)) {}
+
+  const char* text;
+  uint32_t hash;
+};
+
 // The first symbol of this name for which `wanted` is true, or null.
 template <typename Wanted>
-const Elf64_Sym* FindSymbol(const ElfSymbols& object, const char* name, uint32_t hash, Wanted wanted) {
+const Elf64_Sym* FindSymbol(const ElfSymbols& object, const SymbolName& name, Wanted wanted) {
   if (object.symbols == nullptr || object.names == nullptr) return nullptr;
   if (object.hash == nullptr) {
     for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
       const Elf64_Sym& symbol = object.symbols[i];
-      if (wanted(symbol) && strcmp(object.names + symbol.st_name, name) == 0) return &symbol;
+      if (wanted(symbol) && strcmp(object.names + symbol.st_name, name.text) == 0) return &symbol;
     }
     return nullptr;
   }
+  const uint32_t hash = name.hash;
   const uint32_t buckets = object.hash[0], first = object.hash[1], words = object.hash[2], shift = object.hash[3];
   if (buckets == 0 || words == 0) return nullptr;
   const auto* filter = reinterpret_cast<const uint64_t*>(object.hash + 4);
@@ -73,7 +84,8 @@ const Elf64_Sym* FindSymbol(const ElfSymbols& object, const char* name, uint32_t
   for (;; ++index) {
     const uint32_t other = chain[index - first];
     const Elf64_Sym& symbol = object.symbols[index];
-    if ((other | 1) == (hash | 1) && strcmp(object.names + symbol.st_name, name) == 0 && wanted(symbol)) return &symbol;
+    if ((other | 1) == (hash | 1) && strcmp(object.names + symbol.st_name, name.text) == 0 && wanted(symbol))
+      return &symbol;
     if ((other & 1) != 0) return nullptr;  // the last of its bucket
   }
 }
