@@ -202,7 +202,7 @@ HOLDFAST_COLD bool ReadySlow() {
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
-  untagged = {real.free, real.realloc};
+  untagged = {real.free, real.realloc, real.__libc_free, real.__libc_realloc};
   if (owns_malloc) WatchFreeCalls(__ehdr_start, _end);
   const bool can_align = owns_malloc && AllocatorCanAlign();
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();

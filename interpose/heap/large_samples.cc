@@ -45,12 +45,24 @@ HOLDFAST_WARM void* ReallocUnlessLarge(void* block, size_t bytes) {
   return ReallocNoneDue(block, bytes);
 }
 
+HOLDFAST_WARM void LibcFreeUnlessLarge(void* block) {
+  if (LIKELY(SizeBefore(block) <= kLargeSample)) return real.__libc_free(block);
+  return LibcFreePerhapsSampled(block);
+}
+
+HOLDFAST_WARM void* LibcReallocUnlessLarge(void* block, size_t bytes) {
+  if (LIKELY(SizeBefore(block) <= kLargeSample)) return real.__libc_realloc(block, bytes);
+  return LibcReallocPerhapsSampled(block, bytes);
+}
+
 }  // namespace
 
 bool StaysUntagged(const void* block, size_t bytes) {
   const bool already = untagged.free == FreeUnlessLarge;
   if ((!already && MayMove(bytes)) || !IsShownBySize(block)) return false;
   if (!already) {
+    __atomic_store_n(&untagged.libc_realloc, &LibcReallocUnlessLarge, __ATOMIC_RELEASE);
+    __atomic_store_n(&untagged.libc_free, &LibcFreeUnlessLarge, __ATOMIC_RELEASE);
     __atomic_store_n(&untagged.realloc, &ReallocUnlessLarge, __ATOMIC_RELEASE);
     __atomic_store_n(&untagged.free, &FreeUnlessLarge, __ATOMIC_RELEASE);
   }

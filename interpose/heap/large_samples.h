@@ -28,6 +28,8 @@ inline constexpr size_t kLargeSample = 4096;
 struct Untagged {
   void (*free)(void*);
   void* (*realloc)(void*, size_t);
+  void (*libc_free)(void*);  // for calls of __libc_free and __libc_realloc
+  void* (*libc_realloc)(void*, size_t);
 };
 extern HOLDFAST_HIDDEN Untagged untagged;
 

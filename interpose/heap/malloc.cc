@@ -221,6 +221,28 @@ HOLDFAST_WARM void FreePerhapsSampled(void* block) {
   real.free(block);
 }
 
+HOLDFAST_WARM void LibcFreePerhapsSampled(void* block) {
+  if (LIKELY(SurelyNotSampled(block))) return real.__libc_free(block);
+  if (IsEarly(block) || !Ready()) return;
+  if (PassesFilter(block)) TakeOutSlow(block);
+  real.__libc_free(block);
+}
+
+HOLDFAST_WARM void* LibcReallocPerhapsSampled(void* block, size_t bytes) {
+  if (LIKELY(SurelyNotSampled(block))) return real.__libc_realloc(block, bytes);
+  if (IsEarly(block) || !Ready()) return realloc(block, bytes);
+  if (!PassesFilter(block)) return real.__libc_realloc(block, bytes);
+  const TakenLive old = TakeSample(block);
+  void* moved = real.__libc_realloc(block, bytes);
+  if (!old.sampled()) return moved;
+  if (moved == nullptr && bytes != 0) {
+    PutBackSample(old, block);
+  } else {
+    RecordFree(old, block, true);
+  }
+  return moved;
+}
+
 HOLDFAST_COLD void* ReallocNoneDue(void* block, size_t bytes) { return ReallocReal(block, bytes); }
 
 }  // namespace holdfast
@@ -271,21 +293,15 @@ HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexc
   return ReallocSlow<false>(block, bytes);
 }
 
-// glibc's own names, by which programs go past other allocators. What malloc has recorded is taken out; __libc_malloc is not recorded, so
-// what it has made is not known here.
+// glibc's own names. Programs go past other allocators by them, and allocators over glibc's end in them at every call: so they cost
+// no more than free does. What malloc has recorded is taken out; __libc_malloc is not recorded, so what it has made is not known here.
 HOLDFAST_EXPORT void __libc_free(void* block) noexcept {
-  if (UNLIKELY(IsEarly(block)) || !Ready()) return;
-  if (PassesFilter(block)) TakeOutSlow(block);
-  real.__libc_free(block);
+  if (LIKELY(!PassesTag(block))) return untagged.libc_free(block);
+  return LibcFreePerhapsSampled(block);
 }
 HOLDFAST_EXPORT void* __libc_realloc(void* block, size_t bytes) noexcept {
-  if (block == nullptr ? !Ready() : IsEarly(block)) return realloc(block, bytes);
-  if (!PassesFilter(block)) return real.__libc_realloc(block, bytes);
-  const TakenLive old = TakeSample(block);
-  void* moved = real.__libc_realloc(block, bytes);
-  if (!old.sampled()) return moved;
-  moved == nullptr&& bytes != 0 ? PutBackSample(old, block) : RecordFree(old, block, true);
-  return moved;
+  if (LIKELY(!PassesTag(block))) return untagged.libc_realloc(block, bytes);
+  return LibcReallocPerhapsSampled(block, bytes);
 }
 
 HOLDFAST_EXPORT void cfree(void* block) noexcept { return free(block); }

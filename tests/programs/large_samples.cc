@@ -9,6 +9,11 @@
 
 #include "known.h"
 
+extern "C" {
+void __libc_free(void* block);
+void* __libc_realloc(void* block, size_t bytes);
+}
+
 namespace {
 
 constexpr size_t kMiB = 1 << 20;
@@ -51,9 +56,13 @@ KNOWN void* shrunk(void* block) { return Looked(realloc(block, kSize - kMiB)); }
 KNOWN void* grown(void* block) { return Looked(realloc(block, kSize + kMiB)); }
 KNOWN void* of_array(void* block) { return Looked(reallocarray(block, kSize / 32, 32)); }
 KNOWN void* not_grown(void* block) { return realloc(block, huge); }
+// Its result is not recorded.
+KNOWN void* past_us(void* block, size_t bytes) { return __libc_realloc(block, bytes); }
 KNOWN void* made_small(void* block) { return realloc(block, 24); }
 KNOWN void* in_a_thread(void*) { return Looked(malloc(kSize)); }
 KNOWN void* kept() { return Looked(malloc(kSize)); }
+KNOWN void* for_libc_free() { return Looked(malloc(kSize)); }
+KNOWN void* for_libc_realloc() { return Looked(malloc(kSize)); }
 }
 
 int main() {
@@ -91,6 +100,12 @@ int main() {
   if (pthread_create(&thread, nullptr, in_a_thread, nullptr) != 0 || pthread_join(thread, &from_thread) != 0) return 1;
   free(from_thread);
   Use(kept());
+  // After all others: a later sample at the same address ends the old one, freed or not.
+  void* moved = for_libc_realloc();
+  void* freed = for_libc_free();  // so that the first cannot grow in place
+  if (past_us(moved, huge) != nullptr) return 1;
+  __libc_free(past_us(moved, kSize + kMiB));
+  __libc_free(freed);
   printf("%d blocks, %s\n", blocks, 2 * untagged > blocks ? "most of them untagged" : "few of them untagged");
 
   const auto gone = [](const char* function, size_t each, size_t bytes) {
@@ -111,5 +126,7 @@ int main() {
   gone("of_array", 1, kSize);
   Expect("in_a_thread", 1, kSize, 0, 0);
   Expect("kept", 1, kSize, 1, kSize);
+  Expect("for_libc_free", 1, kSize, 0, 0);
+  Expect("for_libc_realloc", 1, kSize, 0, 0);
   return 0;
 }
