@@ -197,7 +197,8 @@ HOLDFAST_COLD bool ReadySlow() {
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
-  if (!passes_through) WatchReturnFromMain();
+  // libc's record would come from the program's own allocator, which may be starting just now.
+  if (!passes_through && owns_malloc) WatchReturnFromMain();
   // From here on no early block is made any more.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
