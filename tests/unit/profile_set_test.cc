@@ -140,20 +140,19 @@ TEST(ProfileSet, AFolderWithoutProfilesSaysSo) {
   EXPECT_FALSE(ReadProfileSet({folder.File("none")}, {}).ok());
 }
 
-TEST(PeakOf, SaysWhereAHigherOneMayHaveBeenMissed) {
-  const auto peak = [](const char* interval) {
+TEST(PeakOf, SaysHowFarTheHeightMayBeOff) {
+  const auto peak = [](const char* interval, const char* error) {
     Profile p = SmallProfile();
     p.comments.clear();
     p.AddComment(std::string("interval: ") + interval);
     p.AddComment("peak: 104857600 bytes at 2026-11-24T10:00:00.000Z");
+    if (error != nullptr) p.AddComment(std::string("peak error: ") + error);
     return PeakOf(p);
   };
-  EXPECT_EQ(peak("524288 bytes"), "100MiB at 2026-11-24T10:00:00.000Z");
-  // Of what is not sampled no sum is kept, so the exporter's looks are all there is.
-  EXPECT_EQ(
-      peak("1 bytes"),
-      "100MiB at 2026-11-24T10:00:00.000Z, of blocks up to 16KiB as far as it was seen: what lasts less than 100ms "
-      "may be missing");
+  EXPECT_EQ(peak("524288 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");
+  EXPECT_EQ(peak("1 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");
+  EXPECT_EQ(peak("1 bytes", "at most 102400 bytes"),
+            "100MiB at 2026-11-24T10:00:00.000Z (several threads: up to 0.1% more)");
 }
 
 }  // namespace
