@@ -111,8 +111,8 @@ bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, co
     for (; scope != Scopes::kNone && !calls[scope].read; scope = scopes.scopes[scope].parent)
       calls[scope] = ReadCall(unit, lines.get(), scopes.scopes[scope].entry);
   }
-  if (std::ranges::find(kLanguagesOfC, unit->language) == std::end(kLanguagesOfC))
-    Qualify(unit, lines.get(), deadline, &calls);
+  const bool is_c = std::ranges::find(kLanguagesOfC, unit->language) != std::end(kLanguagesOfC);
+  if (!is_c && !Qualify(unit, lines.get(), deadline, &calls)) return false;
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto first = static_cast<uint32_t>(frames_.size());
     StringId file = rows[i].found ? FileOf(lines.get(), rows[i].file) : 0;
@@ -214,12 +214,12 @@ DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t
 }
 
 // Names of the unit's own entries are qualified, in one pass. Those that are described in another unit (LTO) stay as they are.
-void DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls) {
+bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls) {
   std::vector<uint64_t> entries;
   for (const Call& call : *calls) {
     if (call.function.unqualified != 0) entries.push_back(call.function.unqualified);
   }
-  if (entries.empty()) return;
+  if (entries.empty()) return true;
   Enclosing enclosing = EnclosingOf(unit, entries, deadline);
   // A function around it may be declared elsewhere: in a namespace, a class.
   std::vector<uint64_t> declarations;
@@ -233,6 +233,8 @@ void DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& dead
     }
   }
   for (auto& [entry, around] : EnclosingOf(unit, declarations, deadline)) enclosing.emplace(entry, std::move(around));
+  // Otherwise a function would have one name in this file and another in the next.
+  if (deadline.Passed()) return false;
   absl::flat_hash_map<uint64_t, StringId> names;
   for (Call& call : *calls) {
     const uint64_t entry = call.function.unqualified;
@@ -244,6 +246,7 @@ void DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& dead
     }
     call.function.name = place->second;
   }
+  return true;
 }
 
 DebugInfo::Enclosing DebugInfo::EnclosingOf(Unit* unit, std::vector<uint64_t> entries, const Deadline& deadline) {

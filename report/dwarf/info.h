@@ -99,7 +99,8 @@ class DebugInfo {
   bool ReadEntry(Unit* unit, uint64_t offset, Entry* entry);
   // `at`: where the entry is, 0: it only refers to another one.
   Function FunctionOf(Unit* unit, const Entry& entry, uint64_t at = 0);
-  void Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls);
+  // False: out of time, and no name has changed.
+  bool Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls);
   // By entry: the entries around it.
   using Enclosing = absl::flat_hash_map<uint64_t, std::vector<uint64_t>>;
   Enclosing EnclosingOf(Unit* unit, std::vector<uint64_t> entries, const Deadline& deadline);
