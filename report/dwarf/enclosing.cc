@@ -7,10 +7,10 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr uint64_t kPiece = 1 << 20;
-constexpr size_t kLargeEntry = 64 << 10;  // read ahead so that nearly no entry is cut in two
-constexpr size_t kLargestEntry = 64 << 20;
-constexpr size_t kDeepestNesting = 4096;
+constexpr uint64_t kSearchPiece = 1 << 20;
+constexpr size_t kSearchEntry = 64 << 10;  // read ahead so that nearly no entry is cut in two
+constexpr size_t kMaxSearchEntry = 64 << 20;
+constexpr size_t kMaxSearchDepth = 4096;
 
 class Search {
  public:
@@ -18,13 +18,13 @@ class Search {
 
   std::vector<std::vector<uint64_t>> Run(const Deadline& deadline) {
     const uint64_t end = unit_.header().end;
-    size_t want = kLargeEntry;
+    size_t want = kSearchEntry;
     for (uint64_t at = unit_.header().first_entry; at < end && !done_ && !deadline.Passed();) {
       const std::string_view window =
-          unit_.file()->info.Window(at, want, std::min(kPiece, end - at)).substr(0, end - at);
+          unit_.file()->info.Window(at, want, std::min(kSearchPiece, end - at)).substr(0, end - at);
       const uint64_t next = Pass(window, at, at + window.size() == end);
-      if (next == at && (window.size() < want || want >= kLargestEntry)) break;
-      want = next == at ? want * 8 : kLargeEntry;
+      if (next == at && (window.size() < want || want >= kMaxSearchEntry)) break;
+      want = next == at ? want * 8 : kSearchEntry;
       at = next;
     }
     return std::move(found_);
@@ -36,7 +36,7 @@ class Search {
     Cursor cursor(window);
     while (!cursor.AtEnd()) {
       const uint64_t entry = at + cursor.offset();
-      if (!is_last && entry != at && cursor.left() < kLargeEntry) return entry;
+      if (!is_last && entry != at && cursor.left() < kSearchEntry) return entry;
       Take(entry);
       if (done_) return entry;
       const uint64_t code = cursor.Uleb();
@@ -46,7 +46,7 @@ class Search {
         continue;
       }
       const Abbrev* abbrev = unit_.abbrevs().Find(code);
-      if (abbrev == nullptr || around_.size() >= kDeepestNesting) {
+      if (abbrev == nullptr || around_.size() >= kMaxSearchDepth) {
         done_ = true;
         return entry;
       }

@@ -14,7 +14,7 @@ bool IsIdentifier(char c) {
 }
 
 // Where the bracket at `open` is closed; npos where it is not.
-size_t CloseOf(std::string_view name, size_t open) {
+size_t ClosingOf(std::string_view name, size_t open) {
   int depth = 0;
   for (size_t i = open; i < name.size(); ++i) {
     if (name[i] == '(') ++depth;
@@ -41,7 +41,7 @@ std::string_view WithoutReturnType(std::string_view name) {
       is_operator = true;
       i += kOperator.size() - 1 + (rest.substr(kOperator.size()).starts_with("()") ? 2 : 0);
     } else if (c == '(' && (part.ends_with("decltype") || part.ends_with("decltype "))) {
-      i = std::min(CloseOf(name, i), name.size() - 1);
+      i = std::min(ClosingOf(name, i), name.size() - 1);
     } else if (c == '(' && begin == i && (rest.starts_with("(*") || rest.starts_with("(&"))) {
       begin = i + 2;  // the result is a pointer to a function
     } else if (c == '(') {
