@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostScriptBytes = 1 << 20, kMostArgumentBytes = 128 << 10;
+constexpr size_t kMaxAncestorScriptBytes = 1 << 20, kMostArgumentBytes = 128 << 10;
 constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "node", "lua"};
 
 bool Mentions(const std::string& text) {
@@ -52,7 +52,7 @@ bool ScriptMentions(int pid, const std::vector<std::string>& arguments) {
                                    [](const std::string& text) { return !text.starts_with("-"); });
   if (script == arguments.end()) return false;
   const std::string_view start = script->starts_with("/") ? "root" : "cwd/";
-  return Mentions(ReadWhole(fmt::format("/proc/{}/{}{}", pid, start, *script), kMostScriptBytes));
+  return Mentions(ReadWhole(fmt::format("/proc/{}/{}{}", pid, start, *script), kMaxAncestorScriptBytes));
 }
 
 // What the table of a profiled ancestor says; nothing: it has none that we may read.
