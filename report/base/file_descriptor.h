@@ -46,9 +46,9 @@ inline size_t PreadAll(int fd, char* to, size_t size, uint64_t offset) {
   return done;
 }
 
-// What a file holds whose size nobody says beforehand, as those of /proc: its first `most` bytes. "" where it cannot be read.
-inline std::string ReadWhole(const std::string& path, size_t most = SIZE_MAX) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+// Reads up to `most` bytes from the file's position on. For files that do not know their size, such as those of /proc. Returns ""
+// if the file cannot be read.
+inline std::string ReadWhole(const FileDescriptor& file, size_t most = SIZE_MAX) {
   std::string text;
   char buffer[16 << 10];
   while (text.size() < most) {
@@ -58,6 +58,9 @@ inline std::string ReadWhole(const std::string& path, size_t most = SIZE_MAX) {
     text.append(buffer, static_cast<size_t>(got));
   }
   return text;
+}
+inline std::string ReadWhole(const std::string& path, size_t most = SIZE_MAX) {
+  return ReadWhole(FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)), most);
 }
 
 }  // namespace holdfast

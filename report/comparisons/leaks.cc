@@ -119,7 +119,7 @@ class Finder {
           key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
     }
-    // A kind without a file of a later snapshot, of which other kinds have one, did not change until then.
+    // A kind without a file did not change if other kinds have one of a later snapshot.
     std::map<std::string, int64_t> newest;
     for (const auto* all : {&processes_, &threads_}) {
       for (const auto& [key, named] : *all)

@@ -150,7 +150,7 @@ class Course {
   }
 
  private:
-  // How late the centre of a rise has to be: at least `centre`, and by so many of its errors.
+  // The centre of a rise comes at least this late, and by at least this many of its standard errors.
   struct Strict {
     double centre = 0, errors = 0;
   };
@@ -450,7 +450,7 @@ class Course {
     return pace.steps >= kLeastRising || (pace.steps == 2 && dropped) ? GrowthClass::kSteps : GrowthClass::kGrowing;
   }
 
-  // Of each value and all later ones the lowest.
+  // The minimum of each value and all later ones.
   std::vector<double> Floors() const {
     std::vector<double> floors = series_.values;
     for (size_t i = n_ - 1; i > 0; --i) floors[i - 1] = std::min(floors[i - 1], floors[i]);

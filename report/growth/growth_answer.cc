@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr double kLittle = 0.01;  // of the memory in use: what rises undecidedly and is less does not matter
-constexpr double kMostly = 0.5;   // of a rise: whose it mostly is
+constexpr double kMostly = 0.5;   // a stack with this part of a rise is named for it
 constexpr double kAllOfIt = 0.9;
 // Level: no leak takes more than this part of what is in use, in a day, or in what was seen where every allocation is known.
 constexpr double kHarmless = 0.05, kHoursADay = 24;

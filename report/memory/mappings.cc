@@ -87,7 +87,7 @@ static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(pid_t pid, const char
     return absl::PermissionDeniedError(absl::StrCat(
         path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));
   }
-  std::vector<MemoryMapping> mappings = ParseMappings(ReadWholeOf(file));
+  std::vector<MemoryMapping> mappings = ParseMappings(ReadWhole(file));
   if (mappings.empty())
     return absl::NotFoundError(absl::StrCat(path, ": empty: the process has ended, or is no program"));
   return mappings;

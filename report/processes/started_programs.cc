@@ -276,7 +276,7 @@ class Finder {
         if (c == ' ' || c == '\t') continue;
         if (!words.empty() && !Simple(words, arguments, script, depth)) break;
         words.clear();
-        // What a redirection names is no command.
+        // The word after a redirection is a file, not a command.
         if (c == '<' || c == '>') words.emplace_back("<");
         continue;
       }

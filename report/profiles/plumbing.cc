@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/"
                                                     "/library/std/",  "/library/core/",  "/library/alloc/",
                                                     "/include/absl/", "/include/boost/", "/include/folly/"};
 
-// Outermost namespaces and crates. Rust's core and alloc are told from namespaces of C++ by IsRustsPath.
+// Outermost namespaces and crates. IsRustsPath tells Rust's core and alloc from C++ namespaces.
 constexpr std::array<std::string_view, 13> kPackages = {
     "std",         "__gnu_cxx",        "__cxxabiv1", "absl",      "boost",     "folly",  "tbb",
     "parking_lot", "parking_lot_core", "lock_api",   "hashbrown", "once_cell", "__rustc"};
@@ -264,7 +264,7 @@ bool IsInterpreter(std::string_view function, std::string_view object) {
 struct Plumbing::Funnel {
   FunnelHint hint = FunnelHint::kNone;
   bool is_candidate = false;
-  // Of one round.
+  // State of one round.
   bool is_refuted = false, is_containers = false;
   size_t last = 0;  // stack that was counted
   size_t stacks = 0, from_start = 0;

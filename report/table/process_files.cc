@@ -90,7 +90,7 @@ FileDescriptor OpenFor(uid_t user, const Request& request) {
     file = AsFile(LinkAt(folder.get(), "exe"));
   } else {
     file = FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.valid() && IsText(name)) file = AsFile(ReadWholeOf(file));
+    if (file.valid() && IsText(name)) file = AsFile(ReadWhole(file));
   }
   // The process may have executed a setuid program meanwhile.
   if (UserOfProcess(request.pid) != user) return FileDescriptor();
@@ -185,25 +185,13 @@ FileDescriptor OpenOfProcess(pid_t pid, const std::string& name) {
   return asked;
 }
 
-std::string ReadWholeOf(const FileDescriptor& file, size_t most) {
-  std::string text;
-  char buffer[16 << 10];
-  while (text.size() < most) {
-    const ssize_t got = read(file.get(), buffer, std::min(sizeof buffer, most - text.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(buffer, static_cast<size_t>(got));
-  }
-  return text;
-}
-
 std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most) {
-  return ReadWholeOf(OpenOfProcess(pid, name), most);
+  return ReadWhole(OpenOfProcess(pid, name), most);
 }
 
 std::string ExecutableOfProcess(pid_t pid) {
   const std::string path = LinkAt(AT_FDCWD, absl::StrCat("/proc/", pid, "/exe").c_str());
-  return path.empty() ? ReadWholeOf(AskReader(pid, "exe"), PATH_MAX) : path;
+  return path.empty() ? ReadWhole(AskReader(pid, "exe"), PATH_MAX) : path;
 }
 
 }  // namespace holdfast

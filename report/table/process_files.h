@@ -23,7 +23,6 @@ void KeepReaderAsRoot(uid_t user);
 
 // Opens a file for reading. `name`: "maps", "task/4712/syscall" … Invalid, with errno set, if the file is missing or may not be read.
 FileDescriptor OpenOfProcess(pid_t pid, const std::string& name);
-std::string ReadWholeOf(const FileDescriptor& file, size_t most = SIZE_MAX);
 // Reads at most `most` bytes; "" if the file cannot be read.
 std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most = SIZE_MAX);
 // The target of /proc/PID/exe; "" if the kernel does not show it.

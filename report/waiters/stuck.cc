@@ -223,7 +223,7 @@ class Stuck {
     return group.class_name.empty() ? what : fmt::format("{}, {}", what, group.class_name);
   }
 
-  // Of several locks that of the longest wait.
+  // Names the holder; if there are several locks, that of the lock with the longest wait.
   std::string HolderText(const Group& group) const {
     const std::string text = words_.HolderText(*group.longest);
     return group.locks == 1 || text.empty() || group.holders.size() < 2
