@@ -2,19 +2,20 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "fmt/format.h"
+#include "report/dwarf/unpacker.h"
 
 namespace holdfast::dwarf {
 namespace {
 
-constexpr size_t kInflateStep = 1 << 20;
+constexpr size_t kUnpackStep = 1 << 20;
 
 bool WriteAll(int fd, const char* from, size_t size) {
   while (size > 0) {
@@ -50,9 +51,11 @@ Section Section::InMemory(std::string bytes) {
   return section;
 }
 
-absl::StatusOr<Section> Section::Inflate(int fd, uint64_t offset, uint64_t packed_size, uint64_t size) {
-  // zlib makes at most 1032 bytes of one: a header that promises more lies.
-  if (size / 1100 > packed_size) return absl::DataLossError("a damaged compressed section");
+absl::StatusOr<Section> Section::Unpack(Compression method, int fd, uint64_t offset, uint64_t packed_size,
+                                        uint64_t size) {
+  // A header that promises more than the method can make of that many bytes lies.
+  const uint64_t most_of_one = method == Compression::kZlib ? 1100 : 100'000;
+  if (size / most_of_one > packed_size) return absl::DataLossError("a damaged compressed section");
   const bool in_memory = size <= kInMemory;
   FileDescriptor file;
   if (!in_memory) {
@@ -62,36 +65,36 @@ absl::StatusOr<Section> Section::Inflate(int fd, uint64_t offset, uint64_t packe
           fmt::format("no temporary file for a compressed section ({})", std::strerror(errno)));
     }
   }
+  const std::unique_ptr<Unpacker> unpacker = MakeUnpacker(method);
+  if (unpacker == nullptr) return absl::ResourceExhaustedError("no memory to unpack a compressed section");
   std::string memory;
-  z_stream stream = {};
-  if (inflateInit(&stream) != Z_OK) return absl::ResourceExhaustedError("no memory for zlib");
-  std::string packed(std::min<uint64_t>(packed_size, kInflateStep), '\0'), unpacked(kInflateStep, '\0');
+  std::string packed(std::min<uint64_t>(packed_size, kUnpackStep), '\0'), unpacked(kUnpackStep, '\0');
+  std::string_view rest;
   uint64_t read = 0, made = 0;
-  int result = Z_OK;
-  while (result == Z_OK && made <= size) {
-    if (stream.avail_in == 0 && read < packed_size) {
+  bool ended = false;
+  while (!ended && made <= size) {
+    if (rest.empty() && read < packed_size) {
       const size_t got =
           PreadAll(fd, packed.data(), std::min<uint64_t>(packed.size(), packed_size - read), offset + read);
       if (got == 0) break;
       read += got;
-      stream.next_in = reinterpret_cast<Bytef*>(packed.data());
-      stream.avail_in = static_cast<uInt>(got);
+      rest = std::string_view(packed).substr(0, got);
     }
-    stream.next_out = reinterpret_cast<Bytef*>(unpacked.data());
-    stream.avail_out = static_cast<uInt>(unpacked.size());
-    result = inflate(&stream, Z_NO_FLUSH);
-    const size_t step = unpacked.size() - stream.avail_out;
-    made += step;
+    const std::optional<Unpacker::Step> step = unpacker->Next(rest, &unpacked);
+    if (!step.has_value() || (step->taken == 0 && step->made == 0)) break;
+    rest.remove_prefix(step->taken);
+    made += step->made;
+    // Of zstd several frames may follow each other.
+    ended = step->ended && rest.empty() && read == packed_size;
     if (in_memory) {
-      memory.append(unpacked, 0, step);
-    } else if (!WriteAll(file.get(), unpacked.data(), step)) {
-      inflateEnd(&stream);
+      memory.append(unpacked, 0, step->made);
+    } else if (!WriteAll(file.get(), unpacked.data(), step->made)) {
       return absl::UnavailableError(
           fmt::format("a compressed section could not be unpacked ({})", std::strerror(errno)));
     }
+    if (step->ended && method == Compression::kZlib) ended = true;
   }
-  inflateEnd(&stream);
-  if (result != Z_STREAM_END || made != size) return absl::DataLossError("a damaged compressed section");
+  if (!ended || made != size) return absl::DataLossError("a damaged compressed section");
   if (in_memory) return InMemory(std::move(memory));
   auto kept = std::make_shared<FileDescriptor>(std::move(file));
   Section section = InFile(kept->get(), 0, size);

@@ -1,7 +1,7 @@
 // A section of an ELF file, read in the pieces that are asked for: of a debug file of 1 GB a few MB are ever in memory.
 //
 // Read with pread(2), never mapped: a mapped file that is cut short meanwhile is SIGBUS. A compressed section
-// (SHF_COMPRESSED with zlib, .zdebug_*) is unpacked once, into memory up to kInMemory, else into an unnamed file in
+// (SHF_COMPRESSED with zlib or zstd, .zdebug_*) is unpacked once, into memory up to kInMemory, else into an unnamed file in
 // $TMPDIR or /var/tmp.
 // One thread at a time. Reading past the end, or a failing disk, gives no bytes.
 #ifndef HOLDFAST_REPORT_DWARF_SECTION_H_
@@ -18,6 +18,8 @@
 
 namespace holdfast::dwarf {
 
+enum class Compression { kZlib, kZstd };
+
 class Section {
  public:
   static constexpr uint64_t kInMemory = 16 << 20;
@@ -31,8 +33,9 @@ class Section {
   // `fd` must stay open as long as the section is used.
   static Section InFile(int fd, uint64_t offset, uint64_t size);
   static Section InMemory(std::string bytes);
-  // Unpacks zlib data of `packed_size` bytes to `size`; fails when it is not that many.
-  static absl::StatusOr<Section> Inflate(int fd, uint64_t offset, uint64_t packed_size, uint64_t size);
+  // Unpacks `packed_size` bytes to `size`; fails when it is not that many.
+  static absl::StatusOr<Section> Unpack(Compression method, int fd, uint64_t offset, uint64_t packed_size,
+                                        uint64_t size);
 
   uint64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -17,7 +18,7 @@ namespace {
 
 class DebugFileReader {
  public:
-  DebugFileReader(DebugFile* file, uint64_t max_unpacked) : file_(*file), left_(max_unpacked) {}
+  explicit DebugFileReader(DebugFile* file) : file_(*file), left_(file->max_unpacked) {}
 
   absl::Status Read() {
     const std::unique_ptr<ElfFile> elf = ElfFile::Open(file_.fd.get());
@@ -28,59 +29,72 @@ class DebugFileReader {
       if (section.sh_type == SHT_SYMTAB) file_.has_symtab = true;
       if (section.sh_type == SHT_NOBITS || section.sh_size == 0 || section.sh_offset >= elf->size()) continue;
       section.sh_size = std::min<uint64_t>(section.sh_size, elf->size() - section.sh_offset);
-      if (absl::Status status = Take(elf->NameOf(section), section); !status.ok()) return status;
+      Take(elf->NameOf(section), section);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status UnpackAll() {
+    for (const DebugFile::Packed& packed : std::exchange(file_.packed, {})) {
+      auto section = Unpack(packed);
+      if (!section.ok()) {
+        file_.sections = {};
+        file_.packed.clear();
+        return section.status();
+      }
+      file_.sections.*packed.place = *std::move(section);
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Take(std::string_view name, const Elf64_Shdr& header) {
-    if (name == ".gnu_debuglink" || name == ".gnu_debugaltlink") {
-      TakeLink(name, header);
-      return absl::OkStatus();
-    }
+  void Take(std::string_view name, const Elf64_Shdr& header) {
+    if (name == ".gnu_debuglink" || name == ".gnu_debugaltlink") return TakeLink(name, header);
     if (name == ".debug_cu_index") {
       file_.sections.cu_index = dwarf::Section::InFile(file_.fd.get(), header.sh_offset, header.sh_size);
-      return absl::OkStatus();
+      return;
     }
     const bool zdebug = name.starts_with(".zdebug_");
-    if (!zdebug && !name.starts_with(".debug_")) return absl::OkStatus();
+    if (!zdebug && !name.starts_with(".debug_")) return;
     name.remove_prefix(zdebug ? 8 : 7);
     if (name.ends_with(".dwo")) name.remove_suffix(4);
-    dwarf::Sections& sections = file_.sections;
-    const std::pair<std::string_view, dwarf::Section*> known[] = {
-        {"info", &sections.info},         {"abbrev", &sections.abbrev},     {"str", &sections.str},
-        {"line_str", &sections.line_str}, {"line", &sections.line},         {"str_offsets", &sections.str_offsets},
-        {"ranges", &sections.ranges},     {"rnglists", &sections.rnglists}, {"addr", &sections.addr},
+    using Sections = dwarf::Sections;
+    static constexpr std::pair<std::string_view, dwarf::Section Sections::*> kKnown[] = {
+        {"info", &Sections::info},         {"abbrev", &Sections::abbrev},     {"str", &Sections::str},
+        {"line_str", &Sections::line_str}, {"line", &Sections::line},         {"str_offsets", &Sections::str_offsets},
+        {"ranges", &Sections::ranges},     {"rnglists", &Sections::rnglists}, {"addr", &Sections::addr},
     };
-    for (const auto& [known_name, place] : known) {
-      if (name != known_name || !place->empty()) continue;
-      auto section = zdebug || (header.sh_flags & SHF_COMPRESSED) != 0
-                         ? Unpack(header, zdebug)
-                         : dwarf::Section::InFile(file_.fd.get(), header.sh_offset, header.sh_size);
-      if (!section.ok()) return section.status();
-      *place = *std::move(section);
+    for (const auto& [known_name, place] : kKnown) {
+      if (name != known_name || !(file_.sections.*place).empty()) continue;
+      if (zdebug || (header.sh_flags & SHF_COMPRESSED) != 0) {
+        file_.packed.push_back({place, header.sh_offset, header.sh_size, zdebug});
+      } else {
+        file_.sections.*place = dwarf::Section::InFile(file_.fd.get(), header.sh_offset, header.sh_size);
+      }
     }
-    return absl::OkStatus();
   }
 
-  absl::StatusOr<dwarf::Section> Unpack(const Elf64_Shdr& header, bool zdebug) {
+  absl::StatusOr<dwarf::Section> Unpack(const DebugFile::Packed& packed) {
     // .zdebug_*: "ZLIB" and the size in 8 bytes, big-endian.
     unsigned char begin[sizeof(Elf64_Chdr)] = {};
-    const size_t header_size = zdebug ? 12 : sizeof(Elf64_Chdr);
-    if (header.sh_size < header_size ||
-        pread(file_.fd.get(), begin, header_size, static_cast<off_t>(header.sh_offset)) !=
-            static_cast<ssize_t>(header_size)) {
+    const size_t header_size = packed.zdebug ? 12 : sizeof(Elf64_Chdr);
+    if (packed.size < header_size || pread(file_.fd.get(), begin, header_size, static_cast<off_t>(packed.offset)) !=
+                                         static_cast<ssize_t>(header_size)) {
       return absl::DataLossError("a damaged compressed section");
     }
     uint64_t size = 0;
-    if (zdebug) {
+    auto method = dwarf::Compression::kZlib;
+    if (packed.zdebug) {
       for (int i = 4; i < 12; ++i) size = size << 8 | begin[i];
     } else {
       Elf64_Chdr compression;
       std::memcpy(&compression, begin, sizeof(compression));
-      if (compression.ch_type != ELFCOMPRESS_ZLIB) {
-        return absl::UnimplementedError("debug information that is compressed otherwise than with zlib");
+      constexpr uint32_t kZstd = 2;  // ELFCOMPRESS_ZSTD of glibc 2.37
+      if (compression.ch_type == kZstd) {
+        method = dwarf::Compression::kZstd;
+      } else if (compression.ch_type != ELFCOMPRESS_ZLIB) {
+        return absl::UnimplementedError(
+            fmt::format("debug information in compression {}, which is neither zlib nor zstd", compression.ch_type));
       }
       size = compression.ch_size;
     }
@@ -88,7 +102,7 @@ class DebugFileReader {
       return absl::ResourceExhaustedError(fmt::format("{} MiB of compressed debug information", size >> 20));
     }
     left_ -= size;
-    return dwarf::Section::Inflate(file_.fd.get(), header.sh_offset + header_size, header.sh_size - header_size, size);
+    return dwarf::Section::Unpack(method, file_.fd.get(), packed.offset + header_size, packed.size - header_size, size);
   }
 
   void TakeLink(std::string_view name, const Elf64_Shdr& header) {
@@ -117,13 +131,15 @@ class DebugFileReader {
 absl::StatusOr<std::shared_ptr<DebugFile>> OpenDebugFile(FileDescriptor fd, uint64_t max_unpacked) {
   auto file = std::make_shared<DebugFile>();
   file->fd = std::move(fd);
-  if (absl::Status status = DebugFileReader(file.get(), max_unpacked).Read(); !status.ok()) return status;
+  file->max_unpacked = max_unpacked;
+  if (absl::Status status = DebugFileReader(file.get()).Read(); !status.ok()) return status;
   return file;
 }
 
-std::shared_ptr<dwarf::Sections> SectionsOf(std::shared_ptr<DebugFile> file) {
+absl::StatusOr<std::shared_ptr<dwarf::Sections>> SectionsOf(std::shared_ptr<DebugFile> file) {
+  if (absl::Status status = DebugFileReader(file.get()).UnpackAll(); !status.ok()) return status;
   dwarf::Sections* sections = &file->sections;
-  return {std::move(file), sections};
+  return std::shared_ptr<dwarf::Sections>(std::move(file), sections);
 }
 
 std::optional<uint32_t> DebuglinkCrc(int fd) {

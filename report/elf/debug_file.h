@@ -8,10 +8,12 @@
 #ifndef HOLDFAST_REPORT_ELF_DEBUG_FILE_H_
 #define HOLDFAST_REPORT_ELF_DEBUG_FILE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "report/base/file_descriptor.h"
@@ -28,15 +30,31 @@ struct DebugFile {
   std::string altlink, altlink_build_id;  // a path; "" when there is none
   bool has_symtab = false;
 
-  bool has_lines() const { return !sections.info.empty() && !sections.abbrev.empty(); }
+  // Compressed sections are unpacked by SectionsOf alone: whoever wants the symbols does not pay for them.
+  struct Packed {
+    dwarf::Section dwarf::Sections::*place;
+    uint64_t offset, size;
+    bool zdebug;  // .zdebug_*, with a header of its own
+  };
+  std::vector<Packed> packed;
+  uint64_t max_unpacked = 0;
+
+  // Whether it has them; SectionsOf tells whether they can be read.
+  bool has_lines() const { return Has(&dwarf::Sections::info) && Has(&dwarf::Sections::abbrev); }
+
+ private:
+  bool Has(dwarf::Section dwarf::Sections::*place) const {
+    return !(sections.*place).empty() ||
+           std::any_of(packed.begin(), packed.end(), [&](const Packed& one) { return one.place == place; });
+  }
 };
 
-// Takes the descriptor of a regular file. Compressed sections are unpacked up to `max_unpacked` bytes in all; with more
-// it fails.
+// Takes the descriptor of a regular file. `max_unpacked`: how many bytes SectionsOf may unpack, in all.
 absl::StatusOr<std::shared_ptr<DebugFile>> OpenDebugFile(FileDescriptor fd, uint64_t max_unpacked);
 
-// The sections, which keep their file open.
-std::shared_ptr<dwarf::Sections> SectionsOf(std::shared_ptr<DebugFile> file);
+// The sections, which keep their file open. Unpacks those that are compressed; the error says why that failed. The
+// file's symbols can be had all the same.
+absl::StatusOr<std::shared_ptr<dwarf::Sections>> SectionsOf(std::shared_ptr<DebugFile> file);
 
 // The checksum that .gnu_debuglink has of a file; nullopt when it cannot be read.
 std::optional<uint32_t> DebuglinkCrc(int fd);

@@ -28,6 +28,21 @@ std::string ById(const std::string& root, const std::string& build_id, std::stri
   return absl::StrCat(root, "/.build-id/", build_id.substr(0, 2), "/", build_id.substr(2), std::string(suffix));
 }
 
+std::vector<std::string> BelowFirst(const std::string& root, std::vector<std::string> paths) {
+  if (root.empty()) return paths;
+  std::vector<std::string> below;
+  for (const std::string& path : paths) below.push_back(root + path);
+  below.insert(below.end(), paths.begin(), paths.end());
+  return below;
+}
+
+absl::Status TakeShared(std::shared_ptr<DebugFile> shared, DebugFile* file) {
+  auto sections = SectionsOf(std::move(shared));
+  if (!sections.ok()) return sections.status();
+  file->sections.alt = *std::move(sections);
+  return absl::OkStatus();
+}
+
 bool Helps(const DebugFile& file) { return file.has_lines() || file.has_symtab; }
 
 }  // namespace
@@ -57,7 +72,7 @@ absl::StatusOr<std::shared_ptr<DebugFile>> DebugFileFinder::OpenById(const std::
 }
 
 absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& path, const std::string& build_id,
-                                                             const DebugFile* binary) {
+                                                             const DebugFile* binary, const std::string& root) {
   const std::string folder = FolderOf(path), base = BaseOf(path);
   const std::string debuglink = binary != nullptr ? BaseOf(binary->debuglink) : "";
   std::optional<Found> names_only;
@@ -81,20 +96,20 @@ absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& 
 
   if (IsBuildId(build_id)) {
     std::vector<std::string> paths;
-    for (const std::string& root : options_.roots) paths.push_back(ById(root, build_id, ".debug"));
+    for (const std::string& one : options_.roots) paths.push_back(ById(one, build_id, ".debug"));
     if (!debuglink.empty()) {
       paths.push_back(folder + debuglink);
       paths.push_back(absl::StrCat(folder, ".debug/", debuglink));
-      for (const std::string& root : options_.roots) {
-        paths.push_back(absl::StrCat(root, folder, debuglink));
-        paths.push_back(absl::StrCat(root, "/", debuglink));
+      for (const std::string& one : options_.roots) {
+        paths.push_back(absl::StrCat(one, folder, debuglink));
+        paths.push_back(absl::StrCat(one, "/", debuglink));
       }
     }
-    for (const std::string& root : options_.roots) {
-      paths.insert(paths.end(), {root + path, absl::StrCat(root, "/", base), absl::StrCat(root, "/", base, ".debug"),
-                                 ById(root, build_id, "")});
+    for (const std::string& one : options_.roots) {
+      paths.insert(paths.end(), {one + path, absl::StrCat(one, "/", base), absl::StrCat(one, "/", base, ".debug"),
+                                 ById(one, build_id, "")});
     }
-    for (const std::string& candidate : paths) {
+    for (const std::string& candidate : BelowFirst(root, std::move(paths))) {
       if (take(OpenById(candidate, build_id), candidate)) return *std::move(taken);
     }
     for (const std::string& candidate : index_.Find(build_id)) {
@@ -113,8 +128,8 @@ absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& 
     }
   } else if (!debuglink.empty()) {
     std::vector<std::string> paths = {folder + debuglink, absl::StrCat(folder, ".debug/", debuglink)};
-    for (const std::string& root : options_.roots) paths.push_back(absl::StrCat(root, folder, debuglink));
-    for (const std::string& candidate : paths) {
+    for (const std::string& one : options_.roots) paths.push_back(absl::StrCat(one, folder, debuglink));
+    for (const std::string& candidate : BelowFirst(root, std::move(paths))) {
       auto file = Open(candidate);
       if (file.ok() && DebuglinkCrc((*file)->fd.get()) != binary->debuglink_crc) continue;
       if (take(std::move(file), candidate)) return *std::move(taken);
@@ -142,15 +157,13 @@ absl::Status DebugFileFinder::AddShared(DebugFile* file, const std::string& path
   for (const std::string& candidate : paths) {
     auto shared = OpenById(candidate, file->altlink_build_id);
     if (!shared.ok()) continue;
-    file->sections.alt = SectionsOf(*std::move(shared));
-    return absl::OkStatus();
+    return TakeShared(*std::move(shared), file);
   }
   if (options_.debuginfod && Debuginfod::IsAsked() && IsBuildId(file->altlink_build_id)) {
     if (auto fd = debuginfod_.FindDebugFile(file->altlink_build_id); fd.ok()) {
       auto shared = OpenDebugFile(*std::move(fd), options_.max_unpacked);
       if (shared.ok() && (*shared)->build_id == file->altlink_build_id) {
-        file->sections.alt = SectionsOf(*std::move(shared));
-        return absl::OkStatus();
+        return TakeShared(*std::move(shared), file);
       }
     }
   }
@@ -178,8 +191,13 @@ absl::StatusOr<std::shared_ptr<dwarf::Sections>> DebugFileFinder::OpenSplit(cons
       }
       continue;
     }
+    auto sections = SectionsOf(*std::move(file));
+    if (!sections.ok()) {
+      if (candidate == compiled) first = sections.status();
+      continue;
+    }
     split_path_ = candidate;
-    return split_ = SectionsOf(*std::move(file));
+    return split_ = *std::move(sections);
   }
   return first;
 }

@@ -42,8 +42,10 @@ class DebugFileFinder {
   explicit DebugFileFinder(Options options) : options_(std::move(options)), index_(options_.searched) {}
 
   // Another file than `path` itself, for the program that was loaded from there. `binary` is that program's file, null
-  // when it is not there any more. The file may have symbols and no lines.
-  absl::StatusOr<Found> Find(const std::string& path, const std::string& build_id, const DebugFile* binary);
+  // when it is not there any more. The file may have symbols and no lines. `root`: each path is tried below this folder
+  // first, "/proc/4242/root" for a program in a container.
+  absl::StatusOr<Found> Find(const std::string& path, const std::string& build_id, const DebugFile* binary,
+                             const std::string& root = "");
 
   // The shared file (dwz) that `file`, which lies at `path`, refers to; opens it into `file`. What is missing when not.
   absl::Status AddShared(DebugFile* file, const std::string& path);

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "report/export/written_files.h"
 #include "report/table/process_info.h"
 
@@ -19,17 +17,10 @@ namespace {
 // Files that are read at a time to see whose they are: a folder may hold thousands that must stay.
 constexpr size_t kMostRead = 64;
 
-// "host/4026531836/4242/1327410/0123456789abcdef", see docs/format.md.
 bool IsOfEndedProcess(std::string_view process, uint32_t pid) {
-  char host[256] = {};
-  const std::vector<std::string> parts = absl::StrSplit(std::string(process), '/');
-  if (parts.size() != 5 || gethostname(host, sizeof host - 1) != 0 || parts[0] != host) return false;
-  TableOwner owner;
-  if (!absl::SimpleAtoi(parts[1], &owner.pid_ns) || !absl::SimpleAtoi(parts[2], &owner.pid) ||
-      !absl::SimpleAtoi(parts[3], &owner.start_ticks) || owner.pid != pid) {
-    return false;
-  }
-  return owner.pid == 0 || LivenessOf(owner) == Liveness::kDead;  // 0: the sum of a program's processes
+  const std::optional<TableOwner> owner = OwnerOnThisHost(process);
+  if (!owner.has_value() || owner->pid != pid) return false;
+  return owner->pid == 0 || LivenessOf(*owner) == Liveness::kDead;  // 0: the sum of a program's processes
 }
 
 // Whether an exporter wrote it, under this name, for a process that has ended. A copy that somebody made under a name of his own

@@ -32,7 +32,7 @@ absl::Status CopyWhole(int from, int to) {
 // here is followed, only copied.
 struct ProcessExporter::HandedOver {
   struct OfKind {
-    bool written;
+    bool written, is_incomplete;
     uint64_t fingerprint;
   } kinds[kFileKinds];
   RunningProgram::MostByLibc most_by_libc;
@@ -56,6 +56,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     if (!file.valid()) return absl::ErrnoToStatus(errno, "memory");
     keep.push_back(file.get());
   }
+  // The child looks with that user's rights, which may see less.
+  LookAtModules();
+  if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
   const auto build = [&] {
     adopted_ = true;  // what lies in the folder is not for it to see
     const OutputFolder into =
@@ -67,7 +70,10 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
           return name;
         });
     if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
-    for (int i = 0; i < kFileKinds; ++i) handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+    for (int i = 0; i < kFileKinds; ++i) {
+      handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+      handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
+    }
     handed->most_by_libc = program_.most_by_libc();
     handed->keep = keep_;
     handed->next_account_ns = next_account_ns_;
@@ -98,7 +104,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     }
     name.seq = got->seq;
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
-    kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, user});
+    // A table that is read without our rights is left as it is: no file of its program is parsed with them.
+    const bool is_incomplete = !rights.has_value() && handed->kinds[i].is_incomplete;
+    kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, user, is_incomplete});
     written.push_back(*std::move(got));
     Thin(output, handed->keep, i);
   }

@@ -230,19 +230,48 @@ uint32_t OutputFolder::NextSeq(const std::string& program, uint32_t pid) const {
   return highest + 1;
 }
 
-absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
-  if (place_) return place_(name, write);
-  const std::string temporary = absl::StrCat(kTemporaryPrefix, writer_, ".", name.ToString(), kTemporarySuffix);
+std::string OutputFolder::TemporaryFor(const ProfileName& name) const {
+  return absl::StrCat(kTemporaryPrefix, writer_, ".", name.ToString(), kTemporarySuffix);
+}
+
+FileDescriptor OutputFolder::MakeTemporary(const std::string& temporary) const {
   // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
   FileDescriptor file(
       openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
   // What root writes belongs to whom the folder belongs to.
   struct stat info;
-  if (geteuid() == 0 && fstat(folder_.get(), &info) == 0 && info.st_uid != 0) {
+  if (file.valid() && geteuid() == 0 && fstat(folder_.get(), &info) == 0 && info.st_uid != 0) {
     [[maybe_unused]] const int given = fchown(file.get(), info.st_uid, info.st_gid);  // else it stays root's: no harm
   }
+  return file;
+}
+
+absl::Status OutputFolder::Replace(const ProfileName& name, const std::function<absl::Status(int)>& write) const {
+  const std::string file_name = name.ToString(), temporary = TemporaryFor(name);
+  const FileDescriptor file = MakeTemporary(temporary);
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
+  absl::Status status = write(file.get());
+  struct stat info;
+  if (status.ok() &&
+      (fstatat(folder_.get(), file_name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))) {
+    status = absl::NotFoundError("the file is gone");
+  }
+  if (status.ok()) {
+    const timespec times[2] = {info.st_atim, info.st_mtim};
+    futimens(file.get(), times);
+    if (renameat(folder_.get(), temporary.c_str(), folder_.get(), file_name.c_str()) == 0) return status;
+    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot name a file in ", path_));
+  }
+  unlinkat(folder_.get(), temporary.c_str(), 0);
+  return status;
+}
+
+absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::function<absl::Status(int)>& write) const {
+  if (place_) return place_(name, write);
+  const std::string temporary = TemporaryFor(name);
+  const FileDescriptor file = MakeTemporary(temporary);
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", path_));
   absl::Status status = write(file.get());
   if (status.ok()) {
     while (true) {

@@ -56,6 +56,8 @@ class OutputFolder {
   static OutputFolder Into(Place place);
 
   const std::string& path() const { return path_; }
+  // False of one that hands its profiles on.
+  bool has_files() const { return folder_.valid(); }
   const FileDescriptor& folder() const { return folder_; }
   FolderId id() const;
   // What all profiles in the folder take together.
@@ -85,6 +87,10 @@ class OutputFolder {
   // it got. On failure nothing is left behind.
   absl::StatusOr<ProfileName> Write(ProfileName name, const std::function<absl::Status(int)>& write) const;
 
+  // Writes a file of ours once more, in the place of what it holds: a reader sees the old or the new one. Keeps its time.
+  // NotFound: it is gone.
+  absl::Status Replace(const ProfileName& name, const std::function<absl::Status(int)>& write) const;
+
   void Remove(const ProfileName& name) const;
   // By which the file can be opened, wherever the folder has gone since.
   std::string PathOf(const ProfileName& name) const;
@@ -111,6 +117,9 @@ class OutputFolder {
   void Update(Listing* listing, const std::string& file) const;
   void Add(Listing* listing, const std::string& file) const;
   static void Forget(Listing* listing, const std::string& file);
+  // The name of a file of its own in the folder; invalid: errno says why.
+  FileDescriptor MakeTemporary(const std::string& temporary) const;
+  std::string TemporaryFor(const ProfileName& name) const;
 
   std::string path_;
   FileDescriptor folder_;

@@ -13,6 +13,7 @@
 #include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/pprof.h"
+#include "report/symbolize/earlier_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/table/process_info.h"
 
@@ -48,6 +49,8 @@ constexpr int64_t kShareOfAccounts = 100;
 // when somebody asks (holdfast memory PID).
 constexpr uint64_t kMostAccounted = 1 << 30;
 
+constexpr char kNamesLeftOut[] = "names left out: ";
+
 // Whether anything was freed since, or anything else is alive: ages alone are no news.
 uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   uint64_t hash = 0;
@@ -62,6 +65,20 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   for (const AliveInfo& info : snapshot.alive) alive += info.bytes;
   return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
 }
+
+// A symbolizer that takes the files of one process, meanwhile.
+class FilesOfProcess {
+ public:
+  FilesOfProcess(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
+    symbolizer_.UseFilesOf(files);
+  }
+  FilesOfProcess(const FilesOfProcess&) = delete;
+  FilesOfProcess& operator=(const FilesOfProcess&) = delete;
+  ~FilesOfProcess() { symbolizer_.UseFilesOf(nullptr); }
+
+ private:
+  ModuleSymbolizer& symbolizer_;
+};
 
 // Rows come in any order.
 uint64_t FingerprintOfResident(const Snapshot& snapshot) {
@@ -241,6 +258,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
                                                                 const SnapshotOccasion& occasion) {
   Snapshot* const snapshot = &taken;
   const bool is_last = occasion.is_last || snapshot->exit_request != 0;
+  LookAtModules();
+  const FilesOfProcess held(&symbolizer, &modules_.files());
   snapshot->reasons = occasion.reasons;
   if (!occasion.lean) LookAtWaits(table_, snapshot);
   KeepPeak(snapshot);
@@ -282,13 +301,16 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
       state.fingerprint = fingerprint;
       continue;
     }
+    bool is_complete = !occasion.lean;
     if (occasion.lean) {
       Symbolize(&profile, symbolizer, {.lines = false, .files = false});
-      profile.AddComment("names left out: little memory was left; holdfast symbolize adds them");
+      profile.AddComment(absl::StrCat(kNamesLeftOut, "little memory was left; holdfast symbolize adds them"));
     } else {
-      Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+      const SymbolizeReport report = Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+      is_complete = report.in_time;
+      if (!report.no_names.empty() && output.has_files()) TakeEarlierNames(output, state, &profile);
     }
-    if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile);
+    if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile, &modules_.files());
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (state.unchanged > 0) profile.AddComment(absl::StrCat("unchanged snapshots: ", state.unchanged));
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
@@ -304,14 +326,57 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
     name.seq = got->seq;
     if (!occasion.lean) state.fingerprint = fingerprint;
     state.unchanged = 0;
-    state.files.push_back({*got, snapshot->wall_ns, {}});
+    state.files.push_back({*got, snapshot->wall_ns, {}, geteuid(), !is_complete});
     written.push_back(*std::move(got));
     Thin(output, snapshot->keep, i);
   }
   if (!written.empty()) Shrink(output, geteuid());
+  if (!occasion.lean) modules_.LetGoOfUnloaded(snapshot->modules);
   // A wait that goes on lasts until its process is gone.
   if (snapshot->exit_request != 0 && snapshot->ongoing.empty()) exported_records_ = snapshot->records_hash;
   return written;
+}
+
+bool ProcessExporter::HasIncompleteFiles() const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) {
+    return std::any_of(kind.files.begin(), kind.files.end(), [](const Written& file) { return file.is_incomplete; });
+  });
+}
+
+void ProcessExporter::FilesAreCompleted() {
+  for (Kind& kind : kinds_) {
+    for (Written& file : kind.files) file.is_incomplete = false;
+  }
+}
+
+void ProcessExporter::CompleteFiles(const OutputFolder& output, ModuleSymbolizer& symbolizer) {
+  std::vector<const Written*> files;
+  for (const Kind& kind : kinds_) {
+    for (const Written& file : kind.files) {
+      if (file.is_incomplete) files.push_back(&file);
+    }
+  }
+  std::stable_sort(files.begin(), files.end(),
+                   [](const Written* a, const Written* b) { return a->time_ns > b->time_ns; });
+  const FilesOfProcess held(&symbolizer, &modules_.files());
+  for (const Written* file : files) {
+    absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(file->name));
+    if (!profile.ok()) continue;  // removed meanwhile
+    std::erase_if(profile->comments,
+                  [&](StringId comment) { return profile->strings[comment].starts_with(kNamesLeftOut); });
+    // A deadline all the same: without one, stacks are completed by debug information, unlike those of other snapshots.
+    Symbolize(&*profile, symbolizer, {.deadline = Deadline::In(std::chrono::hours(1)), .perf_map = true});
+    // A failure leaves the file as it is.
+    (void)output.Replace(file->name, [&](int fd) { return WritePprof(*profile, fd); });
+  }
+}
+
+// What the last file of this kind had names for, before the module's file went away.
+void ProcessExporter::TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile) {
+  if (kind.files.empty()) return;
+  const absl::StatusOr<Profile> earlier = ReadPprofFile(output.PathOf(kind.files.back().name));
+  if (earlier.ok() && earlier->CommentValue("process") == profile->CommentValue("process"))
+    TakeNamesFrom(*earlier, profile);
 }
 
 bool ProcessExporter::HasNewsSinceItsEnd() const {
@@ -325,6 +390,8 @@ bool ProcessExporter::has_files() const {
 absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared) {
   absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
+  LookAtModules();
+  const FilesOfProcess held(&symbolizer, &modules_.files());
   LookAtWaits(table_, &*snapshot);
   KeepPeak(&*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);

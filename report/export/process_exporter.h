@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "report/base/time_budget.h"
 #include "report/export/ended_files.h"
+#include "report/export/loaded_modules.h"
 #include "report/export/output_folder.h"
 #include "report/export/profile_builder.h"
 #include "report/export/program_files.h"
@@ -69,6 +71,12 @@ class ProcessExporter {
   // Of a process that has ended, and of which no file was written: adds its only profiles to those of its program.
   absl::Status Share(const OutputFolder& output, ModuleSymbolizer& symbolizer, ProgramFiles* shared);
   bool has_files() const;
+  // Whether it wrote files without all their names and lines, for want of time or memory.
+  bool HasIncompleteFiles() const;
+  // Adds what they lack, however long that takes: for a child of the exporter. The newest file first.
+  void CompleteFiles(const OutputFolder& output, ModuleSymbolizer& symbolizer);
+  // That was tried: the files stay as they are.
+  void FilesAreCompleted();
   // Whether its records differ from those of the last export, at its orderly end: most programs do nothing behind that.
   bool HasNewsSinceItsEnd() const;
   // Told in the next file: a snapshot that was due was not made, for want of memory.
@@ -77,6 +85,10 @@ class ProcessExporter {
   PeakWatch& peak() { return peak_; }
   // What also may go where the folder is full, of processes that have ended.
   void set_ended(EndedFiles* ended) { ended_ = ended; }
+  // Holds the files of its modules open, together with those of other processes.
+  void set_open_files(std::shared_ptr<OpenFiles> open) { open_files_ = std::move(open); }
+  // Opens the files of the modules that are new in the table. False: none is.
+  bool LookAtModules() { return modules_.Look(table_, open_files_.get()); }
   // The process has ended, and no more files come: all of its may go when others need the room.
   void HandOver(EndedFiles* ended) const;
 
@@ -99,6 +111,7 @@ class ProcessExporter {
     int64_t time_ns = 0;
     std::vector<int64_t> totals;  // of each metric; only of files that were adopted
     uid_t user = geteuid();       // who the program was when this was read
+    bool is_incomplete = false;   // there was no time, or no memory, for all names and lines
   };
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows that the last file was made of
@@ -112,6 +125,7 @@ class ProcessExporter {
   static bool WasWrittenBefore(const Kind& kind, const Profile& profile);
   // Whether the last file of this kind holds a state in which more was in use.
   static bool WasHigherBefore(const Kind& kind, const Profile& profile);
+  static void TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile);
   void KeepPeak(Snapshot* snapshot);
   // The account of resident memory, where it is cheap enough by now.
   void AddAccount(const Snapshot& snapshot, Profile* profile);
@@ -131,6 +145,8 @@ class ProcessExporter {
   uint64_t tables_max_disk_bytes_ = 0;  // as the table has it
   uint32_t keep_ = 0;
   EndedFiles* ended_ = nullptr;
+  std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();
+  LoadedModules modules_;
 };
 
 }  // namespace holdfast

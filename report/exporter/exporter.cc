@@ -1,6 +1,10 @@
 #include "report/exporter/exporter.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +38,12 @@ constexpr int64_t kGrace = 200 * kMs;  // without a table before the exporter en
 // For reading a table with another user's rights, that may be stopped by that user.
 constexpr int64_t kSlow = 5 * kSecond;
 constexpr int kMostSlow = 3;
+// For names that were not ready: how long a table stays for them, and what a child may take.
+constexpr int64_t kMostCompleteWait = 3 * kSecond;
+constexpr rlim_t kMostCompleteSeconds = 120;
+constexpr size_t kMostToComplete = 16;  // processes that have ended
+constexpr uint64_t kMostUnpackedForNames = 1 << 30;
+constexpr int64_t kShareOfCompleting = 20;
 constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
 
 class Exporter {
@@ -69,6 +79,7 @@ class Exporter {
       pusher_->Tend(now);
       command_->Tend(now);
       WriteShared();
+      CompleteNames();
       tables_.DropFinished();
       if (tables_.MayHaveWork()) idle_since = NowNs();
       if (NowNs() - idle_since >= kGrace) {
@@ -142,6 +153,7 @@ class Exporter {
   // `shares`: into the sum of its program. It has ended, and left no file of its own.
   // `wrote`: whether there was anything new.
   bool Export(ServedTable& served, bool shares = false, const SnapshotOccasion& occasion = {}, bool* wrote = nullptr) {
+    if (IsNoted(tables_.folder(), served.reader)) return true;  // it shows our own profiles
     if (!HasOutput()) return false;
     const auto rights = served.table().ReadWith();
     if (rights.has_value() && !MayServe(served, rights->user)) return false;
@@ -210,9 +222,11 @@ class Exporter {
 
   void Attend(ServedTable& served, int64_t now) {
     const TableFile& table = served.table();
-    if (served.shared) return;
+    if (served.shared || served.is_ended) return;
     if (served.HasEnded()) served.gone = true;
     if (served.gone) return Finish(served);
+    // At first sight: its files may be replaced or gone by the next snapshot.
+    if (served.exporter.LookAtModules() && last_work_ == 0) last_work_ = NowNs();
     if (now >= served.next_beat) {
       table.SetBeat(++served.beat);
       served.next_beat = now + served.BeatPeriod();
@@ -301,13 +315,71 @@ class Exporter {
     if ((!shares && !served.exporter.HasNewsSinceItsEnd()) ||
         Export(served, shares, {.reasons = {}, .is_last = true})) {
       if ((served.shared = shares)) return;
-      tables_.RemoveTable(served);
-      served.finished = true;
-      served.exporter.HandOver(&ended_);
+      served.is_ended = true;
+      served.ended_ns = NowNs();
     } else if (!served.finished && ++served.failures >= kMostFailures) {
       served.finished = true;  // the table stays, for `holdfast collect`
       left_[served.user].Add(tables_.folder(), served.table().name(), served.table().bytes());
     }
+  }
+
+  void Leave(ServedTable& served) {
+    tables_.RemoveTable(served);
+    served.finished = true;
+    served.exporter.HandOver(&ended_);
+  }
+
+  // Adds names and lines that were not ready when files were written, in a child: one process after the other. Whoever waits
+  // for the end of a program waits for them a moment, as its table is there until then.
+  void CompleteNames() {
+    if (completing_ != nullptr) LookAtCompleting();
+    size_t waiting = 0;
+    for (const auto& served : tables_.all()) {
+      if (served->finished || served->is_completing) continue;
+      if (!served->exporter.HasIncompleteFiles()) {
+        if (served->is_ended) Leave(*served);
+        continue;
+      }
+      if (served->is_ended) {
+        if (NowNs() - served->ended_ns > kMostCompleteWait) tables_.RemoveTable(*served);
+        if (++waiting > kMostToComplete) Leave(*served);  // of a build's thousands
+      }
+      if (completing_ != nullptr || (!served->is_ended && NowNs() < served->complete_again_ns)) continue;
+      if (!BeginCompleting(*served)) served->exporter.FilesAreCompleted();
+    }
+  }
+
+  bool BeginCompleting(ServedTable& served) {
+    if (!HasOutput() || !HasRoomFor(served.table())) return false;
+    const pid_t child = fork();
+    if (child < 0) return false;
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const rlimit most = {kMostCompleteSeconds, kMostCompleteSeconds};
+      setrlimit(RLIMIT_CPU, &most);
+      SetBadness(kBadnessAtWork);
+      ModuleSymbolizer symbolizer(DebugFileFinder::Options{.max_unpacked = kMostUnpackedForNames});
+      served.exporter.CompleteFiles(*output_, symbolizer);
+      _exit(0);
+    }
+    // What is written meanwhile is another child's.
+    served.exporter.FilesAreCompleted();
+    completing_ = &served;
+    served.is_completing = true;
+    completing_child_ = child;
+    completing_since_ = NowNs();
+    return true;
+  }
+
+  void LookAtCompleting() {
+    if (waitpid(completing_child_, nullptr, WNOHANG) == 0) {
+      if (completing_->is_ended && NowNs() - completing_->ended_ns > kMostCompleteWait)
+        tables_.RemoveTable(*completing_);
+      return;
+    }
+    // Of a program that runs on, a small part of a core.
+    completing_->complete_again_ns = NowNs() + kShareOfCompleting * (NowNs() - completing_since_);
+    std::exchange(completing_, nullptr)->is_completing = false;
   }
 
   const ExporterOptions& options_;
@@ -317,7 +389,10 @@ class Exporter {
   EndedFiles ended_;
   ServedTables tables_;
   std::unique_ptr<ModuleSymbolizer> symbolizer_;  // null: at rest
-  int64_t last_work_ = 1;  // 0: nothing since it last rested. At first there is its own start to let go of
+  int64_t last_work_ = 1;              // 0: nothing since it last rested. At first there is its own start to let go of
+  ServedTable* completing_ = nullptr;  // a child completes its names
+  pid_t completing_child_ = 0;
+  int64_t completing_since_ = 0;
   bool memory_is_limited_ = false, knows_room_ = false;
   ProgramFiles shared_;
   int64_t next_shared_ = 0;

@@ -146,8 +146,10 @@ void ServedTables::Add(TableFile table, uid_t user) {
   auto served = std::make_unique<ServedTable>(ProcessExporter(std::move(table), options_.max_disk_bytes), user);
   const TableFile& added = served->table();
   served->exporter.set_ended(ended_);
+  served->exporter.set_open_files(open_files_);
   const auto pid = FindProcess(added.owner());
   if (pid.has_value()) served->process = holdfast::OpenProcess(added.owner(), *pid);
+  if (pid.has_value()) served->reader = ReaderOf(*pid);
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
@@ -177,7 +179,7 @@ void ServedTables::LookAtProcesses() {
 }
 
 void ServedTables::DropFinished() {
-  std::erase_if(served_, [](const auto& served) { return served->finished; });
+  std::erase_if(served_, [](const auto& served) { return served->finished && !served->is_completing; });
   std::erase_if(became_others_, HasProcessEnded);
 }
 

@@ -24,6 +24,7 @@
 #include "report/exporter/served_users.h"
 #include "report/table/process_info.h"
 #include "report/table/table_folder.h"
+#include "report/table/tool_readers.h"
 #include "report/triggers/limit_watch.h"
 #include "report/triggers/trigger_watch.h"
 
@@ -52,8 +53,13 @@ struct ServedTable {
   bool shared = false;    // in the sum of its program, which is still to be written
   bool gone = false;      // its process ended or runs another image
   bool finished = false;  // nothing more to do
-  bool is_new = true;     // nobody has looked whether it wants to be pushed
-  uid_t user;             // whose table it is
+  bool is_ended = false;  // its last profiles are written; only names may still be missing
+  int64_t ended_ns = 0;
+  bool is_completing = false;     // a child adds names to its files
+  ReaderOfPipe reader;            // of the tool's output, perhaps
+  int64_t complete_again_ns = 0;  // not before, as completing names takes long
+  bool is_new = true;             // nobody has looked whether it wants to be pushed
+  uid_t user;                     // whose table it is
   bool became_another = false;
   TriggerWatch triggers{"", std::nullopt};
   std::shared_ptr<LimitedGroup> group;  // of memory; null: not to be seen
@@ -116,6 +122,7 @@ class ServedTables {
   EndedFiles* ended_;
   FileDescriptor events_;  // inotify; invalid: nothing tells
   FileDescriptor parent_;
+  const std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();  // of all modules
   LimitWatch limits_;
   int64_t next_limit_ns_ = 0;
   ServedUsers users_;

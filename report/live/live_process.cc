@@ -20,12 +20,23 @@ constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 
 }  // namespace
 
+const LoadedFiles& Names::FilesOf(const Snapshot& snapshot) {
+  constexpr size_t kMostProcesses = 256;
+  if (modules_.size() >= kMostProcesses) modules_.clear();
+  LoadedModules& modules = modules_[ProcessId(snapshot.process)];
+  modules.Look(snapshot, &open_files_);
+  return modules.files();
+}
+
 bool Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
   const std::lock_guard lock(mutex_);
   const Deadline deadline = Deadline::In(kLiveLinesTime);
+  const LoadedFiles& files = FilesOf(snapshot);
+  symbolizer_.UseFilesOf(&files);
   Symbolize(profile, symbolizer_, {.deadline = deadline, .perf_map = true});
+  symbolizer_.UseFilesOf(nullptr);
   const bool whole = !deadline.Passed();
-  if (IsLockKind(kind)) WriteLockNames(snapshot, profile);
+  if (IsLockKind(kind)) WriteLockNames(snapshot, profile, &files);
   return whole;
 }
 
@@ -45,7 +56,9 @@ std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<u
   }
   {
     const std::lock_guard lock(mutex_);
+    symbolizer_.UseFilesOf(&FilesOf(snapshot));
     Symbolize(&profile, symbolizer_, {.lines = false, .perf_map = true});
+    symbolizer_.UseFilesOf(nullptr);
   }
   std::vector<std::string> names;
   for (const Profile::Location& location : profile.locations) {

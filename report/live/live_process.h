@@ -2,12 +2,14 @@
 #ifndef HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
 #define HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "report/base/time_budget.h"
+#include "report/export/loaded_modules.h"
 #include "report/pprof/profile.h"
 #include "report/processes/find_tables.h"
 #include "report/symbolize/module_symbolizer.h"
@@ -27,7 +29,12 @@ class Names {
   std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
 
  private:
-  std::mutex mutex_;  // guards symbolizer_
+  // Of the process of a snapshot.
+  const LoadedFiles& FilesOf(const Snapshot& snapshot);
+
+  std::mutex mutex_;  // guards all below
+  OpenFiles open_files_;
+  std::map<std::string, LoadedModules> modules_;  // by process
   ModuleSymbolizer symbolizer_;
 };
 

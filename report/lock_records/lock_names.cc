@@ -1,5 +1,7 @@
 #include "report/lock_records/lock_names.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -79,6 +81,12 @@ void FindMembersOf(dwarf::Sections* sections, const Deadline& deadline, std::vec
   }
 }
 
+void FindMembersIn(std::shared_ptr<DebugFile> file, const Deadline& deadline, std::vector<WantedName>* wanted) {
+  if (!file->has_lines()) return;
+  if (const auto sections = SectionsOf(std::move(file)); sections.ok())
+    FindMembersOf(sections->get(), deadline, wanted);
+}
+
 // Only where the file has this build id.
 bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
@@ -87,26 +95,35 @@ bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wan
   return true;
 }
 
+// The file that is held open, else the one at the path.
+absl::StatusOr<FileDescriptor> OpenModule(const std::string& path, std::string_view build_id,
+                                          const LoadedFiles* files) {
+  const auto held = files != nullptr ? files->Find(path, build_id) : nullptr;
+  FileDescriptor again(held != nullptr ? fcntl(held->program.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  if (again.valid()) return again;
+  return OpenRegular(path);
+}
+
 // Only a regular file: the path comes from a table that anyone of the same user may have written.
-void FindNamesAt(const std::string& path, std::string_view build_id, const Deadline& deadline,
+void FindNamesAt(const std::string& path, std::string_view build_id, const LoadedFiles* files, const Deadline& deadline,
                  std::vector<WantedName>* wanted) {
   if (!path.starts_with('/')) return;
-  auto fd = OpenRegular(path);
+  auto fd = OpenModule(path, build_id, files);
   if (!fd.ok() || !FindNamesIn(fd->get(), build_id, wanted)) return;
-  const auto file = OpenDebugFile(*std::move(fd), kMostUnpacked);
-  if (file.ok() && (*file)->has_lines()) FindMembersOf(&(*file)->sections, deadline, wanted);
+  auto file = OpenDebugFile(*std::move(fd), kMostUnpacked);
+  if (file.ok()) FindMembersIn(*std::move(file), deadline, wanted);
 }
 
 // Where the file itself has debug information.
 std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profile::Mapping& mapping,
-                                             uint64_t most_unpacked) {
+                                             const LoadedFiles* files, uint64_t most_unpacked) {
   const std::string path(profile.strings[mapping.file]);
   if (!path.starts_with('/')) return nullptr;
-  auto fd = OpenRegular(path);
+  auto fd = OpenModule(path, profile.strings[mapping.build_id], files);
   if (!fd.ok()) return nullptr;
   auto file = OpenDebugFile(*std::move(fd), most_unpacked);
   if (!file.ok() || !(*file)->has_lines() || (*file)->build_id != profile.strings[mapping.build_id]) return nullptr;
-  return SectionsOf(*std::move(file));
+  return SectionsOf(*std::move(file)).value_or(nullptr);
 }
 
 std::string LastingName(const WantedName& one, std::string_view path, const ObjectNames& object_names) {
@@ -147,7 +164,7 @@ std::optional<UnnamedLock> UnnamedLockIn(std::string_view comment) {
 
 }  // namespace
 
-void WriteLockNames(const Snapshot& snapshot, Profile* profile) {
+void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFiles* files) {
   const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
   const ObjectNames object_names(*profile);
   std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
@@ -160,14 +177,15 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile) {
     }
   }
   for (auto& [module, wanted] : by_module) {
-    FindNamesAt(module->path, module->build_id, Deadline::In(kMembersTime), &wanted);
+    FindNamesAt(std::string(WithoutDeletedMark(module->path)), module->build_id, files, Deadline::In(kMembersTime),
+                &wanted);
     if (!module->path.starts_with('/')) continue;
     for (const WantedName& one : wanted) {
       profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path, object_names)));
     }
   }
   NameMembersOfBlocks(
-      profile, [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, kMostUnpacked); },
+      profile, [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, files, kMostUnpacked); },
       Deadline::In(kMembersTime));
 }
 
@@ -193,11 +211,11 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
         })) {
       continue;
     }
-    FindNamesAt(path, build_id, Deadline::Never(), &wanted);
+    FindNamesAt(path, build_id, nullptr, Deadline::Never(), &wanted);
     if (HasNameless(wanted) && !build_id.empty()) {
       if (const auto found = files.Find(path, build_id, nullptr); found.ok()) {
         FindNamesIn(found->file->fd.get(), build_id, &wanted);
-        FindMembersOf(&found->file->sections, Deadline::Never(), &wanted);
+        FindMembersIn(found->file, Deadline::Never(), &wanted);
       }
     }
     for (const WantedName& one : wanted) {
@@ -212,11 +230,11 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
 
 void CompleteBlockNames(Profile* profile, DebugFileFinder& files) {
   const auto open = [&](const Profile::Mapping& mapping) -> std::shared_ptr<dwarf::Sections> {
-    if (auto own = OwnSections(*profile, mapping, files.max_unpacked()); own != nullptr) return own;
+    if (auto own = OwnSections(*profile, mapping, nullptr, files.max_unpacked()); own != nullptr) return own;
     const std::string path(profile->strings[mapping.file]), build_id(profile->strings[mapping.build_id]);
     if (build_id.empty()) return nullptr;
     auto found = files.Find(path, build_id, nullptr);
-    return found.ok() && found->file->has_lines() ? SectionsOf(std::move(found->file)) : nullptr;
+    return found.ok() && found->file->has_lines() ? SectionsOf(std::move(found->file)).value_or(nullptr) : nullptr;
   };
   NameMembersOfBlocks(profile, open, Deadline::Never());
 }

@@ -8,14 +8,16 @@
 #define HOLDFAST_REPORT_LOCK_RECORDS_LOCK_NAMES_H_
 
 #include "report/elf/debug_file_finder.h"
+#include "report/elf/loaded_files.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 
 namespace holdfast {
 
 // What the exporter writes. Reads the symbols of data from the files of the modules that hold locks; one file at a time,
-// each looked at once; members where the file itself has debug information, as far as there is time. Of a file that is not there, or is another than the program had loaded, only addresses are known.
-void WriteLockNames(const Snapshot& snapshot, Profile* profile);
+// each looked at once; members where the file itself has debug information, if there is time. Of a file that is not there, or is another
+// than the program had loaded, only addresses are known. `files`: those of the process that are held open.
+void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFiles* files = nullptr);
 
 // What `holdfast symbolize` adds: names for addresses in files, also from debug files, with members.
 void CompleteLockNames(Profile* profile, DebugFileFinder& files);

@@ -14,6 +14,7 @@
 #include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/base/say.h"
+#include "report/elf/debug_file_finder.h"
 #include "report/pprof/object_names.h"
 
 namespace holdfast {
@@ -40,11 +41,14 @@ std::string Listed(std::vector<std::string> names) {
   return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
+// A debug file that has the names and can be read: to advise another would bring no name.
 bool HasDebugFile(const std::string& build_id, const std::string& root) {
   if (build_id.size() < 4) return false;
-  const std::string path =
-      fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2));
-  return access(path.c_str(), R_OK) == 0;
+  auto fd = OpenRegular(
+      fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2)));
+  if (!fd.ok()) return false;
+  const auto file = OpenDebugFile(*std::move(fd), 0);
+  return file.ok() && (*file)->build_id == build_id && ((*file)->has_symtab || (*file)->has_lines());
 }
 
 // Of one object: the ways to its names that are open.
@@ -82,11 +86,12 @@ Ways WaysTo(const UnnamedCode::Object& object, const std::string& root) {
 // "apt install x-dbgsym (or export DEBUGINFOD_URLS=…); then holdfast symbolize FILES"
 std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::vector<std::string>& files,
                     const std::string& root) {
-  std::vector<std::string> packages, own;
+  std::vector<std::string> packages, own, unread;
   bool can_be_fetched = false;
   for (const UnnamedCode::Object& object : objects) {
     const Ways ways = WaysTo(object, root);
     can_be_fetched = can_be_fetched || ways.can_be_fetched;
+    if (!object.unread.empty()) unread.push_back(object.unread);
     if (!ways.package.empty()) {
       const std::string package = ways.package + "-dbgsym";
       if (std::find(packages.begin(), packages.end(), package) == packages.end()) packages.push_back(package);
@@ -103,6 +108,10 @@ std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::
                                      : fmt::format("apt install {} (or export {})", fmt::join(packages, " "), server));
   } else if (!packages.empty() && !asked) {
     steps.push_back(fmt::format("apt install {}", fmt::join(packages, " ")));
+  }
+  // It was tried, and would fail again.
+  if (!unread.empty()) {
+    steps.push_back(fmt::format("replace what could not be read ({})", fmt::join(unread, "; ")));
   }
   std::string command = "holdfast symbolize";
   if (!own.empty()) command += " --debug-dir DIR";
@@ -174,33 +183,36 @@ std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& f
   return text;
 }
 
-std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,
-                           const std::vector<std::string>& files, std::string_view said, const std::string& root) {
+std::string HowToNameLocks(const std::vector<NamesOfLocks>& processes, const std::vector<std::string>& files,
+                           std::string_view said, const std::string& root) {
   std::vector<UnnamedCode::Object> objects;
-  const ObjectNames object_names(profile);
-  size_t in_files = 0, elsewhere = 0;
-  for (const std::string& lock : locks) {
-    if (lock.starts_with("0x")) ++elsewhere;
-    if (lock.starts_with("0x") || !IsNameless(lock)) continue;
-    const std::string_view file = std::string_view(lock).substr(0, lock.rfind("!0x"));
-    for (const Profile::Mapping& mapping : profile.mappings) {
-      const std::string_view path = profile.strings[mapping.file];
-      const std::string_view called = object_names.Of(path);
-      if (called != file && BaseName(path) != file) continue;
-      ++in_files;
-      if (std::none_of(objects.begin(), objects.end(), [&](const auto& object) { return object.path == path; })) {
-        objects.push_back({std::string(path), std::string(profile.strings[mapping.build_id]), 0, std::string(called)});
+  size_t all = 0, in_files = 0, elsewhere = 0;
+  for (const auto& [profile, locks] : processes) {
+    const ObjectNames object_names(*profile);
+    all += locks.size();
+    for (const std::string& lock : locks) {
+      if (lock.starts_with("0x")) ++elsewhere;
+      if (lock.starts_with("0x") || !IsNameless(lock)) continue;
+      const std::string_view file = std::string_view(lock).substr(0, lock.rfind("!0x"));
+      for (const Profile::Mapping& mapping : profile->mappings) {
+        const std::string_view path = profile->strings[mapping.file];
+        const std::string_view called = object_names.Of(path);
+        if (called != file && BaseName(path) != file) continue;
+        ++in_files;
+        if (std::none_of(objects.begin(), objects.end(), [&](const auto& object) { return object.path == path; })) {
+          objects.push_back(
+              {std::string(path), std::string(profile->strings[mapping.build_id]), 0, std::string(called)});
+        }
+        break;
       }
-      break;
     }
   }
   // As of code: one here and there is no loss.
-  if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kLeastShare * static_cast<double>(locks.size()))
-    return "";
+  if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kLeastShare * static_cast<double>(all)) return "";
   std::vector<std::string> parts;
   if (in_files > 0) {
     const std::string steps = StepsTo(objects, files, root);
-    parts.push_back(fmt::format("{} of {} locks {} data of {} without names. To name {}: {}", in_files, locks.size(),
+    parts.push_back(fmt::format("{} of {} locks {} data of {} without names. To name {}: {}", in_files, all,
                                 in_files == 1 ? "is" : "are", Listed(NamesOf(objects)), in_files == 1 ? "it" : "them",
                                 said.ends_with(steps) ? "the same" : steps));
   }
@@ -208,7 +220,7 @@ std::string HowToNameLocks(const Profile& profile, const std::vector<std::string
     parts.push_back(fmt::format(
         "{} of {} locks {} in no file and in no block that the heap profile sampled: a smaller --heap-interval tells more of "
         "them by who allocated them",
-        elsewhere, locks.size(), elsewhere == 1 ? "lies" : "lie"));
+        elsewhere, all, elsewhere == 1 ? "lies" : "lie"));
   }
   return fmt::format("{}", fmt::join(parts, ". "));
 }

@@ -25,11 +25,20 @@ std::string DebuginfodServer(const std::string& root = "");
 // The sentence, "" where nothing is missing. `files`: what the command is to name, as the user gave it.
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root = "");
 
-// The same for locks that are known by their address only: `locks` are the names of all of them, as they are shown. Those of
+// The same for locks that are known by their address only, of all processes together: `locks` are the names of all of them, as they are shown. Those of
 // globals (server!0x4a080) get names from debug files, those of the heap from a finer heap profile. `said`: what HowToName said
 // above it, so that no command is said twice.
-std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,
-                           const std::vector<std::string>& files, std::string_view said, const std::string& root = "");
+struct NamesOfLocks {
+  const Profile* profile;
+  std::vector<std::string> locks;
+};
+std::string HowToNameLocks(const std::vector<NamesOfLocks>& processes, const std::vector<std::string>& files,
+                           std::string_view said, const std::string& root = "");
+inline std::string HowToNameLocks(const Profile& profile, const std::vector<std::string>& locks,
+                                  const std::vector<std::string>& files, std::string_view said,
+                                  const std::string& root = "") {
+  return HowToNameLocks({{&profile, locks}}, files, said, root);
+}
 
 }  // namespace holdfast
 

@@ -78,6 +78,17 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
   code->how_to_map = HowToMap(profile);
 }
 
+// Of the comment "no lines: /usr/bin/app: /usr/lib/debug/….debug: a damaged compressed section" what follows the object.
+std::string UnreadOf(const Profile& profile, const std::string& path) {
+  const std::string start = "no lines: " + path + ": ";
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    if (text.starts_with(start) && text.substr(start.size()).starts_with('/'))
+      return std::string(text.substr(start.size()));
+  }
+  return "";
+}
+
 }  // namespace
 
 UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose) {
@@ -134,6 +145,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
                               sums[i] / whole, std::string(object_names.Of(path))});
     }
   }
+  for (UnnamedCode::Object& object : code.objects) object.unread = UnreadOf(profile, object.path);
   std::stable_sort(code.objects.begin(), code.objects.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });
   // Those that matter, but at least one.

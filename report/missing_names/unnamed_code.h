@@ -21,6 +21,7 @@ struct UnnamedCode {
     std::string path, build_id;
     double share = 0;         // of the total, 0 … 1
     std::string called = {};  // as people call it: of the main program as it was started
+    std::string unread = {};  // its debug information that could not be read, and why; "": none
   };
   double share = 0;             // of the total, of all objects together
   std::vector<Object> objects;  // the largest first; none where too little is nameless to speak of it

@@ -149,7 +149,7 @@ Operands OfMap(unsigned map, uint8_t opcode) {
 
 Instruction DecodeInstruction(std::string_view code, uint64_t address) {
   Bytes bytes(code.substr(0, 15));
-  bool narrow = false, short_addresses = false, wide = false;
+  bool narrow = false, short_addresses = false, wide = false, high_index = false;
   uint8_t opcode = bytes.Next();
   while (IsPrefix(opcode) && bytes.ok()) {
     narrow = narrow || opcode == 0x66;
@@ -158,6 +158,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
   }
   if ((opcode & 0xf0) == 0x40) {
     wide = (opcode & 8) != 0;
+    high_index = (opcode & 2) != 0;  // r12 is an index where rsp is none
     opcode = bytes.Next();
   }
   unsigned map = 0;
@@ -181,7 +182,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
   }
   uint8_t modrm = 0;
   bool from_here = false;   // the operand lies so far from the next instruction
-  bool by_pointer = false;  // at a register and a distance, without an index
+  bool by_pointer = false;  // in memory, without an index
   int64_t distance = 0;
   if (operands.modrm) {
     modrm = bytes.Next();
@@ -189,7 +190,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
     const bool has_index = mod != 3 && rm == 4;
     const uint8_t index = has_index ? bytes.Next() : uint8_t{0x20};
     const uint8_t base = has_index ? index & 7 : rm;
-    by_pointer = mod != 3 && (index & 0x38) == 0x20 && !(mod == 0 && base == 5);
+    by_pointer = mod != 3 && (index & 0x38) == 0x20 && !(has_index && high_index);
     from_here = mod == 0 && rm == 5;
     if (mod == 2 || (mod == 0 && base == 5)) {
       distance = bytes.Signed(4);

@@ -1,5 +1,6 @@
 #include "report/symbolize/module_symbolizer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,13 @@ std::string FileKeyOf(const struct stat& status, std::string_view build_id) {
                      status.st_mtim.tv_nsec, build_id);
 }
 
+// The same open file by a descriptor of its own.
+absl::StatusOr<FileDescriptor> Again(const FileDescriptor& file) {
+  FileDescriptor again(file.valid() ? fcntl(file.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  if (!again.valid()) return absl::NotFoundError("not open");
+  return again;
+}
+
 }  // namespace
 
 const ModuleSymbolizer::Name& ModuleSymbolizer::Module::NameOf(std::string_view mangled) {
@@ -40,17 +48,25 @@ const ModuleSymbolizer::Name& ModuleSymbolizer::Module::NameOf(std::string_view 
 }
 
 // The program's file once more: it is opened for lines, or for calls, only when those are wanted.
-absl::StatusOr<FileDescriptor> OpenAgain(const std::string& path, const std::string& key, const std::string& build_id) {
-  auto fd = OpenRegular(path);
+absl::StatusOr<FileDescriptor> ModuleSymbolizer::Module::OpenProgram() const {
+  auto fd = held_ != nullptr ? Again(held_->program) : OpenRegular(path_);
   if (!fd.ok()) return fd.status();
   struct stat info;
-  if (fstat(fd->get(), &info) != 0 || FileKeyOf(info, build_id) != key) return absl::NotFoundError("it was replaced");
+  if (fstat(fd->get(), &info) != 0 || FileKeyOf(info, build_id_) != key_) return absl::NotFoundError("it was replaced");
   return fd;
+}
+
+// Null: none is held.
+std::shared_ptr<DebugFile> ModuleSymbolizer::Module::OpenHeldDebug() const {
+  auto fd = Again(held_->debug);
+  if (!fd.ok()) return nullptr;
+  auto file = OpenDebugFile(*std::move(fd), files_->max_unpacked());
+  return file.ok() ? *std::move(file) : nullptr;
 }
 
 ElfCalls* ModuleSymbolizer::Module::calls() {
   if (!std::exchange(looked_for_calls_, true) && is_program_) {
-    if (auto program = OpenAgain(path_, key_, build_id_); program.ok()) {
+    if (auto program = OpenProgram(); program.ok()) {
       calls_ = ElfCalls::Open(*std::move(program), build_id_);
     }
     if (calls_ != nullptr) memory_bytes_ += calls_->memory_bytes();
@@ -61,9 +77,13 @@ ElfCalls* ModuleSymbolizer::Module::calls() {
 void ModuleSymbolizer::Module::OpenLines() {
   if (std::exchange(looked_, true)) return;
   std::shared_ptr<DebugFile> file = std::exchange(debug_, nullptr);
-  if (file == nullptr) {
+  if (file == nullptr && held_ != nullptr) {
+    file = OpenHeldDebug();
+    debug_path_ = held_->debug_path;
+  }
+  if (file == nullptr || !file->has_lines()) {
     absl::Status status;
-    if (auto program = OpenAgain(path_, key_, build_id_); !program.ok()) {
+    if (auto program = OpenProgram(); !program.ok()) {
       status = program.status();
     } else if (auto opened = OpenDebugFile(*std::move(program), files_->max_unpacked()); !opened.ok()) {
       status = opened.status();
@@ -71,10 +91,10 @@ void ModuleSymbolizer::Module::OpenLines() {
       file = *std::move(opened);
       debug_path_ = path_;
     }
-    if (!status.ok()) why_ = std::string(status.message());
+    if (!status.ok() && file == nullptr) why_ = std::string(status.message());
   }
   if (file == nullptr || !file->has_lines()) {
-    auto found = files_->Find(path_, build_id_, file.get());
+    auto found = files_->Find(path_, build_id_, file.get(), held_ != nullptr ? held_->root : "");
     if (!found.ok() || !found->file->has_lines()) {
       if (!found.ok() && !absl::IsNotFound(found.status())) why_ = std::string(found.status().message());
       if (why_.empty()) why_ = "no debug information";
@@ -82,6 +102,13 @@ void ModuleSymbolizer::Module::OpenLines() {
     }
     file = std::move(found->file);
     debug_path_ = std::move(found->path);
+  }
+  auto sections = SectionsOf(file);
+  if (!sections.ok()) {
+    why_ = absl::StrCat(debug_path_.empty() ? "debug information" : debug_path_, ": ",
+                        std::string(sections.status().message()));
+    unreadable_ = true;
+    return;
   }
   why_.clear();
   if (const absl::Status status = files_->AddShared(file.get(), debug_path_); !status.ok()) {
@@ -92,7 +119,7 @@ void ModuleSymbolizer::Module::OpenLines() {
     return files->OpenSplit(path, comp_dir, dwo_name);
   };
   lines_ = std::make_unique<dwarf::DebugInfo>(
-      SectionsOf(std::move(file)), open_split, [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); },
+      *std::move(sections), open_split, [elf = elf_.get()](uint64_t address) { return elf->IsCode(address); },
       Demangle);
 }
 
@@ -131,13 +158,11 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
                                                                  int64_t not_after_ns) {
   if (!IsFile(path)) return absl::NotFoundError("not a file");
   const std::string id(build_id);
+  if (auto held = FindHeld(path, id); held.ok()) return held;
   const std::string name = absl::StrCat(path, "\n", id);
   const int64_t now = believes_ns_ != 0 ? NowNs() : 0;
   if (const auto seen = seen_.find(name); seen != seen_.end() && now - seen->second.when_ns < believes_ns_) {
-    if (const auto found = by_key_.find(seen->second.key); found != by_key_.end()) {
-      entries_.splice(entries_.begin(), entries_, found->second);
-      return entries_.front().module.get();
-    }
+    if (Module* known = Known(seen->second.key); known != nullptr) return known;
   }
   absl::Status status;
   if (auto fd = OpenRegular(path); !fd.ok()) {
@@ -151,10 +176,7 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
     const std::string key = FileKeyOf(info, id);
     if (seen_.size() >= kMostFiles) seen_.clear();
     if (believes_ns_ != 0 && !id.empty()) seen_[name] = {key, now};
-    if (const auto found = by_key_.find(key); found != by_key_.end()) {
-      entries_.splice(entries_.begin(), entries_, found->second);
-      return entries_.front().module.get();
-    }
+    if (Module* known = Known(key); known != nullptr) return known;
     ++files_read_;
     auto elf = ElfSymbols::Load(fd->get(), id);
     if (elf.ok()) {
@@ -172,10 +194,7 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
 
   // Profiled elsewhere, removed, or replaced by an update.
   const std::string key = absl::StrCat("elsewhere/", path, "/", id);
-  if (const auto found = by_key_.find(key); found != by_key_.end()) {
-    entries_.splice(entries_.begin(), entries_, found->second);
-    return entries_.front().module.get();
-  }
+  if (Module* known = Known(key); known != nullptr) return known;
   if (id.empty() || elsewhere_failed_.contains(key)) return status;
   auto module = LoadElsewhere(path, id);
   if (!module.ok()) {
@@ -185,9 +204,44 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
   return Keep(key, *std::move(module));
 }
 
+ModuleSymbolizer::Module* ModuleSymbolizer::Known(const std::string& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return entries_.front().module.get();
+}
+
+// NotFound: it is not held, or was overwritten in place.
+absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::FindHeld(const std::string& path,
+                                                                     const std::string& build_id) {
+  std::shared_ptr<const LoadedFile> held = process_ != nullptr ? process_->Find(path, build_id) : nullptr;
+  struct stat info;
+  if (held == nullptr || fstat(held->program.get(), &info) != 0) return absl::NotFoundError("not held");
+  const std::string key = FileKeyOf(info, build_id);
+  if (Module* known = Known(key); known != nullptr) {
+    if (known->held_ == nullptr) known->held_ = std::move(held);
+    return known;
+  }
+  ++files_read_;
+  auto elf = ElfSymbols::Load(held->program.get(), build_id);
+  if (!elf.ok()) return elf.status();
+  auto module = std::make_unique<Module>();
+  module->elf_ = *std::move(elf);
+  module->files_ = &files_;
+  module->path_ = path;
+  module->key_ = key;
+  module->build_id_ = build_id;
+  module->held_ = std::move(held);
+  if (!module->elf_->has_symtab()) {
+    if (auto program = Again(module->held_->program); program.ok())
+      TakeNamesElsewhere(*std::move(program), module.get());
+  }
+  return Keep(key, std::move(module));
+}
+
 void ModuleSymbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module) {
   auto file = OpenDebugFile(std::move(program), files_.max_unpacked());
-  auto found = files_.Find(module->path_, module->build_id_, file.ok() ? file->get() : nullptr);
+  auto found = FindDebug(module, file.ok() ? file->get() : nullptr);
   if (!found.ok()) return;
   auto names = ElfSymbols::Load(found->file->fd.get(), found->file->build_id);
   if (names.ok() && (*names)->has_symtab()) module->elf_->TakeNamesOf(names->get());
@@ -195,6 +249,15 @@ void ModuleSymbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module
   // Lines are perhaps wanted later, of the same file.
   module->debug_ = std::move(found->file);
   module->debug_path_ = std::move(found->path);
+}
+
+// The one that is held, else the one that is found now.
+absl::StatusOr<DebugFileFinder::Found> ModuleSymbolizer::FindDebug(const Module* module, const DebugFile* program) {
+  const LoadedFile* const held = module->held_.get();
+  if (held == nullptr) return files_.Find(module->path_, module->build_id_, program);
+  if (auto file = module->OpenHeldDebug(); file != nullptr)
+    return DebugFileFinder::Found{std::move(file), held->debug_path};
+  return files_.Find(module->path_, module->build_id_, program, held->root);
 }
 
 absl::StatusOr<std::unique_ptr<ModuleSymbolizer::Module>> ModuleSymbolizer::LoadElsewhere(const std::string& path,

@@ -7,6 +7,7 @@
 //
 // A file is only used when its build id is the one that the program had loaded: no name rather than a wrong one. Where
 // the program's file is gone or another one, or has no symbols or lines, report/elf/debug_file_finder.h looks elsewhere.
+// A file that was open before it was replaced (report/elf/loaded_files.h) is read all the same.
 //
 // Files are kept across snapshots, by device, inode, size, time and build id, up to kCacheBytes and
 // kMostFiles; the least lately used go first. Not synchronized: one thread at a time. Memory: see report/elf/elf_symbols.h
@@ -27,6 +28,7 @@
 #include "report/dwarf/info.h"
 #include "report/elf/debug_file_finder.h"
 #include "report/elf/elf_symbols.h"
+#include "report/elf/loaded_files.h"
 #include "report/symbolize/elf_calls.h"
 
 namespace holdfast {
@@ -57,6 +59,8 @@ class ModuleSymbolizer {
     bool LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline);
     bool has_lines() const { return lines_ != nullptr; }
     const std::string& why() const { return why_; }
+    // There is debug information, and it could not be read: why() names the file.
+    bool is_unreadable() const { return unreadable_; }
     std::vector<std::string> problems() const;
 
     // What holds an address, innermost first: as much as LoadLines found, else the name alone; empty when not even that
@@ -78,8 +82,12 @@ class ModuleSymbolizer {
     const Name& NameOf(std::string_view mangled);
     void OpenLines();
 
+    absl::StatusOr<FileDescriptor> OpenProgram() const;
+    std::shared_ptr<DebugFile> OpenHeldDebug() const;
+
     DebugFileFinder* files_ = nullptr;
-    std::string path_, key_;  // of the program's file
+    std::string path_, key_;                  // of the program's file
+    std::shared_ptr<const LoadedFile> held_;  // null: it is opened again by its path
     std::string build_id_;
     bool is_program_ = true;
     std::unique_ptr<ElfSymbols> elf_;
@@ -88,6 +96,7 @@ class ModuleSymbolizer {
     bool looked_ = false;  // for debug information
     std::unique_ptr<dwarf::DebugInfo> lines_;
     std::string why_, shared_missing_;
+    bool unreadable_ = false;
     bool looked_for_calls_ = false;
     std::unique_ptr<ElfCalls> calls_;
     absl::flat_hash_map<std::string, std::unique_ptr<Name>> names_;  // by mangled name
@@ -101,6 +110,9 @@ class ModuleSymbolizer {
   // directory", "another build id …". `not_after_ns`: a file without a build id that was written later than this
   // (wall clock, 0 = unknown) is another one.
   absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
+
+  // Find takes the files of this process where it holds them open; null: none. Must live until the next call.
+  void UseFilesOf(const LoadedFiles* process) { process_ = process; }
 
   // The module that Find gave last, to be kept beyond the next call.
   std::shared_ptr<Module> Latest() const { return entries_.front().module; }
@@ -123,10 +135,14 @@ class ModuleSymbolizer {
   };
 
   absl::StatusOr<Module*> Keep(std::string key, std::unique_ptr<Module> module);
+  Module* Known(const std::string& key);
+  absl::StatusOr<Module*> FindHeld(const std::string& path, const std::string& build_id);
   void TakeNamesElsewhere(FileDescriptor program, Module* module);
+  absl::StatusOr<DebugFileFinder::Found> FindDebug(const Module* module, const DebugFile* program);
   absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);
 
   DebugFileFinder files_;
+  const LoadedFiles* process_ = nullptr;
   std::list<Entry> entries_;  // latest used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
   int64_t believes_ns_ = 0;

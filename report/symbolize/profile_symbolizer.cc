@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/pprof/object_names.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
@@ -16,6 +17,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ", kTailCalls = "tail calls: ";
+// Not dropped by a later run, which finds the frames in place.
+constexpr std::string_view kGaps = "left by a pointer: ";
 constexpr size_t kMostProblems = 3;  // of one file; the rest is counted
 
 using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
@@ -60,7 +63,7 @@ class Symbolization {
       const std::string_view text = profile_.strings[comment];
       return text.starts_with(kNoNames) || text.starts_with(kNoLines) || text.starts_with(kTailCalls);
     });
-    if (options_.files) AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
+    if (options_.files) gaps_ = AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
     // By mapping, so that one file at a time is in use.
     std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
     std::vector<uint32_t> outside;
@@ -140,21 +143,31 @@ class Symbolization {
 
   // By name, as readers of other tools do not see the marks.
   void SayTailCalls() {
+    std::vector<uint32_t> put_back;
+    for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
+      if (profile_.locations[i].is_tail_call && profile_.locations[i].lines != 0) put_back.push_back(i);
+    }
+    if (!put_back.empty())
+      profile_.AddComment(fmt::format("{}{} frames put back, of {}", kTailCalls, put_back.size(), NamesOf(put_back)));
+    if (!gaps_.empty()) {
+      profile_.AddComment(fmt::format("{}{}: what they jumped to may have left the stack, too, and is not known", kGaps,
+                                      NamesOf(gaps_)));
+    }
+  }
+
+  // "open_stream, load_config and 3 more functions".
+  std::string NamesOf(const std::vector<uint32_t>& locations) const {
     constexpr size_t kMostNames = 5;
-    size_t count = 0;
     std::vector<std::string_view> names;
-    for (const Profile::Location& location : profile_.locations) {
-      const auto lines = profile_.LinesOf(location);
-      if (!location.is_tail_call || lines.empty()) continue;
-      ++count;
+    for (const uint32_t i : locations) {
+      const auto lines = profile_.LinesOf(profile_.locations[i]);
+      if (lines.empty()) continue;
       const std::string_view name = profile_.strings[profile_.functions[lines.back().function].name];
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
-    if (count == 0) return;
-    std::string text = fmt::format("{}{} frames put back, of {}", kTailCalls, count, names[0]);
-    for (size_t i = 1; i < std::min(names.size(), kMostNames); ++i) text += fmt::format(", {}", names[i]);
-    if (names.size() > kMostNames) text += fmt::format(" and {} more functions", names.size() - kMostNames);
-    profile_.AddComment(text);
+    const size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
+    names.resize(names.size() - more);
+    return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more functions", more) : "");
   }
 
   ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
@@ -174,10 +187,15 @@ class Symbolization {
     std::sort(addresses.begin(), addresses.end());
     addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
     if (!module->LoadLines(addresses, options_.deadline)) {
-      Explain(kNoLines, path, "not in time; holdfast symbolize FILE adds them", &report_.no_lines);
+      Explain(kNoLines, path, fmt::format("{}; holdfast symbolize FILE adds them", kNotInTime), &report_.no_lines);
+      report_.in_time = false;
       return false;
     }
-    if (!module->has_lines() && !HasPath(report_.no_lines, path)) report_.no_lines.emplace_back(path, module->why());
+    if (module->is_unreadable()) {
+      Explain(kNoLines, path, module->why(), &report_.no_lines);
+    } else if (!module->has_lines() && !HasPath(report_.no_lines, path)) {
+      report_.no_lines.emplace_back(path, module->why());
+    }
     const std::vector<std::string> problems = module->problems();
     for (size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
       Explain(kNoLines, path, problems[i], &report_.no_lines);
@@ -246,6 +264,7 @@ class Symbolization {
   const ObjectNames object_names_;
   SymbolizeReport report_;
   absl::flat_hash_map<FunctionKey, uint32_t> by_names_;
+  std::vector<uint32_t> gaps_;  // locations of functions that left by a pointer
 };
 
 }  // namespace

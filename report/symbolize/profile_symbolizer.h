@@ -11,6 +11,7 @@
 #define HOLDFAST_REPORT_SYMBOLIZE_PROFILE_SYMBOLIZER_H_
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,12 @@ struct SymbolizeOptions {
 
 struct SymbolizeReport {
   size_t locations = 0, named = 0, with_lines = 0;
+  bool in_time = true;  // false: the deadline came before all lines were read
   std::vector<std::pair<std::string, std::string>> no_names, no_lines;  // path, why; in the order of the mappings
 };
+
+// How a `no lines` comment says that the deadline came first: such a file is completed later.
+inline constexpr std::string_view kNotInTime = "not in time";
 
 // Locations that have lines of source keep what they have. The others are looked up, and keep what they have when
 // nothing is found. Sets the has_ flags of the mappings, and replaces earlier comments of ours.

@@ -43,14 +43,14 @@ class Pass {
     }
   }
 
-  size_t Run() {
+  std::vector<uint32_t> Run() {
     const LeafCalls calls = IsMemoryKind(profile_.CommentValue("kind")) ? LeafCalls::kAllocation : LeafCalls::kWait;
     std::vector<uint32_t> made;
     for (size_t i = 0; i < profile_.samples.size(); ++i) {
       if (Complete(profile_.FramesOf(profile_.samples[i]), calls, &made)) profile_.SetFrames(i, made);
     }
     CompleteLockStacks();
-    return profile_.locations.size() - before_;
+    return std::move(gaps_);
   }
 
  private:
@@ -166,6 +166,7 @@ class Pass {
             {.address = address, .mapping = MappingOf(address, step.module), .is_tail_call = true});
         functions_.push_back(ways_->FunctionAt(step.module, step.address));
         called_.push_back(TailWays::kUnknown);
+        if (step.by_pointer) gaps_.push_back(place->second);
       }
       locations.push_back(place->second);
     }
@@ -219,6 +220,7 @@ class Pass {
   std::shared_ptr<ModuleSymbolizer::Module> open_;
   std::unique_ptr<TailWays> ways_;
   std::vector<uint32_t> functions_, called_;  // by location
+  std::vector<uint32_t> gaps_;                // locations after which functions may be missing
   LocationsByAddress by_address_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Added> between_;
   absl::flat_hash_map<std::pair<uint32_t, LeafCalls>, Added> at_leaf_;
@@ -231,8 +233,9 @@ bool IsOurs(const Profile& profile) {
 
 }  // namespace
 
-size_t AddTailCalls(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf) {
-  return IsOurs(*profile) ? Pass(profile, symbolizer, by_dwarf).Run() : 0;
+std::vector<uint32_t> AddTailCalls(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf) {
+  if (!IsOurs(*profile)) return {};
+  return Pass(profile, symbolizer, by_dwarf).Run();
 }
 
 bool IsWrappedAllocation(std::string_view name) {

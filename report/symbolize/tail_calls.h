@@ -14,7 +14,9 @@
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_TAIL_CALLS_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_TAIL_CALLS_H_
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "report/pprof/profile.h"
 #include "report/symbolize/module_symbolizer.h"
@@ -23,8 +25,9 @@ namespace holdfast {
 
 // Adds the locations, the last ones then, to the stacks of samples and of `lock stack` comments; they have no names yet.
 // Only in profiles that Holdfast wrote, whose addresses are those of calls. Twice is once. `by_dwarf`: see tail_ways.h;
-// takes longer, and the answer may then depend on what was read in time. How many were added.
-size_t AddTailCalls(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf);
+// takes longer, and the answer may then depend on what was read in time. Of the locations that were added, those of functions
+// that left by a pointer: after them functions may be missing.
+std::vector<uint32_t> AddTailCalls(Profile* profile, ModuleSymbolizer& symbolizer, bool by_dwarf);
 
 // Whether the library wraps a function of this name, so that a sample of this kind may begin in it.
 bool IsWrappedAllocation(std::string_view name);

@@ -159,10 +159,10 @@ void TailWays::Look(Search* search) {
   const Jumps& jumps = JumpsOf(search->path.back());  // stays where it is
   work_ += jumps.jumps.size();
   search->gave_up = search->gave_up || jumps.too_many;
-  bool arrives = false;
+  bool arrives = false, leaves_by_pointer = false;
   std::vector<uint32_t> next;
   for (const Jump& jump : jumps.jumps) {
-    if (search->path.size() == 1) search->leaves_by_pointer = search->leaves_by_pointer || jump.is_virtual;
+    leaves_by_pointer = leaves_by_pointer || jump.is_virtual;
     if (jump.to == kUnknown) continue;
     if (Arrives(*search, jump)) {
       arrives = true;
@@ -175,6 +175,7 @@ void TailWays::Look(Search* search) {
     }
   }
   if (arrives) search->ways.push_back(search->path);
+  if (leaves_by_pointer) search->by_pointer.push_back(search->path);
   for (const uint32_t function : next) {
     search->path.push_back(function);
     Look(search);
@@ -184,15 +185,16 @@ void TailWays::Look(Search* search) {
 
 std::vector<TailWays::Step> TailWays::StepsOf(const Search& search) {
   std::vector<uint32_t> common;
-  if (!search.ways.empty()) {
-    common = search.ways[0];
-    for (const std::vector<uint32_t>& way : search.ways) {
+  // Without a way that is known to arrive, one of those by a pointer did.
+  const bool by_pointer = search.ways.empty();
+  const auto& ways = by_pointer ? search.by_pointer : search.ways;
+  if (!ways.empty()) {
+    common = ways[0];
+    for (const std::vector<uint32_t>& way : ways) {
       const auto differs = std::mismatch(common.begin(), common.end(), way.begin(), way.end()).first;
       common.erase(differs, common.end());
     }
     if (search.gave_up) common.resize(1);
-  } else if (search.leaves_by_pointer) {
-    common = {search.path[0]};
   }
   const bool whole = !search.gave_up && search.ways.size() == 1;
   std::vector<Step> steps;
@@ -206,7 +208,8 @@ std::vector<TailWays::Step> TailWays::StepsOf(const Search& search) {
                                                   : search.ways.empty() && jump.is_virtual;
       if (leads_on) address = jump.address, ++leading;
     }
-    steps.push_back({function.module, leading == 1 && address != 0 ? address : function.start});
+    steps.push_back({function.module, leading == 1 && address != 0 ? address : function.start,
+                     by_pointer && i + 1 == common.size()});
   }
   return steps;
 }

@@ -46,7 +46,8 @@ class TailWays {
 
   struct Step {
     uint32_t module;
-    uint64_t address;  // the last byte of the jump; the function's first where several jumps lead on
+    uint64_t address;         // the last byte of the jump; the function's first where several jumps lead on
+    bool by_pointer = false;  // it left by a pointer, and which function it led to is not known
   };
   // The functions from `called` on, the outermost first, up to those that jump to `found`. Empty when there is no way, or
   // they are the same: parts of one function (`f.cold`) are, and what another file defines under the same name may have
@@ -79,8 +80,9 @@ class TailWays {
     IsEnd is_end = nullptr;
     std::vector<uint32_t> path;
     size_t looked = 0;
-    bool gave_up = false, leaves_by_pointer = false;
+    bool gave_up = false;
     std::vector<std::vector<uint32_t>> ways;
+    std::vector<std::vector<uint32_t>> by_pointer;  // up to functions that leave by a pointer
   };
 
   uint32_t Number(uint32_t module, const ElfSymbols::Function& function);

@@ -98,6 +98,18 @@ bool IsIt(pid_t pid, const TableOwner& owner) {
 
 bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
 
+std::optional<TableOwner> OwnerOnThisHost(std::string_view process) {
+  char host[256] = {};
+  const std::vector<std::string> parts = absl::StrSplit(std::string(process), '/');
+  TableOwner owner;
+  if (parts.size() != 5 || gethostname(host, sizeof host - 1) != 0 || parts[0] != host ||
+      !absl::SimpleAtoi(parts[1], &owner.pid_ns) || !absl::SimpleAtoi(parts[2], &owner.pid) ||
+      !absl::SimpleAtoi(parts[3], &owner.start_ticks)) {
+    return std::nullopt;
+  }
+  return owner;
+}
+
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
   if (owner.IsOfOurNamespace() && ProcIsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
   FoundElsewhere& last = PlaceOf(owner);
@@ -155,6 +167,11 @@ std::optional<uid_t> UserOfProcess(pid_t pid) {
     return user;
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> StartTicksOf(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  return stat.has_value() ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
 pid_t ThreadWithMemory(pid_t pid) {

@@ -42,6 +42,10 @@ struct TableOwner {
   }
 };
 
+// What a profile's `process` comment says of its process: "host/4026531836/4242/1327410/0123456789abcdef", see
+// docs/format.md. Nothing: of another host, or no such text.
+std::optional<TableOwner> OwnerOnThisHost(std::string_view process);
+
 // The user that the process is now, for good: 0 as long as it can become root again. Nothing when it is not seen.
 std::optional<uid_t> UserOfProcess(const TableOwner& owner);
 std::optional<uid_t> UserOfProcess(pid_t pid);
@@ -61,6 +65,9 @@ bool SharesOurClock(const TableOwner& owner);
 // Whether the process that made the table has it mapped, is this user, and was started by one of `ancestors` or is one: told
 // by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
+
+// When a process was started, in ticks since the machine was; nothing when it is not seen.
+std::optional<uint64_t> StartTicksOf(pid_t pid);
 
 // Where /proc says what memory a process has: its own id; once its main thread has ended by pthread_exit, that of a thread which
 // goes on.

@@ -12,12 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "report/table/frees_not_seen.h"
 #include "report/table/label_reader.h"
+#include "report/table/module_record.h"
 #include "report/table/ongoing_reader.h"
 #include "report/table/record_at.h"
 #include "report/table/row_reader.h"
 #include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
-#include "sampler/contract/module_flags.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -166,30 +166,13 @@ class SnapshotReader {
     for (Offset offset = CounterValue(head_->modules); offset != 0;) {
       const auto* module = At<Module>(offset);
       if (module == nullptr) return Corrupt("bad module", offset);
-      const uint64_t bytes =
-          sizeof(Module) + module->segments * sizeof(ModuleSegment) + module->build_id_bytes + module->path_bytes;
+      const uint64_t bytes = sizeof(Module) + BytesAfter(*module);
       if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
       left -= bytes;
-      ModuleInfo info;
-      const auto* segments = reinterpret_cast<const ModuleSegment*>(module + 1);
-      const auto* build_id = reinterpret_cast<const unsigned char*>(segments + module->segments);
-      info.path.assign(reinterpret_cast<const char*>(build_id + module->build_id_bytes), module->path_bytes);
-      for (int i = 0; i < module->build_id_bytes; ++i) absl::StrAppendFormat(&info.build_id, "%02x", build_id[i]);
-      info.start = module->start;
-      info.end = module->end;
-      info.bias = module->bias;
-      info.tag = module->tag;
+      ModuleInfo info = ModuleInfoOf(*module, reinterpret_cast<const char*>(module + 1));
       // The loader has no name for the program itself, and /proc was out of reach (Landlock).
       if (info.path.empty() && head_->entry >= info.start && head_->entry < info.end)
         info.path = snapshot->process.executable;
-      const uint32_t flags = CounterValue(module->unloaded);
-      info.unloaded = (flags & kModuleUnloaded) != 0;
-      info.frees_elsewhere = (flags & kModuleFreesElsewhere) != 0;
-      for (int i = 0; i < module->segments; ++i) {
-        if (segments[i].start < segments[i].end) {
-          info.segments.push_back({segments[i].start, segments[i].end, segments[i].file_offset});
-        }
-      }
       offset = module->next;
       // Two threads may have recorded one module at the same moment.
       if (seen.emplace(info.start, info.end, info.tag, info.path).second) snapshot->modules.push_back(std::move(info));

@@ -157,6 +157,32 @@ KEPT void* uses_worker(Worker* worker, size_t size) {
   return made;
 }
 
+// By a pointer in memory, `jmp *factory(%rip)`: to a function with a frame, to one that leaves as well, and behind another
+// function that has left. What a pointer leads to is not known, so nothing is put back after it.
+void* (*factory)(size_t) = works;
+void* (*leaf_factory)(size_t) = wrap_malloc;
+KEPT void* by_factory(size_t size) { return factory(size); }
+KEPT void* by_leaf_factory(size_t size) { return leaf_factory(size); }
+KEPT void* goes_to_factory(size_t size) {
+  sink = sink + 10;
+  return by_leaf_factory(size);
+}
+KEPT void* uses_factory(size_t size) {
+  void* made = by_factory(size);
+  sink = 1;
+  return made;
+}
+KEPT void* uses_leaf_factory(size_t size) {
+  void* made = by_leaf_factory(size);
+  sink = 1;
+  return made;
+}
+KEPT void* uses_goes_to_factory(size_t size) {
+  void* made = goes_to_factory(size);
+  sink = 1;
+  return made;
+}
+
 // No tail call, nothing to add: a call by a pointer, a function in parts, one that calls itself.
 KEPT void* by_pointer(void* (*function)(size_t), size_t size) {
   void* made = function(size);
@@ -188,7 +214,8 @@ void Say(const char* what, size_t size, void* made) {
   std::free(made);
 }
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) factory = leaf_factory = uses_wrap;  // no compiler knows them
   Say("wrap_malloc uses_wrap main", 100001, uses_wrap(100001));
   Say("wrap_malloc wrap_twice uses_twice main", 100002, uses_twice(100002));
   Say("wrap_new uses_new main", 100003, uses_new(100003));
@@ -202,6 +229,9 @@ int main() {
   Say("calls_memalign main", 100010, calls_memalign(100010));
   Say("calls_reallocarray main", 100011, calls_reallocarray(100011));
   Say("wrap_aligned_alloc uses_aligned_alloc main", 100012, uses_aligned_alloc(100012));
+  Say("works by_factory uses_factory main", 100013, uses_factory(100013));
+  Say("by_leaf_factory uses_leaf_factory main", 100014, uses_leaf_factory(100014));
+  Say("by_leaf_factory goes_to_factory uses_goes_to_factory main", 100015, uses_goes_to_factory(100015));
   std::thread victim([] {
     while (slow_mutex.try_lock()) slow_mutex.unlock();  // until it is held
     victim_arrived = true;

@@ -113,6 +113,39 @@ TEST_F(DebugFilesTest, AFileOfAnotherBuildGivesNothing) {
   EXPECT_EQ(symbolizer.Find(app, id).status().message(), "No such file or directory");
 }
 
+TEST_F(DebugFilesTest, SectionsThatAreCompressedByZstd) {
+  const std::string app = CopyOf("gcc-5-pie", "app");
+  Do("objcopy --compress-debug-sections=zstd app");
+  ASSERT_THAT(Command("readelf -tW " + app).output, HasSubstr("ZSTD"));
+  ExpectSameFrames(app, {.roots = {}});
+}
+
+TEST_F(DebugFilesTest, ASeparateFileThatIsCompressedByZstd) {
+  const std::string app = CopyOf("gcc-5-pie", "app");
+  Do("objcopy --only-keep-debug --compress-debug-sections=zstd app " + IdFile(BuildId(app)) + " && strip app");
+  ExpectSameFrames(app, InRoot());
+}
+
+// Whatever is the matter with the lines, the functions of .symtab have their names, and the file is named.
+TEST_F(DebugFilesTest, ASeparateFileWithDamagedLinesStillNamesFunctions) {
+  const std::string app = CopyOf("gcc-5-pie", "app");
+  const std::string id = BuildId(app), debug = IdFile(id);
+  Do("objcopy --only-keep-debug --compress-debug-sections=zlib app " + debug + " && strip app");
+  std::smatch match;
+  const std::string sections = Command("readelf -SW " + debug).output;
+  ASSERT_TRUE(std::regex_search(sections, match, std::regex(R"( \.debug_info +\w+ +\w+ (\w+) )"))) << sections;
+  // ELFCOMPRESS_… of a kind that nobody knows.
+  Do(fmt::format("printf '\\007' | dd of={} bs=1 seek=$((0x{})) conv=notrunc", debug, std::string(match[1])));
+  ModuleSymbolizer symbolizer(InRoot());
+  const auto module = symbolizer.Find(app, id);
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_TRUE((*module)->elf().has_symtab());
+  const auto addresses = CodeAddresses(whole_, 100);
+  EXPECT_TRUE((*module)->LoadLines(addresses, Deadline::Never()));
+  EXPECT_TRUE((*module)->is_unreadable());
+  EXPECT_EQ((*module)->why(), debug + ": debug information in compression 7, which is neither zlib nor zstd");
+}
+
 TEST_F(DebugFilesTest, SectionsThatAreCompressedInTheOlderWay) {
   const std::string app = CopyOf("gcc-5-pie", "app");
   Do("objcopy --compress-debug-sections=zlib-gnu app");

@@ -72,9 +72,12 @@ TEST(Instructions, LeadWhereTheySay) {
   EXPECT_EQ(decode("ff d0").flow, Instruction::kCallAnywhere);
   EXPECT_EQ(decode("3e ff e0").flow, Instruction::kJumpAnywhere);
   EXPECT_FALSE(decode("3e ff e0").by_pointer);
-  EXPECT_TRUE(decode("ff 60 10").by_pointer);               // jmp *0x10(%rax): a virtual function
-  EXPECT_TRUE(decode("41 ff 24 24").by_pointer);            // jmp *(%r12)
-  EXPECT_FALSE(decode("ff 24 c5 00 00 00 00").by_pointer);  // jmp *table(,%rax,8): a switch
+  EXPECT_TRUE(decode("ff 60 10").by_pointer);                  // jmp *0x10(%rax): a virtual function
+  EXPECT_TRUE(decode("41 ff 24 24").by_pointer);               // jmp *(%r12)
+  EXPECT_FALSE(decode("ff 24 c5 00 00 00 00").by_pointer);     // jmp *table(,%rax,8): a switch
+  EXPECT_FALSE(decode("42 ff 24 e5 00 00 00 00").by_pointer);  // jmp *table(,%r12,8)
+  EXPECT_TRUE(decode("ff 25 10 00 00 00").by_pointer);         // jmp *0x10(%rip): a pointer, if no slot of the GOT
+  EXPECT_TRUE(decode("ff 24 25 00 10 00 00").by_pointer);      // jmp *0x1000
 }
 
 TEST(Instructions, ACallIsKnownFromBehind) {

@@ -12,6 +12,7 @@
 #include "report/analysis/flat_table.h"
 #include "report/elf/demangle.h"
 #include "report/elf/symbol_ranges.h"
+#include "report/symbolize/earlier_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "tests/unit/pprof_fixture.h"
 
@@ -345,6 +346,27 @@ TEST(Symbolize, GivesDemangledNamesAndKeepsTheMangledOnes) {
   EXPECT_EQ(NameOf(p, 0), "std::ostream::flush()");
   EXPECT_EQ(p.strings[FunctionOf(p, 0).system_name], "_ZNSo5flushEv");
   EXPECT_TRUE(p.mappings[0].has_functions);
+}
+
+// A name that an earlier profile of the process has is not lost when the file is gone.
+TEST(Symbolize, TakesNamesOfAnEarlierProfile) {
+  const auto symbols = Nm("-D", kLibc);
+  Profile earlier = ProfileAt(kLibc, BuildIdOf(kLibc), 0x7f1200000000, {symbols[0].address, symbols[1].address});
+  Profile later = ProfileAt(kLibc, "0123456789", 0x7f1200000000, {symbols[0].address, symbols[1].address});
+  ModuleSymbolizer symbolizer(NoDebugFiles());
+  Symbolize(&earlier, symbolizer);
+  Symbolize(&later, symbolizer);  // another build by now
+  const auto no_names = [&] {
+    return std::count_if(later.comments.begin(), later.comments.end(),
+                         [&](StringId comment) { return later.strings[comment].starts_with("no names: "); });
+  };
+  ASSERT_EQ(no_names(), 1);
+  EXPECT_EQ(TakeNamesFrom(earlier, &later), 0u) << "of another module";
+  for (Profile::Mapping& mapping : later.mappings) mapping.build_id = later.strings.Intern(BuildIdOf(kLibc));
+  EXPECT_EQ(TakeNamesFrom(earlier, &later), 2u);
+  EXPECT_EQ(NameOf(later, 0), NameOf(earlier, 0));
+  EXPECT_EQ(NameOf(later, 1), NameOf(earlier, 1));
+  EXPECT_EQ(no_names(), 0);
 }
 
 TEST(Symbolize, NameAndSystemNameAlwaysDiffer) {

@@ -1,0 +1,44 @@
+// A module's record in a table: what follows the fixed part, and what both say. The record may be hostile.
+#ifndef HOLDFAST_REPORT_TABLE_MODULE_RECORD_H_
+#define HOLDFAST_REPORT_TABLE_MODULE_RECORD_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "report/table/record_at.h"
+#include "report/table/snapshot.h"
+#include "sampler/contract/module_flags.h"
+
+namespace holdfast {
+
+// How many bytes of segments, build id and path follow the record.
+inline uint64_t BytesAfter(const Module& module) {
+  return module.segments * sizeof(ModuleSegment) + module.build_id_bytes + module.path_bytes;
+}
+
+// `after`: the BytesAfter bytes that follow the record.
+inline ModuleInfo ModuleInfoOf(const Module& module, const char* after) {
+  ModuleInfo info{};
+  const char* build_id = after + module.segments * sizeof(ModuleSegment);
+  info.path.assign(build_id + module.build_id_bytes, module.path_bytes);
+  for (int i = 0; i < module.build_id_bytes; ++i)
+    absl::StrAppendFormat(&info.build_id, "%02x", static_cast<unsigned char>(build_id[i]));
+  info.start = module.start;
+  info.end = module.end;
+  info.bias = module.bias;
+  info.tag = module.tag;
+  const uint32_t flags = CounterValue(module.unloaded);
+  info.unloaded = (flags & kModuleUnloaded) != 0;
+  info.frees_elsewhere = (flags & kModuleFreesElsewhere) != 0;
+  for (int i = 0; i < module.segments; ++i) {
+    ModuleSegment segment;
+    memcpy(&segment, after + i * sizeof segment, sizeof segment);
+    if (segment.start < segment.end) info.segments.push_back({segment.start, segment.end, segment.file_offset});
+  }
+  return info;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_TABLE_MODULE_RECORD_H_
