@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 
 #include "report/base/file_descriptor.h"
@@ -18,6 +19,8 @@ constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 // How long after our own continuation the child, if it was continued with us, may take to say so. A guess: the kernel
 // does both in one go.
 constexpr int kContinuedWithinMs = 50;
+// Of `look`: after 50 ms, then at four times the distance each time, up to some 50 s.
+constexpr int kFirstLookMs = 50, kLastLookMs = 60'000;
 
 bool HasTerminal() { return FileDescriptor(open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).valid(); }
 
@@ -92,15 +95,21 @@ void HeldSignals::StopLike(int signal) {
   if (signal != SIGSTOP) sigaction(signal, &before, nullptr);
 }
 
-int HeldSignals::Supervise(pid_t child) {
+int HeldSignals::Supervise(pid_t child, const std::function<void()>& look) {
   child_ = child;
   // Ignored, the kernel would reap the child and keep its status to itself.
   signal(SIGCHLD, SIG_DFL);
   TakeStates();
+  int wait_ms = kFirstLookMs;
   while (!ended_) {
     siginfo_t info;
-    const int number = sigwaitinfo(&held_, &info);
-    if (number == SIGCHLD) {
+    const timespec pause = Milliseconds(wait_ms);
+    const int number =
+        look && wait_ms <= kLastLookMs ? sigtimedwait(&held_, &info, &pause) : sigwaitinfo(&held_, &info);
+    if (number < 0 && errno == EAGAIN) {
+      look();
+      wait_ms *= 4;
+    } else if (number == SIGCHLD) {
       TakeStates();
     } else if (number > 0) {
       Forward(info);

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <functional>
+
 namespace holdfast {
 
 class HeldSignals {
@@ -28,7 +30,8 @@ class HeldSignals {
   //                                                  terminal a program stopped by others does not stop us: who
   //                                                  continues it would not continue us
   // Other children (orphans, when we are PID 1) are reaped.
-  int Supervise(pid_t child);
+  // `look`: is called a few times while the child runs, early ones closer together.
+  int Supervise(pid_t child, const std::function<void()>& look = {});
 
   // Waits `milliseconds`, or until one of TERM, INT, HUP, QUIT came: then true.
   bool AskedToEnd(int milliseconds);

@@ -6,7 +6,9 @@
 namespace holdfast {
 namespace {
 
-constexpr char kFiles[] = "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input";
+constexpr char kFiles[] =
+    "Profiles in pprof's format, gzip or plain; a folder of them; a PID: takes a snapshot of it now;\n"
+    "- is standard input";
 
 }  // namespace
 
@@ -73,6 +75,8 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
           "--kind", options->kind,
           "Of a folder only this kind: heap, mutex, block, map, threads, exceptions, peak, lifetimes\nor resident")
       ->type_name("KIND");
+  command->add_flag("--ended", options->ended,
+                    "Of what is in use, add what processes of a folder held when they ended before the others");
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")
       ->capture_default_str();

@@ -23,8 +23,10 @@
 #include "report/processes/findings.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
+#include "report/processes/starter_command.h"
 #include "report/table/process_files.h"
 #include "report/table/table_folder.h"
+#include "report/table/thread_status.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -42,12 +44,36 @@ std::string Environment(const char* name) {
 // ---- doctor -- PROGRAM ----
 
 int AboutProgram(const std::vector<std::string>& command, const std::string& library) {
-  const ProgramCheck check = CheckProgram(command, getenv("PATH"), library);
+  ProgramCheck check = CheckProgram(command, getenv("PATH"), library);
   if (check.exit_code == kNotFound || check.exit_code == kNotExecutable) {
     Say(check.message);
     return kCouldNot;
   }
   Findings findings;
+  // What a script or sudo starts is what matters, not what they are.
+  std::string name = command[0];
+  const StartedCommand started =
+      FollowStarters(check.arguments.empty() ? command : check.arguments, check.path.empty() ? command[0] : check.path);
+  for (const std::string& by : started.by) findings.Note("started", by);
+  if (!started.unknown.empty()) {
+    findings.Note("started", fmt::format("which program is not known before it runs: {}", started.unknown));
+  }
+  if (!started.words.empty()) {
+    const ProgramCheck inner = CheckProgram(started.words, getenv("PATH"), library);
+    if (inner.exit_code == kNotFound || inner.exit_code == kNotExecutable) {
+      findings.No("started", inner.message);
+    } else {
+      name = started.words[0];
+      check = inner;
+    }
+  }
+  if (!started.drops_preload.empty()) {
+    findings.No(
+        "recording",
+        fmt::format("{} starts it without LD_PRELOAD: nothing is preloaded. Put holdfast after it: {} … holdfast "
+                    "run -- {}",
+                    started.drops_preload, started.drops_preload, name));
+  }
   if (check.exit_code != 0) {
     findings.No("recording", check.message);
   } else if (!check.recordable) {
@@ -66,12 +92,37 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   DescribeLimits("self", &findings);
   DescribePlaces(Environment("HOLDFAST_TABLES"), Environment("HOLDFAST_OUT"), &findings);
   if (!findings.any_no()) findings.Ok("overhead", kOverhead);
-  std::cout << Printable(fmt::format("{} ({})", command[0], check.path.empty() ? command[0] : check.path)) << "\n"
+  std::cout << Printable(fmt::format("{} ({})", name, check.path.empty() ? name : check.path)) << "\n"
             << findings.Text();
   return Finished(findings.any_no() ? kFinding : kFine);
 }
 
 // ---- doctor PID ----
+
+// The path that the process was started by, which may be a link or a script: AT_EXECFN. "": not to be seen.
+std::string StartedAs(pid_t pid) {
+  std::istringstream file(ReadOfProcess(pid, "auxv"));
+  Elf64_auxv_t entry;
+  const ProcessMemory memory(pid);
+  while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
+    if (entry.a_type != AT_EXECFN) continue;
+    std::string path;
+    for (char c = 0; path.size() < 4096 && memory.Read(entry.a_un.a_val + path.size(), &c, 1) && c != 0;) path += c;
+    return path;
+  }
+  return "";
+}
+
+// The main program by the name that it was started by, where that leads to the same file.
+void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>* objects) {
+  const std::string path = StartedAs(pid);
+  struct stat started, file;
+  if (!objects->empty() && path.starts_with('/') && stat((root + path).c_str(), &started) == 0 &&
+      stat((root + (*objects)[0]).c_str(), &file) == 0 && started.st_ino == file.st_ino &&
+      started.st_dev == file.st_dev) {
+    (*objects)[0] = path;
+  }
+}
 
 // AT_SECURE in the auxiliary vector: started with more rights than its starter had.
 bool IsSecure(pid_t pid) {
@@ -190,7 +241,8 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     Say(std::string(status.message()));
     return kCouldNot;
   }
-  const std::vector<std::string> objects = ObjectsOfProcess(pid);
+  std::vector<std::string> objects = ObjectsOfProcess(pid);
+  NameAsStarted(pid, root, &objects);
   if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {
     Say(fmt::format(
         "process {}: the kernel does not show what it runs (another user's, or protected). Do this as root.", pid));
@@ -208,7 +260,11 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   DescribeKernel(process, &findings);
   DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);
-  std::cout << Printable(fmt::format("{} (pid {})", objects[0], pid)) << "\n" << findings.Text();
+  const std::string started = StartedAs(pid), name = started.empty() ? objects[0] : started;
+  const std::string title = BaseName(name) == BaseName(objects[0])
+                                ? fmt::format("{} (pid {})", objects[0], pid)
+                                : fmt::format("{} (pid {}, {})", name, pid, objects[0]);
+  std::cout << Printable(title) << "\n" << findings.Text();
   return Finished(findings.any_no() ? kFinding : kFine);
 }
 

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/split.h"
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/command_line/help.h"
@@ -122,28 +125,30 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
   return table;
 }
 
-int RunLs(const LsOptions& options) {
-  const auto style = StyleFor("table", options.color);
-  if (!style.ok()) return Failed(style.status());
-  FoundTables found = FindTables(options.folders);
-  for (ProcessTable& table : FindTablesOfOthers(options.folders)) found.tables.push_back(std::move(table));
-  const int64_t now_ns = NowNs();
+// The tables of one user, as lines.
+struct Listed {
   std::vector<Line> lines;
-  std::string dead_out;
-  bool corrupt = false;
-  const bool has_when = std::any_of(found.tables.begin(), found.tables.end(),
-                                    [](const ProcessTable& table) { return !table.table.snapshot_when().empty(); });
+  std::string dead_out;  // of a table that nobody serves
+  std::vector<std::string> messages;
+  bool is_corrupt = false, has_when = false;
+};
+
+Listed ListOwn(const LsOptions& options) {
+  Listed listed;
+  const FoundTables found = FindTables(options.folders);
+  const int64_t now_ns = NowNs();
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<TableSums> sums = ReadSums(table.table);
     if (!sums.ok()) {
-      corrupt = true;
-      Say(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder, table.table.name(),
-                      std::string(sums.status().message())));
+      listed.is_corrupt = true;
+      listed.messages.push_back(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder,
+                                            table.table.name(), std::string(sums.status().message())));
       continue;
     }
-    const bool served = ExporterServes(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
-    if (table.liveness == Liveness::kDead && !served) dead_out = table.out();
-    Line& line = lines.emplace_back();
+    const Service service = ServiceOf(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
+    const bool served = service == Service::kServed || service == Service::kByRoot;
+    if (table.liveness == Liveness::kDead && !served) listed.dead_out = table.out();
+    Line& line = listed.lines.emplace_back();
     line.in_use = sums->in_use;
     line.age_ns = now_ns - table.table.owner().start_monotonic_ns;
     line.pid = table.pid.value_or(static_cast<pid_t>(table.table.owner().pid));
@@ -153,12 +158,66 @@ int RunLs(const LsOptions& options) {
          {fmt::format("{}", line.pid), state, Age(line.age_ns), OrOff(sums->heap_interval, FormatSize),
           OrOff(sums->lock_interval, FormatTimeNs), FormatSize(line.in_use), PeakText(*sums),
           FormatSize(static_cast<int64_t>(sums->table_bytes)), std::string(served ? "yes" : "none"), line.program,
-          std::string(table.out())}) {
+          std::string(table.out()), table.table.snapshot_when()}) {
       line.row.cells.push_back(Cell::Text(text));
     }
-    if (has_when) line.row.cells.push_back(Cell::Text(table.table.snapshot_when()));
+    listed.has_when = listed.has_when || !table.table.snapshot_when().empty();
     // What needs a hand stands out.
     line.row.heat = table.liveness == Liveness::kDead && !served ? 0.05 : state == "stopped" ? 0.05 : 0.005;
+  }
+  listed.is_corrupt = listed.is_corrupt || !found.unreadable.empty();
+  for (const std::string& line : DescribeUnreadable(found.unreadable)) listed.messages.push_back(line);
+  return listed;
+}
+
+// Text of a program's own may hold anything; here nothing that separates.
+std::string OneCell(const std::string& text) { return Printable(text); }
+
+// For a child that lists another user's tables: a line each, cells apart by tabs.
+std::string AsText(const Listed& listed) {
+  std::string text;
+  for (const Line& line : listed.lines) {
+    text += fmt::format("L\t{}\t{}\t{}\t{}", line.in_use, line.age_ns, line.pid, line.row.heat);
+    for (const Cell& cell : line.row.cells) text += "\t" + OneCell(cell.shown);
+    text += "\n";
+  }
+  for (const std::string& message : listed.messages) text += "M\t" + OneCell(message) + "\n";
+  if (!listed.dead_out.empty()) text += "D\t" + OneCell(listed.dead_out) + "\n";
+  return text;
+}
+
+void AddText(std::string_view text, Listed* listed) {
+  constexpr size_t kBefore = 5, kCells = 12, kProgram = 9;
+  for (const std::string_view one : Split(text, "\n")) {
+    std::vector<std::string> parts;
+    for (size_t at = 0, end; at <= one.size(); at = end + 1) {
+      end = std::min(one.find('\t', at), one.size());
+      parts.emplace_back(one.substr(at, end - at));
+    }
+    if (parts[0] == "M" && parts.size() == 2) listed->messages.push_back(parts[1]);
+    if (parts[0] == "D" && parts.size() == 2) listed->dead_out = parts[1];
+    if (parts[0] != "L" || parts.size() != kBefore + kCells) continue;
+    Line& line = listed->lines.emplace_back();
+    line.in_use = std::strtoll(parts[1].c_str(), nullptr, 10);
+    line.age_ns = std::strtoll(parts[2].c_str(), nullptr, 10);
+    line.pid = std::strtoll(parts[3].c_str(), nullptr, 10);
+    line.row.heat = std::strtod(parts[4].c_str(), nullptr);
+    for (size_t i = kBefore; i < parts.size(); ++i) line.row.cells.push_back(Cell::Text(parts[i]));
+    line.program = parts[kBefore + kProgram];
+    listed->has_when = listed->has_when || !parts.back().empty();
+  }
+}
+
+int RunLs(const LsOptions& options) {
+  const auto style = StyleFor("table", options.color);
+  if (!style.ok()) return Failed(style.status());
+  Listed listed = ListOwn(options);
+  for (const uid_t user : OtherUsers(options.folders))
+    AddText(AnswerOfUser(user, 0, [&] { return AsText(ListOwn(options)); }), &listed);
+  std::vector<Line>& lines = listed.lines;
+  const bool has_when = listed.has_when;
+  if (!has_when) {
+    for (Line& line : lines) line.row.cells.pop_back();
   }
   Sort(options.sort, &lines);
   const bool none = lines.empty();
@@ -169,21 +228,21 @@ int RunLs(const LsOptions& options) {
       return kFine;
     });
   }
-  corrupt = corrupt || !found.unreadable.empty();
-  for (const std::string& line : DescribeUnreadable(found.unreadable)) Say(line);
-  if (none && !corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
-  if (!dead_out.empty()) {
+  for (const std::string& line : listed.messages) Say(line);
+  if (none && !listed.is_corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+  if (!listed.dead_out.empty()) {
     Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}",
-                    ShellQuoted(dead_out)));
+                    ShellQuoted(listed.dead_out)));
   }
-  return corrupt ? kCouldNot : exit_code;
+  return listed.is_corrupt ? kCouldNot : exit_code;
 }
 
 }  // namespace
 
 void AddLsCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LsOptions>();
-  CLI::App* ls = app.add_subcommand("ls", "The profiled processes of this user, and tables that outlived theirs");
+  CLI::App* ls = app.add_subcommand(
+      "ls", "The profiled processes of this user (for root: of all users), and tables that outlived theirs");
   ls->footer(
       "One line for each table: the process and whether it runs, is stopped, or has ended; the intervals in force (heap:\n"
       "mean bytes, lock: mean time waited between samples); what its heap holds by estimate; what its table takes; whether\n"

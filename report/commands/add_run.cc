@@ -30,6 +30,7 @@
 #include "report/processes/program_check.h"
 #include "report/processes/run_finish.h"
 #include "report/processes/run_options.h"
+#include "report/processes/why_nothing.h"
 #include "report/table/table_folder.h"
 #include "report/waiters/stuck.h"
 #include "sampler/contract/exporter_service.h"
@@ -88,6 +89,7 @@ class ProgramRun {
   int StayAsParent();
   void Finish(pid_t child, HeldSignals& signals);
   void WriteReport(pid_t child);
+  void LookAtPrograms(pid_t child);
   uint64_t MaxDisk() const;
   Launched Launch() const;
   // As it was given, or in our own environment.
@@ -103,6 +105,7 @@ class ProgramRun {
   ProgramCheck check_;
   OutFolder out_;
   std::vector<std::string> names_before_;
+  std::vector<std::string> without_library_;  // executables of what it started
 };
 
 int ProgramRun::Prepare() {
@@ -272,7 +275,7 @@ int ProgramRun::StayAsParent() {
   do {
     got = read(failure.read_end.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  const int status = signals.Supervise(child);
+  const int status = signals.Supervise(child, [&] { LookAtPrograms(child); });
   if (got == sizeof error) {
     EndKeptExporter();
     out_.RemoveIfEmpty();
@@ -282,6 +285,15 @@ int ProgramRun::StayAsParent() {
   if (check_.recordable) Finish(child, signals);
   EndKeptExporter();
   EndLike(status);
+}
+
+// What is never profiled has no file that would say so.
+void ProgramRun::LookAtPrograms(pid_t child) {
+  if (!check_.recordable) return;
+  for (std::string& program : ProgramsWithoutLibrary(child)) {
+    if (std::find(without_library_.begin(), without_library_.end(), program) == without_library_.end())
+      without_library_.push_back(std::move(program));
+  }
 }
 
 // Conditions on what is not sampled, and kinds that are made of it.
@@ -332,6 +344,10 @@ std::string ProgramRun::Interval(const char* variable, std::string (*format)(con
 void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   FinishedRun run;
   run.program = command_[0];
+  run.command = check_.arguments;
+  run.path = check_.path;
+  run.library = library_;
+  run.without_library = without_library_;
   run.pid = child;
   run.out = out_.path();
   run.tables = tables_;

@@ -3,17 +3,22 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/split.h"
 #include "report/command_line/view_options.h"
 #include "report/commands/commands.h"
+#include "report/export/loaded_modules.h"
 #include "report/export/profile_builder.h"
 #include "report/lock_records/lock_names.h"
 #include "report/outside/look_at_waits.h"
+#include "report/pprof/pprof.h"
 #include "report/processes/find_tables.h"
 #include "report/profiles/plumbing.h"
 #include "report/symbolize/module_symbolizer.h"
@@ -48,8 +53,13 @@ absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymboliz
   snapshot->lock_pairs.clear();  // who waited for whom before: stacks that would have to be named
   Asked asked{
       .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*snapshot)}, .has_locks = true};
+  LoadedModules modules;
+  OpenFiles open;
+  modules.Look(process.table, &open);
+  symbolizer.UseFilesOf(&modules.files());
   Symbolize(&asked.process.profile, symbolizer, {.deadline = Deadline::In(kInlinedTime), .perf_map = true});
-  WriteLockNames(*snapshot, &asked.process.profile);
+  WriteLockNames(*snapshot, &asked.process.profile, &modules.files());
+  symbolizer.UseFilesOf(nullptr);
   asked.has_locks = snapshot->lock_intervals.empty() || snapshot->lock_intervals.back().interval != 0;
   return asked;
 }
@@ -62,15 +72,38 @@ pid_t ParentOf(pid_t pid) {
 }
 
 // Those that a process started, and those that they did; by the parents that live.
-std::vector<pid_t> DescendantsOf(pid_t pid, const std::vector<ProcessTable>& tables) {
+std::vector<pid_t> DescendantsOf(pid_t pid, const std::vector<pid_t>& profiled) {
   std::vector<pid_t> found;
-  for (const ProcessTable& one : tables) {
-    if (one.liveness == Liveness::kDead || !one.pid.has_value()) continue;
-    pid_t at = *one.pid;
+  for (const pid_t one : profiled) {
+    pid_t at = one;
     for (int steps = 0; at > 1 && at != pid && steps < 64; ++steps) at = ParentOf(at);
-    if (at == pid && *one.pid != pid) found.push_back(*one.pid);
+    if (at == pid && one != pid) found.push_back(one);
   }
   return found;
+}
+
+std::vector<pid_t> OwnProfiledPids(const std::vector<std::string>& folders) {
+  std::vector<pid_t> pids;
+  for (const ProcessTable& one : FindTables(folders).tables) {
+    if (one.liveness != Liveness::kDead && one.pid.has_value()) pids.push_back(*one.pid);
+  }
+  return pids;
+}
+
+// Of this user; for root, of all users.
+std::vector<pid_t> ProfiledPids(const std::vector<std::string>& folders) {
+  std::vector<pid_t> pids = OwnProfiledPids(folders);
+  for (const uid_t user : OtherUsers(folders)) {
+    const std::string text = AnswerOfUser(user, 0, [&] {
+      std::string lines;
+      for (const pid_t pid : OwnProfiledPids(folders)) lines += fmt::format("{}\n", pid);
+      return lines;
+    });
+    for (const std::string_view line : Split(text, "\n")) {
+      if (const absl::StatusOr<pid_t> pid = ParsePid(std::string(line)); pid.ok()) pids.push_back(*pid);
+    }
+  }
+  return pids;
 }
 
 // No PID: every process of this user that is profiled.
@@ -81,23 +114,44 @@ absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
     if (!pid.ok()) return pid.status();
     pids.push_back(*pid);
   }
-  if (!pids.empty()) {
-    if (const absl::Status status = BecomeUserOf(pids[0]); !status.ok()) return status;
-    if (!options.children) return pids;
-  }
-  const FoundTables found = FindTables(options.tables);
-  if (pids.empty()) {
-    for (const ProcessTable& one : found.tables) {
-      if (one.liveness != Liveness::kDead && one.pid.has_value()) pids.push_back(*one.pid);
-    }
-    return pids;
-  }
+  if (!pids.empty() && !options.children) return pids;
+  const std::vector<pid_t> profiled = ProfiledPids(options.tables);
+  if (pids.empty()) return profiled;
   for (size_t i = 0, asked = pids.size(); i < asked; ++i) {
-    for (const pid_t child : DescendantsOf(pids[i], found.tables)) {
+    for (const pid_t child : DescendantsOf(pids[i], profiled)) {
       if (std::find(pids.begin(), pids.end(), child) == pids.end()) pids.push_back(child);
     }
   }
   return pids;
+}
+
+absl::StatusOr<Asked> AskOwn(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
+  const absl::StatusOr<ProcessTable> process = FindTableOf(pid, options.tables);
+  if (!process.ok()) return process.status();
+  return Ask(*process, pid, symbolizer);
+}
+
+// As root, another user's process by a child with that user's rights. It hands over a line that says whether locks are profiled, one with the process's name, and the profile; or what went wrong.
+absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
+  const std::optional<uid_t> user = UserOfProcess(pid);
+  if (geteuid() != 0 || !user.has_value() || *user == 0) return AskOwn(pid, options, symbolizer);
+  const std::string answer = AnswerOfUser(*user, pid, [&] {
+    const absl::StatusOr<Asked> asked = AskOwn(pid, options, symbolizer);
+    if (!asked.ok()) return fmt::format("failed\n{}", std::string(asked.status().message()));
+    return fmt::format("{}\n{}\n{}", asked->has_locks ? "locks" : "none", asked->process.name,
+                       EncodePprof(asked->process.profile));
+  });
+  const size_t first = answer.find('\n'), second = answer.find('\n', first + 1);
+  if (first == std::string::npos) return absl::NotFoundError(fmt::format("process {}: could not be looked at.", pid));
+  if (answer.starts_with("failed\n")) return absl::NotFoundError(Printable(answer.substr(first + 1)));
+  if (second == std::string::npos) return absl::DataLossError(fmt::format("process {}: could not be looked at.", pid));
+  absl::StatusOr<Profile> profile =
+      DecodePprof(std::string_view(answer).substr(second + 1), fmt::format("process {}", pid));
+  if (!profile.ok()) return profile.status();
+  return Asked{
+      .pid = pid,
+      .process = {.name = Printable(answer.substr(first + 1, second - first - 1)), .profile = *std::move(profile)},
+      .has_locks = answer.starts_with("locks\n")};
 }
 
 int RunStuck(const StuckOptions& options) {
@@ -115,12 +169,7 @@ int RunStuck(const StuckOptions& options) {
   std::vector<StuckProcess> processes;
   bool has_deadlock = false, any = false;
   for (const pid_t pid : *pids) {
-    absl::StatusOr<Asked> asked = absl::InternalError("");
-    if (absl::StatusOr<ProcessTable> process = FindTableOf(pid, options.tables); process.ok()) {
-      asked = Ask(*process, pid, symbolizer);
-    } else {
-      asked = process.status();
-    }
+    absl::StatusOr<Asked> asked = AskOf(pid, options, symbolizer);
     if (!asked.ok()) {
       if (is_one) return Failed(asked.status());
       Say(std::string(asked.status().message()));  // it may have ended meanwhile

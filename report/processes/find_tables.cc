@@ -1,9 +1,11 @@
 #include "report/processes/find_tables.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +33,18 @@ struct Place {
   std::string folder, root;
   bool operator<(const Place& other) const { return folder < other.folder; }
 };
+
+absl::Status BecomeUser(uid_t user, gid_t group) {
+  // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
+  if (setgroups(0, nullptr) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0)
+    return absl::ErrnoToStatus(errno, "setresuid");
+  return absl::OkStatus();
+}
+
+gid_t GroupOf(uid_t user) {
+  const passwd* entry = getpwuid(user);
+  return entry != nullptr ? entry->pw_gid : 65534;
+}
 
 // Where the tables lie that this process has mapped (a forked child may also hold its parent's).
 void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
@@ -208,18 +222,65 @@ absl::Status BecomeUserOf(pid_t pid) {
   const std::optional<uid_t> user = OtherUserOf(pid);
   if (!user.has_value() || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return absl::OkStatus();
   if (info.st_uid != *user) {
-    const passwd* entry = getpwuid(*user);
     info.st_uid = *user;
-    info.st_gid = entry != nullptr ? entry->pw_gid : 65534;
+    info.st_gid = GroupOf(*user);
   }
   KeepReaderAsRoot(info.st_uid);
-  // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
-  if (setgroups(0, nullptr) != 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
-      setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {
+  if (!BecomeUser(info.st_uid, info.st_gid).ok()) {
     return absl::PermissionDeniedError(fmt::format("process {}: cannot become its user {} ({}). Do this as that user.",
                                                    pid, info.st_uid, strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+std::vector<uid_t> OtherUsers(const std::vector<std::string>& folders) {
+  std::set<uid_t> users;
+  if (geteuid() != 0) return {};
+  for (const std::string& path : folders.empty() ? DefaultTableFolders() : folders) {
+    const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+    if (!folder.ok()) continue;
+    for (const uid_t user : OtherUsersOfTables(*folder)) users.insert(user);
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(folders.empty() ? opendir("/proc") : nullptr, closedir);
+  while (const dirent* entry = proc != nullptr ? readdir(proc.get()) : nullptr) {
+    pid_t pid;
+    struct stat info;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) continue;
+    if (info.st_uid != 0 && !users.contains(info.st_uid) && HasLibrary(pid)) users.insert(info.st_uid);
+  }
+  return {users.begin(), users.end()};
+}
+
+std::string AnswerOfUser(uid_t user, pid_t pid, const std::function<std::string()>& work) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return "";
+  const FileDescriptor read_end(ends[0]);
+  FileDescriptor write_end(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return "";
+  if (child == 0) {
+    if (pid == 0) KeepReaderAsRoot(user);
+    const absl::Status became = pid != 0 ? BecomeUserOf(pid) : BecomeUser(user, GroupOf(user));
+    if (!became.ok()) _exit(1);
+    const std::string answer = work();
+    for (size_t at = 0; at < answer.size();) {
+      const ssize_t put = write(write_end.get(), answer.data() + at, answer.size() - at);
+      if (put <= 0) _exit(1);
+      at += static_cast<size_t>(put);
+    }
+    _exit(0);
+  }
+  write_end.Close();
+  std::string answer;
+  char buffer[16 << 10];
+  for (ssize_t got; (got = read(read_end.get(), buffer, sizeof buffer)) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) answer.append(buffer, static_cast<size_t>(got));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status == 0 ? answer : "";
 }
 
 absl::StatusOr<pid_t> ParsePid(const std::string& text) {

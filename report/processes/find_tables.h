@@ -2,14 +2,15 @@
 //
 // Tables lie in /dev/shm, in XDG_RUNTIME_DIR, or where --tables put them: that place stands in the memory map of every
 // process that has one, so nobody has to name it. A process in a container has a /dev/shm of its own, reached through
-// /proc/PID/root (by root, or where the kernel lets its user). Tables of other users are never read: as root, name a
-// process, and the command becomes its user first.
+// /proc/PID/root (by root, or where the kernel lets its user). Tables of other users are never read with root's rights: a
+// child that becomes their user does it.
 #ifndef HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
 #define HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
 
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,13 @@ std::optional<uid_t> OtherUserOf(pid_t pid);
 
 // As root: takes on the rights of the user whose process this is, for good. Nobody else can, and needs to.
 absl::Status BecomeUserOf(pid_t pid);
+
+// As root: the users other than root that have tables in `folders`, or processes with one mapped. Nothing for others.
+std::vector<uid_t> OtherUsers(const std::vector<std::string>& folders);
+
+// As root: what `work` says with the rights of that user, in a child. "": it could not be done. `pid`: a process of that
+// user; 0: none is meant.
+std::string AnswerOfUser(uid_t user, pid_t pid, const std::function<std::string()>& work);
 
 // "4242" → 4242; the message of an error is a whole sentence about it.
 absl::StatusOr<pid_t> ParsePid(const std::string& text);

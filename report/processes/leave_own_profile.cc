@@ -1,5 +1,7 @@
 #include "report/processes/leave_own_profile.h"
 
+#include <cstdlib>
+
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr char kLibrary[] = "libholdfast.so";
 constexpr char kVariable[] = "LD_PRELOAD=";
+constexpr char kLeft[] = "HOLDFAST_LEFT=1";
 
 bool IsDivider(char c) { return c == ' ' || c == ':'; }
 
@@ -44,6 +47,12 @@ size_t DropOwnLibrary(char* list, size_t length) {
   return kept;
 }
 
+bool WasPreloaded() {
+  const bool was = getenv("HOLDFAST_LEFT") != nullptr;
+  unsetenv("HOLDFAST_LEFT");
+  return was;
+}
+
 void LeaveOwnProfile(int, char** arguments, char** environment) {
   for (char** entry = environment; *entry != nullptr; ++entry) {
     if (!TextStartsWith(*entry, kVariable)) continue;
@@ -52,9 +61,8 @@ void LeaveOwnProfile(int, char** arguments, char** environment) {
     const size_t kept = DropOwnLibrary(list, length);
     if (kept == length) return;
     list[kept] = '\0';
-    if (kept == 0) {
-      for (char** later = entry; *later != nullptr; ++later) *later = later[1];
-    }
+    // The name goes, too; the place is taken by the word that it was preloaded.
+    if (kept == 0) *entry = const_cast<char*>(kLeft);
     char own_path[4096];
     const long bytes = RawSyscall(SYS_readlink, "/proc/self/exe", own_path, sizeof own_path - 1);
     if (SyscallFailed(bytes)) return;

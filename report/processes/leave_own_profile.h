@@ -8,6 +8,9 @@
 
 namespace holdfast {
 
+// Whether this process was started with the library and left it; once, as it is not for those that it starts.
+bool WasPreloaded();
+
 // If LD_PRELOAD in `environment` holds our library: executes this program again without it (other preloads stay), and
 // does not return. Otherwise, or where that is not possible, it does.
 // For .preinit_array: before any constructor, so that nothing of the tool is sampled; so it makes system calls only,

@@ -20,6 +20,8 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
+#include "report/processes/starter_command.h"
+#include "report/processes/why_nothing.h"
 #include "report/profiles/metric.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_destination.h"
@@ -33,7 +35,8 @@ namespace {
 constexpr int64_t kMostMs = 5'000, kMostAtWorkMs = 60'000;
 constexpr int64_t kSilentMs = 500;
 constexpr int kStepMs = 10;
-constexpr size_t kMostProcessesShown = 12;
+constexpr size_t kMostProcessesShown = 12, kMostProcessesRead = 256;
+constexpr size_t kSnapshotsForLeaks = 5;
 
 int64_t NowMs() { return NowNs() / kMs; }
 
@@ -74,6 +77,7 @@ struct ProcessFiles {
   std::string program;
   uint32_t pid = 0;
   std::map<std::string, ProfileName> newest;  // by kind
+  std::map<std::string, size_t> snapshots;    // the same: how many there are
 };
 
 // New files, grouped by process: the program's own first, then by pid.
@@ -85,6 +89,7 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
     ProcessFiles& process = processes[{name->pid, name->program}];
     process.program = name->program;
     process.pid = name->pid;
+    ++process.snapshots[name->kind];
     const auto [newest, is_new] = process.newest.try_emplace(name->kind, *name);
     if (!is_new && newest->second.seq < name->seq) newest->second = *name;
   }
@@ -100,15 +105,16 @@ struct Found {
   int64_t value = 0;  // of what is looked at first
   std::string text;   // "84MiB in use"
   std::shared_ptr<const Profile> profile = nullptr;
-  size_t column = 0;  // of the metric
+  size_t column = 0;     // of the metric
+  size_t snapshots = 0;  // of this kind and process
 };
 
-// The profile of this kind that has most of the first of these metrics of which any has something, among the first processes: the
-// program's own, unless another one has had ten times as much. None where all are empty.
+// The profile of this kind that has most of the first of these metrics of which any has something. None where all are empty.
+// Of a program that has freed everything: its own, unless another process holds ten times what it had allocated.
 std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
                              const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
   std::vector<Found> fullest(metrics.size()), of_main(metrics.size());
-  for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
+  for (size_t i = 0; i < processes.size() && i < kMostProcessesRead; ++i) {
     const auto newest = processes[i].newest.find(kind);
     if (newest == processes[i].newest.end()) continue;
     const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
@@ -121,17 +127,26 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
       const int64_t value = column.ok() ? profile->Total(*column) : 0;
       if (value <= 0) continue;
       const std::string_view unit = profile->strings[profile->sample_types[*column].unit];
-      own[m] = {path, value, FormatValue(value, unit, "auto") + metrics[m].second, profile, *column};
+      own[m] = {.path = path,
+                .value = value,
+                .text = FormatValue(value, unit, "auto") + metrics[m].second,
+                .profile = profile,
+                .column = *column,
+                .snapshots = processes[i].snapshots.at(kind)};
       if (value > fullest[m].value) fullest[m] = own[m];
     }
     // Of a shell that became the program, the program.
     if (processes[i].pid == static_cast<uint32_t>(run.pid) && own.back().value > of_main.back().value)
       of_main = std::move(own);
   }
-  // By the last metric, which holds what was freed, too: at the end a helper may have more in use than the program has left.
+  // The last metric holds what was freed, too: at the end a helper may have more in use than the program has left.
   constexpr int64_t kMuchMore = 10;
   const bool main_matters = of_main.back().value > 0 && of_main.back().value >= fullest.back().value / kMuchMore;
-  if (main_matters) fullest = std::move(of_main);
+  const int64_t held = of_main.front().value, allocated = of_main.back().value;
+  const bool all_was_freed = held < allocated / 100;
+  const bool other_holds_most = metrics.size() > 1 && fullest.front().value > held &&
+                                (!all_was_freed || fullest.front().value / kMuchMore > allocated);
+  if (main_matters && !other_holds_most) fullest = std::move(of_main);
   const auto found = std::find_if(fullest.begin(), fullest.end(), [](const Found& one) { return one.value > 0; });
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
@@ -149,6 +164,10 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   const auto heap =
       Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
   if (heap.has_value()) commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+  if (heap.has_value() && heap->snapshots >= kSnapshotsForLeaks) {
+    commands.emplace_back("holdfast leaks " + quoted(run.out),
+                          fmt::format("what grows, over {} snapshots", heap->snapshots));
+  }
   auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
   if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
   if (waits.has_value()) {
@@ -183,6 +202,7 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
 }
 
 std::string HowToSeeMore(const FinishedRun& run) {
+  if (std::string why = WhyNothing(run); !why.empty()) return why;
   std::vector<std::string> hints;
   if (run.heap_interval != "1B") {
     hints.push_back(fmt::format("--heap-interval (now {}; 1 records every allocation)", run.heap_interval));
@@ -253,13 +273,19 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const TableLeft& table) {
     return table.pid == static_cast<uint32_t>(run.pid);
   });
-  if (!has_main && main_left == tables_left.end()) {
+  // Of a script what it started is what matters.
+  const StartedCommand started = FollowStarters(run.command, run.path);
+  const bool is_starter = !processes.empty() && !started.by.empty();
+  if (!has_main && main_left == tables_left.end() && !is_starter) {
     const std::string no_room = run.found_no_room ? WhyNoTable(run.tables) : "";
     text += no_room.empty() ? fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program),
                                           run.pid, HowToSeeMore(run))
                             : fmt::format("holdfast: {} (pid {}): no table could be made: {}.\n",
                                           Printable(run.program), run.pid, Printable(no_room));
   }
+  // The starter may have a profile of its own.
+  if (has_main && !started.drops_preload.empty())
+    text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid, Printable(WhyNothing(run)));
   std::vector<TableLeft> own;
   std::map<uid_t, std::vector<TableLeft>> foreign;
   for (const TableLeft& table : tables_left) (table.is_foreign ? foreign[table.user] : own).push_back(table);

@@ -16,7 +16,11 @@
 namespace holdfast {
 
 struct FinishedRun {
-  std::string program;  // as it was started
+  std::string program;                       // as it was started
+  std::vector<std::string> command;          // the same with its arguments
+  std::string path;                          // where it was found
+  std::string library;                       // libholdfast.so
+  std::vector<std::string> without_library;  // executables in which the library was not, while it ran
   pid_t pid = 0;
   std::string out;                           // absolute
   std::string tables;                        // the folder where its tables lie

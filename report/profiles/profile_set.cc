@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/pprof/pprof.h"
 #include "report/profiles/function_identity.h"
@@ -168,26 +169,66 @@ ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   return file;
 }
 
+namespace {
+
+constinit FilesOfProcess files_of_process = nullptr;
+
+// The profiles of one folder or one process.
+absl::Status AddFound(const std::string& argument, std::vector<std::string> names, std::string_view kind,
+                      std::vector<FoundFile>* found) {
+  std::set<std::string> others;
+  const size_t before = found->size();
+  std::sort(names.begin(), names.end());
+  for (std::string& name : names) {
+    const NameParts parts = PartsOf(name);
+    if (!kind.empty() && parts.sequence != 0 && parts.kind != kind) {
+      others.emplace(parts.kind);
+    } else {
+      found->push_back({std::move(name), true});
+    }
+  }
+  if (found->size() > before) return absl::OkStatus();
+  const bool is_folder = !AsProcess(argument).has_value();
+  const std::string_view place = is_folder ? "in this folder" : "of this process";
+  if (others.empty()) {
+    return absl::NotFoundError(fmt::format("{}: no profiles {}{}. Give the folder that holdfast run named.", argument,
+                                           place, is_folder ? " (*.pb.gz)" : ""));
+  }
+  return absl::NotFoundError(
+      fmt::format("{}: no {} profiles {}. It holds {}.", argument, kind, place, fmt::join(others, ", ")));
+}
+
+}  // namespace
+
+std::optional<pid_t> AsProcess(const std::string& argument) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(argument.data(), argument.data() + argument.size(), pid);
+  if (error != std::errc() || end != argument.data() + argument.size() || pid <= 0) return std::nullopt;
+  return access(argument.c_str(), F_OK) == 0 ? std::nullopt : std::optional(pid);
+}
+
+void SetFilesOfProcess(FilesOfProcess files) { files_of_process = files; }
+
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments, std::string_view kind) {
   std::vector<FoundFile> found;
   for (const std::string& argument : arguments) {
     std::error_code error;
+    if (const auto pid = AsProcess(argument); pid.has_value() && files_of_process != nullptr) {
+      auto files = files_of_process(*pid);
+      if (!files.ok()) return files.status();
+      if (const absl::Status added = AddFound(argument, *std::move(files), kind, &found); !added.ok()) return added;
+      continue;
+    }
     if (argument == "-" || !std::filesystem::is_directory(argument, error)) {
       found.push_back({argument});
       continue;
     }
     std::vector<std::string> names;
-    std::set<std::string> others;
     for (std::filesystem::directory_iterator entry(argument, error), end; !error && entry != end;
          entry.increment(error)) {
       const std::string name = entry->path().filename().string();
       if (name.starts_with(".") ||
           std::none_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); })) {
-        continue;
-      }
-      const NameParts parts = PartsOf(name);
-      if (!kind.empty() && parts.sequence != 0 && parts.kind != kind) {
-        others.emplace(parts.kind);
         continue;
       }
       names.push_back(entry->path().string());
@@ -196,13 +237,7 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
       return absl::NotFoundError(
           fmt::format("{}: could not list the folder ({}). Check its permissions.", argument, error.message()));
     }
-    if (names.empty()) {
-      const std::string why =
-          others.empty() ? "no profiles in this folder (*.pb.gz)" : fmt::format("no {} profiles in this folder", kind);
-      return absl::NotFoundError(fmt::format("{}: {}. Give the folder that holdfast run named.", argument, why));
-    }
-    std::sort(names.begin(), names.end());
-    for (std::string& name : names) found.push_back({std::move(name), true});
+    if (const absl::Status added = AddFound(argument, std::move(names), kind, &found); !added.ok()) return added;
   }
   return found;
 }
@@ -218,7 +253,8 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
     std::error_code error;
-    const auto profile = std::filesystem::is_directory(argument, error) ? Profile() : ReadPprofFile(argument);
+    const bool is_several = std::filesystem::is_directory(argument, error) || AsProcess(argument).has_value();
+    const auto profile = is_several ? Profile() : ReadPprofFile(argument);
     if (!profile.ok()) return profile.status();
     const std::string process(profile->CommentValue("process"));
     if (process.empty() || ProfileKindOf(*profile) == kind) {
@@ -271,7 +307,9 @@ absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>
                                                   std::string_view others, const WhyNone& without) {
   for (const std::string& argument : arguments) {
     std::error_code error;
-    if (!std::filesystem::is_directory(argument, error) || FindProfiles({argument}, kind).ok()) continue;
+    const bool is_process = AsProcess(argument).has_value();
+    const bool is_several = std::filesystem::is_directory(argument, error) || is_process;
+    if (!is_several || FindProfiles({argument}, kind).ok()) continue;
     const auto found = FindProfiles({argument}, others);
     if (!found.ok()) continue;
     std::optional<Profile> told;
@@ -282,7 +320,8 @@ absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>
         told = *std::move(other);
     }
     if (told.has_value())
-      return absl::NotFoundError(fmt::format("{}: no {} profiles in this folder. {}", argument, kind, without(*told)));
+      return absl::NotFoundError(fmt::format("{}: no {} profiles {}. {}", argument, kind,
+                                             is_process ? "of this process" : "in this folder", without(*told)));
   }
   return FilesOfKindFor(arguments, kind, without);
 }

@@ -15,9 +15,12 @@
 #ifndef HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
 #define HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,11 +85,19 @@ struct ReadSetOptions {
   std::function<void(size_t done, size_t all)> progress = {};
 };
 
-// The files behind `arguments`: a folder stands for all *.pb.gz and *.pb directly in it, by name; "-" and files for
-// themselves. An error when a folder holds none.
+// A process in the place of a file: "4242" where no such file is. Nothing: another argument.
+std::optional<pid_t> AsProcess(const std::string& argument);
+
+// Takes a snapshot of a process now and names all files of that process. Called again, names them without a new snapshot.
+using FilesOfProcess = absl::StatusOr<std::vector<std::string>> (*)(pid_t pid);
+// By what FindProfiles answers for a process: the tool sets it at its start.
+void SetFilesOfProcess(FilesOfProcess files);
+
+// The files behind `arguments`: a folder stands for all *.pb.gz and *.pb directly in it, by name; a process for its
+// snapshots, up to now; "-" and files for themselves. An error when a folder holds none.
 struct FoundFile {
   std::string path;
-  bool from_folder = false;
+  bool from_folder = false;  // or of a process
 };
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments,
                                                     std::string_view kind = "");

@@ -20,6 +20,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/time_budget.h"
+#include "report/table/module_record.h"
 #include "report/table/ongoing_reader.h"
 #include "sampler/contract/layout.h"
 
@@ -161,6 +162,26 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   return words;
 }
 
+std::vector<ModuleInfo> TableFile::ModulesSince(uint32_t* newest) const {
+  constexpr size_t kMost = 10'000;  // a list without an end
+  const int fd = file_.get();
+  std::vector<ModuleInfo> modules;
+  const auto first = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
+  std::string after;
+  for (Offset at = first; at != *newest && at >= sizeof(TableHeader) / kUnit && modules.size() < kMost;) {
+    const uint64_t start = uint64_t{at} * kUnit;
+    alignas(Module) char record[sizeof(Module)];
+    if (!ReadRange(fd, record, start, start + sizeof record)) break;
+    const auto* module = reinterpret_cast<const Module*>(record);
+    after.resize(BytesAfter(*module));
+    if (!ReadRange(fd, after.data(), start + sizeof record, start + sizeof record + after.size())) break;
+    modules.push_back(ModuleInfoOf(*module, after.data()));
+    at = module->next;
+  }
+  *newest = first;
+  return modules;
+}
+
 // The file is touched when the program ends in order, when an exporter begins to serve it, and by each of its beats. Of who was
 // killed with no exporter beside it nobody knows when.
 int64_t TableFile::EndedAt() const {
@@ -180,7 +201,7 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
     if (fixed > end) break;
     if (!ReadRange(fd, copy + start, start, fixed)) return false;
     const auto* module = reinterpret_cast<const Module*>(copy + start);
-    const uint64_t more = module->segments * sizeof(ModuleSegment) + module->build_id_bytes + module->path_bytes;
+    const uint64_t more = BytesAfter(*module);
     if (more > end - fixed || sizeof(Module) + more > left) break;  // whoever reads the copy says so
     left -= sizeof(Module) + more;
     const Offset next = module->next;

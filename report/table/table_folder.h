@@ -72,6 +72,9 @@ class TableFile {
   absl::StatusOr<Snapshot> TakeSnapshot() const;
   // Of all its records, as Snapshot::records_hash: while that stays the same, nothing is new. Nothing: it cannot be read.
   std::optional<uint64_t> RecordsHash() const;
+  // The modules recorded after the one at `*newest` (0: all), the newest first. Sets `*newest` for the next call, which
+  // costs one pread while nothing is recorded.
+  std::vector<ModuleInfo> ModulesSince(uint32_t* newest) const;
   // Whose slot that is now, of those that hold the waits that go on: OngoingWaitInfo::owner as long as it is the same wait.
   uint64_t OngoingOwnerAt(uint64_t place) const;
 

@@ -15,9 +15,12 @@
 #include "report/command_line/help.h"
 #include "report/command_line/usage_error.h"
 #include "report/commands/commands.h"
+#include "report/commands/files_of_process.h"
 #include "report/processes/installation.h"
 #include "report/processes/leave_own_profile.h"
 #include "report/processes/run_options.h"
+#include "report/profiles/profile_set.h"
+#include "report/table/tool_readers.h"
 #include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"
 
@@ -156,6 +159,11 @@ int Main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this text, or that of a command");
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
+  SetFilesOfProcess(SnapshotAndFilesOf);
+  if (WasPreloaded() && !arguments.empty() && arguments[0] != "run" && arguments[0] != "exporter") {
+    const char* const tables = getenv("HOLDFAST_TABLES");
+    NoteReaderOfOutput(tables != nullptr && tables[0] == '/' ? tables : "/dev/shm");
+  }
   Invocation invocation;
   AddCommands(app, arguments, &invocation);
 

@@ -97,7 +97,8 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
 
 // The newest files of each process and kind in a folder; else the argument itself.
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
-  if (std::error_code none; !std::filesystem::is_directory(argument, none)) return std::vector{argument};
+  if (std::error_code none; !std::filesystem::is_directory(argument, none) && !AsProcess(argument).has_value())
+    return std::vector{argument};
   const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone});
   if (!set.ok()) return set.status();
   for (const std::string& warning : set->warnings) SayTo(err, warning);

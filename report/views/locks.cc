@@ -228,9 +228,11 @@ std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
   return HowToName(UnnamedCodeOf(*file.profile, *delay, &*whose), options.files);
 }
 
-// The same of locks that have no names.
-std::string LockNamesOf(const OneProfile& one, const LocksOptions& options, std::string_view said) {
-  return HowToNameLocks(*one.file->profile, one.names, options.files, said);
+// The same of locks that have no names, of all processes together.
+std::string LockNamesOf(const std::vector<OneProfile>& profiles, const LocksOptions& options, std::string_view said) {
+  std::vector<NamesOfLocks> processes;
+  for (const OneProfile& one : profiles) processes.push_back({one.file->profile.get(), one.names});
+  return HowToNameLocks(processes, options.files, said);
 }
 
 // Where else threads waited when the last snapshots were taken: "3 in OpenMP, 1 in malloc" of each process; "" if nowhere.
@@ -323,11 +325,14 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   }
   std::vector<std::string> header;
   if (style->format == Format::kTable) {
+    // Said once: the processes of a server have the same objects.
+    std::string how;
     for (const OneProfile& one : profiles) {
-      const std::string how = NamesOf(*one.file, options), locks = LockNamesOf(one, options, how);
-      if (!how.empty()) header.push_back("names    " + how);
-      if (!locks.empty()) header.push_back("unnamed  " + locks);
+      if (how.empty()) how = NamesOf(*one.file, options);
     }
+    const std::string locks = LockNamesOf(profiles, options, how);
+    if (!how.empty()) header.push_back("names    " + how);
+    if (!locks.empty()) header.push_back("unnamed  " + locks);
     std::set<std::string> said_deadlocks;
     for (const OneProfile& one : profiles) {
       const std::string deadlocks = DeadlockText(*one.file->profile);

@@ -9,12 +9,14 @@
 #include "fmt/ranges.h"
 #include "report/analysis/idle_waits.h"
 #include "report/analysis/variance.h"
+#include "report/base/base_name.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
+#include "report/views/live_processes.h"
 
 namespace holdfast {
 namespace {
@@ -64,7 +66,7 @@ std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
 }
 
 // One kind: with folders among the arguments the one that fits.
-absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
+absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostream& err) {
   if (set->Kinds().size() < 2) return absl::OkStatus();
   const bool folder = std::any_of(options.files.begin(), options.files.end(), [](const std::string& file) {
     const auto found = FindProfiles({file});
@@ -78,11 +80,20 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
         return absl::OkStatus();
       }
     }
-    const auto kinds = set->Kinds();
-    if (std::find(kinds.begin(), kinds.end(), "heap") != kinds.end()) {
-      set->KeepKind("heap");
-      return absl::OkStatus();
+    std::vector<std::string> kinds = set->Kinds();
+    // What says most first.
+    constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "peak"};
+    const auto chosen = std::find_if(std::begin(kOrder), std::end(kOrder), [&](std::string_view kind) {
+      return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    });
+    const std::string kind = chosen != std::end(kOrder) ? std::string(*chosen) : kinds[0];
+    if (kind != "heap") {
+      std::erase(kinds, kind);
+      SayTo(err, fmt::format("no heap profile there: this is the {} profile (--kind also takes {}).", kind,
+                             fmt::join(kinds, ", ")));
     }
+    set->KeepKind(kind);
+    return absl::OkStatus();
   }
   const ProfileFile& first = set->groups[0].files[0];
   for (const ProfileGroup& group : set->groups) {
@@ -91,6 +102,21 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options) {
                                                   group.files[0].path, group.kind, first.path, first.kind));
   }
   return absl::OkStatus();
+}
+
+// What the exporter had no time or memory for when it wrote the file: comments of the symbolizer say it.
+void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
+  constexpr std::string_view kNoLines = "no lines: ", kLeftOut = "names left out: ";
+  const auto add = [&](std::string_view object) {
+    if (std::find(objects->begin(), objects->end(), object) == objects->end()) objects->emplace_back(object);
+  };
+  for (const StringId comment : profile.comments) {
+    const std::string_view text = profile.strings[comment];
+    const size_t why = text.find(": not in time");
+    if (text.starts_with(kNoLines) && why != std::string_view::npos)
+      add(BaseName(text.substr(kNoLines.size(), why - kNoLines.size())));
+    if (text.starts_with(kLeftOut)) add("");
+  }
 }
 
 // What the default is of no use for: of a program that has freed everything, what it allocated. Else the default.
@@ -135,7 +161,7 @@ Cell View::ErrorCell(double variance, bool known) const {
 absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
                                                                std::ostream& err) {
   for (const std::string& warning : set->warnings) SayTo(err, warning);
-  if (const auto one_kind = ChooseKind(set, options); !one_kind.ok()) return one_kind;
+  if (const auto one_kind = ChooseKind(set, options, err); !one_kind.ok()) return one_kind;
   std::vector<const ProfileFile*> files;
   std::vector<std::string> left_out;
   for (const ProfileGroup& group : set->groups) {
@@ -197,6 +223,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
       view.files_with_huge += huge.has_value() ? 1 : 0;
       view.huge_bytes = WrappedSum(view.huge_bytes, huge.value_or(0));
     }
+    AddUnfinished(*file->profile, &view.unfinished);
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
     variance += half_width.value_or(0) * half_width.value_or(0);
@@ -259,6 +286,21 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
   return options.files;
 }
 
+// Takes the files of ended processes out of `files`, where the metric is an amount at one moment.
+std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, const ViewOptions& options) {
+  const auto has_it = [&](const ProfileFile* file) { return file->types == files->front()->types; };
+  if (options.ended || files->size() < 2 || !std::all_of(files->begin(), files->end(), has_it)) return {};
+  const Profile& first = *files->front()->profile;
+  const auto asked = FindMetric(first, options.metric);
+  if (!asked.ok()) return {};
+  std::vector<const ProfileFile*> kept = *files;
+  std::vector<const ProfileFile*> ended = TakeEnded(&kept);
+  const size_t metric = options.metric.empty() ? MetricWithValues(kept, *asked) : *asked;
+  if (!IsHeldNow(first.strings[first.sample_types[metric].type])) return {};
+  *files = std::move(kept);
+  return ended;
+}
+
 }  // namespace
 
 absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
@@ -288,10 +330,15 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
       }
     }
   }
-  const auto files = FilesThatCount(&*set, options, err);
+  auto files = FilesThatCount(&*set, options, err);
   if (!files.ok()) return files.status();
+  const std::vector<const ProfileFile*> ended = EndedOf(&*files, options);
   auto view = ViewOf(*files, options);
-  if (view.ok()) view->thread_names = std::move(thread_names);
+  if (!view.ok()) return view;
+  view->thread_names = std::move(thread_names);
+  view->ended = ended.size();
+  for (const ProfileFile* file : ended)
+    view->ended_value = WrappedSum(view->ended_value, file->profile->Total(view->metric));
   return view;
 }
 
@@ -306,6 +353,14 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
 }
 
 void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table) {
+  if (!view.unfinished.empty()) {
+    const bool no_names = view.unfinished.front().empty();
+    table->header.push_back(
+        fmt::format("names    {} not ready when {} written: look again in a moment, or holdfast symbolize {}",
+                    no_names ? "the names of functions were"
+                             : fmt::format("inlined functions and lines of {} were", Joined(view.unfinished)),
+                    view.files == 1 ? "this was" : "some files were", fmt::join(options.files, " ")));
+  }
   const std::string how = HowToName(UnnamedCodeOf(*view.profile, view.metric, whose), options.files);
   if (!how.empty()) table->header.push_back("names    " + how);
 }
@@ -331,6 +386,11 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
                        view.Value(static_cast<int64_t>(std::min(9e18, std::round(*half_width)))));
   };
   table->header.push_back("total    " + with_error(whole, view.stated_half_width));
+  if (view.ended > 0) {
+    table->header.push_back(fmt::format(
+        "ended    {} more {} ended earlier with {} in use, not in the total (--ended adds {})", view.ended,
+        view.ended == 1 ? "process" : "processes", view.Value(view.ended_value), view.ended == 1 ? "it" : "them"));
+  }
   for (const std::string& peak : view.peaks) table->header.push_back("peak     " + peak);
   if (view.resident_files > 0 && view.unit_name == "bytes") {
     table->header.push_back(fmt::format(
@@ -367,6 +427,8 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->members.push_back({"metric", JsonString(view.metric_name)});
   table->members.push_back({"unit", JsonString(view.unit_name)});
   table->members.push_back({"total", fmt::format("{}", whole)});
+  table->members.push_back({"ended_processes", fmt::format("{}", view.ended)});
+  table->members.push_back({"ended_total", fmt::format("{}", view.ended_value)});
   table->members.push_back(
       {"total_error", view.stated_half_width ? JsonNumber(std::round(*view.stated_half_width)) : "null"});
   table->members.push_back({"resident", view.resident_files > 0 ? fmt::format("{}", view.resident_bytes) : "null"});

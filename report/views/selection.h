@@ -30,6 +30,7 @@ namespace holdfast {
 struct ViewOptions {
   std::vector<std::string> files;  // "-" is standard input; folders are looked through
   std::string kind = "";           // heap, mutex, block, map, threads, exceptions, peak; "" = see above
+  bool ended = false;              // of a folder also what processes held that have ended
   bool peak = false;               // what was in use at the most, of the processes whose files are given
   std::string metric = "";         // "" = the profile's default; of a heap of which nothing is in use, alloc_space
   std::string unit = "auto";
@@ -61,7 +62,12 @@ struct View {
   std::optional<double> stated_half_width;  // of the whole total, as the files say
   std::string output_unit;
   size_t files = 0;
+  std::vector<std::string>
+      unfinished;  // objects that had no lines in time when a file was written; "" = no names at all
   std::vector<std::string> single_files;  // the paths of those that are no sums of others
+  // Processes that ended before the others and are left out, and what they held at their ends.
+  size_t ended = 0;
+  int64_t ended_value = 0;
   // Of the processes of a heap whose files say it.
   size_t resident_files = 0;
   int64_t resident_bytes = 0;

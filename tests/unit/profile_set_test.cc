@@ -1,8 +1,12 @@
 #include "report/profiles/profile_set.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "report/profiles/metric.h"
+#include "report/views/live_processes.h"
+#include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {
@@ -47,6 +51,42 @@ TEST(ProfileSet, TheNewestIsThereWhenAnotherFolderChangesTheOrder) {
   EXPECT_EQ(newest->profile->time_nanos, 200);
   EXPECT_TRUE(set->groups[0].Counts(*newest));
   EXPECT_FALSE(set->groups[0].Counts(set->groups[0].files[0]));
+}
+
+// Of a server that forks: what processes held when they ended is no amount that ever was in use.
+TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
+  constexpr int64_t kMinute = 60'000'000'000;
+  Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("master", 9 * kMinute));
+  folder.Write("app.2.0001.heap.pb.gz", Of("worker", 9 * kMinute - 1));
+  folder.Write("app.3.0001.heap.pb.gz", Of("ended", kMinute));
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok());
+  std::vector<const ProfileFile*> files;
+  for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0]->process, "ended");
+  EXPECT_EQ(files.size(), 2u);
+}
+
+TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  struct stat ns;
+  ASSERT_EQ(stat("/proc/self/ns/pid", &ns), 0);
+  const std::string own = host + std::string("/") + std::to_string(ns.st_ino) + "/";
+  Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz",
+               Of(own + std::to_string(getpid()) + "/" + std::to_string(testing::StartTicksOf(getpid())) + "/1", 10));
+  folder.Write("app.2.0001.heap.pb.gz", Of(own + "1999999999/1/1", 20));
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok());
+  std::vector<const ProfileFile*> files;
+  for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_THAT(ended[0]->process, HasSubstr("/1999999999/"));
 }
 
 TEST(ProfileSet, AFolderIsSortedIntoProcessesAndKinds) {
