@@ -20,7 +20,7 @@ TEST(LateLines, AreCompletedInTheSameFile) {
   std::smatch match;
   ASSERT_TRUE(std::regex_search(notes, match, std::regex("Build ID: ([0-9a-f]+)")));
   std::string build_id;
-  for (size_t i = 0; i < match[1].length(); i += 2)
+  for (ptrdiff_t i = 0; i < match[1].length(); i += 2)
     build_id += static_cast<char>(std::stoi(std::string(match[1]).substr(i, 2), nullptr, 16));
   const std::vector<uint64_t> addresses = CodeAddresses(sample, 50);
   constexpr uint64_t kBias = 0x550000000000;
